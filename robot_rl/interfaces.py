@@ -4,9 +4,10 @@ A folder is a kind, a file is which. Each file holds one class named like its ki
 `Reward`, `Agent`), found by the file's name: `config.find("cameras", "realsense").Camera`.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from robot_rl.types import Array, Observation, TeleopReading, WorldState
+from robot_rl.types import ArmState, Array, Observation, TeleopReading, WorldState
 
 
 class ArmReading:
@@ -95,8 +96,8 @@ class Teleop(Protocol):
         """A new episode starts; forget the last one."""
         ...
 
-    def read(self) -> TeleopReading:
-        """What the operator does now. Never blocks."""
+    def read(self, arms: Sequence[ArmState]) -> TeleopReading:
+        """What the operator does now, looking at the arms as they are. Never blocks."""
         ...
 
     def close(self) -> None: ...

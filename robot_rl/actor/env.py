@@ -1,0 +1,175 @@
+"""The Gymnasium environment: one class for every task and every hardware, real or simulated."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from robot_rl import config, geometry
+from robot_rl.actor.observe import Observer
+from robot_rl.actor.reset import Resetter, sample_start
+from robot_rl.clock import Clock, LockstepClock, RealClock
+from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.controllers.client import ArmClient
+from robot_rl.interfaces import Camera, Reward
+from robot_rl.sim.world import WorldClient
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, SpaceSpec
+
+
+class RobotEnv(gymnasium.Env):
+    """Arms, cameras and a judge, stepped at the task's control rate.
+
+    An action is a move of each arm's target in that target's own frame, in [-1, 1]; the arm keeps the new target on
+    its leash and inside its limits and reports it, so `info["executed"]` holds the action that was really carried
+    out, in the same units. The episode terminates when the judge says so and is truncated at the task's time limit or
+    when an arm faults; a fault is acknowledged by `acknowledge_faults` alone.
+
+    The arm processes must be running (`robot-rl arm HARDWARE`). With a simulated arm in lockstep `step` returns as
+    soon as the world has advanced by one period; otherwise it sleeps to the deadline.
+    """
+
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, task: Task, hardware: Hardware, *, obs: ObsKind = "pixels", render_mode: str | None = None):
+        self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
+        self.space_spec = config.spaces(task, hardware, obs)
+        self.observation_space = observation_space(self.space_spec)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.space_spec.action_size,), np.float32)
+        self.period_s = 1.0 / task.rate_hz
+        self.metadata = self.metadata | {"render_fps": task.rate_hz}
+        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self.arms = [connect_arm(task, arm) for arm in hardware.arms]
+        simulated = self.arms[0].info.simulated
+        self.world = WorldClient(hardware.arms[0].address) if simulated else None
+        self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
+        self.cameras = self._open_cameras(task.cameras if obs == "pixels" else ())
+        self.reward: Reward = config.find("rewards", task.reward.name).Reward(self.world, **task.reward.options)
+        self._observer = Observer(hardware, sees_goal=obs == "state")
+        self._resetter = Resetter(self.arms, self.clock, self.period_s)
+        self.arm_states: Sequence[ArmState] = ()
+        self._steps = 0
+        self._deadline = 0.0
+        self._observation: dict[str, Array] = {}
+
+    # ------------------------------------------------------------------------------------------ gymnasium
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
+        """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
+
+        `options={"keep_pose": True}` starts a new episode where the arms stand, in the same scene.
+        """
+        super().reset(seed=seed)
+        if not (options or {}).get("keep_pose", False):
+            if self.world is not None:
+                self.world.reset(int(self.np_random.integers(2**31)))
+                for arm in self.arms:
+                    arm.refresh()
+            self.arm_states = self._resetter.go([sample_start(start, self.np_random) for start in self.task.start])
+        self._observer.begin_episode(self.arm_states)
+        self._steps = 0
+        self._deadline = self.clock.now()
+        return self._observe(), {}
+
+    def step(self, action: Array) -> tuple[dict, float, bool, bool, dict]:
+        """Command one move per arm, wait for the period's end, observe, judge."""
+        before = [state.target_base_tcp for state in self.arm_states]
+        moves = np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6) * self._scale
+        for arm, target, move in zip(self.arms, before, moves, strict=True):
+            arm.command(ArmTarget(geometry.pose_move(target, move), self.period_s))
+        self._deadline += self.period_s
+        late_s = self.clock.wait_until(self._deadline)
+        if late_s > self.period_s:
+            self._deadline += late_s  # after a stall go on at the same rate instead of hurrying to catch up
+        self.arm_states = [arm.state() for arm in self.arms]
+        self._steps += 1
+
+        observation = self._observe()
+        reward, terminated = self.reward.judge(observation)
+        faults = [state.fault for state in self.arm_states]
+        truncated = not terminated and (self._steps >= self.task.max_steps or any(faults))
+        info = {"executed": self._executed(before), "faults": faults, "late_s": late_s}
+        return observation, reward, terminated, truncated, info
+
+    def render(self) -> Array:
+        """The camera views of the last observation side by side, `(H, W, 3)` uint8."""
+        views = [self._observation[f"image/{name}"] for name in self.cameras]
+        return np.concatenate(views, axis=1) if views else np.zeros((*self.task.image_size, 3), np.uint8)
+
+    def close(self) -> None:
+        """Let go of cameras and links; the arms hold by themselves."""
+        for camera in self.cameras.values():
+            camera.close()
+        for arm in self.arms:
+            arm.close()
+        if self.world is not None:
+            self.world.close()
+
+    # ------------------------------------------------------------------------------------------ faults
+
+    def acknowledge_faults(self) -> None:
+        """Somebody has looked at the arms: clear their latched faults. They hold until the next command."""
+        for arm in self.arms:
+            arm.acknowledge_fault()
+
+    def require_no_fault(self) -> None:
+        """Raise ArmFaultError if an arm holds because of a fault."""
+        for arm, state in zip(self.hardware.arms, self.arm_states, strict=False):
+            if state.fault:
+                raise ArmFaultError(
+                    f"arm '{arm.name}' holds because of the fault {Fault(state.fault).name}; look at it, then acknowledge"
+                )
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _observe(self) -> dict[str, Array]:
+        world = self.world.refresh() if self.world is not None else None
+        images = {name: camera.read() for name, camera in self.cameras.items()}
+        self._observation = self._observer.observe(self.arm_states, images, world)
+        return self._observation
+
+    def _executed(self, before: Sequence[Array]) -> Array:
+        """The move from the last target to the one in force, in units of the action space."""
+        moves = [
+            geometry.pose_delta(target, state.target_base_tcp) / self._scale
+            for target, state in zip(before, self.arm_states, strict=True)
+        ]
+        return np.concatenate(moves).astype(np.float32)
+
+    def _open_cameras(self, names: Sequence[str]) -> dict[str, Camera]:
+        """Open the task's cameras, through their drivers."""
+        configs = {camera.name: camera for camera in self.hardware.cameras}
+        height, width = self.task.image_size
+        return {
+            name: config.find("cameras", configs[name].driver).Camera(
+                name,
+                width=width,
+                height=height,
+                world=self.world,
+                scene=self.task.scene,
+                arm=self.hardware.arms[0],
+                **configs[name].options,
+            )
+            for name in names
+        }
+
+
+def connect_arm(task: Task, arm: config.ArmConfig) -> ArmClient:
+    """Connect to an arm's process and tell it the task's tool, compliance, limits and leash."""
+    client = ArmClient(arm.address)
+    tool = geometry.pose_multiply(np.array(arm.pose_flange_tcp), np.array(task.pose_tcp_tool))
+    client.configure(
+        tool, task.compliance, config.tighten(arm.limits, task.limits), task.leash_translation, task.leash_rotation
+    )
+    return client
+
+
+def observation_space(spec: SpaceSpec) -> gymnasium.spaces.Dict:
+    """The Gymnasium space of a spec: unbounded floats for `state/`, bytes for `image/`."""
+    return gymnasium.spaces.Dict({name: _box(shape, dtype) for name, (shape, dtype) in spec.observations.items()})
+
+
+def _box(shape: tuple[int, ...], dtype: str) -> gymnasium.spaces.Box:
+    bounds: Mapping[str, tuple[float, float]] = {"uint8": (0, 255), "float32": (-np.inf, np.inf)}
+    low, high = bounds[dtype]
+    return gymnasium.spaces.Box(low, high, shape, np.dtype(dtype).type)

@@ -1,0 +1,49 @@
+"""Who acts: the policy or the operator. Decided before the step, so that a step has one author."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_rl.interfaces import Teleop
+from robot_rl.types import ArmState, Array, Provenance
+
+
+class Intervention:
+    """A clutch with hysteresis, so that one correction is one segment.
+
+    The operator acts from the step at which the clutch closes. When it opens, the arm holds its target for
+    `release_steps` steps in which the operator may take hold again; then the policy acts. The held steps belong to
+    the operator. Called by the actor loop only:
+
+    ```
+    commanded, author = intervention.decide(proposed, arms)
+    ```
+    """
+
+    def __init__(self, teleop: Teleop | None, release_steps: int = 1):
+        self._teleop = teleop
+        self._release_steps = release_steps
+        self._open_steps = release_steps
+        self.segments = 0
+
+    def begin_episode(self) -> None:
+        """Forget the last episode: the policy acts first, unless the clutch is closed."""
+        self._open_steps = self._release_steps
+        self.segments = 0
+        if self._teleop is not None:
+            self._teleop.begin_episode()
+
+    def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
+        """The action `(A,)` to command, and its author."""
+        if self._teleop is None:
+            return proposed, Provenance.POLICY
+        reading = self._teleop.read(arms)
+        was_policy = self._open_steps >= self._release_steps
+        if reading.engaged:
+            self.segments += was_policy
+            self._open_steps = 0
+            return np.clip(reading.action, -1.0, 1.0).astype(np.float32), Provenance.HUMAN
+        if was_policy:
+            return proposed, Provenance.POLICY
+        self._open_steps += 1
+        return np.zeros_like(proposed), Provenance.HUMAN

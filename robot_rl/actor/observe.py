@@ -1,0 +1,55 @@
+"""From what the devices report to the observation that the policy sees."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from robot_rl import geometry
+from robot_rl.config import Hardware
+from robot_rl.types import ArmState, Array, WorldState
+
+START = "tcp_pose"
+TWIST = "tcp_twist"
+WRENCH = "tcp_wrench"
+OFFSET = "target_offset"
+SIM_GOAL = "sim_goal"
+
+
+class Observer:
+    """Builds the flat observation of one episode. All poses are of the tool, all axes the tool's own.
+
+    `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place works where the
+    whole scene has been moved; twist and wrench are turned into the tool frame (same point, other axes: a
+    translation never leaks into a rotation); `state/target_offset` is how far the target is ahead of the arm, which
+    the policy must see because targets build on one another. `state/sim_goal` is the simulator's truth, for the
+    state-only variant: the goal seen from the tool.
+    """
+
+    def __init__(self, hardware: Hardware, sees_goal: bool):
+        many = len(hardware.arms) > 1
+        self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
+        self._sees_goal = sees_goal
+        self._starts: list[Array] = []
+
+    def begin_episode(self, arms: Sequence[ArmState]) -> None:
+        """Take the poses now as the origin of this episode."""
+        self._starts = [arm.pose_base_tcp for arm in arms]
+
+    def observe(
+        self, arms: Sequence[ArmState], images: Mapping[str, Array], world: WorldState | None
+    ) -> dict[str, Array]:
+        """The observation of this moment; images go in as they are, under `image/NAME`."""
+        observation: dict[str, Array] = {}
+        for prefix, start, arm in zip(self._prefixes, self._starts, arms, strict=True):
+            to_tool = geometry.quat_conjugate(arm.pose_base_tcp[3:])
+            values = {
+                START: geometry.pose_delta(start, arm.pose_base_tcp),
+                TWIST: geometry.rotate_spatial(to_tool, arm.twist_base_tcp),
+                WRENCH: geometry.rotate_spatial(to_tool, arm.wrench_base_tcp),
+                OFFSET: geometry.pose_delta(arm.pose_base_tcp, arm.target_base_tcp),
+            }
+            if self._sees_goal and world is not None:
+                values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, world.goal_base_tcp)
+            observation |= {prefix + name: value.astype(np.float32) for name, value in values.items()}
+        observation |= {f"image/{name}": image for name, image in images.items()}
+        return observation

@@ -1,0 +1,72 @@
+"""Between episodes: bring the arms to a start pose through the same targets, and the same limits, as any step."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_rl import geometry
+from robot_rl.clock import Clock
+from robot_rl.config import StartPose
+from robot_rl.controllers.client import ArmClient
+from robot_rl.types import ArmState, ArmTarget, Array, DeviceError
+
+STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
+TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
+PATIENCE = 80  # control periods before giving up
+
+
+def sample_start(start: StartPose, rng: np.random.Generator) -> Array:
+    """A start pose `(7,)` of the tool in the base, uniform in the task's range."""
+    pose = np.array(start.pose_base_tool)
+    pose[:3] += rng.uniform(-1.0, 1.0, 3) * start.translation
+    turn = rng.uniform(-1.0, 1.0, 3) * start.rotation
+    return geometry.pose_move(pose, np.concatenate([np.zeros(3), turn]))
+
+
+class Resetter:
+    """Moves arms to poses in small steps at the control rate: first straight up to the goal's height, then across."""
+
+    def __init__(self, arms: Sequence[ArmClient], clock: Clock, period_s: float):
+        self._arms = arms
+        self._clock = clock
+        self._period_s = period_s
+
+    def go(self, goals: Sequence[Array]) -> list[ArmState]:
+        """Bring every arm to its goal pose `(7,)`, all at the same time.
+
+        Raises DeviceError if one does not arrive: something is in the way, or a limit keeps it from getting there.
+        """
+        targets = [arm.state().pose_base_tcp for arm in self._arms]
+        deadline = self._clock.now()
+        for _ in range(PATIENCE):
+            states = [arm.state() for arm in self._arms]
+            if all(
+                _arrived(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)
+            ):
+                return states
+            targets = [_next_target(target, goal) for target, goal in zip(targets, goals, strict=True)]
+            for arm, target in zip(self._arms, targets, strict=True):
+                arm.command(ArmTarget(target, self._period_s))
+            deadline += self._period_s
+            self._clock.wait_until(deadline)
+        errors = [np.abs(geometry.pose_error(s.pose_base_tcp, g)) for s, g in zip(states, goals, strict=True)]
+        raise DeviceError(
+            f"the reset did not arrive within {PATIENCE * self._period_s:.0f} s: the arm is off by "
+            f"{[f'{1e3 * e[:3].max():.1f} mm, {e[3:].max():.3f} rad' for e in errors]}. Is something in its way, or the "
+            "start pose outside the workspace of the hardware file?"
+        )
+
+
+def _next_target(target: Array, goal: Array) -> Array:
+    """One step from the last target towards the goal; as long as the goal is higher, only upwards."""
+    rise = goal[2] - target[2]
+    if rise > STEP[2]:
+        return np.concatenate([target[:2], [target[2] + STEP[2]], target[3:]])
+    step = np.clip(geometry.pose_delta(target, goal), -STEP, STEP)
+    return geometry.pose_move(target, step)
+
+
+def _arrived(state: ArmState, target: Array, goal: Array) -> bool:
+    ahead = np.abs(geometry.pose_error(target, goal))
+    behind = np.abs(geometry.pose_error(state.pose_base_tcp, goal))
+    return bool((ahead < 1e-6).all() and (behind < TOLERANCE).all())

@@ -1,0 +1,1 @@
+"""Judges of success; one file is one kind."""

@@ -1,0 +1,21 @@
+"""The simulator's own truth as the judge: one for the step that completes the task, and the episode is over."""
+
+from robot_rl.interfaces import World
+from robot_rl.types import DeviceError, Observation
+
+
+class Reward:
+    """Sparse success from the `world` channel, which only a simulated arm serves."""
+
+    def __init__(self, world: World | None):
+        if world is None:
+            raise DeviceError(
+                "reward 'simulator' asks the simulator for success, but this arm is real; "
+                "name another reward in the task file"
+            )
+        self._world = world
+
+    def judge(self, observation: Observation) -> tuple[float, bool]:
+        """(1, True) at success, else (0, False)."""
+        success = self._world.latest.success
+        return float(success), success

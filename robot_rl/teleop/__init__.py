@@ -1,0 +1,1 @@
+"""Operators' devices; one file is one kind."""
