@@ -5,12 +5,18 @@ A task file is typed Python (`tasks/NAME.py` with `TASK = Task(...)`), a hardwar
 Spaces follow from the two files, without opening anything.
 """
 
+import importlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
-from robot_rl.types import ArmLimits, Compliance, Use
+from robot_rl.types import ArmLimits, Compliance, ConfigError, Use
+from robot_rl.validation import from_json, from_yaml, nearest, to_json
 
+PACKAGE = Path(__file__).parent
 ObsKind = Literal["pixels", "state"]
 
 
@@ -100,3 +106,52 @@ class Task:
     compliance: Compliance = Compliance()
     limits: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+def names_of(kind: str) -> list[str]:
+    """What there is of a kind: the names of its folder's files, `names_of("cameras")`."""
+    return sorted(path.stem for path in (PACKAGE / kind).glob("*.py") if not path.stem.startswith("_"))
+
+
+def find(kind: str, name: str) -> ModuleType:
+    """The module `robot_rl/KIND/NAME.py`, `find("controllers/arms", "mujoco").Arm`. The folder is the registry."""
+    if name not in names_of(kind):
+        raise ConfigError(f"{name!r} is not in robot_rl/{kind}; it has: {nearest(name, names_of(kind))}")
+    module = ".".join(["robot_rl", *kind.split("/"), name])
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("robot_rl"):
+            raise
+        raise ConfigError(f"{kind}/{name} needs the package {error.name!r}, which is not installed here") from error
+
+
+def load_task(name: str) -> Task:
+    """`tasks/NAME.py`, the working directory's before the package's. Its types are checked, its options made plain."""
+    path = _locate("tasks", name, ".py")
+    spec = importlib.util.spec_from_file_location(f"robot_rl_task_{name}", path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    task = getattr(module, "TASK", None)
+    if not isinstance(task, Task):
+        raise ConfigError(f"{path}: no TASK = Task(...) in it")
+    if task.name != name:
+        raise ConfigError(f"{path}: the task's name is {task.name!r}; it must be the file's, {name!r}")
+    return from_json(Task, to_json(task), source=str(path))
+
+
+def load_hardware(name: str) -> Hardware:
+    """`hardware_configs/NAME.yaml`, the working directory's before the package's."""
+    return from_yaml(Hardware, _locate("hardware_configs", name, ".yaml"), name=name)
+
+
+def _locate(folder: str, name: str, ending: str) -> Path:
+    """The user's own file, or the one in the wheel (`robot_rl/FOLDER`) or the source tree (beside `robot_rl`)."""
+    folders = [Path.cwd() / folder, PACKAGE / folder, PACKAGE.parent / folder]
+    for candidate in folders:
+        if (candidate / f"{name}{ending}").is_file():
+            return candidate / f"{name}{ending}"
+    known = {path.stem for candidate in folders for path in candidate.glob(f"*{ending}")}
+    raise ConfigError(f"{folder}/{name}{ending} does not exist; there is: {nearest(name, known)}")

@@ -1,0 +1,166 @@
+"""Plain data into dataclasses, strictly: a complaint names file, line and key, what is allowed, and the nearest name.
+
+A YAML file keeps the line of each of its keys and values, so that every later complaint can point at one.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from robot_rl.types import ConfigError
+
+T = TypeVar("T")
+Place = tuple[str | int, ...]
+"""Where in the data: `("arms", 0, "limits", "max_force")`."""
+Problem = tuple[Place, str]
+Check = Callable[[Any], Iterable[Problem]]
+
+# No coercion: "0.3" is not a number and 1 is not a bool. JSON mode lets a list stand for a tuple, an int for a float.
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """`a, b, c (did you mean 'b'?)`: what every complaint about a name ends with."""
+    names = sorted(allowed)
+    listing = ", ".join(names) or "nothing"
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"{listing} (did you mean {close[0]!r}?)" if close else listing
+
+
+def to_json(config: Any, indent: int | None = 2) -> str:
+    """A config dataclass as JSON text: what is saved with a run and sent to a process."""
+    try:
+        return json.dumps(asdict(config), indent=indent, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{type(config).__name__} holds a value that JSON cannot: {error}") from error
+
+
+def from_json(cls: type[T], data: str | bytes | Mapping[str, Any], source: str = "config") -> T:
+    """The dataclass `cls` from JSON text or plain data. Raises ConfigError with every complaint, one per line."""
+    if not isinstance(data, str | bytes):
+        data = json.dumps(data)
+    value, problems = _validate(cls, data, ())
+    if problems:
+        raise ConfigError("\n".join(f"{source}: {_dotted(place)}{message}" for place, message in problems))
+    return value
+
+
+def from_yaml(cls: type[T], path: Path, check: Check = lambda value: (), **given: Any) -> T:
+    """The dataclass `cls` from a YAML file. `given` fields are not the file's; `check` yields complaints of its own."""
+    data, lines = read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}:1: a mapping is wanted; keys: {', '.join(sorted(_names(cls) - given.keys()))}")
+    problems: list[Problem] = [((key,), "is not for this file to say") for key in sorted(given.keys() & data.keys())]
+    value, more = _validate(cls, json.dumps(data | given), tuple(given))
+    problems += more
+    if not problems:
+        problems = list(check(value))
+    if problems:
+        complaints = [f"{path}:{_line(lines, place)}: {_dotted(place)}{text}" for place, text in problems]
+        raise ConfigError("\n".join(complaints))
+    return value
+
+
+def _validate(cls: type[T], text: str | bytes, given: tuple[str, ...]) -> tuple[T, list[Problem]]:
+    """The value, or the list of what is wrong with it."""
+    # A tuple around the class, because pydantic takes no config for a bare standard dataclass.
+    adapter = TypeAdapter(tuple[cls], config=_STRICT)  # type: ignore[valid-type]
+    wrapped = b"[" + (text.encode() if isinstance(text, str) else text) + b"]"
+    try:
+        return adapter.validate_json(wrapped)[0], []
+    except ValidationError as error:
+        return None, [_problem(cls, dict(item), given) for item in error.errors()]  # type: ignore[return-value]
+
+
+def _problem(cls: type, item: dict[str, Any], given: tuple[str, ...]) -> Problem:
+    """One complaint of pydantic's, in this project's words."""
+    place: Place = tuple(item["loc"])[1:]
+    if item["type"] == "unexpected_keyword_argument":
+        allowed = _names(_type_at(cls, place[:-1]))
+        return place, f"is not a known key; allowed: {nearest(str(place[-1]), allowed - set(given))}"
+    if item["type"] == "missing":
+        return place, "is missing"
+    return place, f"= {json.dumps(item['input'], default=str)}: {_lower(item['msg'])}"
+
+
+def _lower(message: str) -> str:
+    message = message.replace("Input should be a valid dictionary or object to field from", "wanted a mapping for")
+    return message.replace("Input should be", "wanted").replace("Input should", "it should")
+
+
+def _names(cls: Any) -> set[str]:
+    return {field.name for field in fields(cls)} if is_dataclass(cls) else set()
+
+
+def _type_at(cls: Any, place: Place) -> Any:
+    """The type that stands at a place of `cls`: through fields, tuples and optional values."""
+    for key in place:
+        hints = get_type_hints(cls) if is_dataclass(cls) else {}
+        cls = hints.get(str(key)) if isinstance(key, str) else next(iter(get_args(cls)), None)
+        cls = next((arg for arg in get_args(cls) if is_dataclass(arg)), cls) if type(None) in get_args(cls) else cls
+    return cls
+
+
+def _dotted(place: Place) -> str:
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).lstrip(".")
+    return f"{text} " if text else ""
+
+
+def _line(lines: Mapping[Place, int], place: Place) -> int:
+    """Line of a place, or of the nearest thing around it that the file does hold."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe types, where 1e-3 is a number too (YAML 1.1 wants 1.0e-3 and reads a text otherwise)."""
+
+
+_NUMBER = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.0123456789"))
+
+
+def read_yaml(path: Path) -> tuple[Any, dict[Place, int]]:
+    """Plain data of a YAML file and the line of each place. Duplicate keys, tags and dates are refused."""
+    lines: dict[Place, int] = {}
+    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        node = loader.get_single_node()
+        return (_plain(loader, node, (), lines, path) if node else {}), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {error.problem}") from error
+    finally:
+        loader.dispose()
+
+
+def _plain(loader: _Loader, node: yaml.Node, place: Place, lines: dict[Place, int], path: Path) -> Any:
+    """Plain data of a node; `lines` is written."""
+    line = node.start_mark.line + 1
+    lines.setdefault(place, line)
+    if len(place) > 20:
+        raise ConfigError(f"{path}:{line}: nested too deeply (an alias inside its own anchor?)")
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(loader, child, (*place, i), lines, path) for i, child in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        result: dict[str, Any] = {}
+        for key_node, child in node.value:
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            if key in result:
+                first = lines[(*place, key)]
+                raise ConfigError(f"{path}:{line}: {_dotted((*place, key))}is given twice (first on line {first})")
+            lines[(*place, key)] = line
+            result[key] = _plain(loader, child, (*place, key), lines, path)
+        return result
+    value = loader.construct_object(node)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise ConfigError(f"{path}:{line}: {_dotted(place)}= {node.value}: wanted a text, number, bool, list or mapping")

@@ -1,0 +1,47 @@
+"""Insert a 20 mm square peg into a socket 25 mm deep without chamfer, 0.5 mm clearance on each side."""
+
+import math
+
+from robot_rl.config import StartPose, Task
+from robot_rl.types import Compliance, Use
+
+RIM_Z = 0.025  # [m] in the base frame: the socket is 25 mm deep and stands on the table (z = 0)
+HEIGHT_LOW, HEIGHT_HIGH = 0.030, 0.060  # [m] of the peg's tip above the rim at the start
+DEGREES_5 = math.radians(5.0)
+
+TASK = Task(
+    name="peg_insert",
+    description="insert the peg into the socket, fully",
+    # Nominal socket at x = 0.5 m, y = 0; the tool points down.
+    start=(
+        StartPose(
+            pose_base_tool=(0.5, 0.0, RIM_Z + 0.5 * (HEIGHT_LOW + HEIGHT_HIGH), 1.0, 0.0, 0.0, 0.0),
+            translation=(0.020, 0.020, 0.5 * (HEIGHT_HIGH - HEIGHT_LOW)),
+            rotation=(DEGREES_5, DEGREES_5, DEGREES_5),
+        ),
+    ),
+    cameras=("wrist", "front"),
+    reward=Use("simulator"),
+    scene=Use(
+        "peg_insert",
+        {"clearance_m": 0.0005, "socket_range_m": 0.020, "socket_range_rad": math.radians(10.0)},
+    ),
+    rate_hz=10.0,  # SERL's rate for its peg task
+    max_steps=100,  # 10 s, as SERL's peg task
+    image_size=(128, 128),  # SERL, HIL-SERL
+    # 8 mm in 0.1 s is 0.08 m/s: 20 mm aside and 85 mm down take 11 steps of the 100
+    action_translation=0.008,
+    action_rotation=0.05,  # [rad], 3 degrees: 10 + 5 degrees of yaw take 6 steps
+    # Twice the clip of the error, so that the target can press with all the force allowed and no further
+    leash_translation=0.02,
+    leash_rotation=0.15,
+    pose_tcp_tool=(0.0, 0.0, 0.042, 0.0, 0.0, 0.0, 1.0),  # the peg's tip, 42 mm beyond the fingertips
+    compliance=Compliance(
+        # SERL's franka controller: 2000 N/m and 150 Nm/rad, damped with 89 Ns/m (critical for 1 kg) and 7 Nms/rad
+        stiffness=(2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0),
+        damping=(89.0, 89.0, 89.0, 7.0, 7.0, 7.0),
+        # HIL-SERL's clip: 20 N at most on each axis. Rotation: 12 Nm at most, the limit of the wrist's joints
+        error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08),
+        filter_time_s=0.05,  # half a control period: smooth, yet arrived before the next target
+    ),
+)
