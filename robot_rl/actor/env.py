@@ -43,24 +43,25 @@ class RobotEnv(gymnasium.Env):
         simulated = self.arms[0].info.simulated
         self.world = WorldClient(hardware.arms[0].address) if simulated else None
         self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
-        self.cameras = self._open_cameras(task.cameras if obs == "pixels" else ())
+        self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
         self.reward: Reward = config.find("rewards", task.reward.name).Reward(self.world, **task.reward.options)
         self._observer = Observer(hardware, sees_goal=obs == "state")
         self._resetter = Resetter(self.arms, self.clock, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
         self._steps = 0
+        self._judged = True
         self._deadline = 0.0
-        self._observation: dict[str, Array] = {}
 
     # ------------------------------------------------------------------------------------------ gymnasium
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
-        `options={"keep_pose": True}` starts a new episode where the arms stand, in the same scene.
+        `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody judges.
         """
         super().reset(seed=seed)
-        if not (options or {}).get("keep_pose", False):
+        self._judged = not (options or {}).get("keep_pose", False)
+        if self._judged:
             if self.world is not None:
                 self.world.reset(int(self.np_random.integers(2**31)))
                 for arm in self.arms:
@@ -85,15 +86,15 @@ class RobotEnv(gymnasium.Env):
         self._steps += 1
 
         observation = self._observe()
-        reward, terminated = self.reward.judge(observation)
+        reward, terminated = self.reward.judge(observation) if self._judged else (0.0, False)
         faults = [state.fault for state in self.arm_states]
         truncated = not terminated and (self._steps >= self.task.max_steps or any(faults))
         info = {"executed": self._executed(before), "faults": faults, "late_s": late_s}
         return observation, reward, terminated, truncated, info
 
     def render(self) -> Array:
-        """The camera views of the last observation side by side, `(H, W, 3)` uint8."""
-        views = [self._observation[f"image/{name}"] for name in self.cameras]
+        """The camera views now, side by side, `(H, W, 3)` uint8."""
+        views = [camera.read() for camera in self.cameras.values()]
         return np.concatenate(views, axis=1) if views else np.zeros((*self.task.image_size, 3), np.uint8)
 
     def close(self) -> None:
@@ -124,9 +125,8 @@ class RobotEnv(gymnasium.Env):
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None
-        images = {name: camera.read() for name, camera in self.cameras.items()}
-        self._observation = self._observer.observe(self.arm_states, images, world)
-        return self._observation
+        images = {name: camera.read() for name, camera in self.cameras.items()} if self.obs == "pixels" else {}
+        return self._observer.observe(self.arm_states, images, world)
 
     def _executed(self, before: Sequence[Array]) -> Array:
         """The move from the last target to the one in force, in units of the action space."""

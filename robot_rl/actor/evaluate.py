@@ -1,0 +1,123 @@
+"""Evaluation: greedy, operator locked out, a stated number of episodes, and everything it came to on disk."""
+
+import csv
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import Act, EpisodeRunner
+from robot_rl.actor.intervene import Intervention
+from robot_rl.types import Array
+
+
+@dataclass(frozen=True)
+class EvaluationEpisode:
+    """One row of the table."""
+
+    episode: int
+    seed: int
+    success: bool
+    steps: int
+    cycle_s: float
+    fault: bool
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The episodes of one evaluation, and what follows from them. `mean_cycle_s` is over the successes."""
+
+    eval_seed: int
+    episodes: tuple[EvaluationEpisode, ...]
+
+    @property
+    def successes(self) -> int:
+        return sum(row.success for row in self.episodes)
+
+    @property
+    def success_rate(self) -> float:
+        return self.successes / max(len(self.episodes), 1)
+
+    @property
+    def interval_95(self) -> tuple[float, float]:
+        return wilson_interval(self.successes, len(self.episodes))
+
+    @property
+    def mean_cycle_s(self) -> float | None:
+        cycles = [row.cycle_s for row in self.episodes if row.success]
+        return float(np.mean(cycles)) if cycles else None
+
+
+def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
+    """95 % score interval of a success rate (Wilson 1927), which stays inside [0, 1] and is honest at 0 and 100 %."""
+    if trials == 0:
+        return 0.0, 1.0
+    rate = successes / trials
+    scale = 1.0 + z * z / trials
+    middle = (rate + z * z / (2 * trials)) / scale
+    half = z / scale * math.sqrt(rate * (1.0 - rate) / trials + z * z / (4 * trials * trials))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def evaluate(
+    env: RobotEnv,
+    act: Act,
+    *,
+    episodes: int,
+    seed: int,
+    videos: Path | None = None,
+    max_videos: int = 4,
+    progress: Callable[[EvaluationEpisode], None] = lambda row: None,
+) -> Evaluation:
+    """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed` determines.
+
+    The first `max_videos` episodes and as many failures are written to the folder `videos`, if the environment
+    renders.
+    """
+    runner = EpisodeRunner(env)
+    nobody = Intervention(None)
+    seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
+    rows: list[EvaluationEpisode] = []
+    filmed_failures = 0
+    for number, episode_seed in enumerate(seeds):
+        frames = []
+        for _ in runner.play(number, act, nobody, seed=int(episode_seed)):
+            if videos is not None:
+                frames.append(env.render())
+        summary = runner.summary
+        row = EvaluationEpisode(
+            number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault
+        )
+        if any(state.fault for state in env.arm_states):
+            env.acknowledge_faults()  # the episode counts as failed; the next begins at rest
+        rows.append(row)
+        failure = not row.success and filmed_failures < max_videos
+        if videos is not None and (number < max_videos or failure):
+            filmed_failures += failure
+            name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
+            write_video(videos / name, frames, env.task.rate_hz)
+        progress(row)
+    return Evaluation(seed, tuple(rows))
+
+
+def write_table(evaluation: Evaluation, path: Path) -> None:
+    """The episodes as CSV."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([field.name for field in fields(EvaluationEpisode)])
+        writer.writerows([getattr(row, field.name) for field in fields(row)] for row in evaluation.episodes)
+
+
+def write_video(path: Path, frames: list[Array], rate_hz: float, scale: int = 3) -> None:
+    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    height, width = frames[0].shape[0] * scale, frames[0].shape[1] * scale
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"mp4v"), rate_hz, (width, height))
+    for frame in frames:
+        enlarged = cv2.resize(frame, (width, height), interpolation=cv2.INTER_NEAREST)
+        writer.write(cv2.cvtColor(enlarged, cv2.COLOR_RGB2BGR))
+    writer.release()

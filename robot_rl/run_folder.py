@@ -1,0 +1,98 @@
+"""The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import robot_rl
+from robot_rl import config
+from robot_rl.clock import ClockKind
+from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.types import ConfigError, SpaceSpec
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What actor, learner and evaluation of one run share.
+
+    `steps` are the control steps of the whole run, demonstrations and wandering included: robot time. In lockstep the
+    weights change every `block_steps` steps. The addresses are where the learner listens.
+    """
+
+    task: str
+    hardware: str
+    obs: ObsKind = "pixels"
+    clock: ClockKind = "lockstep"
+    seed: int = 0
+    steps: int = 12_000
+    demos: int = 20
+    wander_steps: int = 0
+    block_steps: int = 50
+    steps_address: str = "tcp://127.0.0.1:5561"
+    weights_address: str = "tcp://127.0.0.1:5562"
+    calls_address: str = "tcp://127.0.0.1:5563"
+    learner_status_address: str = "tcp://127.0.0.1:5564"
+    actor_status_address: str = "tcp://127.0.0.1:5565"
+
+
+class RunFolder:
+    """Paths and the resolved config of one run. `config.json` is written once, when the run is created."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.demos_log = self.path / "demos.log"
+        self.steps_log = self.path / "steps.log"
+        self.demos_file = self.path / "demos.json"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.episodes_file = self.path / "episodes.jsonl"
+        self.training_file = self.path / "training.json"
+        self.evaluation_file = self.path / "evaluation.json"
+        self.evaluation_table = self.path / "evaluation.csv"
+        self.checkpoints = self.path / "checkpoints"
+        self.videos = self.path / "videos"
+        self.plots = self.path / "plots"
+        if not self.config_file.exists():
+            raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
+        self._data = json.loads(self.config_file.read_text())
+        self.settings: RunSettings = config.from_json(RunSettings, self._data["run"])
+
+    @classmethod
+    def create(cls, path: str | Path, sections: dict[str, Any]) -> "RunFolder":
+        """Make the folder with its resolved config: `{"run": RunSettings, "actor": ..., "learner": ...}`."""
+        path = Path(path)
+        if (path / "config.json").exists():
+            raise ConfigError(
+                f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        data = {name: config.to_json(section) for name, section in sections.items()}
+        data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
+        (path / "config.json").write_text(json.dumps(data, indent=2) + "\n")
+        return cls(path)
+
+    def section(self, name: str) -> dict[str, Any]:
+        """A section of the resolved config as plain data, for `config.from_json`."""
+        return self._data[name]
+
+    def load_task(self) -> Task:
+        return config.load_task(self.settings.task)
+
+    def load_hardware(self) -> Hardware:
+        return config.load_hardware(self.settings.hardware)
+
+    def spaces(self) -> SpaceSpec:
+        """The spaces of this run, from its task and hardware file alone."""
+        return config.spaces(self.load_task(), self.load_hardware(), self.settings.obs)
+
+
+def code_revision() -> str:
+    """The git revision that this code was run from, or "unknown" outside a checkout."""
+    here = Path(__file__).resolve().parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"

@@ -1,0 +1,124 @@
+"""A scripted operator for simulated arms: demonstrates insertion, and corrects as a human would.
+
+It sees the simulator's truth through the `world` channel, so it can stand in for the person at the bench in CI and
+for everybody who has no arm yet. It is not a policy to learn from in simulation only: it drives with the same six
+numbers as a SpaceMouse, with its own pace and an unsteady hand.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from robot_rl import geometry
+from robot_rl.config import Task
+from robot_rl.interfaces import World
+from robot_rl.types import ArmState, Array, DeviceError, TeleopReading
+
+PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
+ALIGNED_M, ALIGNED_RAD = 0.00035, 0.012  # clearance is 0.5 mm per side; 0.012 rad turns 0.12 mm of it away
+HOVER_M = 0.003  # above the rim while lining up
+
+
+@dataclass(frozen=True)
+class OperatorHabits:
+    """How this operator works: depth of the hole [m], pace, hand, patience (in control steps), and when to let go."""
+
+    depth_m: float = 0.025
+    slowest_pace: float = 0.6
+    unsteadiness: float = 0.12
+    patience_steps: int = 12
+    progress_m: float = 0.002
+    far_m: float = 0.07
+    segment_steps: tuple[int, int] = (8, 20)
+    finishes: float = 0.5
+
+
+class Teleop:
+    """The operator's hand and judgement.
+
+    In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it takes over when the
+    arm makes no progress for `patience_steps` or leaves the neighbourhood of the goal, drives for a segment, and lets
+    go again; in a share `finishes` of the segments it carries the insertion through.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        world: World | None,
+        *,
+        mode: Literal["demonstrate", "correct"],
+        seed: int,
+        habits: OperatorHabits | None = None,
+    ):
+        if world is None:
+            raise DeviceError("teleop 'scripted' needs a simulated arm: it steers by the simulator's truth")
+        self._world = world
+        self._mode = mode
+        self._habits = habits or OperatorHabits()
+        self._rng = np.random.default_rng(seed)
+        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self._watch = _Watch(self._habits)
+        self._pace = 1.0
+        self._steps_left = 0
+
+    def begin_episode(self) -> None:
+        """Lean back and choose a pace for this episode."""
+        self._pace = self._rng.uniform(self._habits.slowest_pace, 1.0)
+        self._steps_left = 0
+        self._watch = _Watch(self._habits)
+
+    def read(self, arms: Sequence[ArmState]) -> TeleopReading:
+        """Watch the arm and, with the clutch closed, steer it."""
+        (arm,) = arms
+        goal = self._world.latest.goal_base_tcp
+        offset = geometry.pose_delta(goal, arm.pose_base_tcp)
+        action = self._steer(arm, goal, offset)
+        return TeleopReading(self._mode == "demonstrate" or self._corrects(offset), action)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _corrects(self, offset: Array) -> bool:
+        """Whether the operator's hand is on the device in this step of mode "correct"."""
+        if self._steps_left > 0:
+            self._steps_left -= 1
+            if self._steps_left == 0:
+                self._watch = _Watch(self._habits)
+        elif self._watch.is_worried(offset):
+            low, high = self._habits.segment_steps
+            finishes = self._rng.random() < self._habits.finishes
+            self._steps_left = 1000 if finishes else int(self._rng.integers(low, high + 1))
+        return self._steps_left > 0
+
+    def _steer(self, arm: ArmState, goal: Array, offset: Array) -> Array:
+        """Line up a little above the rim, then push in; an unsteady hand while there is room."""
+        height, depth = -offset[2], self._habits.depth_m
+        aligned = bool((np.abs(offset[:2]) < ALIGNED_M).all() and (np.abs(offset[3:]) < ALIGNED_RAD).all())
+        inserting = height < depth - 0.0005 or (aligned and height < depth + 2 * HOVER_M)
+        along = PRESS_M if inserting else -(depth + HOVER_M)
+        waypoint = geometry.pose_move(goal, np.array([0.0, 0.0, along, 0.0, 0.0, 0.0]))
+        action = self._pace * geometry.pose_delta(arm.target_base_tcp, waypoint) / self._scale
+        far = float(np.linalg.norm(offset[:2])) > 0.004
+        hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * (1.0 if far else 0.1)
+        return np.clip(action + hand, -1.0, 1.0)
+
+
+class _Watch:
+    """The operator's eye on one stretch of autonomous motion: is it getting anywhere?"""
+
+    def __init__(self, habits: OperatorHabits):
+        self._habits = habits
+        self._best = np.inf
+        self._idle_steps = 0
+
+    def is_worried(self, offset: Array) -> bool:
+        """Look at the tool's offset from the goal `(6,)`; true if the arm is stuck or on its way out."""
+        distance = float(np.linalg.norm(offset[:3]) + 0.05 * np.linalg.norm(offset[3:]))
+        if distance < self._best - self._habits.progress_m:
+            self._best, self._idle_steps = distance, 0
+        else:
+            self._idle_steps += 1
+        leaves = bool(np.linalg.norm(offset[:2]) > self._habits.far_m or -offset[2] > 0.12)
+        return leaves or self._idle_steps > self._habits.patience_steps
