@@ -7,14 +7,17 @@ Spaces follow from the two files, without opening anything.
 
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from robot_rl.types import ArmLimits, Compliance, ConfigError, Use
-from robot_rl.validation import from_json, from_yaml, nearest, to_json
+from robot_rl.limits import is_unit, limit_problems, outside
+from robot_rl.limits import tighten as tighten
+from robot_rl.types import ArmLimits, Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.validation import Problem, from_json, from_yaml, nearest, to_json
+from robot_rl.validation import apply_overrides as apply_overrides
 
 PACKAGE = Path(__file__).parent
 ObsKind = Literal["pixels", "state"]
@@ -144,7 +147,7 @@ def load_task(name: str) -> Task:
 
 def load_hardware(name: str) -> Hardware:
     """`hardware_configs/NAME.yaml`, the working directory's before the package's."""
-    return from_yaml(Hardware, _locate("hardware_configs", name, ".yaml"), name=name)
+    return from_yaml(Hardware, _locate("hardware_configs", name, ".yaml"), _hardware_problems, name=name)
 
 
 def _locate(folder: str, name: str, ending: str) -> Path:
@@ -155,3 +158,87 @@ def _locate(folder: str, name: str, ending: str) -> Path:
             return candidate / f"{name}{ending}"
     known = {path.stem for candidate in folders for path in candidate.glob(f"*{ending}")}
     raise ConfigError(f"{folder}/{name}{ending} does not exist; there is: {nearest(name, known)}")
+
+
+def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
+    """The spaces of a task on a hardware: from the two files alone. Raises ConfigError if they do not fit together.
+
+    `state/...` is float32 `(6,)`, under `state/ARM/...` if there are several arms; `image/NAME` is uint8 `(H, W, 3)`.
+    """
+    check_fit(task, hardware)
+    if obs == "state" and task.scene is None:
+        raise ConfigError(f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs 'pixels'")
+    names = ["tcp_pose", "tcp_twist", "tcp_wrench", "target_offset"] + ["sim_goal"] * (obs == "state")
+    prefixes = [f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms]
+    observations: dict[str, tuple[tuple[int, ...], str]] = {
+        prefix + name: ((6,), "float32") for prefix in prefixes for name in names
+    }
+    if obs == "pixels":
+        observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
+    return SpaceSpec(observations, action_size=6 * len(hardware.arms))
+
+
+def check_fit(task: Task, hardware: Hardware) -> None:
+    """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one thing per line."""
+    problems = [f"task {task.name!r}: {problem}" for problem in [*_task_problems(task), *_fit_problems(task, hardware)]]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _task_problems(task: Task) -> Iterator[str]:
+    positive = ("rate_hz", "max_steps", "action_translation", "action_rotation", "leash_translation", "leash_rotation")
+    for name in positive:
+        if getattr(task, name) <= 0:
+            yield f"{name} is {getattr(task, name)}; it must be more than 0"
+    if min(task.image_size) < 1:
+        yield f"image_size is {task.image_size}; height and width must be at least 1"
+    for kind, use in (("rewards", task.reward), ("sim/scenes", task.scene)):
+        if use is not None and names_of(kind) and use.name not in names_of(kind):
+            yield f"{use.name!r} is not in robot_rl/{kind}; it has: {nearest(use.name, names_of(kind))}"
+    for name in ("stiffness", "damping", "error_clip"):
+        values = getattr(task.compliance, name)
+        if len(values) != 6 or min(values) < 0.0:
+            yield f"compliance.{name} is {values}; it must be 6 numbers, none below 0"
+    if not is_unit(task.pose_tcp_tool[3:]):
+        yield "pose_tcp_tool does not end in a unit quaternion xyzw"
+
+
+def _fit_problems(task: Task, hardware: Hardware) -> Iterator[str]:
+    cameras = [camera.name for camera in hardware.cameras]
+    for name in task.cameras:
+        if name not in cameras:
+            yield f"camera {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, cameras)}"
+    if len(set(task.cameras)) != len(task.cameras):
+        yield f"cameras {task.cameras} name one twice"
+    if len(task.start) != len(hardware.arms):
+        yield f"{len(task.start)} start poses for the {len(hardware.arms)} arms of hardware {hardware.name!r}"
+    for start, arm in zip(task.start, hardware.arms, strict=False):
+        if not is_unit(start.pose_base_tool[3:]):
+            yield f"the start pose of arm {arm.name!r} does not end in a unit quaternion xyzw"
+        elif where := outside(
+            tighten(arm.limits, task.limits), start.pose_base_tool, start.translation, start.rotation
+        ):
+            yield f"the start range leaves the workspace of arm {arm.name!r} {where}"
+
+
+def _hardware_problems(hardware: Hardware) -> Iterator[Problem]:
+    """What the types of a hardware file cannot say, with where in the file it stands."""
+    if not hardware.arms:
+        yield ("arms",), "is empty; at least one arm is wanted"
+    kinds = {"arms": "controllers/arms", "cameras": "cameras", "grippers": "controllers/grippers"}
+    for section, kind in kinds.items():
+        devices = getattr(hardware, section)
+        for i, device in enumerate(devices):
+            if names_of(kind) and device.driver not in names_of(kind):
+                hint = nearest(device.driver, names_of(kind))
+                yield (section, i, "driver"), f"= {device.driver!r} is not in robot_rl/{kind}; it has: {hint}"
+            if device.name in [other.name for other in devices[:i]]:
+                yield (section, i, "name"), f"= {device.name!r} is taken by another of the {section}"
+    if hardware.teleop and hardware.teleop.name not in names_of("teleop"):
+        hint = nearest(hardware.teleop.name, names_of("teleop"))
+        yield ("teleop", "name"), f"= {hardware.teleop.name!r} is not in robot_rl/teleop; it has: {hint}"
+    for i, arm in enumerate(hardware.arms):
+        if not is_unit(arm.pose_flange_tcp[3:]):
+            yield ("arms", i, "pose_flange_tcp"), "does not end in a unit quaternion xyzw"
+        for place, message in limit_problems(arm.limits, len(arm.home)):
+            yield ("arms", i, "limits", *place), message

@@ -7,7 +7,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -34,22 +34,40 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     return f"{listing} (did you mean {close[0]!r}?)" if close else listing
 
 
-def to_json(config: Any, indent: int | None = 2) -> str:
-    """A config dataclass as JSON text: what is saved with a run and sent to a process."""
+def to_json(config: Any) -> dict[str, Any]:
+    """A config dataclass as plain data that JSON can hold: what is saved with a run and sent to a process."""
     try:
-        return json.dumps(asdict(config), indent=indent, allow_nan=False)
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(config), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{type(config).__name__} holds a value that JSON cannot: {error}") from error
+        raise ConfigError(f"{type(config).__name__} holds a value that JSON cannot hold: {error}") from error
+    return plain
 
 
-def from_json(cls: type[T], data: str | bytes | Mapping[str, Any], source: str = "config") -> T:
-    """The dataclass `cls` from JSON text or plain data. Raises ConfigError with every complaint, one per line."""
-    if not isinstance(data, str | bytes):
-        data = json.dumps(data)
-    value, problems = _validate(cls, data, ())
+def from_json(cls: type[T], data: Mapping[str, Any], source: str = "config") -> T:
+    """The dataclass `cls` from plain data. Raises ConfigError with every complaint, one per line."""
+    value, problems = _validate(cls, dict(data))
     if problems:
         raise ConfigError("\n".join(f"{source}: {_dotted(place)}{message}" for place, message in problems))
     return value
+
+
+def apply_overrides(config: T, changes: Mapping[str, Any], source: str = "defaults") -> T:
+    """A config dataclass with values replaced by dotted key: `{"agent.discount": 0.97}`."""
+    for key, value in changes.items():
+        config = _replaced(config, key.split("."), value, f"{source}: {key}")
+    return config
+
+
+def _replaced(config: Any, keys: list[str], value: Any, where: str) -> Any:
+    if keys[0] not in _names(config):
+        raise ConfigError(f"{where}: {keys[0]!r} is not a known key; allowed: {nearest(keys[0], _names(config))}")
+    if len(keys) > 1:
+        value = _replaced(getattr(config, keys[0]), keys[1:], value, where)
+    else:
+        value, problems = _validate(get_type_hints(type(config))[keys[0]], value)
+        if problems:
+            raise ConfigError("\n".join(f"{where} {_dotted(place)}{message}" for place, message in problems))
+    return replace(config, **{keys[0]: value})
 
 
 def from_yaml(cls: type[T], path: Path, check: Check = lambda value: (), **given: Any) -> T:
@@ -58,7 +76,7 @@ def from_yaml(cls: type[T], path: Path, check: Check = lambda value: (), **given
     if not isinstance(data, dict):
         raise ConfigError(f"{path}:1: a mapping is wanted; keys: {', '.join(sorted(_names(cls) - given.keys()))}")
     problems: list[Problem] = [((key,), "is not for this file to say") for key in sorted(given.keys() & data.keys())]
-    value, more = _validate(cls, json.dumps(data | given), tuple(given))
+    value, more = _validate(cls, data | given, tuple(given))
     problems += more
     if not problems:
         problems = list(check(value))
@@ -68,13 +86,12 @@ def from_yaml(cls: type[T], path: Path, check: Check = lambda value: (), **given
     return value
 
 
-def _validate(cls: type[T], text: str | bytes, given: tuple[str, ...]) -> tuple[T, list[Problem]]:
-    """The value, or the list of what is wrong with it."""
+def _validate(cls: type[T], data: Any, given: tuple[str, ...] = ()) -> tuple[T, list[Problem]]:
+    """The value, and the list of what is wrong with it (then there is no value)."""
     # A tuple around the class, because pydantic takes no config for a bare standard dataclass.
     adapter = TypeAdapter(tuple[cls], config=_STRICT)  # type: ignore[valid-type]
-    wrapped = b"[" + (text.encode() if isinstance(text, str) else text) + b"]"
     try:
-        return adapter.validate_json(wrapped)[0], []
+        return adapter.validate_json(json.dumps([data]))[0], []
     except ValidationError as error:
         return None, [_problem(cls, dict(item), given) for item in error.errors()]  # type: ignore[return-value]
 
@@ -83,11 +100,11 @@ def _problem(cls: type, item: dict[str, Any], given: tuple[str, ...]) -> Problem
     """One complaint of pydantic's, in this project's words."""
     place: Place = tuple(item["loc"])[1:]
     if item["type"] == "unexpected_keyword_argument":
-        allowed = _names(_type_at(cls, place[:-1]))
-        return place, f"is not a known key; allowed: {nearest(str(place[-1]), allowed - set(given))}"
+        allowed = _names(_type_at(cls, place[:-1])) - set(given if len(place) == 1 else ())
+        return place, f"is not a known key; allowed: {nearest(str(place[-1]), allowed)}"
     if item["type"] == "missing":
         return place, "is missing"
-    return place, f"= {json.dumps(item['input'], default=str)}: {_lower(item['msg'])}"
+    return place, f"= {json.dumps(item['input'])}: {_lower(item['msg'])}"
 
 
 def _lower(message: str) -> str:
@@ -96,6 +113,7 @@ def _lower(message: str) -> str:
 
 
 def _names(cls: Any) -> set[str]:
+    """Field names of a dataclass or of an instance of one; none for anything else."""
     return {field.name for field in fields(cls)} if is_dataclass(cls) else set()
 
 
