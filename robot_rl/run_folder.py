@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ class RunSettings:
     """What actor, learner and evaluation of one run share.
 
     `steps` are the control steps of the whole run, demonstrations and wandering included: robot time. In lockstep the
-    weights change every `block_steps` steps. The addresses are where the learner listens.
+    weights change every `block_steps` steps. The addresses are where the processes listen; `arm_addresses`, if given,
+    stand in for those of the hardware file.
     """
 
     task: str
@@ -30,6 +31,7 @@ class RunSettings:
     demos: int = 20
     wander_steps: int = 0
     block_steps: int = 50
+    arm_addresses: tuple[str, ...] = ()
     steps_address: str = "tcp://127.0.0.1:5561"
     weights_address: str = "tcp://127.0.0.1:5562"
     calls_address: str = "tcp://127.0.0.1:5563"
@@ -54,6 +56,7 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.videos = self.path / "videos"
         self.plots = self.path / "plots"
+        self.logs = self.path / "logs"
         if not self.config_file.exists():
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
         self._data = json.loads(self.config_file.read_text())
@@ -81,7 +84,10 @@ class RunFolder:
         return config.load_task(self.settings.task)
 
     def load_hardware(self) -> Hardware:
-        return config.load_hardware(self.settings.hardware)
+        hardware = config.load_hardware(self.settings.hardware)
+        addresses = self.settings.arm_addresses or [arm.address for arm in hardware.arms]
+        arms = (replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
+        return replace(hardware, arms=tuple(arms))
 
     def spaces(self) -> SpaceSpec:
         """The spaces of this run, from its task and hardware file alone."""

@@ -1,0 +1,157 @@
+"""The actor process: drives the arm with the newest policy, lets the operator correct it, and hands on every step."""
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_rl import config
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
+from robot_rl.actor.intervene import Intervention
+from robot_rl.config import Hardware, Task
+from robot_rl.data.codec import encode_step
+from robot_rl.interfaces import Teleop, World
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.run_folder import RunFolder
+from robot_rl.signals import StopRequest
+from robot_rl.transport.calls import CallClient
+from robot_rl.transport.status import StatusPublisher
+from robot_rl.transport.steps import StepSender
+from robot_rl.transport.weights import WeightsSubscriber
+from robot_rl.types import Array, Observation
+
+log = logging.getLogger(__name__)
+PATIENCE_S = 600.0  # the learner may pretrain and compile before it answers
+
+
+@dataclass(frozen=True)
+class ActorConfig:
+    """How the actor works: whether an operator corrects, and the steps for which an opened clutch still holds."""
+
+    corrections: bool = True
+    release_steps: int = 1
+    acknowledge_faults: bool = True
+
+
+def run_actor(run: str | Path) -> None:
+    """Act until the run has its steps, or until a stop is asked for; then drain what was not yet acknowledged."""
+    folder = RunFolder(run)
+    with StopRequest() as stop:
+        actor = Actor(folder, stop)
+        try:
+            actor.run()
+        finally:
+            actor.close()
+
+
+class Actor:
+    """One arm's worth of acting. `run` is the whole of it."""
+
+    def __init__(self, folder: RunFolder, stop: StopRequest):
+        self._settings = folder.settings
+        self._stop = stop
+        self._config: ActorConfig = config.from_json(ActorConfig, folder.section("actor"))
+        self._episodes_file = folder.episodes_file.open("a")
+        task, hardware = folder.load_task(), folder.load_hardware()
+
+        self._calls = CallClient(self._settings.calls_address)
+        learner = self._calls.call("hello", folder.identity(), timeout_s=PATIENCE_S).body
+        self._total_steps = learner["online_steps"]
+        self._step = learner["steps_done"]
+        self._episode = learner["episodes_done"]
+        self._policy = fetch_policy(self._calls)
+        self._weights = WeightsSubscriber(self._settings.weights_address)
+        self._sender = StepSender(self._settings.steps_address, actor="actor", epoch=uuid.uuid4().int & (2**63 - 1))
+        self._status = StatusPublisher(self._settings.actor_status_address, "actor")
+
+        self._env = RobotEnv(task, hardware, obs=self._settings.obs)
+        self._runner = EpisodeRunner(self._env)
+        seed = self._settings.seed
+        teleop = open_teleop(task, hardware, self._env.world, seed=seed + 1) if self._config.corrections else None
+        self._intervention = Intervention(teleop, self._config.release_steps)
+
+    def run(self) -> None:
+        """Episode after episode: act, let the operator correct, send, until the run has its steps."""
+        lockstep = self._settings.clock == "lockstep"
+        while not self._is_over():
+            episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
+            self._policy.seed(episode_seed)
+            if not lockstep:
+                self._take_newest_weights()
+            for step in self._runner.play(
+                self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_over
+            ):
+                self._sender.send(encode_step(step))
+                self._step += step.index > 0
+            self._report(self._runner.summary)
+            self._episode += 1
+            if self._runner.summary.fault:
+                self._handle_fault()
+        self._sender.drain(timeout_s=PATIENCE_S)
+
+    def close(self) -> None:
+        """Let go of everything; the arm holds by itself."""
+        for part in (self._env, self._sender, self._weights, self._calls, self._status, self._episodes_file):
+            part.close()
+
+    def _act(self, observation: Observation) -> Array:
+        """The policy's proposal; in lockstep with the very weights that this step is to be made with."""
+        if self._settings.clock == "lockstep" and self._step % self._settings.block_steps == 0:
+            self._wait_for_weights(self._step // self._settings.block_steps)
+        return self._policy.act(observation)
+
+    def _wait_for_weights(self, version: int) -> None:
+        """Lockstep: the learner grants the next block of steps by publishing the weights that they are made with."""
+        while not self._stop.is_set():
+            if self._weights.wait_for(version, timeout_s=1.0):
+                break
+        self._take_newest_weights()
+
+    def _take_newest_weights(self) -> None:
+        if (newest := self._weights.latest()) is not None:
+            version, parameters = newest
+            self._policy.load(parameters)
+            self._runner.weights_version = version
+
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or self._step >= self._total_steps
+
+    def _report(self, summary: EpisodeSummary) -> None:
+        """One line on disk and one status message for each episode."""
+        row = asdict(summary) | {
+            "env_steps": self._step,
+            "weights_version": self._runner.weights_version,
+            "t_wall": time.time(),
+        }
+        self._episodes_file.write(json.dumps(row) + "\n")
+        self._episodes_file.flush()
+        self._status.publish(row)
+
+    def _handle_fault(self) -> None:
+        """A latched fault needs somebody who looks at the arm; in simulation the scripted operator does."""
+        if self._env.world is not None and self._config.acknowledge_faults:
+            log.warning("episode %d ended in a fault; the scripted operator acknowledges it", self._episode - 1)
+            self._env.acknowledge_faults()
+        else:
+            self._env.require_no_fault()
+
+
+def fetch_policy(calls: CallClient) -> LivePolicy:
+    """The policy's architecture and its frozen part, from the learner."""
+    reply = calls.call("policy", {}, timeout_s=PATIENCE_S)
+    return LivePolicy(reply.body["spec"], reply.arrays)
+
+
+def open_teleop(task: Task, hardware: Hardware, world: World | None, *, seed: int) -> Teleop | None:
+    """The operator's device that the hardware file names, in the mode for corrections."""
+    if hardware.teleop is None:
+        return None
+    options: Mapping[str, Any] = hardware.teleop.options
+    return config.find("teleop", hardware.teleop.name).Teleop(task, world, mode="correct", seed=seed, **options)

@@ -1,0 +1,70 @@
+"""What the user sees while a run goes on: bars on a terminal, a line now and then in a log file."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from robot_rl.report import WINDOW
+
+LINE_EVERY_S = 15.0
+
+
+class Display:
+    """Bars for the phases of a run, with the figures of the moment beside them.
+
+    On a terminal the bars are redrawn in place; elsewhere (CI, a log file) each phase prints a line when it begins
+    and ends and every 15 s.
+    """
+
+    def __init__(self, console: Console | None = None):
+        self._console = console or Console()
+        self._live = self._console.is_terminal
+        self._bars = Progress(
+            TextColumn("[bold]{task.description:<14}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+            disable=not self._live,
+        )
+        self._names: dict[str, Any] = {}
+        self._last_line = 0.0
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, highlight=False)
+
+    def show(self, phase: str, done: float, total: float, note: str = "") -> None:
+        """Where a phase stands."""
+        first = phase not in self._names
+        if first:
+            self._names[phase] = self._bars.add_task(phase, total=total, note=note)
+        self._bars.update(self._names[phase], completed=done, total=total, note=note)
+        due = first or done >= total or time.monotonic() - self._last_line > LINE_EVERY_S
+        if not self._live and due:
+            self._last_line = time.monotonic()
+            self.say(f"{phase:<14} {done:g}/{total:g}  {note}")
+
+    def __enter__(self) -> "Display":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+
+def training_note(episodes: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> str:
+    """The figures of the moment: success with and without corrections, operator's share, updates per second."""
+    recent = episodes[-WINDOW:]
+    if not recent:
+        return "waiting for the first episode"
+    steps = sum(row["steps"] for row in recent)
+    success = sum(row["success"] for row in recent) / len(recent)
+    alone = sum(row["success"] and not row["human_steps"] for row in recent) / len(recent)
+    share = sum(row["human_steps"] for row in recent) / max(steps, 1)
+    speed = f"  {metrics[-1]['updates_per_s']:.0f} updates/s" if metrics else ""
+    return f"success {success:.0%}, alone {alone:.0%}, operator {share:.0%}{speed}"

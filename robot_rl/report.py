@@ -1,0 +1,127 @@
+"""What a run came to: evaluation.json and the learning-curve plots."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_rl.actor.evaluate import Evaluation
+from robot_rl.run_folder import RunFolder
+
+WINDOW = 20  # episodes that a success rate is averaged over
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSON-lines file; a last line that is still being written is left out."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def evaluation_summary(evaluation: Evaluation, folder: RunFolder) -> dict[str, Any]:
+    """One object: how well the policy does, and the training that led to it."""
+    training = json.loads(folder.training_file.read_text())
+    low, high = evaluation.interval_95
+    return {
+        "task": folder.settings.task,
+        "hardware": folder.settings.hardware,
+        "obs": folder.settings.obs,
+        "episodes": len(evaluation.episodes),
+        "successes": evaluation.successes,
+        "success_rate": evaluation.success_rate,
+        "interval_95": [low, high],
+        "mean_cycle_s": evaluation.mean_cycle_s,
+        "eval_seed": evaluation.eval_seed,
+        **training,
+    }
+
+
+def training_summary(folder: RunFolder, wall_s: float, phases: Mapping[str, float]) -> dict[str, Any]:
+    """The training in numbers, from the run's own files; earlier sittings of a resumed run are added."""
+    earlier = json.loads(folder.training_file.read_text()) if folder.training_file.exists() else {}
+    episodes = read_lines(folder.episodes_file)
+    demos = json.loads(folder.demos_file.read_text())
+    steps = demos["steps"] + sum(row["steps"] for row in episodes)
+    rate_hz = folder.load_task().rate_hz
+    return {
+        "env_steps": steps,
+        "robot_minutes": steps / rate_hz / 60.0,
+        "wall_minutes": earlier.get("wall_minutes", 0.0) + wall_s / 60.0,
+        "demonstrations": demos["successes"],
+        "demonstration_steps": demos["steps"],
+        "training_episodes": len(episodes),
+        "interventions": sum(row["segments"] for row in episodes),
+        "intervention_steps": sum(row["human_steps"] for row in episodes),
+        "train_seed": folder.settings.seed,
+        "phases_s": {name: round(seconds, 2) for name, seconds in phases.items()},
+    }
+
+
+def plot_learning(folder: RunFolder) -> list[Path]:
+    """Learning curves as PNG: success and the operator's share over the steps, and the learner's own figures."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    folder.plots.mkdir(exist_ok=True)
+    written = []
+    if episodes := read_lines(folder.episodes_file):
+        written.append(_plot_success(episodes, folder))
+    if metrics := read_lines(folder.metrics_file):
+        written.append(_plot_learner(metrics, folder))
+    return written
+
+
+def _plot_success(episodes: list[dict[str, Any]], folder: RunFolder) -> Path:
+    from matplotlib import pyplot
+
+    steps = np.array([row["env_steps"] for row in episodes])
+    success = np.array([row["success"] for row in episodes], float)
+    alone = np.array([row["human_steps"] == 0 for row in episodes])
+    share = np.array([row["human_steps"] / max(row["steps"], 1) for row in episodes])
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
+    axes.plot(steps, moving_average(success), color="#1f77b4", label="success, all episodes")
+    axes.plot(steps, moving_average(success * alone), color="#2ca02c", label="success without a correction")
+    axes.fill_between(steps, moving_average(share), color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
+    axes.set(
+        xlabel="control steps (10 per second of robot time)" if folder.load_task().rate_hz == 10 else "control steps",
+        ylabel=f"share, mean of {WINDOW} episodes",
+        ylim=(0, 1.02),
+        xlim=(0, None),
+        title=f"{folder.settings.task}, {folder.settings.obs}, seed {folder.settings.seed}",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend(loc="center right")
+    return _save(figure, folder.plots / "success.png")
+
+
+def _plot_learner(metrics: list[dict[str, Any]], folder: RunFolder) -> Path:
+    from matplotlib import pyplot
+
+    names = ["critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s"]
+    names = [name for name in names if any(name in row for row in metrics)]
+    figure, grid = pyplot.subplots(2, 3, figsize=(11, 5.5), dpi=120, squeeze=False)
+    for axes, name in zip(grid.flat, names, strict=False):
+        rows = [row for row in metrics if name in row]
+        axes.plot([row["env_steps"] for row in rows], [row[name] for row in rows], color="#1f77b4")
+        axes.set(title=name.replace("_", " "), xlabel="control steps")
+        axes.grid(alpha=0.3)
+    return _save(figure, folder.plots / "learner.png")
+
+
+def moving_average(values: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """Mean over the last `window` values, over what there is at the start."""
+    total = np.cumsum(np.concatenate([[0.0], values]))
+    end = np.arange(1, len(values) + 1)
+    start = np.maximum(end - window, 0)
+    return (total[end] - total[start]) / (end - start)
+
+
+def _save(figure: Any, path: Path) -> Path:
+    from matplotlib import pyplot
+
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+    return path

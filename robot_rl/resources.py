@@ -1,0 +1,50 @@
+"""What a run will need of memory and disk, compared with what there is, before anything starts."""
+
+import math
+import os
+import shutil
+
+import numpy as np
+
+from robot_rl.run_folder import RunFolder
+from robot_rl.types import RobotRLError, SpaceSpec
+
+PROCESS_BYTES = 3 * 600_000_000  # arm, actor and learner with torch loaded: 0.3 to 0.8 GB each
+OVERHEAD = 1.2  # features, index sets, record headers
+
+
+class NotEnoughRoom(RobotRLError):
+    """The run would not fit into memory or onto the disk."""
+
+
+def step_bytes(space: SpaceSpec) -> int:
+    """Bytes of one step in the replay and in the log."""
+    observation = sum(
+        math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in space.observations.values()
+    )
+    return observation + 3 * 4 * space.action_size + 64
+
+
+def check_resources(folder: RunFolder) -> str:
+    """A line that says what the run needs and what there is. Raises NotEnoughRoom if it would not fit."""
+    data = folder.settings.steps * step_bytes(folder.spaces()) * OVERHEAD
+    memory_need, disk_need = data + PROCESS_BYTES, data + 100e6
+    memory = available_memory()
+    disk = shutil.disk_usage(folder.path).free
+    text = (
+        f"needs about {memory_need / 1e9:.1f} GB of memory ({memory / 1e9:.1f} GB free) "
+        f"and {disk_need / 1e9:.1f} GB of disk ({disk / 1e9:.1f} GB free)"
+    )
+    if memory_need > memory or disk_need > disk:
+        raise NotEnoughRoom(f"this run {text}; make room, or shorten it with --steps")
+    return text
+
+
+def available_memory() -> int:
+    """Bytes of memory that a new process can have (MemAvailable on Linux, free pages elsewhere)."""
+    try:
+        with open("/proc/meminfo") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,242 @@
+"""The main job: demonstrations, training with corrections, evaluation; from an empty folder to a policy that works."""
+
+import json
+import logging
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from robot_rl import config
+from robot_rl.actor.demonstrate import DemoRecorder
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
+from robot_rl.actor.loop import ActorConfig
+from robot_rl.clock import ClockKind
+from robot_rl.config import ObsKind
+from robot_rl.data.log import StepLog
+from robot_rl.learner.checkpoint import load_policy
+from robot_rl.learner.loop import LearnerConfig
+from robot_rl.progress import Display, training_note
+from robot_rl.report import evaluation_summary, plot_learning, read_lines, training_summary
+from robot_rl.resources import check_resources
+from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.signals import StopRequest
+from robot_rl.supervise import Supervisor
+from robot_rl.transport.endpoint import free_addresses
+
+log = logging.getLogger(__name__)
+EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The options of `robot-rl train`.
+
+    `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`);
+    `wander_steps` follow each demonstration, for pretraining the encoder (pixels only).
+    """
+
+    hardware: str = "sim_panda"
+    obs: ObsKind = "pixels"
+    seed: int = 0
+    steps: int = 0
+    demos: int = 20
+    wander_steps: int = 100
+    clock: ClockKind = "lockstep"
+    name: str = ""
+    eval_episodes: int = 100
+    actor: ActorConfig = field(default_factory=ActorConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+
+
+DEFAULT_STEPS = {"pixels": 12_000, "state": 5_000}
+
+
+def train(task: str, options: TrainConfig) -> RunFolder:
+    """Start a run and carry it to its evaluation. Returns its folder."""
+    folder = create_run(task, options)
+    return carry_on(folder, options.eval_episodes)
+
+
+def create_run(task: str, options: TrainConfig) -> RunFolder:
+    """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
+    hardware = config.load_hardware(options.hardware)
+    addresses = free_addresses(len(hardware.arms) + 5)
+    settings = RunSettings(
+        task=task,
+        hardware=options.hardware,
+        obs=options.obs,
+        clock=options.clock,
+        seed=options.seed,
+        steps=options.steps or DEFAULT_STEPS[options.obs],
+        demos=options.demos,
+        wander_steps=options.wander_steps if options.obs == "pixels" else 0,
+        arm_addresses=tuple(addresses[5:]),
+        steps_address=addresses[0],
+        weights_address=addresses[1],
+        calls_address=addresses[2],
+        learner_status_address=addresses[3],
+        actor_status_address=addresses[4],
+    )
+    name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    sections = {"run": settings, "actor": options.actor, "learner": options.learner}
+    return RunFolder.create(Path("runs") / name, sections)
+
+
+def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
+    """Carry a run, new or stopped, through whatever it still lacks: demonstrations, training, evaluation."""
+    begun = time.monotonic()
+    phases: dict[str, float] = {}
+    with Display() as display, StopRequest() as stop:
+        display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, {folder.settings.obs}")
+        display.say(check_resources(folder))
+        with Supervisor(folder.logs) as processes:
+            start_arms(folder, processes)
+            processes.start("learner", ["learner", str(folder.path)])
+            with timed(phases, "demonstrations"):
+                record_demos(folder, display, stop, processes)
+            with timed(phases, "training"):
+                run_training(folder, processes, display, stop)
+        summary = training_summary(folder, time.monotonic() - begun, phases)
+        folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
+        plot_learning(folder)
+        if stop.is_set():
+            display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
+            return folder
+        evaluate_run(folder, eval_episodes, display=display)
+    return folder
+
+
+def start_arms(folder: RunFolder, processes: Supervisor) -> None:
+    """Start the process of each simulated arm; a real arm's is started by hand, beside the robot."""
+    settings = folder.settings
+    hardware = folder.load_hardware()
+    for arm in hardware.arms:
+        processes.start(
+            f"arm-{arm.name}",
+            ["arm", settings.hardware, "--arm", arm.name, "--task", settings.task, "--clock", settings.clock]
+            + ["--address", arm.address],
+        )
+
+
+def record_demos(folder: RunFolder, display: Display, stop: StopRequest, processes: Supervisor) -> None:
+    """Record the run's demonstrations, unless an earlier sitting did; `demos.json` says that they are complete."""
+    if folder.demos_file.exists():
+        return
+    folder.demos_log.unlink(missing_ok=True)  # a recording that was broken off is begun again
+    settings, task, hardware = folder.settings, folder.load_task(), folder.load_hardware()
+    env = RobotEnv(task, hardware, obs=settings.obs)
+    demo_log = StepLog(folder.demos_log, folder.spaces())
+    if hardware.teleop is None:
+        raise config.ConfigError(f"hardware '{hardware.name}' names no teleop device to record demonstrations with")
+    teleop = config.find("teleop", hardware.teleop.name).Teleop(
+        task, env.world, mode="demonstrate", seed=settings.seed, **hardware.teleop.options
+    )
+    recorder = DemoRecorder(env, teleop, demo_log, seed=settings.seed)
+
+    def progress(done: int, attempts: int) -> None:
+        display.show("demonstrations", done, settings.demos, f"{done} of {attempts} attempts")
+        processes.check()
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    try:
+        attempts = recorder.record(settings.demos, wander_steps=settings.wander_steps, progress=progress)
+    finally:
+        env.close()
+        demo_log.close()
+    summary = {"successes": settings.demos, "attempts": attempts, "steps": recorder.steps}
+    folder.demos_file.write_text(json.dumps(summary) + "\n")
+
+
+def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:
+    """Let actor and learner work until the learner has everything; a stop ends the actor first, then the learner."""
+    processes.start("actor", ["actor", str(folder.path)])
+    demo_steps = json.loads(folder.demos_file.read_text())["steps"]
+    total = folder.settings.steps - demo_steps
+    stopping = False
+
+    def each() -> None:
+        nonlocal stopping
+        metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
+        done = metrics[-1]["env_steps"] if metrics else 0
+        display.show("training", done, total, training_note(episodes, metrics))
+        if stop.is_set() and not stopping:
+            stopping = True
+            display.say("stopping: the episode is ended, the arm holds, everything is saved")
+            processes.stop("actor")
+            processes.stop("learner", signal.SIGINT)
+
+    processes.watch(until="learner", each=each, period_s=0.5)
+
+
+def evaluate_run(
+    folder: RunFolder, episodes: int, *, seed: int = EVAL_SEED, display: Display | None = None
+) -> dict[str, Any]:
+    """Evaluate a run's newest policy greedily, operator locked out, and write table, videos and evaluation.json."""
+    addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
+    with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
+        folder.settings = replace(folder.settings, arm_addresses=addresses)
+        start_arms(folder, processes)
+        evaluation = _evaluate(folder, episodes, seed, shown)
+    write_table(evaluation, folder.evaluation_table)
+    summary = evaluation_summary(evaluation, folder)
+    folder.evaluation_file.write_text(json.dumps(summary, indent=2) + "\n")
+    low, high = evaluation.interval_95
+    shown.say(
+        f"evaluation: {evaluation.successes} of {episodes} (95 % interval {low:.1%} to {high:.1%}), "
+        f"mean cycle {evaluation.mean_cycle_s or float('nan'):.1f} s; {folder.evaluation_file}"
+    )
+    return summary
+
+
+def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display) -> Evaluation:
+    policy = load_policy(folder.checkpoints)
+    rendered = folder.settings.obs == "pixels"
+    env = RobotEnv(
+        folder.load_task(),
+        folder.load_hardware(),
+        obs=folder.settings.obs,
+        render_mode="rgb_array" if rendered else None,
+    )
+    done: list[bool] = []
+
+    def progress(row: Any) -> None:
+        done.append(row.success)
+        display.show("evaluation", len(done), episodes, f"{sum(done)} of {len(done)} succeeded")
+
+    if folder.videos.exists():
+        shutil.rmtree(folder.videos)
+    try:
+        return evaluate(
+            env,
+            lambda observation: policy.act(observation, greedy=True),
+            episodes=episodes,
+            seed=seed,
+            videos=folder.videos if rendered else None,
+            progress=progress,
+        )
+    finally:
+        env.close()
+
+
+@contextmanager
+def timed(phases: dict[str, float], name: str) -> Iterator[None]:
+    """Add the seconds that the block takes to `phases[name]`."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        phases[name] = phases.get(name, 0.0) + time.monotonic() - begun
+
+
+@contextmanager
+def _kept(display: Display) -> Iterator[Display]:
+    yield display
+
+

@@ -1,0 +1,30 @@
+"""Stopping on purpose: the first Ctrl-C or SIGTERM asks, the second one ends the process at once."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class StopRequest:
+    """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._before: dict[int, object] = {}
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def __enter__(self) -> "StopRequest":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._event.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._event.set()

@@ -1,0 +1,107 @@
+"""The processes of a run: started in an order, watched, and stopped in the reverse order so that the arm holds last."""
+
+import ctypes
+import logging
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from robot_rl.types import RobotRLError
+
+log = logging.getLogger(__name__)
+PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal that a child gets when its parent dies
+
+
+class ProcessFailed(RobotRLError):
+    """A process of the run ended by itself with an error."""
+
+
+class Supervisor:
+    """Starts `robot-rl VERB ...` processes in sessions of their own (a Ctrl-C reaches only the parent, which then
+    stops them in order), each with a log file.
+
+    ```
+    with Supervisor(folder.logs) as processes:
+        processes.start("arm", ["arm", "sim_panda"])
+        processes.start("learner", ["learner", str(run)])
+        processes.watch(until="learner")
+    ```
+    Leaving the block stops whatever still runs: last started, first stopped.
+    """
+
+    def __init__(self, logs: Path):
+        self._logs = logs
+        self._children: dict[str, subprocess.Popen] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, arguments: Sequence[str]) -> None:
+        """Start a verb of this program as a process called `name`."""
+        with (self._logs / f"{name}.log").open("ab") as output:
+            self._children[name] = subprocess.Popen(
+                [sys.executable, "-m", "robot_rl.cli", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+
+    def check(self) -> None:
+        """Raise ProcessFailed, with the end of its log, if a process has failed."""
+        for name, child in self._children.items():
+            if child.poll() not in (None, 0):
+                raise ProcessFailed(self._failure(name, child))
+
+    def is_running(self, name: str) -> bool:
+        return self._children[name].poll() is None
+
+    def watch(self, until: str, each: Callable[[], None], period_s: float = 0.2) -> None:
+        """Wait until the process `until` has ended well, calling `each()` now and then; raise if any fails."""
+        while True:
+            running = self.is_running(until)
+            self.check()
+            each()
+            if not running:
+                return
+            time.sleep(period_s)
+
+    def stop(self, name: str, sent: signal.Signals = signal.SIGINT, timeout_s: float = 30.0) -> None:
+        """Ask a process to finish and wait for it; kill it if it does not."""
+        child = self._children[name]
+        if child.poll() is None:
+            child.send_signal(sent)
+            try:
+                child.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                log.warning("%s did not stop within %.0f s and was killed", name, timeout_s)
+                child.kill()
+                child.wait()
+
+    def kill(self) -> None:
+        """End everything at once. The arm's own process holds the arm until it is gone; a real arm holds by itself."""
+        for child in self._children.values():
+            child.kill()
+
+    def __enter__(self) -> "Supervisor":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        try:
+            for name in reversed(self._children):
+                self.stop(name)
+        except KeyboardInterrupt:  # the second Ctrl-C
+            self.kill()
+            raise
+
+    def _failure(self, name: str, child: subprocess.Popen) -> str:
+        path = self._logs / f"{name}.log"
+        tail = path.read_text(errors="replace").strip().splitlines()[-12:]
+        return f"the process '{name}' ended with code {child.returncode}; the end of {path}:\n  " + "\n  ".join(tail)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
