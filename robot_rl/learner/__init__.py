@@ -1,0 +1,1 @@
+"""The learner: replay in, weights out."""

@@ -1,0 +1,1 @@
+"""One file = one learning algorithm, with `class Agent`."""

@@ -1,0 +1,1 @@
+"""Neural networks that actor and learner share: policy, critics, camera encoders."""

@@ -1,0 +1,81 @@
+"""From camera images to features: one small CNN per camera, and the goal that they predict together.
+
+Images enter as they are stored, uint8 `(B, H, W, 3)`: seen as `(B, 3, H, W)` that is the channels-last layout, the
+fast one on CPU and GPU. The normalisation to [-1, 1] is folded into the first convolution, because the conversion
+of 1,024 images to normalised floats costs more (0.15 s on two cores) than augmenting them.
+"""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_LAYERS = ((32, 8, 4), (64, 3, 2), (64, 3, 2))  # channels, kernel, stride: 128 px -> 31 -> 15 -> 7
+
+
+def convolution_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the hardware multiplies it, else float32 (2x on a CPU with AVX-512 BF16; slower without)."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    return torch.bfloat16 if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported() else torch.float32
+
+
+class SmallCNN(nn.Module):
+    """Features `(B, features)` in [-1, 1] of uint8 images `(B, H, W, 3)` of one camera.
+
+    The last feature map is flattened, not averaged: where something stands in the picture is what a policy needs.
+    """
+
+    def __init__(self, image_size: tuple[int, int], features: int):
+        super().__init__()
+        self.convolutions = nn.ModuleList()
+        channels, (height, width) = 3, image_size
+        for out, kernel, stride in _LAYERS:
+            self.convolutions.append(nn.Conv2d(channels, out, kernel, stride))
+            channels, height, width = out, (height - kernel) // stride + 1, (width - kernel) // stride + 1
+        if min(height, width) < 1:
+            raise ValueError(f"images of {image_size} pixels are too small for the encoder; use at least 32 x 32")
+        self.project = nn.Linear(channels * height * width, features)
+        self.norm = nn.LayerNorm(features)
+        self.dtype = torch.float32
+
+    def forward(self, image: Tensor) -> Tensor:
+        x = image.permute(0, 3, 1, 2).to(self.dtype)  # 0..255 is exact in bfloat16 as well
+        for i, layer in enumerate(self.convolutions):
+            weight, bias = layer.weight, layer.bias
+            if i == 0:  # conv(x / 127.5 - 1), folded; exact because the layer does not pad
+                weight, bias = weight / 127.5, bias - weight.sum((1, 2, 3))
+            x = F.relu(F.conv2d(x, weight.to(self.dtype), bias.to(self.dtype), layer.stride))
+        return torch.tanh(self.norm(self.project(x.flatten(1).float())))
+
+
+class Vision(nn.Module):
+    """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
+
+    With `goal_size` > 0 there is a head that predicts, from all cameras, where the goal is from the tool (`learner/
+    pretrain.py` trains it); its prediction, in units of the spread of the labels, is then part of the features.
+    """
+
+    def __init__(self, cameras: tuple[str, ...], image_size: tuple[int, int], features: int, goal_size: int = 0):
+        super().__init__()
+        self.cameras = nn.ModuleDict({name: SmallCNN(image_size, features) for name in cameras})
+        self.head: nn.Module | None = None
+        if goal_size:
+            self.head = nn.Sequential(nn.Linear(features * len(cameras), 256), nn.ReLU(), nn.Linear(256, goal_size))
+            self.register_buffer("goal_mean", torch.zeros(goal_size))
+            self.register_buffer("goal_std", torch.ones(goal_size))
+        self.size = features * len(cameras) + goal_size
+
+    def set_dtype(self, dtype: torch.dtype) -> None:
+        """Precision of the convolutions; everything else stays in float32."""
+        for cnn in self.cameras.values():
+            cnn.dtype = dtype
+
+    def forward(self, images: Mapping[str, Tensor]) -> Tensor:
+        features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)
+        return features if self.head is None else torch.cat([features, self.head(features)], -1)
+
+    def goal(self, vision: Tensor) -> Tensor:
+        """The predicted goals `(B, goal_size)` [m, rad] that features `(B, size)` contain."""
+        return vision[:, -self.goal_mean.shape[0] :] * self.goal_std + self.goal_mean

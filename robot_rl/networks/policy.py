@@ -1,0 +1,172 @@
+"""The policy: from an observation to an action in [-1, 1], a Gaussian squashed by tanh (SAC, arXiv 1812.05905).
+
+The learner trains it on batches; the actor holds a copy and calls `act` once per control step.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from robot_rl.networks.encoders import Vision
+from robot_rl.networks.normalise import Normaliser
+from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
+
+EncoderKind = Literal["none", "end_to_end", "goal"]
+
+LOG_STD_RANGE = (-5.0, 2.0)
+"""HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range is small enough."""
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """All that is needed to build a `Policy`; JSON-able, kept with each checkpoint.
+
+    `state` are the names and sizes of the state entries, in the order in which they are concatenated. `encoder`:
+    "none" (state only), "end_to_end" (trained by the critic's loss) or "goal" (pretrained, frozen).
+    """
+
+    state: tuple[tuple[str, int], ...]
+    cameras: tuple[str, ...]
+    image_size: tuple[int, int]
+    action_size: int
+    hidden: tuple[int, ...] = (256, 256)
+    encoder: EncoderKind = "none"
+    camera_features: int = 64
+
+    @property
+    def state_size(self) -> int:
+        return sum(size for _, size in self.state)
+
+    @property
+    def goal_size(self) -> int:
+        """6 for each arm whose tool pose is observed, if the encoder predicts the goal."""
+        return 6 * len(self.pose_keys) if self.encoder == "goal" else 0
+
+    @property
+    def pose_keys(self) -> tuple[str, ...]:
+        """The names of the tool poses (relative to the episode's start), one per arm."""
+        return tuple(name for name, _ in self.state if name.endswith("/tcp_pose"))
+
+    @property
+    def vision_size(self) -> int:
+        return 0 if self.encoder == "none" else self.camera_features * len(self.cameras) + self.goal_size
+
+    @staticmethod
+    def from_space(space: SpaceSpec, encoder: EncoderKind, **options: Any) -> "PolicySpec":
+        """The spec that follows from the spaces; `options` are the remaining fields."""
+        state = tuple((n, shape[0]) for n, (shape, _) in space.observations.items() if n.startswith("state/"))
+        images = {n[6:]: shape for n, (shape, _) in space.observations.items() if n.startswith("image/")}
+        if encoder != "none" and not images:
+            raise ConfigError(f"encoder {encoder!r} needs a camera, but the observation holds no image/...")
+        sizes = {shape[:2] for shape in images.values()}
+        if len(sizes) > 1:
+            raise ConfigError(f"all cameras of a policy must have one image size; they have {sorted(sizes)}")
+        height, width = sizes.pop() if sizes else (0, 0)
+        cameras = tuple(images) if encoder != "none" else ()
+        return PolicySpec(state, cameras, (height, width), space.action_size, encoder=encoder, **options)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "PolicySpec":
+        fields = json.loads(text)
+        fields["state"] = tuple((name, size) for name, size in fields["state"])
+        for name in ("cameras", "image_size", "hidden"):
+            fields[name] = tuple(fields[name])
+        return PolicySpec(**fields)
+
+
+def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Action `tanh(mean + std * noise) (B, A)` and its log-density `(B,)`.
+
+    `log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u))` keeps its digits for large u.
+    """
+    u = mean + log_std.exp() * noise
+    gaussian = -0.5 * noise.square() - log_std - 0.9189385332046727  # log sqrt(2 pi)
+    return torch.tanh(u), (gaussian - 2.0 * (0.6931471805599453 - u - F.softplus(-2.0 * u))).sum(-1)
+
+
+class ActorHead(nn.Module):
+    """Mean and log standard deviation `(B, A)` of the Gaussian before the tanh, from features `(B, F)`."""
+
+    def __init__(self, input_size: int, hidden: tuple[int, ...], action_size: int):
+        super().__init__()
+        sizes = (input_size, *hidden)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+        self.output = nn.Linear(sizes[-1], 2 * action_size)
+        for layer in self.layers:
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        nn.init.xavier_uniform_(self.output.weight, gain=0.1)  # begins near the middle of the action range
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        x = features
+        for layer in self.layers:
+            x = F.relu(layer(x))
+        mean, log_std = self.output(x).chunk(2, -1)
+        return mean, log_std.clamp(*LOG_STD_RANGE)
+
+
+class Policy(nn.Module):
+    """Normaliser, camera encoders (if any) and actor head.
+
+    ```
+    policy = Policy(spec)
+    policy.load_arrays(frozen)                       # once
+    policy.load_arrays(weights)                      # whenever new ones arrive
+    action = policy.act(observation, greedy=False, generator=rng)
+    ```
+    """
+
+    def __init__(self, spec: PolicySpec):
+        super().__init__()
+        self.spec = spec
+        self.normaliser = Normaliser(spec.state_size)
+        self.vision: Vision | None = None
+        if spec.encoder != "none":
+            self.vision = Vision(spec.cameras, spec.image_size, spec.camera_features, spec.goal_size)
+        self.head = ActorHead(spec.state_size + spec.vision_size, spec.hidden, spec.action_size)
+
+    @torch.inference_mode()
+    def act(self, observation: Observation, greedy: bool, generator: np.random.Generator) -> Array:
+        """One action `(A,)` float32: the mode if `greedy`, else a sample drawn with `generator`."""
+        state = np.concatenate([np.asarray(observation[name], np.float32) for name, _ in self.spec.state])
+        features = self.normaliser(torch.from_numpy(state)[None])
+        if self.vision is not None:
+            images = {name: torch.from_numpy(observation["image/" + name])[None] for name in self.spec.cameras}
+            features = torch.cat([features, self.vision(images)], -1)
+        mean, log_std = self.head(features)
+        if not greedy:
+            noise = generator.standard_normal(self.spec.action_size, dtype=np.float32)
+            mean = mean + log_std.exp() * torch.from_numpy(noise)
+        return torch.tanh(mean)[0].numpy()
+
+    def trainable_names(self) -> list[str]:
+        """What changes while learning, and is published: the head, and the encoder if it is trained end to end."""
+        prefixes = ("head.", "vision.") if self.spec.encoder == "end_to_end" else ("head.",)
+        return [name for name in self.state_dict() if name.startswith(prefixes)]
+
+    def arrays(self, trainable: bool) -> dict[str, Array]:
+        """Copies of the part that learning changes, or of the part that stays (normaliser, frozen encoder)."""
+        names = set(self.trainable_names())
+        state = self.state_dict()
+        return {n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == trainable}
+
+    def load_arrays(self, arrays: Mapping[str, Array]) -> None:
+        """Take over some or all of the weights, by name. Raises DataError if one does not fit this policy."""
+        state = self.state_dict()
+        for name, array in arrays.items():
+            if name not in state or tuple(state[name].shape) != np.shape(array):
+                wanted = f"shape {tuple(state[name].shape)}" if name in state else f"one of {sorted(state)}"
+                raise DataError(f"weights {name!r} of shape {np.shape(array)} do not fit this policy; wanted {wanted}")
+        with torch.no_grad():
+            for name, array in arrays.items():
+                state[name].copy_(torch.from_numpy(np.array(array)))
