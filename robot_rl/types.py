@@ -202,3 +202,12 @@ class SpaceSpec:
 
     observations: Mapping[str, tuple[tuple[int, ...], str]]
     action_size: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which record this is, for ever: the `seq`-th (from 0) of one actor process, which drew `epoch` at its start."""
+
+    actor: str
+    epoch: int
+    seq: int

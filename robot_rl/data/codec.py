@@ -1,0 +1,148 @@
+"""A step as bytes, on the wire and in the log: a fixed header, then named arrays. Checked against the spaces.
+
+The layout of the arrays is the same for every step of a space, so a good message is recognised by comparing it with
+the expected one; only a bad message is parsed, to say what is wrong with it.
+"""
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+
+from robot_rl.data import arrays
+from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+
+SCHEMA = 1
+"""Version of the bytes of a step; a log or a peer of another schema is refused."""
+
+ACTIONS = ("proposed", "commanded", "executed")
+
+# magic, schema, terminated, truncated, provenance, pad, episode, index, weights_version, reward, t_monotonic, t_wall
+_HEADER = struct.Struct("<4sHBBB7xqqqddd")
+_MAGIC = b"RRst"
+_PROVENANCES = {int(p): p for p in Provenance}
+
+
+def space_json(space: SpaceSpec) -> dict[str, object]:
+    """The spaces as plain JSON, names sorted: what a log's header holds and what `space_hash` is of."""
+    observations = {name: [list(shape), dtype] for name, (shape, dtype) in sorted(space.observations.items())}
+    return {"observations": observations, "action_size": space.action_size}
+
+
+def space_from_json(value: Mapping[str, object]) -> SpaceSpec:
+    """The inverse of `space_json`; raises DataError."""
+    try:
+        observations = {str(n): (tuple(s), str(d)) for n, (s, d) in value["observations"].items()}  # type: ignore[attr-defined]
+        return SpaceSpec(observations, int(value["action_size"]))  # type: ignore[call-overload]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"this is no description of spaces: {value!r}") from error
+
+
+def space_hash(space: SpaceSpec) -> str:
+    """16 hex digits that are equal for equal spaces, whatever the order of the names."""
+    text = json.dumps(space_json(space), separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class StepCodec:
+    """Step to bytes and back, for one space. Holds no state; any thread may use it.
+
+    `size` is the length in bytes of every message of this space. Decoded arrays are read-only views of the message.
+    Actions travel as float32; observations must have the dtype of the space.
+    """
+
+    def __init__(self, space: SpaceSpec):
+        self.space = space
+        self._observations = sorted(space.observations)
+        self._layout: arrays.Layout = [(f"action/{name}", "float32", (space.action_size,)) for name in ACTIONS]
+        self._layout += [(n, space.observations[n][1], tuple(space.observations[n][0])) for n in self._observations]
+        for name, dtype, _ in self._layout:
+            if dtype not in arrays.DTYPES:
+                raise DataError(f"observation '{name}' is of dtype {dtype}; allowed: {', '.join(arrays.DTYPES)}")
+        self._prefix = arrays.encode_layout(self._layout)
+        sizes = [arrays.size_of(dtype, shape) for _, dtype, shape in self._layout]
+        self._start = _HEADER.size + len(self._prefix)
+        self.size = self._start + sum(n + len(arrays.padding(n)) for n in sizes)
+
+    def encode(self, step: Step) -> bytes:
+        """The message of a step; raises DataError if it does not fit the space."""
+        header = _HEADER.pack(
+            _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance,
+            step.episode, step.index, step.weights_version, step.reward, step.t_monotonic, step.t_wall,
+        )  # fmt: skip
+        _check_scalars(step.reward, step.index, step.t_monotonic, step.t_wall)
+        pieces: list[bytes | memoryview] = [header, self._prefix]
+        for (name, dtype, shape), array in zip(self._layout, self._arrays(step), strict=True):
+            if array.shape != shape or array.dtype != dtype:
+                raise DataError(f"{_what(name)} of the step is {_describe(array.dtype.name, array.shape)}; the space "
+                                f"says {_describe(dtype, shape)}: convert it where it is made")  # fmt: skip
+            _check_finite(name, array)
+            pieces += [arrays.raw(array), arrays.padding(array.nbytes)]
+        return b"".join(pieces)
+
+    def decode(self, message: bytes) -> Step:
+        """The step of a message; raises DataError for anything that is not exactly a step of this space."""
+        if len(message) < _HEADER.size or message[:4] != _MAGIC:
+            raise DataError(f"{len(message)} bytes that are not a step (they do not begin with {_MAGIC!r})")
+        fields = _HEADER.unpack_from(message)
+        _, schema, terminated, truncated, provenance, episode, index, weights_version, reward, t, t_wall = fields
+        if schema != SCHEMA:
+            raise DataError(
+                f"a step of schema {schema}; this code reads schema {SCHEMA}: run the same version on both sides"
+            )
+        if message[_HEADER.size : self._start] != self._prefix or len(message) != self.size:
+            raise DataError(self._explain(message))
+        if terminated > 1 or truncated > 1 or provenance not in _PROVENANCES:
+            raise DataError(f"the flags of a step are damaged: terminated {terminated}, truncated {truncated}, "
+                            f"provenance {provenance}")  # fmt: skip
+        _check_scalars(reward, index, t, t_wall)
+        values = arrays.view(message, self._layout, self._start)
+        for name, array in values.items():
+            _check_finite(name, array)
+        proposed, commanded, executed = (values.pop(f"action/{name}") for name in ACTIONS)
+        return Step(episode, index, values, proposed, commanded, executed, reward, bool(terminated), bool(truncated),
+                    _PROVENANCES[provenance], weights_version, t, t_wall)  # fmt: skip
+
+    def _arrays(self, step: Step) -> list[Array]:
+        if step.observation.keys() != self.space.observations.keys():
+            raise DataError(f"the step observes {', '.join(sorted(step.observation)) or 'nothing'}; "
+                            f"the space has {', '.join(self._observations)}")  # fmt: skip
+        actions = [np.asarray(a, dtype=np.float32) for a in (step.proposed, step.commanded, step.executed)]
+        return actions + [np.asarray(step.observation[n]) for n in self._observations]
+
+    def _explain(self, message: bytes) -> str:
+        """What is wrong with a message whose layout or length is not that of this space."""
+        layout, _ = arrays.decode_layout(message, _HEADER.size)
+        theirs = {name: (dtype, shape) for name, dtype, shape in layout}
+        ours = {name: (dtype, shape) for name, dtype, shape in self._layout}
+        wrong = [f"{_what(n)} is missing" for n in ours if n not in theirs]
+        wrong += [f"{_what(n)} is not in the space" for n in theirs if n not in ours]
+        wrong += [f"{_what(n)} is {_describe(*theirs[n])} and should be {_describe(*ours[n])}"
+                  for n in ours if n in theirs and theirs[n] != ours[n]]  # fmt: skip
+        if not wrong:
+            wrong = [f"it has {len(message)} bytes and should have {self.size}"]
+        return (
+            f"a step of another space: {'; '.join(wrong)}. Start actor and learner with the same task, hardware and obs"
+        )
+
+
+def _what(name: str) -> str:
+    return f"the {name.removeprefix('action/')} action" if name.startswith("action/") else f"observation '{name}'"
+
+
+def _describe(dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{dtype} {tuple(shape)}"
+
+
+def _check_finite(name: str, array: Array) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise DataError(f"{_what(name)} of a step is not finite: {array}")
+
+
+def _check_scalars(reward: float, index: int, t_monotonic: float, t_wall: float) -> None:
+    if not (math.isfinite(reward) and math.isfinite(t_monotonic) and math.isfinite(t_wall)) or index < 0:
+        raise DataError(f"a step with reward {reward}, index {index}, times {t_monotonic} and {t_wall}: "
+                        "all must be finite and the index not negative")  # fmt: skip

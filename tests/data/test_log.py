@@ -1,0 +1,176 @@
+"""Laws of the step log: what was appended is read again, once and in order, whatever became of the writer."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robot_rl.data.log import StepLog, read_space
+from robot_rl.types import DataError, Identity, SpaceSpec, Step
+
+from .test_codec import SPACE, assert_same, make_step
+
+
+def write(path, count: int) -> list[Step]:
+    steps = [make_step(i) for i in range(count)]
+    with StepLog(path, SPACE) as log:
+        for step in steps:
+            log.append_step(step)
+    return steps
+
+
+def test_steps_come_back_in_order_after_reopening(tmp_path):
+    steps = write(tmp_path / "steps.log", 5)
+    with StepLog(tmp_path / "steps.log", SPACE) as log:
+        assert log.count == 5
+        log.append_step(make_step(5))
+        for before, after in zip([*steps, make_step(5)], log.read(), strict=True):
+            assert_same(before, after)
+        assert [step.index for step in log.read(4)] == [4, 5]
+
+
+def test_positions_are_known_again(tmp_path):
+    with StepLog(tmp_path / "steps.log", SPACE) as log:
+        for identity in (Identity("a", 1, 0), Identity("b", 2, 0), Identity("a", 1, 1)):
+            log.append_step(make_step(), identity)
+    with StepLog(tmp_path / "steps.log", SPACE) as log:
+        assert log.positions == {("a", 1): 1, ("b", 2): 0}
+        assert [identity.actor for _, identity, _ in log.records()] == ["a", "b", "a"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(cut=st.integers(1, 2000))
+def test_any_torn_tail_is_cut_off(tmp_path, cut):
+    path = tmp_path / "steps.log"
+    path.unlink(missing_ok=True)
+    steps = write(path, 4)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(max(size - cut, 0))
+    with StepLog(path, SPACE) as log:
+        kept = list(log.read())
+        assert len(kept) == log.count < 4
+        assert log.count == len(log.positions) == 0 or log.positions.popitem()[1] == log.count - 1
+        log.append_step(make_step(9))
+    with StepLog(path, SPACE) as log:
+        for before, after in zip([*steps[: len(kept)], make_step(9)], log.read(), strict=True):
+            assert_same(before, after)
+
+
+def test_last_record_with_a_wrong_checksum_is_cut_off_with_a_warning(tmp_path, caplog):
+    path = tmp_path / "steps.log"
+    write(path, 3)
+    damage(path, path.stat().st_size - 20)
+    with StepLog(path, SPACE) as log:
+        assert log.count == 2
+    assert "torn tail" in caplog.text
+
+
+def damage(path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+def test_damaged_payload_in_the_middle_is_an_error(tmp_path):
+    path = tmp_path / "steps.log"
+    write(path, 3)
+    damage(path, path.stat().st_size // 2)
+    with StepLog(path, SPACE) as log, pytest.raises(DataError, match="record 1 at byte"):
+        list(log.read())
+
+
+def test_damaged_header_in_the_middle_is_an_error_and_nothing_is_cut_off(tmp_path):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        log.append_step(make_step(0))
+        boundary = path.stat().st_size
+        log.append_step(make_step(1))
+        log.append_step(make_step(2))
+    size = path.stat().st_size
+    damage(path, boundary + 5)
+    with pytest.raises(DataError, match="damaged in the middle: record 1"):
+        StepLog(path, SPACE)
+    assert path.stat().st_size == size
+
+
+def test_log_of_another_space_is_refused_naming_both(tmp_path):
+    write(tmp_path / "steps.log", 1)
+    other = SpaceSpec({"state/sim_goal": ((6,), "float32")}, 6)
+    with pytest.raises(DataError, match=r"state/tcp_pose.*state/sim_goal"):
+        StepLog(tmp_path / "steps.log", other)
+    assert read_space(tmp_path / "steps.log") == SPACE
+
+
+def test_some_other_file_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("a long letter about something else entirely")
+    with pytest.raises(DataError, match="not a step log"):
+        StepLog(path, SPACE)
+    assert path.read_text().startswith("a long letter")
+
+
+def test_two_writers_are_refused_and_a_reader_is_not(tmp_path):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        log.append_step(make_step())
+        with StepLog(path, SPACE, read_only=True) as reader:
+            assert reader.count == 1
+        with pytest.raises(DataError, match="another process"):
+            StepLog(path, SPACE)
+
+
+def test_failed_append_leaves_the_log_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        log.append_step(make_step(0))
+        real = os.writev
+        monkeypatch.setattr(os, "writev", lambda fd, pieces: real(fd, [pieces[0]]))
+
+        def full(fd, data):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(DataError, match="No space left"):
+            log.append_step(make_step(1))
+        monkeypatch.undo()
+        log.append_step(make_step(1))
+        assert [step.index for step in log.read()] == [0, 1]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from robot_rl.data.log import StepLog
+from tests.data.test_codec import SPACE, make_step
+log = StepLog(Path(sys.argv[1]), SPACE)
+index = log.count
+while True:
+    log.append_step(make_step(index))
+    index += 1
+    sys.stdout.write(f"{index}\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_killed_writer_loses_nothing_that_it_appended(tmp_path):
+    path = tmp_path / "steps.log"
+    for _ in range(2):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout
+        writer.stdout.readline()
+        time.sleep(0.1)
+        writer.send_signal(signal.SIGKILL)
+        lines = writer.stdout.read().split("\n")
+        writer.wait()
+        appended = int(lines[-2])
+        with StepLog(path, SPACE) as log:
+            assert log.count >= appended
+            assert [step.index for step in log.read()] == list(range(log.count))
