@@ -1,0 +1,245 @@
+"""The command line: `robot-rl VERB [TASK | RUN | HARDWARE] [--options]`.
+
+A verb is a function here; what it needs is imported inside it, so that help comes at once and the arm's process stays
+free of the learner's libraries. Options are typed by the dataclasses of the code that reads them.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+import robot_rl
+from robot_rl import config
+from robot_rl.clock import ClockKind
+from robot_rl.types import ConfigError, RobotRLError
+from robot_rl.validation import nearest
+
+Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Teach a task: demonstrations, training with corrections, evaluation; or --resume a stopped run."""
+    from robot_rl import run
+
+    def command(default: run.TrainConfig) -> Callable[..., tuple[str, str, run.TrainConfig]]:
+        def train(
+            task: tyro.conf.Positional[str] = "peg_insert",
+            resume: str = "",
+            options: Annotated[run.TrainConfig, Flat] = default,
+        ) -> tuple[str, str, run.TrainConfig]:
+            """Teach a task: demonstrations, training with corrections, evaluation.
+
+            Args:
+                task: a file of tasks/.
+                resume: the stopped run to continue, with its own task and options.
+                options: of the run.
+            """
+            return task, resume, options
+
+        return train
+
+    task, resume, options = parse("train", command(run.TrainConfig()), arguments)
+    if resume:
+        if options != run.TrainConfig(eval_episodes=options.eval_episodes):
+            raise ConfigError("--resume continues a run with its own options; only --eval-episodes may stand beside it")
+        run.carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
+        return
+    defaults = config.load_task(task).defaults
+    if defaults:  # code < task < command line: the same line once more, on top of the task's own defaults
+        changed = config.apply_overrides(run.TrainConfig(), defaults, source=f"tasks/{task}.py: defaults")
+        task, resume, options = parse("train", command(changed), arguments)
+    run.train(task, options)
+
+
+def demo(arguments: Sequence[str]) -> None:
+    """Record demonstrations alone, into a run that train --resume carries on."""
+    from robot_rl import run
+
+    def demo(
+        task: tyro.conf.Positional[str] = "peg_insert", options: Annotated[run.TrainConfig, Flat] = run.TrainConfig()
+    ) -> None:
+        """Record demonstrations into a new run.
+
+        Args:
+            task: a file of tasks/.
+            options: of the run that `robot-rl train --resume` makes of them.
+        """
+        run.demo(task, options)
+
+    parse("demo", demo, arguments)
+
+
+def evaluate(arguments: Sequence[str]) -> None:
+    """Evaluate a run's newest policy: greedy, operator locked out."""
+    from rich.console import Console
+
+    from robot_rl import run
+    from robot_rl.progress import Display
+
+    def evaluate(
+        run_name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="run")],
+        episodes: int = 100,
+        seed: int = run.EVAL_SEED,
+        json: bool = False,
+    ) -> None:
+        """Evaluate a run's newest policy: greedy, operator locked out.
+
+        Args:
+            run_name: folder of the run, or its name in runs/.
+            episodes: how many.
+            seed: of the start poses and scenes.
+            json: print the content of evaluation.json on stdout.
+        """
+        with Display(Console(stderr=json)) as display:
+            summary = run.evaluate_run(run.RunFolder(run_path(run_name)), episodes, seed=seed, display=display)
+        if json:
+            print_json(summary)
+
+    parse("eval", evaluate, arguments)
+
+
+def benchmark(arguments: Sequence[str]) -> None:
+    """Measure the speed of each part, in one table."""
+    from robot_rl.benchmark import run_benchmark
+
+    def benchmark(json: bool = False) -> None:
+        """Measure the speed of each part.
+
+        Args:
+            json: one JSON object on stdout instead of a table.
+        """
+        run_benchmark(json=json)
+
+    parse("benchmark", benchmark, arguments)
+
+
+def arm(arguments: Sequence[str]) -> None:
+    """The process of one arm: the control loop and the socket it serves."""
+    from robot_rl.controllers.server import serve
+
+    def arm(
+        hardware: tyro.conf.Positional[str],
+        arm: str = "",
+        task: str = "",
+        clock: ClockKind = "real",
+        address: str = "",
+    ) -> None:
+        """Serve one arm of a hardware file.
+
+        Args:
+            hardware: a file of hardware_configs/.
+            arm: which of its arms; the first, if not said.
+            task: whose scene a simulated arm stands in.
+            clock: lockstep lets simulated time stand still between targets.
+            address: where to listen, instead of the hardware file's address.
+        """
+        scene = config.load_task(task).scene if task else None
+        serve(choose_arm(config.load_hardware(hardware), arm, address), scene, clock)
+
+    logging.getLogger().setLevel(logging.INFO)
+    parse("arm", arm, arguments)
+
+
+def actor(arguments: Sequence[str]) -> None:
+    """The actor's process of a run."""
+    from robot_rl.actor.loop import run_actor
+
+    _run_process("actor", run_actor, arguments)
+
+
+def learner(arguments: Sequence[str]) -> None:
+    """The learner's process of a run."""
+    from robot_rl.learner.loop import run_learner
+
+    _run_process("learner", run_learner, arguments)
+
+
+def _run_process(verb: str, body: Callable[[Path], None], arguments: Sequence[str]) -> None:
+    def process(run: tyro.conf.Positional[str]) -> None:
+        """One process of a run.
+
+        Args:
+            run: folder of the run, or its name in runs/.
+        """
+        body(run_path(run))
+
+    logging.getLogger().setLevel(logging.INFO)
+    parse(verb, process, arguments)
+
+
+VERBS: dict[str, Callable[[Sequence[str]], None]] = {
+    "train": train,
+    "demo": demo,
+    "eval": evaluate,
+    "benchmark": benchmark,
+    "arm": arm,
+    "actor": actor,
+    "learner": learner,
+}
+
+
+def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str]) -> Any:
+    """Call `command` with its parameters from the command line. Exits with help or with what is wrong in a line."""
+    return tyro.cli(command, prog=f"robot-rl {verb}", args=list(arguments))
+
+
+def run_path(run: str) -> Path:
+    """The folder of a run that was given as a path, or by its name in runs/."""
+    return Path(run) if Path(run).exists() else Path("runs") / run
+
+
+def choose_arm(hardware: config.Hardware, name: str, address: str) -> config.ArmConfig:
+    """The named arm of a hardware file, or its first, listening at `address` if one is given."""
+    arms = {arm.name: arm for arm in hardware.arms}
+    if name and name not in arms:
+        raise ConfigError(f"arm {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, arms)}")
+    chosen = arms[name] if name else hardware.arms[0]
+    return replace(chosen, address=address) if address else chosen
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def overview() -> str:
+    """What `robot-rl --help` says."""
+    lines = [f"  {verb:<10} {(function.__doc__ or '').splitlines()[0]}" for verb, function in VERBS.items()]
+    return "\n".join([
+        "usage: robot-rl VERB [TASK | RUN | HARDWARE] [--options]",
+        "",
+        "Teach a robot arm a skill by reinforcement learning, with demonstrations and corrections.",
+        "",
+        *lines,
+        "",
+        "robot-rl VERB --help lists the verb's options. Example: robot-rl train peg_insert --hardware sim_panda",
+    ])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Exit code 0; 2 if something is wrong that the user can mend; 130 after a Ctrl-C."""
+    verb, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if verb in ("-h", "--help", "--version"):
+        print(overview() if verb != "--version" else robot_rl.__version__)
+        return 0
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        if verb not in VERBS:
+            raise ConfigError(f"{verb!r} is not a verb; there is: {nearest(verb, VERBS)}")
+        VERBS[verb](rest)
+    except RobotRLError as error:
+        print(f"robot-rl: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("robot-rl: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
