@@ -7,6 +7,7 @@ Spaces follow from the two files, without opening anything.
 
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,17 @@ from robot_rl.validation import Problem, from_json, from_yaml, nearest, to_json
 from robot_rl.validation import apply_overrides as apply_overrides
 
 PACKAGE = Path(__file__).parent
+KINDS = {
+    "cameras": "Camera",
+    "controllers/arms": "Arm",
+    "controllers/grippers": "Gripper",
+    "learner/agents": "Agent",
+    "rewards": "Reward",
+    "sim/scenes": "Scene",
+    "teleop": "Teleop",
+}
+"""The folders that hold one file for each device or method of a kind, and the class that each of the files offers."""
+
 ObsKind = Literal["pixels", "state"]
 
 
@@ -127,6 +139,18 @@ def find(kind: str, name: str) -> ModuleType:
         if (error.name or "").startswith("robot_rl"):
             raise
         raise ConfigError(f"{kind}/{name} needs the package {error.name!r}, which is not installed here") from error
+
+
+def make(kind: str, use: Use, *arguments: Any, **keywords: Any) -> Any:
+    """One of a kind, with the options that its file was given; an option that it does not take is a ConfigError."""
+    maker = getattr(find(kind, use.name), KINDS[kind])
+    parameters = list(inspect.signature(maker).parameters)
+    allowed = set(parameters[len(arguments) :]) - keywords.keys()
+    for option in use.options:
+        if option not in allowed:
+            hint = nearest(option, allowed)
+            raise ConfigError(f"{kind}/{use.name} takes no option {option!r} from a file; it takes: {hint}")
+    return maker(*arguments, **keywords, **use.options)
 
 
 def load_task(name: str) -> Task:

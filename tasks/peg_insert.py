@@ -5,6 +5,7 @@ import math
 from robot_rl.config import StartPose, Task
 from robot_rl.types import Compliance, Use
 
+SOCKET = (0.5, 0.0)  # [m] in the base frame: the middle of what a Panda reaches with its tool pointing down
 RIM_Z = 0.025  # [m] in the base frame: the socket is 25 mm deep and stands on the table (z = 0)
 HEIGHT_LOW, HEIGHT_HIGH = 0.030, 0.060  # [m] of the peg's tip above the rim at the start
 DEGREES_5 = math.radians(5.0)
@@ -12,23 +13,31 @@ DEGREES_5 = math.radians(5.0)
 TASK = Task(
     name="peg_insert",
     description="insert the peg into the socket, fully",
-    # Nominal socket at x = 0.5 m, y = 0; the tool points down.
+    # Above the middle of where the socket may be, the tool pointing down
     start=(
         StartPose(
-            pose_base_tool=(0.5, 0.0, RIM_Z + 0.5 * (HEIGHT_LOW + HEIGHT_HIGH), 1.0, 0.0, 0.0, 0.0),
+            pose_base_tool=(*SOCKET, RIM_Z + 0.5 * (HEIGHT_LOW + HEIGHT_HIGH), 1.0, 0.0, 0.0, 0.0),
             translation=(0.020, 0.020, 0.5 * (HEIGHT_HIGH - HEIGHT_LOW)),
             rotation=(DEGREES_5, DEGREES_5, DEGREES_5),
         ),
     ),
     cameras=("wrist", "front"),
     reward=Use("simulator"),
+    # Socket anywhere within 20 mm and 10 degrees; 0.5 mm of air on each side of the peg, 24 of the 25 mm is "in"
     scene=Use(
         "peg_insert",
-        {"clearance_m": 0.0005, "socket_range_m": 0.020, "socket_range_rad": math.radians(10.0)},
+        {
+            "clearance": 0.0005,
+            "depth": RIM_Z,
+            "success_depth": 0.024,
+            "socket_nominal": SOCKET,
+            "socket_range": 0.020,
+            "socket_yaw": math.radians(10.0),
+        },
     ),
-    rate_hz=10.0,  # SERL's rate for its peg task
-    max_steps=100,  # 10 s, as SERL's peg task
-    image_size=(128, 128),  # SERL, HIL-SERL
+    rate_hz=10.0,  # SERL and HIL-SERL
+    max_steps=100,  # SERL's peg task
+    image_size=(128, 128),  # SERL and HIL-SERL
     # 8 mm in 0.1 s is 0.08 m/s: 20 mm aside and 85 mm down take 11 steps of the 100
     action_translation=0.008,
     action_rotation=0.05,  # [rad], 3 degrees: 10 + 5 degrees of yaw take 6 steps
