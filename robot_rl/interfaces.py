@@ -40,6 +40,10 @@ class Arm(Protocol):
 
     joints: int
 
+    def set_tool(self, pose_flange_tool: Array) -> None:
+        """Move the controlled point to `pose_flange_tool (7,)`: pose, Jacobian and wrench belong to it from now on."""
+        ...
+
     def read(self) -> ArmReading:
         """Measure. The same buffers are returned each time. Raises DeviceError if the arm is gone."""
         ...

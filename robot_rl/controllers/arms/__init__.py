@@ -1,0 +1,1 @@
+"""One file = one kind of arm: a class `Arm` that implements `interfaces.Arm`."""

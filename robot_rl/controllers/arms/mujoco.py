@@ -1,0 +1,122 @@
+"""The simulated Panda: the same torque interface as a real arm, with a world around it.
+
+`read` is the first half of a MuJoCo step, `write` the second: what is measured, the Jacobian and the Coriolis torque
+all belong to the same joint angles, and time goes on with `write`. Used by one thread, the arm loop's.
+"""
+
+import math
+
+import mujoco
+import numpy as np
+from numba import njit
+
+from robot_rl.config import ArmConfig
+from robot_rl.controllers.impedance import solve_damped, twist_of
+from robot_rl.geometry import quat_from_matrix
+from robot_rl.interfaces import ArmReading
+from robot_rl.sim.stage import TICK_S, build_model, find_scene
+from robot_rl.types import Array, ConfigError, Use, WorldState
+
+WRENCH_FILTER_S = 0.01
+"""Time constant of the external wrench's low-pass [s]."""
+
+WRENCH_DAMPING = 1e-3
+"""Damping of the pseudo-inverse of J^T: biases the wrench by about one part in a hundred, away from singularities."""
+
+JOINTS = 7
+
+
+@njit(cache=True)
+def measure_into(pose, coriolis, xpos, xmat, bias, gravcomp):
+    """Fill pose `(7,)` and Coriolis torque `(n,)` from MuJoCo's buffers."""
+    pose[:3] = xpos
+    pose[3:] = quat_from_matrix(xmat.reshape(3, 3))
+    for j in range(coriolis.shape[0]):
+        coriolis[j] = bias[j] - gravcomp[j]
+
+
+@njit(cache=True)
+def filter_wrench_into(wrench, jacobian, tau_external, gain):
+    """Low-pass the wrench `(6,)` that explains the external joint torques: `(J J^T + d I)^-1 J tau`."""
+    now = solve_damped(jacobian, twist_of(jacobian, tau_external), WRENCH_DAMPING)
+    for i in range(6):
+        wrench[i] += gain * (now[i] - wrench[i])
+
+
+class Arm:
+    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`."""
+
+    joints = JOINTS
+
+    def __init__(self, config: ArmConfig, scene: Use | None = None):
+        if len(config.home) != JOINTS:
+            raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
+        self._home = np.array(config.home)
+        self._scene = find_scene(scene)
+        self._model = build_model(self._scene)
+        self._data = mujoco.MjData(self._model)
+        self._reading = ArmReading(JOINTS)
+        self._jacp, self._jacr = self._reading.jacobian[:3], self._reading.jacobian[3:]
+        self._reading.q, self._reading.dq = self._data.qpos[:JOINTS], self._data.qvel[:JOINTS]
+        self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
+        self._sequence = 0
+        self._bind()
+        self.set_tool(np.array(config.pose_flange_tcp))
+        self.reset(0)
+
+    def _bind(self) -> None:
+        """Look up once what 1,000 ticks a second need: functions, and views into MuJoCo's buffers."""
+        data, self._tool = self._data, self._model.site("tool").id
+        self._step1, self._step2, self._jac = mujoco.mj_step1, mujoco.mj_step2, mujoco.mj_jacSite
+        self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
+        self._bias, self._gravcomp = data.qfrc_bias[:JOINTS], data.qfrc_gravcomp[:JOINTS]
+        self._ctrl, self._external = data.ctrl, data.qfrc_constraint[:JOINTS]
+        # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's origin from the body
+        self._model.site_sameframe[self._tool] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+
+    def set_tool(self, pose_flange_tool: Array) -> None:
+        """Move the controlled point: pose, Jacobian and wrench belong to it from the next `read` on."""
+        self._pose_flange_tool = np.array(pose_flange_tool, float)
+        self._model.site_pos[self._tool] = self._pose_flange_tool[:3]
+        self._model.site_quat[self._tool] = self._pose_flange_tool[[6, 3, 4, 5]]
+        self._reading.wrench[:] = 0.0
+
+    def read(self) -> ArmReading:
+        """Measure, in place. Calling it twice without a `write` measures the same again."""
+        reading = self._reading
+        self._step1(self._model, self._data)
+        self._jac(self._model, self._data, self._jacp, self._jacr, self._tool)
+        measure_into(reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp)
+        return reading
+
+    def write(self, tau: Array) -> None:
+        """Apply torques `(7,)` [Nm] for one millisecond of simulated time."""
+        self._ctrl[:] = tau
+        self._step2(self._model, self._data)
+        # the contact torques of this step, with the Jacobian at which they were computed
+        filter_wrench_into(self._reading.wrench, self._reading.jacobian, self._external, self._gain)
+
+    def world(self) -> WorldState:
+        """The truth at the last `read`."""
+        scene, data = self._scene, self._data
+        self._sequence += 1
+        return WorldState(
+            sequence=self._sequence,
+            t=data.time,
+            q=data.qpos[:JOINTS].copy(),
+            objects=scene.objects(data),
+            goal_base_tcp=scene.goal_base_tool(data, self._pose_flange_tool),
+            success=scene.success(data),
+        )
+
+    def reset(self, seed: int) -> None:
+        """Put the arm at its home posture, at rest, and the objects where the seed says."""
+        mujoco.mj_resetData(self._model, self._data)
+        self._data.qpos[:JOINTS] = self._home
+        self._scene.place(self._model, self._data, seed)
+        mujoco.mj_forward(self._model, self._data)
+        self._reading.wrench[:] = 0.0
+        self.read()
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,198 @@
+"""A Franka Emika Panda of primitive shapes: published kinematics, identified inertias, datasheet limits.
+
+Sources. Kinematics: modified (Craig) Denavit-Hartenberg table of the Franka Control Interface documentation, "Robot
+and interface specifications". Limits: the same page, Panda (FER). Inertias: C. Gaz et al., "Dynamic Identification of
+the Franka Emika Panda Robot With Retrieval of Feasible Parameters Using Penalty-Based Optimization", IEEE RA-L 4(4),
+2019. Hand: 0.73 kg, Franka Hand product manual. Shapes: our own, to be looked at and to touch the table.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from robot_rl.geometry import pose_multiply
+from robot_rl.types import Array
+
+DH = (
+    (0.0, 0.333, 0.0),
+    (0.0, 0.0, -math.pi / 2),
+    (0.0, 0.316, math.pi / 2),
+    (0.0825, 0.0, math.pi / 2),
+    (-0.0825, 0.384, -math.pi / 2),
+    (0.0, 0.0, math.pi / 2),
+    (0.088, 0.0, math.pi / 2),
+)
+"""Per joint: a [m], d [m], alpha [rad], in Craig's convention."""
+
+FLANGE_D = 0.107
+"""From frame 7 to the flange, along z [m]."""
+
+POSE_FLANGE_HAND = (0.0, 0.0, 0.0, 0.0, 0.0, math.sin(-math.pi / 8), math.cos(math.pi / 8))
+"""The hand is mounted at -45 degrees about the flange's z."""
+
+JOINT_RANGE = (
+    (-2.8973, 2.8973),
+    (-1.7628, 1.7628),
+    (-2.8973, 2.8973),
+    (-3.0718, -0.0698),
+    (-2.8973, 2.8973),
+    (-0.0175, 3.7525),
+    (-2.8973, 2.8973),
+)
+MAX_JOINT_SPEED = (2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100)
+MAX_TORQUE = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
+READY = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4)
+
+ARMATURE = 0.1
+JOINT_DAMPING = 1.0
+"""Rotor inertia [kg m^2] and viscous friction [Nms/rad] per joint: usual in models of this arm, not identified."""
+
+WHITE, GREY = (0.92, 0.92, 0.94, 1.0), (0.25, 0.26, 0.28, 1.0)
+
+ARM_CONTACT = {"contype": 2, "conaffinity": 4}
+TOOL_CONTACT = {"contype": 1, "conaffinity": 4}
+WORLD_CONTACT = {"contype": 4, "conaffinity": 3}
+"""Arm and tool touch the world, never each other: a welded tool must not fight its own hand."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Mass [kg], centre of mass [m], inertia (xx yy zz xy xz yz) [kg m^2], and shapes as (from, to, radius, rgba)."""
+
+    mass: float
+    com: tuple[float, float, float]
+    inertia: tuple[float, float, float, float, float, float]
+    shapes: tuple[tuple[tuple[float, ...], tuple[float, ...], float, tuple[float, ...]], ...]
+
+
+LINKS = (
+    Link(
+        4.970684,
+        (0.003875, 0.002081, -0.04762),
+        (0.70337, 0.70661, 0.0091170, -0.00013900, 0.0067720, 0.019169),
+        (((0, 0, -0.19), (0, 0, 0), 0.06, WHITE), ((0, -0.06, 0), (0, 0.06, 0), 0.062, GREY)),
+    ),
+    Link(
+        0.646926,
+        (-0.003141, -0.02872, 0.003495),
+        (0.0079620, 0.028110, 0.025995, -0.003925, 0.010254, 0.000704),
+        (((0, 0, 0), (0, -0.16, 0), 0.058, WHITE),),
+    ),
+    Link(
+        3.228604,
+        (0.027518, 0.039252, -0.066502),
+        (0.037242, 0.036155, 0.01083, -0.004761, -0.011396, -0.012805),
+        (((0, 0, -0.14), (0, 0, -0.05), 0.056, WHITE), ((0.0825, 0, -0.05), (0.0825, 0, 0.05), 0.056, GREY)),
+    ),
+    Link(
+        3.587895,
+        (-0.05317, 0.104419, 0.027454),
+        (0.025853, 0.019552, 0.028323, 0.007796, -0.001332, 0.008641),
+        (((-0.0825, 0.06, 0), (-0.0825, 0.1, 0), 0.055, WHITE),),
+    ),
+    Link(
+        1.225946,
+        (-0.011953, 0.041065, -0.038437),
+        (0.035549, 0.029474, 0.008627, -0.002117, -0.004037, 0.000229),
+        (((0, 0, -0.24), (0, 0.02, -0.2), 0.058, WHITE), ((0, 0.07, -0.18), (0, 0.06, -0.02), 0.035, WHITE)),
+    ),
+    Link(
+        1.666555,
+        (0.060149, -0.014117, -0.010517),
+        (0.001964, 0.004354, 0.005433, 0.000109, -0.001158, 0.000341),
+        (((0, 0, -0.05), (0, 0, 0.05), 0.05, GREY), ((0.088, 0, -0.03), (0.088, 0, 0.03), 0.048, WHITE)),
+    ),
+    Link(
+        0.735522,
+        (0.010517, -0.004252, 0.061597),
+        (0.012516, 0.010027, 0.004815, -0.000428, -0.001196, -0.000741),
+        (((0, 0, 0.06), (0, 0, 0.095), 0.044, GREY),),
+    ),
+)
+
+
+def flange_pose(q: Sequence[float] | Array) -> Array:
+    """Pose `(7,)` of the flange in the base for joint angles `q (7,)` [rad], by the published table alone."""
+    pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    for (a, d, alpha), theta in zip(DH, q, strict=True):
+        turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.sin(theta / 2), math.cos(theta / 2)])
+        pose = pose_multiply(pose_multiply(pose, _pose_of_dh(a, d, alpha)), turn)
+    result: Array = pose_multiply(pose, np.array([0.0, 0.0, FLANGE_D, 0.0, 0.0, 0.0, 1.0]))
+    return result
+
+
+def _pose_of_dh(a: float, d: float, alpha: float) -> Array:
+    """Where a joint's frame sits in its parent's at angle zero: Rot_x(alpha) Trans_x(a) Trans_z(d)."""
+    return np.array([
+        a, -math.sin(alpha) * d, math.cos(alpha) * d, math.sin(alpha / 2), 0.0, 0.0, math.cos(alpha / 2)
+    ])  # fmt: skip
+
+
+def add_panda(spec: mujoco.MjSpec) -> mujoco.MjsBody:
+    """Add the arm with its torque motors and a closed hand to a model; the hand's body is returned.
+
+    Every moving body carries gravity compensation, as the robot compensates itself, so that `qfrc_bias -
+    qfrc_gravcomp` is the Coriolis torque. The `flange` body holds the site `tool`, which the driver may move.
+    """
+    body = spec.worldbody.add_body(name="link0", mass=0.629769, ipos=[-0.041018, -0.00014, 0.049974])
+    body.fullinertia = [0.00315, 0.00388, 0.004285, 8.2904e-7, 0.00015, 8.2299e-6]
+    body.explicitinertial = True
+    _add_shape(body, mujoco.mjtGeom.mjGEOM_CYLINDER, (0, 0, 0), (0, 0, 0.14), 0.075, WHITE)
+    for index, (link, dh) in enumerate(zip(LINKS, DH, strict=True)):
+        body = _add_link(spec, body, index, link, _pose_of_dh(*dh))
+    flange = body.add_body(name="flange", pos=[0.0, 0.0, FLANGE_D], gravcomp=1.0)
+    flange.add_site(name="tool", pos=[0.0, 0.0, 0.1], group=4, size=[0.002] * 3)
+    return _add_hand(flange)
+
+
+def _add_link(spec: mujoco.MjSpec, parent: mujoco.MjsBody, index: int, link: Link, pose: Array) -> mujoco.MjsBody:
+    name = f"link{index + 1}"
+    body = parent.add_body(name=name, pos=pose[:3], quat=wxyz(pose[3:]), gravcomp=1.0, mass=link.mass, ipos=link.com)
+    body.fullinertia = link.inertia
+    body.explicitinertial = True
+    joint = body.add_joint(name=f"joint{index + 1}", axis=[0, 0, 1], range=JOINT_RANGE[index])
+    joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
+    joint.armature, joint.damping = ARMATURE, [JOINT_DAMPING, 0.0, 0.0]
+    motor = spec.add_actuator(name=f"motor{index + 1}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+    motor.set_to_motor()
+    motor.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
+    motor.ctrlrange = [-MAX_TORQUE[index], MAX_TORQUE[index]]
+    for start, end, radius, rgba in link.shapes:
+        kind = mujoco.mjtGeom.mjGEOM_CYLINDER if index == 6 else mujoco.mjtGeom.mjGEOM_CAPSULE
+        _add_shape(body, kind, start, end, radius, rgba)
+    return body
+
+
+def _add_hand(flange: mujoco.MjsBody) -> mujoco.MjsBody:
+    """The Franka Hand with its fingers closed on something 20 mm wide."""
+    hand = flange.add_body(name="hand", quat=wxyz(POSE_FLANGE_HAND[3:]), gravcomp=1.0)
+    hand.mass, hand.ipos, hand.inertia = 0.73, [-0.01, 0.0, 0.03], [0.001, 0.0025, 0.0017]
+    hand.explicitinertial = True
+    box = mujoco.mjtGeom.mjGEOM_BOX
+    look = {"density": 0.0, "group": 1, **TOOL_CONTACT}
+    hand.add_geom(type=box, size=[0.0316, 0.102, 0.026], pos=[0, 0, 0.040], rgba=WHITE, **look)
+    hand.add_geom(type=box, size=[0.022, 0.05, 0.008], pos=[0, 0, 0.008], rgba=GREY, **look)
+    for side in (-1.0, 1.0):
+        hand.add_geom(type=box, size=[0.0105, 0.0075, 0.022], pos=[0, side * 0.0175, 0.0845], rgba=GREY, **look)
+        hand.add_geom(type=box, size=[0.0085, 0.0035, 0.010], pos=[0, side * 0.0136, 0.102], rgba=GREY, **look)
+    return hand
+
+
+def _add_shape(
+    body: mujoco.MjsBody,
+    kind: mujoco.mjtGeom,
+    start: Sequence[float],
+    end: Sequence[float],
+    radius: float,
+    rgba: Sequence[float],
+) -> None:
+    ends = [float(x) for x in (*start, *end)]
+    body.add_geom(type=kind, fromto=ends, size=[radius, 0, 0], rgba=rgba, density=0.0, group=1, **ARM_CONTACT)
+
+
+def wxyz(quat: Sequence[float] | Array) -> list[float]:
+    """A quaternion of this project (xyzw) in MuJoCo's order."""
+    return [float(quat[3]), float(quat[0]), float(quat[1]), float(quat[2])]

@@ -1,0 +1,115 @@
+"""Peg insertion: a square peg welded to the hand, and a socket without chamfer somewhere on the table.
+
+Lengths in metres, angles in radians; the base frame is the arm's, the table's top is z = 0. The socket is a mocap
+body: its pose is state, so that a reset moves it and a camera's model can be told where it is.
+"""
+
+import math
+
+import mujoco
+import numpy as np
+
+from robot_rl.geometry import pose_inverse, pose_multiply, quat_multiply
+from robot_rl.sim.panda import GREY, POSE_FLANGE_HAND, TOOL_CONTACT, WORLD_CONTACT
+from robot_rl.sim.stage import add_camera, add_stage
+from robot_rl.types import Array
+
+PEG_HALF_WIDTH = 0.010
+PEG_LENGTH = 0.060
+HAND_TO_TIP = 0.1034 + 0.042
+"""The TCP is 103.4 mm below the hand's mount (Franka Hand manual), the tip of the grasped peg 42 mm below that."""
+
+WALL = 0.020
+POINTING_DOWN = np.array([1.0, 0.0, 0.0, 0.0])
+BOX = mujoco.mjtGeom.mjGEOM_BOX
+
+
+class Scene:
+    """What `controllers/arms/mujoco.py` simulates and `cameras/mujoco.py` draws.
+
+    `socket_range_m` and `socket_range_rad` are half-widths of the uniform ranges of position and yaw about
+    `socket_nominal`; `clearance_m` is the gap on each side of the peg. A success is a tip `success_depth_m` below the
+    rim, within the walls.
+    """
+
+    def __init__(
+        self,
+        clearance_m: float = 0.0005,
+        depth_m: float = 0.025,
+        success_depth_m: float = 0.024,
+        socket_nominal: tuple[float, float] = (0.5, 0.0),
+        socket_range_m: float = 0.02,
+        socket_range_rad: float = math.radians(10.0),
+    ):
+        self.clearance = clearance_m
+        self.depth = depth_m
+        self.success_depth = success_depth_m
+        self.socket_nominal = socket_nominal
+        self.socket_range = socket_range_m
+        self.socket_yaw = socket_range_rad
+        pose_hand_tip = np.array([0.0, 0.0, HAND_TO_TIP, 0.0, 0.0, 0.0, 1.0])
+        self.pose_flange_tip: Array = pose_multiply(np.array(POSE_FLANGE_HAND), pose_hand_tip)
+
+    def add_to(self, spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
+        """Add table, light, peg, socket and cameras to a model that holds the arm."""
+        add_stage(spec)
+        middle = HAND_TO_TIP - PEG_LENGTH / 2
+        half = [PEG_HALF_WIDTH, PEG_HALF_WIDTH, PEG_LENGTH / 2]
+        peg = {"density": 2700.0, "rgba": [0.86, 0.36, 0.14, 1.0], "group": 1, **TOOL_CONTACT}
+        hand.add_geom(name="peg", type=BOX, size=half, pos=[0.0, 0.0, middle], **peg)
+        hand.add_site(name="tip", pos=[0.0, 0.0, HAND_TO_TIP], group=4, size=[0.002] * 3)
+        self._add_socket(spec)
+        # 35 degrees off the peg's axis, seen between the open sides of the fingers: tip and hole in one view
+        add_camera(
+            hand, "wrist", at=(0.07, 0.0, 0.045), look_at=(0.0, 0.0, HAND_TO_TIP), up=(0.0, 0.0, -1.0), fovy=62.0
+        )
+        x, y = self.socket_nominal
+        front = (x + 0.30, y + 0.10, 0.20)
+        add_camera(spec.worldbody, "front", at=front, look_at=(x, y, 0.045), up=(0.0, 0.0, 1.0), fovy=32.0)
+
+    def _add_socket(self, spec: mujoco.MjSpec) -> None:
+        """Four walls around a square hole; the table is its bottom, under a dark sheet that is only seen."""
+        socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*self.socket_nominal, 0.0])
+        inner, half_depth = PEG_HALF_WIDTH + self.clearance, self.depth / 2
+        middle, outer = inner + WALL / 2, inner + WALL
+        look = {"type": BOX, "rgba": [0.20, 0.45, 0.75, 1.0], "group": 0, **WORLD_CONTACT}
+        for side in (-1.0, 1.0):
+            socket.add_geom(size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **look)
+            socket.add_geom(size=[inner, WALL / 2, half_depth], pos=[0.0, side * middle, half_depth], **look)
+        sheet = {"rgba": GREY, "contype": 0, "conaffinity": 0}
+        socket.add_geom(type=BOX, size=[inner, inner, 0.0002], pos=[0.0, 0.0, 0.0003], **sheet)
+
+    def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
+        """Put the socket where the seed says: uniform in position and yaw about the nominal place."""
+        rng = np.random.default_rng(seed)
+        offset = rng.uniform(-self.socket_range, self.socket_range, 2)
+        yaw = rng.uniform(-self.socket_yaw, self.socket_yaw)
+        x, y = self.socket_nominal
+        quat = np.array([0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)])
+        self.place_objects(model, data, np.array([[x + offset[0], y + offset[1], 0.0, *quat]]))
+
+    def place_objects(self, model: mujoco.MjModel, data: mujoco.MjData, objects: Array) -> None:
+        """Put the objects at the poses `(1, 7)` of a `WorldState`."""
+        data.mocap_pos[0] = objects[0, :3]
+        data.mocap_quat[0] = objects[0, [6, 3, 4, 5]]
+
+    def objects(self, data: mujoco.MjData) -> Array:
+        """Poses `(1, 7)` of what can move: the socket."""
+        w, x, y, z = data.mocap_quat[0]
+        return np.array([[*data.mocap_pos[0], x, y, z, w]])
+
+    def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
+        """Pose `(7,)` of the tool when the tip stands upright in the middle of the hole's bottom."""
+        goal_base_tip = self.objects(data)[0]
+        goal_base_tip[3:] = quat_multiply(goal_base_tip[3:], POINTING_DOWN)
+        pose_tip_tool = pose_multiply(pose_inverse(self.pose_flange_tip), pose_flange_tool)
+        goal: Array = pose_multiply(goal_base_tip, pose_tip_tool)
+        return goal
+
+    def success(self, data: mujoco.MjData) -> bool:
+        """Whether the tip is `success_depth` below the rim and between the walls."""
+        tip = np.array([*data.site("tip").xpos, 0.0, 0.0, 0.0, 1.0])
+        x, y, z = pose_multiply(pose_inverse(self.objects(data)[0]), tip)[:3]
+        # half a millimetre of give for soft contacts; outside the walls it would be 20 mm
+        room = self.clearance + 0.0005
+        return bool(self.depth - z >= self.success_depth and abs(x) <= room and abs(y) <= room)

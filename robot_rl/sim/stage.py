@@ -1,0 +1,87 @@
+"""What every scene shares: contact settings, a table, light, cameras, and the compiled model of an arm in a scene.
+
+Contact settings were chosen by measurement, with MuJoCo's default friction of 1: pyramidal cones with the default number of solver iterations. Fewer
+line-search iterations (`ls_iterations` 10) make impulses of kilonewtons.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from robot_rl.config import find
+from robot_rl.sim.panda import WORLD_CONTACT, add_panda
+from robot_rl.types import ConfigError, Use
+
+TICK_S = 0.001
+
+
+def find_scene(use: Use | None) -> Any:
+    """The `Scene` that a task names, built with the task's options; an empty table if it names none."""
+    name, options = (use.name, use.options) if use else ("empty", {})
+    try:
+        return find("sim/scenes", name).Scene(**options)
+    except TypeError as error:
+        raise ConfigError(f"scene '{name}' cannot be built with {dict(options)}: {error}") from error
+
+
+def build_model(scene: Any) -> mujoco.MjModel:
+    """Compile the arm in its scene."""
+    spec = mujoco.MjSpec()
+    spec.modelname = "panda"
+    spec.compiler.autolimits, spec.compiler.degree = False, False
+    option = spec.option
+    option.timestep = TICK_S
+    option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
+    option.impratio = 1.0
+    scene.add_to(spec, add_panda(spec))
+    for geom in spec.geoms:
+        geom.solref = [0.01, 1.0]
+        geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
+    return spec.compile()
+
+
+def add_stage(spec: mujoco.MjSpec) -> None:
+    """A table with its top at z = 0, a floor, and light without shadows (a shadow map costs nine times the picture)."""
+    spec.visual.quality.shadowsize = 0
+    spec.visual.quality.offsamples = 4
+    spec.visual.map.znear = 0.005
+    spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
+    spec.visual.headlight.ambient = [0.35, 0.35, 0.35]
+    spec.visual.headlight.diffuse = [0.35, 0.35, 0.35]
+    sky = mujoco.mjtTexture.mjTEXTURE_SKYBOX
+    gradient = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT
+    spec.add_texture(
+        name="sky", type=sky, builtin=gradient, rgb1=[0.75, 0.80, 0.86], rgb2=[0.35, 0.40, 0.47], width=64, height=384
+    )
+    world, box = spec.worldbody, mujoco.mjtGeom.mjGEOM_BOX
+    look = {"group": 0, **WORLD_CONTACT}
+    world.add_geom(
+        name="table", type=box, size=[0.45, 0.55, 0.02], pos=[0.45, 0, -0.02], rgba=[0.66, 0.62, 0.56, 1], **look
+    )
+    plane = mujoco.mjtGeom.mjGEOM_PLANE
+    floor = {"contype": 0, "conaffinity": 0, "rgba": [0.42, 0.44, 0.47, 1.0]}
+    world.add_geom(name="floor", type=plane, size=[4, 4, 0.1], pos=[0, 0, -0.7], **floor)
+    spec.worldbody.add_light(pos=[0.9, -0.5, 1.6], dir=[-0.35, 0.4, -1.0], diffuse=[0.55] * 3, castshadow=False)
+    spec.worldbody.add_light(pos=[0.1, 0.8, 1.4], dir=[0.3, -0.6, -1.0], diffuse=[0.25] * 3, castshadow=False)
+
+
+def add_camera(
+    body: mujoco.MjsBody,
+    name: str,
+    *,
+    at: Sequence[float],
+    look_at: Sequence[float],
+    up: Sequence[float],
+    fovy: float,
+) -> None:
+    """Add a camera to a body, at a point of that body's frame, looking at another; `fovy` in degrees."""
+    backward = np.asarray(at, float) - np.asarray(look_at, float)
+    backward /= np.linalg.norm(backward)
+    right = np.cross(np.asarray(up, float), backward)
+    right /= np.linalg.norm(right)
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.stack([right, np.cross(backward, right), backward], axis=1).ravel())
+    body.add_camera(name=name, pos=list(at), quat=quat, fovy=fovy)
