@@ -27,12 +27,12 @@ TASK = Task(
     scene=Use(
         "peg_insert",
         {
-            "clearance": 0.0005,
-            "depth": RIM_Z,
-            "success_depth": 0.024,
+            "clearance_m": 0.0005,
+            "depth_m": RIM_Z,
+            "success_depth_m": 0.024,
             "socket_nominal": SOCKET,
-            "socket_range": 0.020,
-            "socket_yaw": math.radians(10.0),
+            "socket_range_m": 0.020,
+            "socket_range_rad": math.radians(10.0),
         },
     ),
     rate_hz=10.0,  # SERL and HIL-SERL
