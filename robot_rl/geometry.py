@@ -10,12 +10,12 @@ The functions are compiled with numba because the 1 kHz loop calls them; they ta
 import math
 
 import numpy as np
-from numba import njit
+from robot_rl.compiled import njit
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
-@njit(cache=True)
+@njit
 def quat_multiply(a, b):
     """Hamilton product `a * b`: the rotation b, then the rotation a."""
     return np.array([
@@ -26,13 +26,13 @@ def quat_multiply(a, b):
     ])
 
 
-@njit(cache=True)
+@njit
 def quat_conjugate(a):
     """Inverse rotation of a unit quaternion."""
     return np.array([-a[0], -a[1], -a[2], a[3]])
 
 
-@njit(cache=True)
+@njit
 def quat_rotate(a, v):
     """Rotate the vector `v (3,)` by the unit quaternion `a`."""
     tx = 2.0 * (a[1] * v[2] - a[2] * v[1])
@@ -45,14 +45,14 @@ def quat_rotate(a, v):
     ])
 
 
-@njit(cache=True)
+@njit
 def quat_normalize(a):
     """Unit quaternion along `a`."""
     n = math.sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2] + a[3] * a[3])
     return np.array([a[0] / n, a[1] / n, a[2] / n, a[3] / n])
 
 
-@njit(cache=True)
+@njit
 def quat_from_rotvec(r):
     """Unit quaternion of a rotation vector `(3,)` [rad]."""
     angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
@@ -61,7 +61,7 @@ def quat_from_rotvec(r):
     return np.array([s * r[0], s * r[1], s * r[2], math.cos(0.5 * angle)])
 
 
-@njit(cache=True)
+@njit
 def quat_to_rotvec(a):
     """Rotation vector `(3,)` [rad] of a unit quaternion, with angle in [0, pi]: the full angle, on the short way."""
     sign = 1.0 if a[3] >= 0.0 else -1.0
@@ -70,7 +70,7 @@ def quat_to_rotvec(a):
     return np.array([s * a[0], s * a[1], s * a[2]])
 
 
-@njit(cache=True)
+@njit
 def quat_from_matrix(R):
     """Unit quaternion of a rotation matrix `(3, 3)` (Shepperd's method: the largest component first)."""
     trace = R[0, 0] + R[1, 1] + R[2, 2]
@@ -85,7 +85,7 @@ def quat_from_matrix(R):
     return quat_normalize(q)
 
 
-@njit(cache=True)
+@njit
 def quat_to_matrix(a):
     """Rotation matrix `(3, 3)` of a unit quaternion."""
     x, y, z, w = a[0], a[1], a[2], a[3]
@@ -96,7 +96,7 @@ def quat_to_matrix(a):
     ])
 
 
-@njit(cache=True)
+@njit
 def pose_multiply(pose_a_b, pose_b_c):
     """Chain two poses: `pose_a_c (7,)`."""
     out = np.empty(7)
@@ -105,7 +105,7 @@ def pose_multiply(pose_a_b, pose_b_c):
     return out
 
 
-@njit(cache=True)
+@njit
 def pose_inverse(pose_a_b):
     """`pose_b_a (7,)`."""
     out = np.empty(7)
@@ -114,7 +114,7 @@ def pose_inverse(pose_a_b):
     return out
 
 
-@njit(cache=True)
+@njit
 def pose_move(pose, delta):
     """Move a pose by `delta (6,)` (translation [m], rotation vector [rad]) given in the pose's own frame.
 
@@ -127,7 +127,7 @@ def pose_move(pose, delta):
     return out
 
 
-@njit(cache=True)
+@njit
 def pose_delta(pose_from, pose_to):
     """The `delta (6,)` with `pose_move(pose_from, delta) == pose_to`."""
     inverse = quat_conjugate(pose_from[3:])
@@ -137,7 +137,7 @@ def pose_delta(pose_from, pose_to):
     return out
 
 
-@njit(cache=True)
+@njit
 def pose_error(pose_from, pose_to):
     """Error `(6,)` from one pose to another in the base frame: translation [m], full-angle rotation vector [rad]."""
     out = np.empty(6)
@@ -146,7 +146,7 @@ def pose_error(pose_from, pose_to):
     return out
 
 
-@njit(cache=True)
+@njit
 def rotate_spatial(quat, vector):
     """Express a twist or wrench `(6,)` in other axes at the same point: `diag(R, R)`, no lever arm."""
     out = np.empty(6)
@@ -155,7 +155,7 @@ def rotate_spatial(quat, vector):
     return out
 
 
-@njit(cache=True)
+@njit
 def clip_norm(vector, limit):
     """`vector (3,)` shortened to length `limit` if it is longer; the direction stays."""
     n = math.sqrt(vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2])

@@ -8,7 +8,7 @@ an acknowledgement, a reset) happens between two ticks.
 import math
 
 import numpy as np
-from numba import njit
+from robot_rl.compiled import njit
 
 from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import filter_reference, impedance_torque, twist_of
@@ -23,7 +23,7 @@ FILTER, STEP, ANGLE, NULLSPACE, MARGIN, TCP_SPEED, FORCE, TORQUE_STEP = range(8)
 stiffness, workspace margin [m], largest TCP speed [m/s], force [N], and torque step [Nm] per tick."""
 
 
-@njit(cache=True)
+@njit
 def control_into(
     tau, target, reference, q, dq, coriolis, pose, jacobian, wrench, posture, gains, joint_limits, box, scalars, latched
 ):

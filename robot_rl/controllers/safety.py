@@ -7,7 +7,7 @@ outside its limits latches a fault. The same numbers bind the policy, the human 
 import math
 
 import numpy as np
-from numba import njit
+from robot_rl.compiled import njit
 
 from robot_rl.geometry import (
     clip_norm,
@@ -34,7 +34,7 @@ SPEED, TORQUE = 0, 1
 """Rows of `joint_limits (2, n)`: largest joint speed [rad/s] and torque [Nm]."""
 
 
-@njit(cache=True)
+@njit
 def all_finite(values):
     """Whether every number of a flat array is finite."""
     for i in range(values.shape[0]):  # noqa: SIM110 (numba does not compile all() of a generator)
@@ -43,7 +43,7 @@ def all_finite(values):
     return True
 
 
-@njit(cache=True)
+@njit
 def pose_is_valid(pose):
     """Whether `pose (7,)` is finite and its quaternion close enough to unit to be meant as a rotation."""
     if not all_finite(pose):
@@ -52,7 +52,7 @@ def pose_is_valid(pose):
     return 0.9 < norm < 1.1
 
 
-@njit(cache=True)
+@njit
 def clip_to_workspace(pose, box, middle_quat, angle):
     """The nearest pose inside the workspace: position in the box, orientation within `angle` of `middle_quat`."""
     out = np.empty(7)
@@ -63,7 +63,7 @@ def clip_to_workspace(pose, box, middle_quat, angle):
     return out
 
 
-@njit(cache=True)
+@njit
 def clip_to_leash(pose, measured, translation, rotation):
     """The target `pose`, pulled back to within `translation` [m] and `rotation` [rad] of the measured pose."""
     error = pose_error(measured, pose)
@@ -73,7 +73,7 @@ def clip_to_leash(pose, measured, translation, rotation):
     return out
 
 
-@njit(cache=True)
+@njit
 def limit_torque(wanted, last, joint_limits, max_step):
     """Torques `(n,)` [Nm] within the joints' limits and within `max_step` [Nm] of the last tick's torques."""
     out = np.empty(wanted.shape[0])
@@ -83,7 +83,7 @@ def limit_torque(wanted, last, joint_limits, max_step):
     return out
 
 
-@njit(cache=True)
+@njit
 def outside_workspace(position, box):
     """How far [m] a position lies outside the box, on the worst axis; negative inside."""
     worst = -np.inf
@@ -92,7 +92,7 @@ def outside_workspace(position, box):
     return worst
 
 
-@njit(cache=True)
+@njit
 def check_state(dq, twist, pose, wrench, joint_limits, box, margin, max_tcp_speed, max_force):
     """The `Fault` code that a measured state deserves, `NONE` if all is well.
 

@@ -8,7 +8,7 @@ import math
 
 import mujoco
 import numpy as np
-from numba import njit
+from robot_rl.compiled import njit
 
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.impedance import solve_damped, twist_of
@@ -26,7 +26,7 @@ WRENCH_DAMPING = 1e-3
 JOINTS = 7
 
 
-@njit(cache=True)
+@njit
 def measure_into(pose, coriolis, xpos, xmat, bias, gravcomp):
     """Fill pose `(7,)` and Coriolis torque `(n,)` from MuJoCo's buffers."""
     pose[:3] = xpos
@@ -35,7 +35,7 @@ def measure_into(pose, coriolis, xpos, xmat, bias, gravcomp):
         coriolis[j] = bias[j] - gravcomp[j]
 
 
-@njit(cache=True)
+@njit
 def filter_wrench_into(wrench, jacobian, tau_external, gain):
     """Low-pass the wrench `(6,)` that explains the external joint torques: `(J J^T + d I)^-1 J tau`."""
     now = solve_damped(jacobian, twist_of(jacobian, tau_external), WRENCH_DAMPING)
