@@ -1,0 +1,95 @@
+# Two commands matter: `make train` and `make test`. Both install what they need into .venv first.
+#
+#   make train                  peg insertion from pixels, on the simulated arm
+#   make train OBS=state        the quick variant, without images
+#   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
+#   make test                   the tests; ARGS goes to pytest
+#   make check                  linter, formatter, type checker
+#   make wheel                  dist/robot_rl-*.whl
+#
+# TORCH=cpu|cuda chooses the PyTorch build (default: cuda where nvidia-smi is found). PYTHON=... chooses the interpreter.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: train test check wheel clean install gl
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	if $$python -c '$(NEW_ENOUGH)' 2>/dev/null; then echo $$python; break; fi; done)
+TORCH ?= $(if $(shell command -v nvidia-smi),cuda,cpu)
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+
+VENV := .venv
+BIN := $(VENV)/bin
+TASK ?= peg_insert
+HARDWARE ?= sim_panda
+
+# Headless GL (EGL with Mesa's software renderer) draws the simulated cameras.
+GL_PACKAGES := libegl1 libegl-mesa0 libgl1 libopengl0 libgl1-mesa-dri
+GL_INSTALL := apt-get update && apt-get install --yes --no-install-recommends $(GL_PACKAGES)
+GL_PROBE := import mujoco; model = mujoco.MjModel.from_xml_string("<mujoco/>"); \
+	renderer = mujoco.Renderer(model, 8, 8); renderer.update_scene(mujoco.MjData(model)); renderer.render(); renderer.close()
+HAS_GL := MUJOCO_GL=$${MUJOCO_GL:-egl} $(BIN)/python -c '$(GL_PROBE)' 2>/dev/null
+
+train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
+	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
+
+# Without root, the tests that draw are skipped and name the command.
+test: $(VENV)/.installed-dev
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl; fi
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	find robot_rl tasks tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+install: $(VENV)/.installed-dev
+
+gl: $(VENV)/.installed
+	@if $(HAS_GL); then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ]; then \
+		echo "The cameras of the simulation need headless GL. As root, run:"; \
+		echo "    $(GL_INSTALL)"; exit 1; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; $(GL_INSTALL); \
+	if ! $(HAS_GL); then echo "headless GL still does not work; look at: MUJOCO_GL=egl $(BIN)/python -c 'import mujoco.egl'"; exit 1; fi
+
+$(VENV)/.python:
+	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv python3-dev"; exit 1; fi
+	@if ! $(PYTHON) -c '$(NEW_ENOUGH)'; then echo "$(PYTHON) is older than Python 3.11; choose another with PYTHON=..."; exit 1; fi
+	@if ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$(PYTHON) has no venv module: apt-get install $$($(PYTHON) -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"; exit 1; fi
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The CPU build of torch has an index of its own; where that cannot be reached (a mirror), pip's own indices serve.
+$(VENV)/.torch: constraints.txt | $(VENV)/.python
+	@echo "PyTorch: $(TORCH) (choose with TORCH=cpu or TORCH=cuda)"
+	@case "$(TORCH)" in \
+	cuda) $(BIN)/pip install -c constraints.txt torch ;; \
+	cpu) if $(BIN)/python -c 'import urllib.request; urllib.request.urlopen("$(TORCH_CPU_INDEX)/torch/", timeout=10)' 2>/dev/null; \
+		then $(BIN)/pip install --no-deps --index-url $(TORCH_CPU_INDEX) -c constraints.txt torch; \
+		else echo "$(TORCH_CPU_INDEX) cannot be reached: torch comes from pip's own indices"; \
+			$(BIN)/pip install -c constraints.txt torch; fi ;; \
+	*) echo "TORCH=$(TORCH)? It is cpu or cuda."; exit 1 ;; \
+	esac
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
+	$(BIN)/pip install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
+	$(BIN)/pip install -c constraints.txt -e '.[dev]'
+	@touch $@
