@@ -239,10 +239,16 @@ class StepLog:
         return kind, identity, payload
 
 
+def check_actor(actor: str) -> bytes:
+    """The name of an actor as it stands in a record; raises DataError if it does not fit."""
+    name = actor.encode(errors="replace")
+    if not 0 < len(name) <= ACTOR_BYTES or b"\x00" in name:
+        raise DataError(f"the name of an actor has 1 to {ACTOR_BYTES} bytes, this one is {actor!r}")
+    return name
+
+
 def _encode_header(kind: int, identity: Identity, payload: bytes) -> bytes:
-    actor = identity.actor.encode()
-    if not 0 < len(actor) <= ACTOR_BYTES or b"\x00" in actor:
-        raise DataError(f"the name of an actor has 1 to {ACTOR_BYTES} bytes, this one is {identity.actor!r}")
+    actor = check_actor(identity.actor)
     header = _HEADER.pack(_MAGIC, kind, actor, identity.epoch, identity.seq, len(payload), zlib.crc32(payload))
     return header + _CRC.pack(zlib.crc32(header))
 

@@ -1,0 +1,156 @@
+"""Calls: a request and its reply, by name, with a JSON body and named arrays. A bad request never ends the server.
+
+Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id, error} | named arrays.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import zmq
+
+from robot_rl.data import arrays as named
+from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
+from robot_rl.types import Array, DataError, LinkError, RobotRLError
+
+log = logging.getLogger(__name__)
+
+Body = Mapping[str, Any]
+Arrays = Mapping[str, Array]
+Handler = Callable[[dict[str, Any], dict[str, Array]], Body | tuple[Body, Arrays] | None]
+"""From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the message."""
+
+MAX_BYTES = 1 << 30
+
+
+class Reply(NamedTuple):
+    """What a call gave back."""
+
+    body: dict[str, Any]
+    arrays: dict[str, Array]
+
+
+class CallServer:
+    """The answering side. Either its owner calls `poll` now and then, or `start` lets a thread do it (not both).
+
+    ```
+    server = CallServer(address)
+    server.register("stop", lambda body, arrays: stop.set())
+    while running:
+        server.poll()
+    ```
+    """
+
+    def __init__(self, address: str = ANY_PORT):
+        self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+        self.address = bind(self._socket, address)
+        self._handlers: dict[str, Handler] = {}
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def register(self, name: str, handler: Handler) -> None:
+        self._handlers[name] = handler
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        """Answer what is waiting, after waiting for the first up to `timeout_s`; returns how many there were."""
+        handled = 0
+        timeout_ms = int(1000 * timeout_s)
+        while self._socket.poll(timeout_ms):
+            frames = self._socket.recv_multipart()
+            self._socket.send_multipart([frames[0], *self._answer(frames[1:])], copy=False)
+            handled += 1
+            timeout_ms = 0
+        return handled
+
+    def start(self) -> None:
+        """Answer in a thread of its own from now on."""
+        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing = True
+        if self._thread is not None:
+            self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self.poll(timeout_s=0.1)
+
+    def _answer(self, frames: list[bytes]) -> list[bytes]:
+        number: Any = None
+        try:
+            number, name, body, arrays = _read_request(frames)
+            if name not in self._handlers:
+                raise LinkError(f"there is no call '{name}'; there are: {', '.join(sorted(self._handlers)) or 'none'}")
+            reply = self._handlers[name](body, arrays)
+            reply_body, reply_arrays = reply if isinstance(reply, tuple) else (reply or {}, {})
+            return _write({"id": number, "body": reply_body}, reply_arrays)
+        except RobotRLError as error:
+            return _write({"id": number, "error": str(error)}, {})
+        except Exception as error:  # whatever a handler raises is the caller's to know
+            log.exception("a call failed")
+            return _write({"id": number, "error": f"{type(error).__name__}: {error}"}, {})
+
+
+class CallClient:
+    """The asking side, for one thread. `who` is what an error calls the other side: "the learner"."""
+
+    def __init__(self, address: str, who: str = "the learner"):
+        self._address = address
+        self._who = who
+        self._number = 0
+        self._socket = self._open()
+
+    def call(self, name: str, body: Body | None = None, arrays: Arrays | None = None, timeout_s: float = 5.0) -> Reply:
+        """Ask and wait. LinkError if the other side refuses, fails, or is silent for `timeout_s`."""
+        self._number += 1
+        self._socket.send_multipart(_write({"id": self._number, "name": name, "body": body or {}}, arrays or {}))
+        deadline = time.monotonic() + timeout_s
+        while self._socket.poll(max(0, int(1000 * (deadline - time.monotonic())))):
+            reply, reply_arrays = _read(self._socket.recv_multipart())
+            if reply.get("id") not in (self._number, None):
+                continue  # the late answer to a call that was given up
+            if "error" in reply:
+                raise LinkError(f"{self._who} at {self._address} refused '{name}': {reply['error']}")
+            return Reply(reply["body"], reply_arrays)
+        self._socket.close()
+        self._socket = self._open()  # else the request would be delivered whenever the other side comes up
+        raise LinkError(f"no answer to '{name}' from {self._who} at {self._address} within {timeout_s:g} s. "
+                        "Is it running, and at this address? Start it first")  # fmt: skip
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _open(self) -> zmq.Socket[bytes]:
+        socket = new_socket(zmq.DEALER)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+        connect(socket, self._address)
+        return socket
+
+
+def _write(head: Body, arrays: Arrays) -> list[bytes]:
+    return [json.dumps(head).encode(), b"".join(named.pack(arrays))]
+
+
+def _read(frames: list[bytes]) -> tuple[dict[str, Any], dict[str, Array]]:
+    try:
+        head_bytes, array_bytes = frames
+        head = json.loads(head_bytes)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"this is no call: {error}") from error
+    if not isinstance(head, dict):
+        raise DataError("this is no call: its head is not an object")
+    return head, named.unpack(array_bytes)
+
+
+def _read_request(frames: list[bytes]) -> tuple[Any, str, dict[str, Any], dict[str, Array]]:
+    head, arrays = _read(frames)
+    name, body = head.get("name"), head.get("body")
+    if not isinstance(name, str) or not isinstance(body, dict):
+        raise DataError("this is no call: it lacks a name or a body")
+    return head.get("id"), name, body, arrays

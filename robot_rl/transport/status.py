@@ -1,0 +1,97 @@
+"""The status link: the latest metrics and small views of each process, for whoever looks. May lose; never queues.
+
+Each process that has something to show publishes at an address of its own; a reader holds one socket per sender that
+keeps the newest message alone.
+"""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+
+from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 1 << 20
+"""Larger messages are not accepted; pictures belong elsewhere."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """The latest values of one sender, published at `t_wall` [s]."""
+
+    sender: str
+    t_wall: float
+    values: Mapping[str, Any]
+
+
+class StatusPublisher:
+    """One process's side, for one thread: `publish({"episode": 3, "success": 1.0})` as often as it likes."""
+
+    def __init__(self, address: str = ANY_PORT, sender: str = ""):
+        self.sender = sender
+        self._socket = new_socket(zmq.PUB, linger_s=0.1)
+        self._socket.setsockopt(zmq.CONFLATE, 1)
+        self.address = bind(self._socket, address)
+
+    def publish(self, values: Mapping[str, Any]) -> None:
+        """Values are JSON; NaN and infinities become null."""
+        message = {"sender": self.sender, "t_wall": time.time(), "values": _finite(values)}
+        self._socket.send(json.dumps(message, allow_nan=False).encode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class StatusReader:
+    """Whoever looks, for one thread: `latest()` is a mapping from sender to its newest status."""
+
+    def __init__(self, addresses: Mapping[str, str]):
+        self._latest: dict[str, Status] = {}
+        self._sockets = {}
+        for sender, address in addresses.items():
+            socket = new_socket(zmq.SUB)
+            socket.setsockopt(zmq.CONFLATE, 1)
+            socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+            socket.setsockopt(zmq.SUBSCRIBE, b"")
+            connect(socket, address)
+            self._sockets[sender] = socket
+
+    def latest(self) -> dict[str, Status]:
+        """The newest status of each sender that was ever heard. Never blocks."""
+        for sender, socket in self._sockets.items():
+            if socket.poll(0):
+                self._take(sender, socket.recv())
+        return dict(self._latest)
+
+    def close(self) -> None:
+        for socket in self._sockets.values():
+            socket.close()
+
+    def _take(self, sender: str, data: bytes) -> None:
+        try:
+            message = json.loads(data)
+            status = Status(sender, float(message["t_wall"]), dict(message["values"]))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            log.warning("status of '%s' passed over: %s", sender, error)
+            return
+        self._latest[sender] = status
+
+
+def _finite(value: Any) -> Any:
+    """The value as plain JSON: numbers of numpy and torch become Python's, what is not finite None."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
