@@ -10,8 +10,8 @@ Plain loops, no `@` and no `np.linalg`, which numba would hand to scipy. Compile
 import math
 
 import numpy as np
-from robot_rl.compiled import njit
 
+from robot_rl.compiled import njit
 from robot_rl.geometry import pose_error, quat_from_rotvec, quat_multiply, quat_normalize
 
 STIFFNESS, DAMPING, ERROR_CLIP = 0, 1, 2

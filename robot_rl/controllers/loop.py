@@ -8,13 +8,13 @@ an acknowledgement, a reset) happens between two ticks.
 import math
 
 import numpy as np
-from robot_rl.compiled import njit
 
+from robot_rl.compiled import njit
 from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import filter_reference, impedance_torque, twist_of
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.interfaces import Arm
-from robot_rl.types import ArmState, Array, Fault
+from robot_rl.interfaces import Arm, SimulatedArm
+from robot_rl.types import ArmState, Array, DeviceError, Fault
 
 TICK_S = 0.001
 
@@ -63,7 +63,7 @@ class ArmLoop:
     the arm holds the pose that was measured then. A command ends a hold; only `acknowledge` ends a fault.
     """
 
-    def __init__(self, arm: Arm, setup: ArmSetup):
+    def __init__(self, arm: Arm | SimulatedArm, setup: ArmSetup):
         self._arm = arm
         self._read, self._write = arm.read, arm.write
         self._tau = np.zeros(arm.joints)
@@ -77,6 +77,14 @@ class ArmLoop:
         self.holding = True
         self.fault = Fault.NONE
         self.configure(setup)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Compile, or load, every function of a tick before the first deadline."""
+        self.command(self._reading.pose, 0.0)
+        self._control(self._tau.copy())
+        twist_of(self._reading.jacobian, self._reading.dq)
+        self._hold()
 
     def configure(self, setup: ArmSetup) -> None:
         """Take over a task's set-up (checked before, `setup.check_setup`) and hold where the arm is."""
@@ -141,6 +149,8 @@ class ArmLoop:
 
     def reset(self, seed: int) -> None:
         """Simulation only: a new scene, the arm at home and at rest. A latched fault stays latched."""
+        if not hasattr(self._arm, "reset"):
+            raise DeviceError("this arm is not simulated: it has no world to reset")
         self._arm.reset(seed)
         self._tau[:] = 0.0
         self._settle()
@@ -151,21 +161,29 @@ class ArmLoop:
 
     def tick(self, t: float) -> None:
         """One millisecond: read -> lease -> reference -> impedance -> safety -> write."""
-        self._reading = r = self._read()
-        if t >= self._expires and not self.holding:
-            self._hold()
-        if self._excursion_allowed:
-            self._watch_excursion()
-        code = control_into(
-            self._tau, self._target, self._reference, r.q, r.dq, r.coriolis, r.pose, r.jacobian, r.wrench,
-            self._posture, self._gains, self._joint_limits, self._box, self._scalars, int(self.fault),
-        )  # fmt: skip
-        if code != self.fault:
-            self.fault = Fault(code)
-            self.holding = True
-        self._write(self._tau)
+        try:
+            self._reading = self._read()
+            if t >= self._expires and not self.holding:
+                self._hold()
+            if self._excursion_allowed:
+                self._watch_excursion()
+            code = self._control(self._tau)
+            if code != self.fault:
+                self.fault = Fault(code)
+                self.holding = True
+            self._write(self._tau)
+        except DeviceError:
+            self._latch(Fault.DRIVER)
         self.ticks += 1
         self.t = t
+
+    def _control(self, tau: Array) -> int:
+        r = self._reading
+        code: int = control_into(
+            tau, self._target, self._reference, r.q, r.dq, r.coriolis, r.pose, r.jacobian, r.wrench,
+            self._posture, self._gains, self._joint_limits, self._box, self._scalars, int(self.fault),
+        )  # fmt: skip
+        return code
 
     def _watch_excursion(self) -> None:
         self._excursion_allowed = bool(safety.outside_workspace(self._reading.pose, self._box) > 0.0)

@@ -7,8 +7,8 @@ outside its limits latches a fault. The same numbers bind the policy, the human 
 import math
 
 import numpy as np
-from robot_rl.compiled import njit
 
+from robot_rl.compiled import njit
 from robot_rl.geometry import (
     clip_norm,
     pose_error,

@@ -1,7 +1,7 @@
 """What every scene shares: contact settings, a table, light, cameras, and the compiled model of an arm in a scene.
 
-Contact settings were chosen by measurement, with MuJoCo's default friction of 1: pyramidal cones with the default number of solver iterations. Fewer
-line-search iterations (`ls_iterations` 10) make impulses of kilonewtons.
+Contact settings were chosen by measurement, with MuJoCo's default friction of 1: pyramidal cones and the default
+number of solver iterations. Fewer line-search iterations (`ls_iterations` 10) make impulses of kilonewtons.
 """
 
 from collections.abc import Sequence

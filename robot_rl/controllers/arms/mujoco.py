@@ -8,8 +8,8 @@ import math
 
 import mujoco
 import numpy as np
-from robot_rl.compiled import njit
 
+from robot_rl.compiled import njit
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix

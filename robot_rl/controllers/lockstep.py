@@ -1,0 +1,65 @@
+"""The lockstep clock of a simulated arm: a target comes, the world advances by its period, the state goes back.
+
+The loop is ticked in place, in the server's own thread; between two targets nothing moves, however long that takes.
+"""
+
+import time
+from typing import Any
+
+from robot_rl.clock import ClockKind
+from robot_rl.controllers.loop import TICK_S, ArmLoop
+from robot_rl.controllers.setup import ArmSetup
+from robot_rl.types import ArmState, ArmTarget, ConfigError, WorldState
+
+LONGEST_PERIOD_S = 10.0
+
+
+class LockstepArm:
+    """A simulated arm whose time is its own ticks. Same calls as `realtime.RealTimeArm`."""
+
+    clock: ClockKind = "lockstep"
+
+    def __init__(self, arm: Any, setup: ArmSetup):
+        self._arm = arm
+        self._loop = ArmLoop(arm, setup)
+        self.joints = arm.joints
+        self.objects = len(arm.world().objects)
+        self._started = time.monotonic()
+
+    def configure(self, setup: ArmSetup) -> ArmState:
+        self._loop.configure(setup)
+        return self._loop.observe()
+
+    def command(self, target: ArmTarget) -> ArmState:
+        """Advance the world by one period under this target."""
+        if not TICK_S <= target.period_s <= LONGEST_PERIOD_S:
+            raise ConfigError(f"period_s is {target.period_s}; allowed: {TICK_S} to {LONGEST_PERIOD_S} s")
+        loop = self._loop
+        # half a tick of slack: the lease ends between two ticks, whatever the rounding of t
+        loop.command(target.pose_base_tcp, loop.t + target.lease_periods * target.period_s + 0.5 * TICK_S)
+        tick, first = loop.tick, loop.ticks + 1
+        for index in range(first, first + round(target.period_s / TICK_S)):
+            tick(index * TICK_S)
+        return loop.observe()
+
+    def acknowledge(self) -> ArmState:
+        self._loop.acknowledge()
+        return self._loop.observe()
+
+    def reset(self, seed: int) -> WorldState:
+        self._loop.reset(seed)
+        return self.world()
+
+    def state(self) -> ArmState:
+        return self._loop.observe()
+
+    def world(self) -> WorldState:
+        state: WorldState = self._arm.world()
+        return state
+
+    def timing(self) -> tuple[int, int, float]:
+        """(ticks so far, late ticks, worst lateness): in lockstep nothing is late."""
+        return self._loop.ticks, 0, 0.0
+
+    def close(self) -> None:
+        self._arm.close()

@@ -1,0 +1,91 @@
+"""A latest-value slot in memory that two processes share: one writer, any number of readers, nobody ever waits.
+
+The hand-over between the 1 kHz loop and the network side. Who writes and who reads what, at which rate:
+
+| slot   | writer, rate                     | reader, rate                   | if the writer is silent               |
+|--------|----------------------------------|--------------------------------|---------------------------------------|
+| orders | network side, per request        | loop, each tick                | the lease runs out and the arm holds  |
+| state  | loop, each tick                  | network side, per request      | the loop is dead: requests get errors |
+| world  | loop of a simulated arm, 100 Hz  | network side, per request      | as for state                          |
+"""
+
+import zlib
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+
+from robot_rl.types import Array, DataError
+
+_HEADER = 16
+"""Bytes before the value: a version counter (uint64) and a crc32 of the value (uint32), padded."""
+
+_ATTEMPTS = 1000
+
+
+class LatestSlot:
+    """A structured numpy value behind a sequence lock.
+
+    The writer makes the version odd, writes the value and its crc, and makes the version even: a reader that sees an
+    odd version, a version that changed meanwhile, or a wrong crc has met the writer and reads again. The crc also
+    covers machines on which another core may see the stores in another order.
+    """
+
+    def __init__(self, dtype: np.dtype, *, name: str | None = None, shared: bool = True):
+        """Create a slot of zeros; or open the shared one called `name` that another process has created."""
+        size = _HEADER + dtype.itemsize
+        self._memory = SharedMemory(name, create=name is None, size=size) if shared else None
+        self._owner = name is None
+        buffer = memoryview(bytearray(size)) if self._memory is None or self._memory.buf is None else self._memory.buf
+        self._header = np.frombuffer(buffer, np.uint64, 2)
+        self._bytes = np.frombuffer(buffer, np.uint8, dtype.itemsize, _HEADER)
+        self._dtype = dtype
+        if self._owner:
+            self.write(np.zeros((), dtype))
+
+    @property
+    def name(self) -> str:
+        """What another process opens it by."""
+        if self._memory is None:
+            raise DataError("this slot is not shared between processes")
+        return self._memory.name
+
+    @property
+    def version(self) -> int:
+        """Changes with each write: what a reader compares before it reads."""
+        return int(self._header[0])
+
+    def write(self, value: Array) -> None:
+        """Replace the value; only one process may do this."""
+        raw = value.tobytes()
+        version = int(self._header[0]) & ~1
+        self._header[0] = version + 1
+        self._bytes[:] = np.frombuffer(raw, np.uint8)
+        self._header[1] = zlib.crc32(raw)
+        self._header[0] = version + 2
+
+    def try_read(self) -> Array | None:
+        """The value `()`, or None if the writer was met in the middle: the 1 kHz loop reads again next tick."""
+        before = int(self._header[0])
+        raw = self._bytes.tobytes()
+        crc = int(self._header[1])
+        if before & 1 or int(self._header[0]) != before or zlib.crc32(raw) != crc:
+            return None
+        return np.frombuffer(raw, self._dtype)[0]
+
+    def read(self) -> Array:
+        """The value, shape `()`. Raises DataError if no whole value can be had: the writer died while it wrote."""
+        for _ in range(_ATTEMPTS):
+            value = self.try_read()
+            if value is not None:
+                return value
+        raise DataError("a shared slot stays half written: its writer has died")
+
+    def close(self) -> None:
+        """Let go of the memory; who created it also removes it."""
+        if self._memory is None:
+            return
+        del self._header, self._bytes
+        self._memory.close()
+        if self._owner:
+            self._memory.unlink()
+        self._memory = None
