@@ -311,7 +311,7 @@ class StepReceiver:
         stream = self._streams.setdefault((actor, epoch), _Stream(actor, epoch, persisted=-1, received=-1))
         if first > stream.persisted + 1:
             reason = (f"the learner's log ends at step {stream.persisted} of this actor, which no longer has those "
-                      f"before {first}, because they were acknowledged: resume the learner from the run's own log")  # fmt: skip
+                      f"before {first}, as they were acknowledged: resume the learner from the run's log")  # fmt: skip
             self._reply(route, _Kind.REFUSED, -1, reason)
             return
         stream.route = route

@@ -1,0 +1,138 @@
+"""Laws of calls: an answer, or a LinkError that says why; and no request ends the server."""
+
+import time
+
+import numpy as np
+import pytest
+import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robot_rl.transport.calls import CallClient, CallServer
+from robot_rl.transport.endpoint import free_addresses, new_socket
+from robot_rl.transport.hello import Hello, say_hello, serve_hello
+from robot_rl.types import DataError, LinkError, SpaceSpec
+
+SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
+
+
+@pytest.fixture
+def server():
+    server = CallServer()
+    server.register("double", lambda body, arrays: ({"x": 2 * body["x"]}, {n: 2 * a for n, a in arrays.items()}))
+    server.register("nothing", lambda body, arrays: None)
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def client(server):
+    client = CallClient(server.address)
+    yield client
+    client.close()
+
+
+def test_body_and_arrays_go_there_and_back(client):
+    reply = client.call("double", {"x": 4}, {"a": np.arange(3), "b": np.ones((2, 2), np.float32)})
+    assert reply.body == {"x": 8}
+    np.testing.assert_array_equal(reply.arrays["a"], [0, 2, 4])
+    assert reply.arrays["b"].shape == (2, 2) and reply.arrays["b"].dtype == np.float32
+    assert client.call("nothing").body == {}
+
+
+def test_unknown_name_lists_the_known_ones(client):
+    with pytest.raises(LinkError, match="no call 'tripel'; there are: double, nothing"):
+        client.call("tripel")
+
+
+def test_failing_handler_is_an_error_of_the_caller_alone(client):
+    with pytest.raises(LinkError, match="KeyError: 'x'"):
+        client.call("double", {})
+    assert client.call("double", {"x": 1}).body == {"x": 2}
+
+
+def test_reply_that_is_no_json_is_an_error_of_the_caller_alone(server, client):
+    server.register("bad", lambda body, arrays: {"x": object()})
+    with pytest.raises(LinkError, match="TypeError"):
+        client.call("bad")
+    assert client.call("nothing").body == {}
+
+
+def test_silence_names_the_address_and_what_to_do():
+    address = free_addresses(1)[0]
+    client = CallClient(address)
+    with pytest.raises(LinkError, match=rf"the learner at {address} within 0.1 s.*Start it"):
+        client.call("hello", timeout_s=0.1)
+    client.close()
+
+
+def test_late_answer_is_not_taken_for_that_of_the_next_call():
+    with_poll = CallServer()
+    with_poll.register("echo", lambda body, arrays: body)
+    client = CallClient(with_poll.address)
+    with pytest.raises(LinkError):
+        client.call("echo", {"x": 1}, timeout_s=0.2)
+    assert with_poll.poll(timeout_s=0.2) == 1
+    with_poll.start()
+    assert client.call("echo", {"x": 2}).body == {"x": 2}
+    with_poll.close()
+    client.close()
+
+
+def test_poll_without_requests_returns_at_once():
+    server = CallServer()
+    started = time.monotonic()
+    assert server.poll() == 0
+    assert time.monotonic() - started < 0.1
+    server.close()
+
+
+def test_client_survives_a_restart_of_the_server(server, client):
+    assert client.call("nothing").body == {}
+    server.close()
+    restarted = CallServer(server.address)
+    restarted.register("nothing", lambda body, arrays: {"again": True})
+    restarted.start()
+    assert client.call("nothing", timeout_s=3.0).body == {"again": True}
+    restarted.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    frames=st.lists(st.one_of(st.binary(max_size=100), st.sampled_from([b"{}", b"[]", b'{"name":"double"}', b"null"])))
+)
+def test_garbage_leaves_the_server_running(server, frames):
+    with new_socket(zmq.DEALER, linger_s=0.1) as socket:
+        socket.connect(server.address)
+        socket.send_multipart([*frames, b""])
+    assert server._thread.is_alive()
+
+
+def test_server_answers_after_garbage(server, client):
+    with new_socket(zmq.DEALER, linger_s=0.1) as socket:
+        socket.connect(server.address)
+        socket.send_multipart([b"\xff" * 50])
+        assert socket.poll(2000)
+        assert b"error" in socket.recv_multipart()[0]
+    assert client.call("double", {"x": 3}).body == {"x": 6}
+
+
+def test_arrays_of_objects_are_not_sent(client):
+    with pytest.raises(DataError):
+        client.call("double", {"x": 1}, {"a": np.array([None])})
+
+
+def test_matching_hello_passes(server, client):
+    serve_hello(server, Hello.of("learner", "peg_insert", "sim_panda", SPACE))
+    theirs = say_hello(client, Hello.of("actor", "peg_insert", "sim_panda", SPACE))
+    assert theirs["role"] == "learner"
+
+
+def test_mismatched_hello_is_refused_with_both_sides_named(server, client):
+    serve_hello(server, Hello.of("learner", "peg_insert", "sim_panda", SPACE))
+    with pytest.raises(LinkError) as error:
+        say_hello(client, Hello.of("actor", "gear_mesh", "sim_panda", SpaceSpec({}, 6)))
+    for part in ("task: learner has 'peg_insert', actor has 'gear_mesh'", "space: learner has"):
+        assert part in str(error.value)
+    assert "hardware:" not in str(error.value)

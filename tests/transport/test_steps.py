@@ -1,0 +1,245 @@
+"""Laws of the steps link: every step reaches the log, once, in order, whoever is killed or talks nonsense."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robot_rl.data.log import StepLog
+from robot_rl.transport.endpoint import free_addresses, new_socket
+from robot_rl.transport.steps import Received, StepReceiver, StepSender
+from robot_rl.types import DataError, LinkError, SpaceSpec
+from tests.data.test_codec import SPACE, assert_same, make_step
+
+ANY = "tcp://127.0.0.1:*"
+
+
+@pytest.fixture
+def receiver():
+    receiver = StepReceiver(ANY, SPACE)
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def sender(receiver):
+    sender = StepSender(receiver.address, SPACE, resend_s=0.2)
+    yield sender
+    sender.close()
+
+
+def take(receiver: StepReceiver, count: int, timeout_s: float = 5.0) -> list[Received]:
+    """Receive this many steps, or what came until the time is up."""
+    deadline = time.monotonic() + timeout_s
+    taken: list[Received] = []
+    while len(taken) < count and time.monotonic() < deadline:
+        taken += receiver.receive(timeout_s=0.05)
+    return taken
+
+
+def test_steps_arrive_in_order_and_as_they_were(receiver, sender):
+    steps = [make_step(i) for i in range(300)]
+    identities = [sender.send(step) for step in steps]
+    taken: list[Received] = []
+    while len(taken) < 300:
+        batch = receiver.receive(timeout_s=1.0)
+        receiver.ack(batch)
+        taken += batch
+    assert [received.identity for received in taken] == identities
+    for step, received in zip(steps, taken, strict=True):
+        assert_same(step, received.step)
+    sender.drain(timeout_s=2.0)
+    assert sender.unacknowledged == 0
+
+
+def test_what_is_not_acknowledged_is_sent_again_but_handed_over_once(receiver, sender):
+    for i in range(10):
+        sender.send(make_step(i))
+    taken = take(receiver, 10)
+    assert take(receiver, 1, timeout_s=0.6) == []  # meanwhile it was resent
+    assert sender.unacknowledged == 10
+    receiver.ack(taken)
+    for _ in range(20):
+        receiver.receive(timeout_s=0.05)
+        if sender.unacknowledged == 0:
+            break
+    sender.drain(timeout_s=1.0)
+
+
+def test_only_a_window_is_on_its_way(receiver):
+    sender = StepSender(receiver.address, SPACE, window=8)
+    for i in range(30):
+        sender.send(make_step(i))
+    assert len(take(receiver, 30, timeout_s=0.4)) == 8
+    sender.close()
+
+
+def test_drain_says_how_many_steps_are_unsent():
+    sender = StepSender(free_addresses(1)[0], SPACE)
+    for i in range(3):
+        sender.send(make_step(i))
+    with pytest.raises(LinkError, match="3 of 3 steps"):
+        sender.drain(timeout_s=0.1)
+    started = time.monotonic()
+    sender.close()
+    assert time.monotonic() - started < 0.5
+
+
+def test_too_many_waiting_steps_are_an_error_in_real_time_and_a_wait_in_lockstep(receiver):
+    sender = StepSender(free_addresses(1)[0], SPACE, limit=2)
+    sender.send(make_step(0))
+    sender.send(make_step(1))
+    with pytest.raises(LinkError, match="2 steps wait"):
+        sender.send(make_step(2))
+    sender.close()
+
+    waiting = StepSender(receiver.address, SPACE, limit=2, wait_when_full=True)
+    thread = threading.Thread(target=lambda: [waiting.send(make_step(i)) for i in range(6)])
+    thread.start()
+    taken: list[Received] = []
+    while len(taken) < 6:
+        batch = receiver.receive(timeout_s=0.5)
+        receiver.ack(batch)
+        assert len(batch) <= 2
+        taken += batch
+    thread.join(timeout=2.0)
+    assert not thread.is_alive()
+    waiting.close()
+
+
+def test_two_actors_are_told_apart(receiver, sender):
+    other = StepSender(receiver.address, SPACE, actor="other")
+    for i in range(20):
+        sender.send(make_step(i))
+        other.send(make_step(100 + i))
+    taken = take(receiver, 40)
+    for name, first in (("actor", 0), ("other", 100)):
+        assert [r.step.index for r in taken if r.identity.actor == name] == list(range(first, first + 20))
+    other.close()
+
+
+def test_sender_of_another_space_is_refused_with_both_named(receiver):
+    other = SpaceSpec({"state/tcp_pose": ((7,), "float32")}, 6)
+    sender = StepSender(receiver.address, other)
+    receiver.receive(timeout_s=1.0)
+    with pytest.raises(LinkError, match=r"the actor has schema 1 and space .* the learner schema 1"):
+        sender.send(make_step(space=other))
+        sender.drain(timeout_s=2.0)
+    sender.close()
+
+
+def test_learner_that_lost_its_log_is_refused(receiver, sender):
+    sender.send(make_step(0))
+    while sender.unacknowledged:
+        receiver.ack(receiver.receive(timeout_s=0.1))
+    receiver.close()
+    forgetful = StepReceiver(receiver.address, SPACE)
+    sender.send(make_step(1))
+    assert take(forgetful, 1, timeout_s=1.0) == []
+    with pytest.raises(LinkError, match="resume the learner"):
+        sender.drain(timeout_s=1.0)
+    forgetful.close()
+
+
+def test_wrong_step_is_refused_at_the_sender(sender):
+    with pytest.raises(DataError):
+        sender.send(make_step(reward=float("nan")))
+    assert sender.unacknowledged == 0
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(frames=st.lists(st.binary(max_size=200), min_size=1, max_size=4))
+def test_garbage_leaves_the_receiver_running(receiver, frames):
+    with new_socket(zmq.DEALER, linger_s=0.1) as socket:
+        socket.connect(receiver.address)
+        socket.send_multipart(frames)
+        socket.send_multipart([frames[0], b"x" * 200_000])  # more than a step has
+        assert receiver.receive(timeout_s=0.01) == []
+    assert receiver.receive() == []
+
+
+def test_steps_pass_while_another_peer_sends_garbage(receiver, sender):
+    with new_socket(zmq.DEALER, linger_s=0.1) as socket:
+        socket.connect(receiver.address)
+        for i in range(20):
+            socket.send_multipart([os.urandom(20), os.urandom(50)])
+            sender.send(make_step(i))
+    assert [r.identity.seq for r in take(receiver, 20)] == list(range(20))
+
+
+LEARNER = """
+import sys
+from pathlib import Path
+from robot_rl.data.log import StepLog
+from robot_rl.transport.steps import StepReceiver
+from tests.data.test_codec import SPACE
+log = StepLog(Path(sys.argv[1]), SPACE)
+receiver = StepReceiver(sys.argv[2], SPACE, log.positions)
+sys.stdout.write("ready\\n")
+sys.stdout.flush()
+while True:
+    batch = receiver.receive(timeout_s=0.1, limit=16)
+    for received in batch:
+        log.append(received.payload, received.identity)
+    receiver.ack(batch)
+"""
+
+
+def start_learner(path: Path, address: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", LEARNER, str(path), address], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_nothing_is_lost_or_doubled_when_the_learner_is_killed(tmp_path):
+    path, address = tmp_path / "steps.log", free_addresses(1)[0]
+    sender = StepSender(address, SPACE, resend_s=0.3)
+    count = 0
+    for _ in range(3):
+        learner = start_learner(path, address)
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            sender.send(make_step(count))
+            count += 1
+            time.sleep(0.0005)
+        learner.send_signal(signal.SIGKILL)
+        learner.wait()
+    learner = start_learner(path, address)
+    sender.drain(timeout_s=5.0)
+    learner.kill()
+    learner.wait()
+    sender.close()
+    with StepLog(path, SPACE) as log:
+        assert [identity.seq for _, identity, _ in log.records()] == list(range(count))
+        assert [step.index for step in log.read()] == list(range(count))
+
+
+ACTOR = """
+import sys
+from robot_rl.transport.steps import StepSender
+from tests.data.test_codec import SPACE, make_step
+sender = StepSender(sys.argv[1], SPACE)
+for i in range(50):
+    sender.send(make_step(i))
+sender.drain(10.0)
+"""
+
+
+def test_second_actor_process_starts_anew_and_exits_at_once(tmp_path):
+    path, address = tmp_path / "steps.log", free_addresses(1)[0]
+    learner = start_learner(path, address)
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", ACTOR, address], check=True, timeout=15)
+    learner.kill()
+    learner.wait()
+    with StepLog(path, SPACE) as log:
+        assert [step.index for step in log.read()] == [*range(50), *range(50)]
+        assert sorted(log.positions.values()) == [49, 49]

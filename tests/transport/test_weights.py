@@ -1,0 +1,145 @@
+"""Laws of the weights link: the newest parameters or nothing, for whoever comes, whenever they come."""
+
+import time
+
+import numpy as np
+import pytest
+import zmq
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robot_rl.transport.endpoint import new_socket
+from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.types import DataError
+
+PARAMETERS: dict[str, np.ndarray] = {
+    "layer/weight": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "layer/bias": np.array([1.5, -2.0], np.float32),
+}
+
+
+@pytest.fixture
+def publisher():
+    publisher = WeightsPublisher()
+    yield publisher
+    publisher.close()
+
+
+def subscribe(publisher: WeightsPublisher) -> WeightsSubscriber:
+    return WeightsSubscriber(publisher.address)
+
+
+def test_parameters_arrive_as_they_were(publisher):
+    subscriber = subscribe(publisher)
+    publisher.publish(3, PARAMETERS)
+    assert subscriber.wait_for(3, timeout_s=2.0) is not None
+    newest = subscriber.latest()
+    assert newest is not None and newest[0] == 3
+    for name, array in PARAMETERS.items():
+        np.testing.assert_array_equal(newest[1][name], array)
+        assert newest[1][name].dtype == array.dtype
+    subscriber.close()
+
+
+def test_parameters_are_copied_when_they_are_published(publisher):
+    weights = np.zeros(1000, np.float32)
+    publisher.publish(0, {"w": weights})
+    weights[:] = 1.0
+    subscriber = subscribe(publisher)
+    newest = subscriber.wait_for(0, timeout_s=2.0)
+    assert newest is not None and not newest[1]["w"].any()
+    subscriber.close()
+
+
+def test_each_late_joiner_gets_the_current_weights(publisher):
+    publisher.publish(7, PARAMETERS)
+    time.sleep(0.05)
+    subscribers = []
+    for _ in range(3):  # the second and third too: XPUB announces only the first unless it is told otherwise
+        subscribers.append(subscribe(publisher))
+        newest = subscribers[-1].wait_for(7, timeout_s=1.0)
+        assert newest is not None and newest[0] == 7
+    for subscriber in subscribers:
+        subscriber.close()
+
+
+def test_latest_returns_each_version_once_and_never_blocks(publisher):
+    subscriber = subscribe(publisher)
+    started = time.monotonic()
+    assert subscriber.latest() is None
+    assert time.monotonic() - started < 0.1
+    publisher.publish(0, PARAMETERS)
+    assert subscriber.wait_for(0, timeout_s=2.0)
+    assert subscriber.latest() is not None
+    assert subscriber.latest() is None
+    assert subscriber.wait_for(0, timeout_s=0.0) is not None
+    subscriber.close()
+
+
+def test_slow_subscriber_gets_the_newest(publisher):
+    subscriber = subscribe(publisher)
+    publisher.publish(0, PARAMETERS)
+    subscriber.wait_for(0, timeout_s=2.0)
+    large = {"w": np.zeros(250_000, np.float32)}
+    for version in range(1, 31):
+        publisher.publish(version, large)
+        time.sleep(0.005)
+    time.sleep(0.2)
+    newest = subscriber.latest()
+    assert newest is not None and newest[0] == 30
+    assert subscriber.latest() is None
+    subscriber.close()
+
+
+def test_waiting_for_a_version_that_does_not_come_ends(publisher):
+    subscriber = subscribe(publisher)
+    publisher.publish(4, PARAMETERS)
+    started = time.monotonic()
+    assert subscriber.wait_for(5, timeout_s=0.3) is None
+    assert 0.2 < time.monotonic() - started < 1.0
+    subscriber.close()
+
+
+def test_restarted_publisher_with_an_older_version_is_followed(publisher):
+    subscriber = subscribe(publisher)
+    publisher.publish(9, PARAMETERS)
+    assert subscriber.wait_for(9, timeout_s=2.0) and subscriber.latest()
+    publisher.close()
+    restarted = WeightsPublisher(publisher.address)
+    restarted.publish(5, PARAMETERS)
+    deadline = time.monotonic() + 3.0
+    newest = None
+    while newest is None and time.monotonic() < deadline:
+        newest = subscriber.latest()
+        time.sleep(0.01)
+    assert newest is not None and newest[0] == 5
+    restarted.close()
+    subscriber.close()
+
+
+def test_objects_are_not_published(publisher):
+    with pytest.raises(DataError):
+        publisher.publish(0, {"w": np.array([None])})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(data=st.binary(max_size=200))
+def test_garbage_leaves_both_sides_running(publisher, data):
+    with new_socket(zmq.SUB, linger_s=0.1) as socket:  # to the publisher: a strange subscription
+        socket.setsockopt(zmq.SUBSCRIBE, data)
+        socket.connect(publisher.address)
+    with new_socket(zmq.XPUB, linger_s=0.1) as socket:  # to a subscriber: a strange frame
+        port = socket.bind_to_random_port("tcp://127.0.0.1")
+        subscriber = WeightsSubscriber(f"tcp://127.0.0.1:{port}")
+        assert socket.poll(1000) and socket.recv() == b"\x01"
+        socket.send(data)
+        assert subscriber.wait_for(0, timeout_s=0.01) is None
+        subscriber.close()
+
+
+def test_publisher_serves_after_garbage(publisher):
+    test_garbage_leaves_both_sides_running.hypothesis.inner_test(publisher, b"\x00\xff")  # type: ignore[attr-defined]
+    publisher.publish(1, PARAMETERS)
+    subscriber = subscribe(publisher)
+    assert subscriber.wait_for(1, timeout_s=2.0) is not None
+    subscriber.close()
