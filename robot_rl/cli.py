@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -20,6 +20,11 @@ from robot_rl.clock import ClockKind
 from robot_rl.types import ConfigError, RobotRLError
 from robot_rl.validation import nearest
 
+T = TypeVar("T")
+DEFAULT_TASK = "peg_insert"
+TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
+RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE")]
 Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
 
 
@@ -27,11 +32,11 @@ def train(arguments: Sequence[str]) -> None:
     """Teach a task: demonstrations, training with corrections, evaluation; or --resume a stopped run."""
     from robot_rl import run
 
-    def command(default: run.TrainConfig) -> Callable[..., tuple[str, str, run.TrainConfig]]:
+    def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, str, run.TrainConfig]]:
         def train(
-            task: tyro.conf.Positional[str] = "peg_insert",
+            task: TaskName = DEFAULT_TASK,
             resume: str = "",
-            options: Annotated[run.TrainConfig, Flat] = default,
+            options: Annotated[run.TrainConfig, Flat] = defaults,
         ) -> tuple[str, str, run.TrainConfig]:
             """Teach a task: demonstrations, training with corrections, evaluation.
 
@@ -50,10 +55,8 @@ def train(arguments: Sequence[str]) -> None:
             raise ConfigError("--resume continues a run with its own options; only --eval-episodes may stand beside it")
         run.carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
         return
-    defaults = config.load_task(task).defaults
-    if defaults:  # code < task < command line: the same line once more, on top of the task's own defaults
-        changed = config.apply_overrides(run.TrainConfig(), defaults, source=f"tasks/{task}.py: defaults")
-        task, resume, options = parse("train", command(changed), arguments)
+    # code < task < command line: the same line once more, on top of the task's own defaults
+    _, _, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
     run.train(task, options)
 
 
@@ -61,18 +64,23 @@ def demo(arguments: Sequence[str]) -> None:
     """Record demonstrations alone, into a run that train --resume carries on."""
     from robot_rl import run
 
-    def demo(
-        task: tyro.conf.Positional[str] = "peg_insert", options: Annotated[run.TrainConfig, Flat] = run.TrainConfig()
-    ) -> None:
-        """Record demonstrations into a new run.
+    def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, run.TrainConfig]]:
+        def demo(
+            task: TaskName = DEFAULT_TASK, options: Annotated[run.TrainConfig, Flat] = defaults
+        ) -> tuple[str, run.TrainConfig]:
+            """Record demonstrations alone, into a new run.
 
-        Args:
-            task: a file of tasks/.
-            options: of the run that `robot-rl train --resume` makes of them.
-        """
-        run.demo(task, options)
+            Args:
+                task: a file of tasks/.
+                options: of the run that `robot-rl train --resume` makes of them.
+            """
+            return task, options
 
-    parse("demo", demo, arguments)
+        return demo
+
+    task, _ = parse("demo", command(run.TrainConfig()), arguments)
+    _, options = parse("demo", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    run.demo(task, options)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
@@ -83,7 +91,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     from robot_rl.progress import Display
 
     def evaluate(
-        run_name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="run")],
+        run_name: RunName,
         episodes: int = 100,
         seed: int = run.EVAL_SEED,
         json: bool = False,
@@ -124,7 +132,7 @@ def arm(arguments: Sequence[str]) -> None:
     from robot_rl.controllers.server import serve
 
     def arm(
-        hardware: tyro.conf.Positional[str],
+        hardware: HardwareName,
         arm: str = "",
         task: str = "",
         clock: ClockKind = "real",
@@ -140,7 +148,7 @@ def arm(arguments: Sequence[str]) -> None:
             address: where to listen, instead of the hardware file's address.
         """
         scene = config.load_task(task).scene if task else None
-        serve(choose_arm(config.load_hardware(hardware), arm, address), scene, clock)
+        serve(choose_arm(config.load_hardware(hardware), arm, address), scene=scene, clock=clock)
 
     logging.getLogger().setLevel(logging.INFO)
     parse("arm", arm, arguments)
@@ -161,7 +169,7 @@ def learner(arguments: Sequence[str]) -> None:
 
 
 def _run_process(verb: str, body: Callable[[Path], None], arguments: Sequence[str]) -> None:
-    def process(run: tyro.conf.Positional[str]) -> None:
+    def process(run: RunName) -> None:
         """One process of a run.
 
         Args:
@@ -187,6 +195,11 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
 def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str]) -> Any:
     """Call `command` with its parameters from the command line. Exits with help or with what is wrong in a line."""
     return tyro.cli(command, prog=f"robot-rl {verb}", args=list(arguments))
+
+
+def with_task_defaults(task: str, options: T) -> T:
+    """Run options as the task file wants them."""
+    return config.apply_overrides(options, config.load_task(task).defaults, source=f"tasks/{task}.py: defaults")
 
 
 def run_path(run: str) -> Path:

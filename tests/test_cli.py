@@ -1,0 +1,170 @@
+"""The command line: verbs, typed options, and mistakes told in one clear line."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robot_rl import cli, config
+from robot_rl.types import ConfigError, DeviceError
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for verb in ("train", "demo", "eval", "benchmark", "arm", "actor", "learner"):
+        assert f"\n  {verb} " in shown
+
+
+def test_no_arguments_are_a_question_for_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    assert "usage: robot-rl VERB" in capsys.readouterr().out
+
+
+def test_the_installed_program_answers() -> None:
+    program = Path(sys.executable).parent / "robot-rl"
+    command = [str(program)] if program.exists() else [sys.executable, "-m", "robot_rl.cli"]
+    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    assert shown.stdout.strip().count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        ("train", "--obs {pixels,state}"),
+        ("train", "--resume"),
+        ("demo", "--demos"),
+        ("eval", "--episodes"),
+        ("benchmark", "--json"),
+        ("arm", "--clock {real,lockstep}"),
+        ("actor", "RUN"),
+        ("learner", "RUN"),
+    ],
+)
+def test_each_verb_tells_its_typed_options(
+    verb: str, option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "COLUMNS", "200")
+    with pytest.raises(SystemExit) as leaving:
+        cli.main([verb, "--help"])
+    assert leaving.value.code == 0
+    assert option in capsys.readouterr().out
+
+
+def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["trian"]) == 2
+    assert capsys.readouterr().err.strip().endswith("(did you mean 'train'?)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["arm", "sim_pnda"], "robot-rl: hardware_configs/sim_pnda.yaml does not exist; there is: "),
+        (["arm", "sim_panda", "--arm", "left"], "robot-rl: arm 'left' is not in hardware 'sim_panda'; it has: panda"),
+        (["arm", "sim_panda", "--task", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
+        (["train", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
+        (["eval", "no_such_run"], "robot-rl: 'runs/no_such_run' is not a run"),
+        (["train", "--resume", "x", "--seed", "1"], "robot-rl: --resume continues a run with its own options"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(complaint)
+    assert "Traceback" not in shown
+
+
+def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(["eval", "x", "--episode", "3"])
+    assert leaving.value.code == 2
+    assert "--episodes" in capsys.readouterr().err
+
+
+def raising(error: BaseException) -> Any:
+    def verb(arguments: object) -> None:
+        raise error
+
+    return verb
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "shown"),
+    [
+        (DeviceError("the arm is gone"), 2, "robot-rl: the arm is gone"),
+        (KeyboardInterrupt(), 130, "robot-rl: stopped"),
+    ],
+)
+def test_errors_and_ctrl_c_end_without_a_traceback(
+    error: BaseException,
+    code: int,
+    shown: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(cli.VERBS, "arm", raising(error))
+    assert cli.main(["arm"]) == code
+    assert capsys.readouterr().err.strip() == shown
+
+
+def test_an_error_of_the_program_itself_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.VERBS, "arm", raising(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["arm"])
+
+
+# ------------------------------------------------------------------------------------------------ what verbs are given
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Stands in for the training; holds what it was asked for."""
+    from robot_rl import run
+
+    calls: list[Any] = []
+    monkeypatch.setattr(run, "train", lambda task, options: calls.append((task, options)))
+    return calls
+
+
+def test_train_passes_typed_options_on(trained: list[Any]) -> None:
+    assert cli.main(["train", "peg_insert", "--hardware", "sim_panda", "--obs", "state", "--seed", "3"]) == 0
+    task, options = trained[0]
+    assert (task, options.hardware, options.obs, options.seed) == ("peg_insert", "sim_panda", "state", 3)
+
+
+def test_the_command_line_goes_before_the_task_and_the_task_before_the_code(
+    trained: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = replace(config.load_task("peg_insert"), defaults={"demos": 7, "seed": 5})
+    monkeypatch.setattr(config, "load_task", lambda name: task)
+    assert cli.main(["train", "peg_insert", "--seed", "6"]) == 0
+    options = trained[0][1]
+    assert (options.demos, options.seed, options.hardware) == (7, 6, "sim_panda")
+
+
+def test_a_wrong_default_of_a_task_names_the_task(
+    trained: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = replace(config.load_task("peg_insert"), defaults={"demoes": 7})
+    monkeypatch.setattr(config, "load_task", lambda name: task)
+    assert cli.main(["train", "peg_insert"]) == 2
+    assert "tasks/peg_insert.py: defaults: demoes: 'demoes' is not a known key" in capsys.readouterr().err
+
+
+def test_a_run_is_named_by_path_or_by_name(tmp_path: Path) -> None:
+    assert cli.run_path(str(tmp_path)) == tmp_path
+    assert cli.run_path("mine") == Path("runs/mine")
+
+
+def test_the_first_arm_is_meant_when_none_is_named() -> None:
+    hardware = config.load_hardware("sim_panda")
+    assert cli.choose_arm(hardware, "", "") == hardware.arms[0]
+    assert cli.choose_arm(hardware, "panda", "tcp://127.0.0.1:9").address == "tcp://127.0.0.1:9"
+    with pytest.raises(ConfigError, match="arm 'left' is not in hardware"):
+        cli.choose_arm(hardware, "left", "")
