@@ -1,5 +1,6 @@
 """Laws of the steps link: every step reaches the log, once, in order, whoever is killed or talks nonsense."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,9 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
 from robot_rl.data.log import StepLog
+from robot_rl.transport import steps
 from robot_rl.transport.endpoint import free_addresses, new_socket
 from robot_rl.transport.steps import Received, StepReceiver, StepSender
 from robot_rl.types import DataError, LinkError, SpaceSpec
@@ -46,15 +49,15 @@ def take(receiver: StepReceiver, count: int, timeout_s: float = 5.0) -> list[Rec
 
 
 def test_steps_arrive_in_order_and_as_they_were(receiver, sender):
-    steps = [make_step(i) for i in range(300)]
-    identities = [sender.send(step) for step in steps]
+    sent = [make_step(i) for i in range(300)]
+    identities = [sender.send(step) for step in sent]
     taken: list[Received] = []
     while len(taken) < 300:
         batch = receiver.receive(timeout_s=1.0)
         receiver.ack(batch)
         taken += batch
     assert [received.identity for received in taken] == identities
-    for step, received in zip(steps, taken, strict=True):
+    for step, received in zip(sent, taken, strict=True):
         assert_same(step, received.step)
     sender.drain(timeout_s=2.0)
     assert sender.unacknowledged == 0
@@ -173,6 +176,19 @@ def test_steps_pass_while_another_peer_sends_garbage(receiver, sender):
             socket.send_multipart([os.urandom(20), os.urandom(50)])
             sender.send(make_step(i))
     assert [r.identity.seq for r in take(receiver, 20)] == list(range(20))
+
+
+def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
+    codec = StepCodec(SPACE)
+    hello = {"actor": "a", "epoch": 1, "first": 0, "schema": SCHEMA, "space": space_hash(SPACE)}
+    with new_socket(zmq.DEALER) as socket:
+        socket.connect(receiver.address)
+        socket.send_multipart(steps._message(steps._Kind.HELLO, -1, json.dumps(hello).encode()))
+        for seq in (0, 2, 1):
+            socket.send_multipart(steps._message(steps._Kind.STEP, seq, codec.encode(make_step(seq))))
+        header, payload = steps._message(steps._Kind.STEP, 2, codec.encode(make_step(2)))
+        socket.send_multipart([header, payload[:-1] + b"x"])
+        assert [r.identity.seq for r in take(receiver, 4, timeout_s=0.3)] == [0, 1]
 
 
 LEARNER = """
