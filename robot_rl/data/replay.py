@@ -80,6 +80,7 @@ class Replay:
         self._episode = np.full(capacity, _NONE, np.int64)
         self._index = np.zeros(capacity, np.int64)
         self._successor = np.full(capacity, _NONE, np.int64)
+        self._predecessor = np.full(capacity, _NONE, np.int64)
         self._vision = np.zeros((capacity, variants, vision_size), np.float16) if vision_size else None
         self._own, self._demo = _SlotSet(capacity), _SlotSet(capacity)
         self._last_slot: dict[int, int] = {}
@@ -123,13 +124,16 @@ class Replay:
         return slot
 
     def _forget(self, slot: int) -> None:
-        """The old step in this slot goes, and with it the transition that began there.
+        """The old step in this slot goes, and with it the transition that began and the one that ended there.
 
-        The transition that *ended* there began at an older slot, which was overwritten before.
+        (The latter matters only if it began in a kept slot: otherwise it began at an older one, already gone.)
         """
-        self._own.discard(slot)
-        self._demo.discard(slot)
-        self._successor[slot] = _NONE
+        for start in (slot, self._predecessor[slot]):
+            if start != _NONE:
+                self._own.discard(start)
+                self._demo.discard(start)
+                self._successor[start] = _NONE
+        self._predecessor[slot] = _NONE
 
     def _write(self, slot: int, step: Step) -> None:
         start = 0
@@ -156,7 +160,7 @@ class Replay:
             and self._index[previous] == step.index - 1
         )
         if follows:
-            self._successor[previous] = slot
+            self._successor[previous], self._predecessor[slot] = slot, previous
             if step.provenance != Provenance.DEMO:
                 self._own.add(previous)
             if step.provenance in (Provenance.DEMO, Provenance.HUMAN):

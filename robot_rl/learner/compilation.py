@@ -25,7 +25,7 @@ class Compiled:
             return self._call(*args)
         try:
             result = self._call(*args)
-        except Exception as error:  # the compiler raises many kinds; a real error comes again from the plain call
+        except Exception as error:  # noqa: BLE001 the compiler raises many kinds; a real error comes again below
             name = getattr(self._plain, "__name__", "function")
             log.warning("%s stays uncompiled, which is slower: %s", name, str(error).partition("\n")[0])
             self._call = self._plain

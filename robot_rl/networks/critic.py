@@ -6,6 +6,7 @@ values that a critic can extrapolate to (RLPD, arXiv 2302.02948, sec. 4.2).
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ Weights = Mapping[str, Tensor]
 
 
 def ensemble_values(weights: Weights, x: Tensor) -> Tensor:
-    """Values `(E, B)` of the inputs `x (B, D)`. A pure function, so that a subset or a detached copy can be evaluated."""
+    """Values `(E, B)` of the inputs `x (B, D)`. A pure function: a subset or a detached copy goes in as well."""
     layers = sum(name.startswith("w") for name in weights)
     members = weights["w0"].shape[0]
     x = x.expand(members, *x.shape)
@@ -42,7 +43,7 @@ class Critics(nn.Module):
     def __init__(self, input_size: int, hidden: tuple[int, ...], members: int):
         super().__init__()
         sizes = (input_size, *hidden, 1)
-        for i, (n_in, n_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        for i, (n_in, n_out) in enumerate(pairwise(sizes)):
             w = torch.empty(members, n_in, n_out)
             for member in w:
                 nn.init.xavier_uniform_(member)

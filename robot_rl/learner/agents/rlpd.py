@@ -5,19 +5,21 @@ on tensors alone, so that `Agent.compile` can hand them to torch.compile. Nothin
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from robot_rl.learner.compilation import Compiled
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
-from robot_rl.networks.encoders import convolution_dtype
+from robot_rl.networks.encoders import Vision, convolution_dtype
 from robot_rl.networks.policy import Policy, PolicySpec, squashed_sample
 from robot_rl.types import Array, ConfigError, DataError
 
 Batch = Mapping[str, Tensor]
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -89,26 +91,30 @@ class Agent:
         self.policy, self.critics = policy.to(self.device), critics.to(self.device)
         self.trains_encoder = spec.encoder == "end_to_end"
         self.target_critics = _frozen_copy(self.critics)
-        self.target_vision = _frozen_copy(self.policy.vision) if self.trains_encoder else None
+        self.target_vision: Vision | None = None
+        self._trained_vision: Vision | None = None
         if self.policy.vision is not None:
             self.policy.vision.requires_grad_(self.trains_encoder)
-        if self.trains_encoder:
-            for vision in (self.policy.vision, self.target_vision):
-                vision.set_dtype(convolution_dtype(self.device))
+            if self.trains_encoder:
+                self.policy.vision.set_dtype(convolution_dtype(self.device))
+                self.target_vision = _frozen_copy(self.policy.vision)
+                self._trained_vision = self.policy.vision
         self.log_temperature = torch.tensor(config.initial_temperature, device=self.device).log().requires_grad_()
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.updates = 0
         self._make_optimizers()
-        self._target_fn, self._critic_fn, self._actor_fn = self.critic_target, self.critic_loss, self.actor_loss
+        self._target_fn: Callable[..., Tensor] = self.critic_target
+        self._critic_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.critic_loss
+        self._actor_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.actor_loss
 
     def _make_optimizers(self) -> None:
         """One optimiser per loss, each over what that loss trains and nothing else."""
         rate = self.config.learning_rate
-        encoder = list(self.policy.vision.parameters()) if self.trains_encoder else []
-        self._trained = [*self.critics.parameters(), *encoder]
-        self._targets = [*self.target_critics.parameters()]
-        if self.target_vision is not None:
-            self._targets += list(self.target_vision.parameters())
+        self._trained: list[Tensor] = [*self.critics.parameters()]
+        self._targets: list[Tensor] = [*self.target_critics.parameters()]
+        if self._trained_vision is not None and self.target_vision is not None:
+            self._trained += [*self._trained_vision.parameters()]
+            self._targets += [*self.target_vision.parameters()]
         self.critic_optimizer = torch.optim.Adam(self._trained, rate, fused=True)
         self.actor_optimizer = torch.optim.Adam(self.policy.head.parameters(), rate, fused=True)
         self.temperature_optimizer = torch.optim.Adam([self.log_temperature], rate)
@@ -119,8 +125,8 @@ class Agent:
         self._critic_fn = Compiled(self.critic_loss)
         self._actor_fn = Compiled(self.actor_loss)
 
-    def features(self, batch: Batch, prefix: str, vision: nn.Module | None) -> Tensor:
-        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` encodes images, None: use the cache."""
+    def features(self, batch: Batch, prefix: str, vision: Vision | None) -> Tensor:
+        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` encodes images; None: the cache."""
         state = self.policy.normaliser(batch["next_state" if prefix else "state"])
         if self.spec.encoder == "none":
             return state
@@ -134,9 +140,10 @@ class Agent:
 
         A time limit is no termination: there the value is bootstrapped.
         """
-        online = self.features(batch, "next", self.policy.vision if self.trains_encoder else None)
+        online = self.features(batch, "next", self._trained_vision)
         target = online if not self.trains_encoder else self.features(batch, "next", self.target_vision)
-        action, log_prob = squashed_sample(*self.policy.head(online), noise)
+        mean, log_std = self.policy.head(online)
+        action, log_prob = squashed_sample(mean, log_std, noise)
         weights = members_of(self.target_critics.weights(), members)
         value = ensemble_values(weights, torch.cat([target, action], -1)).amin(0)
         if self.config.backup_entropy:
@@ -145,7 +152,7 @@ class Agent:
 
     def critic_loss(self, batch: Batch, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Squared error of every critic, summed over the critics; their mean value `(B,)`; the features `(B, F)`."""
-        features = self.features(batch, "", self.policy.vision if self.trains_encoder else None)
+        features = self.features(batch, "", self._trained_vision)
         q = self.critics(features, batch["action"])
         return (q - target).square().mean(1).sum(), q.detach().mean(0), features.detach()
 
@@ -202,7 +209,7 @@ class Agent:
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]:
         """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement."""
         with torch.no_grad():
-            features = self.features(batch, "", self.policy.vision if self.trains_encoder else None)
+            features = self.features(batch, "", self._trained_vision)
         mean, _ = self.policy.head(features)
         loss = (torch.tanh(mean) - batch["action"]).square().sum(-1).mean()
         self.actor_optimizer.zero_grad(set_to_none=True)
@@ -268,5 +275,5 @@ def _of(name: str, module: str) -> bool:
     return name.startswith(module + ".")
 
 
-def _frozen_copy(module: nn.Module) -> nn.Module:
+def _frozen_copy(module: M) -> M:
     return copy.deepcopy(module).requires_grad_(False)

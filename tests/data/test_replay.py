@@ -1,0 +1,196 @@
+"""Laws of the replay: what is sampled is what was written, whatever was interleaved, interrupted or evicted."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robot_rl.data.replay import Replay
+from robot_rl.types import DataError, Provenance, SpaceSpec, Step
+
+SPACE = SpaceSpec({"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
+AUTHORS = (Provenance.POLICY, Provenance.HUMAN)
+
+
+def make_step(
+    episode: int, index: int, author: Provenance = Provenance.POLICY, end: str = "", reward: float = 0.0
+) -> Step:
+    """A step whose every array tells which step it is: state (episode, index), image and action likewise."""
+    observation: dict[str, np.ndarray] = {
+        "state/a": np.array([episode, index], np.float32),
+        "state/b": np.array([episode + index / 1000.0], np.float32),
+        "image/eye": np.full((4, 4, 3), (episode * 31 + index) % 256, np.uint8),
+    }
+    executed = np.array([(episode % 10) / 10.0, (index % 100) / 100.0], np.float32)
+    return Step(
+        episode=episode,
+        index=index,
+        observation=observation,
+        proposed=-executed,
+        commanded=executed / 2,
+        executed=executed,
+        reward=reward,
+        terminated=end == "terminated",
+        truncated=end == "truncated",
+        provenance=author,
+        weights_version=0,
+        t_monotonic=0.0,
+        t_wall=0.0,
+    )
+
+
+def check_rows(replay: Replay, indices: np.ndarray, written: dict[tuple[int, int], Step]) -> None:
+    """Every gathered transition is a step that was written and its own successor."""
+    batch = replay.gather(indices)
+    for row in range(len(indices)):
+        episode, index = (int(x) for x in batch["state"][row, :2])
+        before, after = written[episode, index], written[episode, index + 1]
+        assert batch["next_state"][row, :2].tolist() == [episode, index + 1]
+        assert np.array_equal(batch["image/eye"][row], before.observation["image/eye"])
+        assert np.array_equal(batch["next/image/eye"][row], after.observation["image/eye"])
+        assert np.array_equal(batch["action"][row], np.clip(after.executed, -1, 1))
+        assert float(batch["reward"][row]) == after.reward
+        assert float(batch["terminated"][row]) == after.terminated
+        assert float(batch["demo"][row]) == (after.provenance in (Provenance.DEMO, Provenance.HUMAN))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Step]:
+    """Steps of up to three actors interleaved; episodes end in one of three ways, with corrections anywhere."""
+    streams: list[Iterator[Step]] = []
+    episode = 0
+    for _ in range(draw(st.integers(1, 3))):
+        steps: list[Step] = []
+        for _ in range(draw(st.integers(1, 6))):
+            length, end = draw(st.integers(0, 9)), draw(st.sampled_from(["", "terminated", "truncated"]))
+            for index in range(length + 1):
+                author = draw(st.sampled_from(AUTHORS))
+                last = end if index == length and index > 0 else ""
+                steps.append(make_step(episode, index, author, last, reward=float(last == "terminated")))
+            episode += 1
+        streams.append(iter(steps))
+    history = []
+    while streams:
+        stream = streams[draw(st.integers(0, len(streams) - 1))]
+        step = next(stream, None)
+        if step is None:
+            streams.remove(stream)
+        else:
+            history.append(step)
+    return history
+
+
+@settings(max_examples=150, deadline=None)
+@given(history=histories(), capacity=st.integers(2, 40), kept=st.integers(0, 8))
+def test_every_sampled_transition_was_written(history: list[Step], capacity: int, kept: int) -> None:
+    replay, generator = Replay(SPACE, capacity), np.random.default_rng(0)
+    written: dict[tuple[int, int], Step] = {}
+    for count, step in enumerate(history):
+        replay.append(step)
+        written[step.episode, step.index] = step
+        if count + 1 == kept and kept + 2 <= capacity:
+            replay.keep()
+        if replay.own_transitions or replay.demo_transitions:
+            check_rows(replay, replay.sample(generator, 3, 3), written)
+    if len(replay.transitions()):
+        check_rows(replay, replay.transitions(), written)
+
+
+@settings(max_examples=60, deadline=None)
+@given(history=histories())
+def test_nothing_is_left_out_while_there_is_room(history: list[Step]) -> None:
+    replay = Replay(SPACE, len(history) + 2)
+    for step in history:
+        replay.append(step)
+    actions = [step for step in history if step.index > 0]
+    assert len(replay.transitions()) == replay.own_transitions == len(actions)
+    assert replay.demo_transitions == sum(step.provenance == Provenance.HUMAN for step in actions)
+
+
+def test_correction_segment_begins_with_the_image_before_it() -> None:
+    """HIL-SERL pairs the first step of each correction with the last image of the correction before (serl 5.1.1)."""
+    replay = Replay(SPACE, 50)
+    authors = [Provenance.HUMAN if index in (3, 4, 9, 10) else Provenance.POLICY for index in range(15)]
+    written = {(0, i): make_step(0, i, author) for i, author in enumerate(authors)}
+    for step in written.values():
+        replay.append(step)
+    indices = replay.sample(np.random.default_rng(0), 100, 0)
+    check_rows(replay, indices, written)
+    assert set(replay.gather(indices)["state"][:, 1].tolist()) == {2.0, 3.0, 8.0, 9.0}
+
+
+def test_corrections_count_as_experience_and_as_demonstrations() -> None:
+    replay = Replay(SPACE, 50)
+    for index, author in enumerate([Provenance.POLICY, Provenance.POLICY, Provenance.HUMAN]):
+        replay.append(make_step(0, index, author))
+    for index in range(3):
+        replay.append(make_step(1, index, Provenance.DEMO))
+    assert replay.own_transitions == 2
+    assert replay.demo_transitions == 3
+
+
+def test_kept_demonstrations_survive_any_number_of_evictions() -> None:
+    replay = Replay(SPACE, 12)
+    for index in range(5):
+        replay.append(make_step(0, index, Provenance.DEMO, "terminated" if index == 4 else ""))
+    replay.keep()
+    for index in range(100):
+        replay.append(make_step(1, index))
+    assert replay.demo_transitions == 4
+    assert replay.own_transitions == 6
+    assert len(replay) == 12
+
+
+def test_same_episode_number_in_demonstrations_and_training_is_not_joined() -> None:
+    replay = Replay(SPACE, 20)
+    for index in range(3):
+        replay.append(make_step(0, index, Provenance.DEMO))  # stops coming
+    for index in range(3):
+        replay.append(make_step(0, index))
+    assert len(replay.transitions()) == 4
+
+
+def test_a_gap_makes_no_transition() -> None:
+    replay = Replay(SPACE, 20)
+    for index in (0, 1, 3, 4):
+        replay.append(make_step(0, index))
+    assert replay.gather(replay.transitions())["state"][:, 1].tolist() == [0.0, 3.0]
+
+
+def test_actions_outside_the_range_are_clipped_for_learning() -> None:
+    replay = Replay(SPACE, 4)
+    replay.append(make_step(0, 0))
+    step = make_step(0, 1)
+    replay.append(Step(**{**vars(step), "executed": np.array([1.5, -3.0], np.float32)}))
+    assert replay.gather(replay.transitions())["action"].tolist() == [[1.0, -1.0]]
+
+
+def test_cached_features_follow_their_frames() -> None:
+    replay = Replay(SPACE, 7, keep_images=False, vision_size=3, variants=2)
+    for index in range(20):
+        replay.append(make_step(0, index), vision=np.array([[index] * 3, [index + 0.5] * 3], np.float16))
+    indices = replay.transitions()
+    zeros, ones = np.zeros(len(indices), int), np.ones(len(indices), int)
+    batch = replay.gather(indices, (zeros, ones))
+    assert np.array_equal(batch["vision"][:, 0], batch["state"][:, 1])
+    assert np.array_equal(batch["next_vision"][:, 0], batch["next_state"][:, 1] + 0.5)
+    assert not any(name.startswith("image/") for name in batch)
+
+
+def test_half_the_batch_is_demonstrations_and_sampling_is_uniform() -> None:
+    replay = Replay(SPACE, 100)
+    for index in range(4):
+        replay.append(make_step(0, index, Provenance.DEMO))
+    for index in range(50):
+        replay.append(make_step(1, index))
+    batch = replay.gather(replay.sample(np.random.default_rng(0), 3000, 3000))
+    assert batch["demo"].sum() == 3000
+    counts = np.bincount(batch["state"][3000:, 1].numpy().astype(int), minlength=49)
+    assert counts.min() > 30
+
+
+def test_an_empty_replay_says_so() -> None:
+    with pytest.raises(DataError, match="no transition"):
+        Replay(SPACE, 5).sample(np.random.default_rng(0), 1, 1)

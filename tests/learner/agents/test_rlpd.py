@@ -1,0 +1,195 @@
+"""Laws of the agent: who moves, who stays, and what a target is made of."""
+
+import copy
+
+import pytest
+import torch
+
+from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.compilation import Compiled
+from robot_rl.types import ConfigError, DataError
+from tests.learner.small import make_agent, make_batch, same, snapshot
+
+ENCODERS = ["none", "goal", "end_to_end"]
+
+
+def test_time_limits_bootstrap_and_terminations_do_not() -> None:
+    """HIL-SERL stores a time-out as a termination (serl 5.1.6); here only `terminated` cuts the value off."""
+    agent, noise, members = make_agent(), torch.zeros(16, 3), torch.arange(2)
+    batch = make_batch(agent)
+    assert not torch.allclose(agent.critic_target(batch, noise, members), batch["reward"])
+    batch["terminated"] = torch.ones(16)
+    assert torch.equal(agent.critic_target(batch, noise, members), batch["reward"])
+
+
+def test_target_is_the_discounted_minimum_of_the_chosen_target_critics() -> None:
+    agent = make_agent(critics=5, target_subset=2)
+    batch, noise = make_batch(agent), torch.randn(16, 3)
+    with torch.no_grad():
+        features = agent.features(batch, "next", None)
+        mean, log_std = agent.policy.head(features)
+        values = agent.target_critics(features, torch.tanh(mean + log_std.exp() * noise))
+        target = agent.critic_target(batch, noise, torch.tensor([1, 4]))
+    assert torch.allclose(target, batch["reward"] + 0.97 * values[[1, 4]].amin(0), atol=1e-5)
+
+
+def test_target_subset_is_drawn_without_replacement() -> None:
+    agent = make_agent(critics=3, target_subset=3)
+    seen: list[list[int]] = []
+    agent._target_fn = lambda batch, noise, members: seen.append(members.tolist()) or batch["reward"]  # type: ignore
+    for seed in range(20):
+        agent.update(make_batch(agent, seed))
+    assert all(sorted(members) == [0, 1, 2] for members in seen)
+    assert len({tuple(members) for members in seen}) > 1
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_targets_move_only_by_polyak_averaging(encoder: str) -> None:
+    agent = make_agent(encoder)
+    batch = make_batch(agent)
+    before = [t.clone() for t in agent._targets]
+    agent.update(batch)
+    for old, new, online in zip(before, agent._targets, agent._trained, strict=True):
+        assert torch.allclose(new, old + 0.005 * (online - old), atol=1e-7)
+    assert (agent.target_vision is not None) == (encoder == "end_to_end")
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_actor_step_leaves_critics_and_encoder_unchanged(encoder: str) -> None:
+    agent = make_agent(encoder)
+    batch = make_batch(agent)
+    with torch.no_grad():
+        vision = agent.policy.vision if agent.trains_encoder else None
+        features = agent.features(batch, "", vision)
+    critics, head = snapshot(agent.critics), snapshot(agent.policy.head)
+    encoder_before = snapshot(agent.policy.vision) if agent.policy.vision is not None else {}
+    agent._update_actor(features, batch, torch.zeros(16), bc_weight=2.0)
+    assert same(critics, snapshot(agent.critics))
+    assert all(p.grad is None for p in agent._trained)
+    assert agent.policy.vision is None or same(encoder_before, snapshot(agent.policy.vision))
+    assert not same(head, snapshot(agent.policy.head))
+
+
+def test_critic_updates_leave_the_actor_alone() -> None:
+    """In HIL-SERL the momentum of Adam goes on moving networks whose loss was skipped (serl 5.1.7)."""
+    agent = make_agent(actor_period=3)
+    for n in range(1, 7):
+        before, temperature = snapshot(agent.policy.head), agent.log_temperature.item()
+        agent.update(make_batch(agent, n))
+        moved = not same(before, snapshot(agent.policy.head))
+        assert moved == (n % 3 == 0) == (agent.log_temperature.item() != temperature)
+
+
+def test_frozen_encoder_and_normaliser_never_change() -> None:
+    agent = make_agent("goal")
+    before = {name: array.copy() for name, array in agent.frozen_parameters().items()}
+    assert any(name.startswith("vision.") for name in before)
+    for seed in range(5):
+        agent.update(make_batch(agent, seed), bc_weight=1.0)
+    after = agent.frozen_parameters()
+    assert all((before[name] == after[name]).all() for name in before)
+    held = {id(p) for o in agent._optimizers().values() for group in o.param_groups for p in group["params"]}
+    assert agent.policy.vision is not None
+    assert not held & {id(p) for p in agent.policy.vision.parameters()}
+
+
+def test_published_and_frozen_parameters_are_the_whole_policy() -> None:
+    for encoder in ENCODERS:
+        agent = make_agent(encoder)
+        published, frozen = set(agent.policy_parameters()), set(agent.frozen_parameters())
+        assert not published & frozen
+        assert published | frozen == set(agent.policy.state_dict())
+        assert any(name.startswith("vision.") for name in published) == (encoder == "end_to_end")
+
+
+def test_end_to_end_encoder_learns_from_the_critic() -> None:
+    agent = make_agent("end_to_end")
+    assert agent.policy.vision is not None
+    before = snapshot(agent.policy.vision)
+    agent.update(make_batch(agent))
+    after = snapshot(agent.policy.vision)
+    assert all(not torch.equal(before[name], after[name]) for name in before if name.endswith("weight"))
+
+
+def test_bc_term_counts_only_demonstrations_that_the_critics_prefer() -> None:
+    agent = make_agent()
+    batch = make_batch(agent)
+    features, noise, weight = agent.features(batch, "", None), torch.zeros(16, 3), torch.tensor(2.0)
+    low, high = torch.full((16,), -1e3), torch.full((16,), 1e3)
+    assert agent.actor_loss(features, batch, low, noise, weight)[2] == 0.0
+    distance = (torch.tanh(agent.policy.head(features)[0]) - batch["action"]).square().sum(-1)
+    assert torch.allclose(agent.actor_loss(features, batch, high, noise, weight)[2], distance[:8].mean())
+    batch["demo"] = torch.zeros(16)
+    assert agent.actor_loss(features, batch, high, noise, weight)[2] == 0.0
+
+
+def test_temperature_rises_while_the_entropy_is_below_its_target() -> None:
+    agent = make_agent()
+    with torch.no_grad():
+        agent.policy.head.output.bias[3:] = -6.0  # a nearly deterministic policy
+    before = agent.log_temperature.item()
+    metrics = agent.update(make_batch(agent))
+    assert float(metrics["entropy"]) < -1.5
+    assert agent.log_temperature.item() > before
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_restored_agent_makes_exactly_the_same_next_update(encoder: str) -> None:
+    agent = make_agent(encoder)
+    for seed in range(3):
+        agent.update(make_batch(agent, seed), 1.0)
+    saved = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
+    other = make_agent(encoder, seed=7)
+    other.load_state_dict(saved)
+    for seed in (5, 6):
+        agent.update(make_batch(agent, seed), 1.0)
+        other.update(make_batch(agent, seed), 1.0)
+    assert same(agent.state_dict(), other.state_dict())
+
+
+def test_another_agents_checkpoint_is_refused() -> None:
+    saved = make_agent(critics=3).state_dict()
+    with pytest.raises(DataError, match="other networks"):
+        make_agent().load_state_dict(saved)
+
+
+def test_same_seed_same_agent() -> None:
+    assert same(make_agent(seed=3).state_dict(), make_agent(seed=3).state_dict())
+    assert not same(make_agent(seed=3).state_dict(), make_agent(seed=4).state_dict())
+
+
+def test_impossible_configs_are_refused() -> None:
+    with pytest.raises(ConfigError, match="target_subset"):
+        RLPDConfig(critics=2, target_subset=3)
+
+
+def test_without_a_compiler_the_plain_function_is_called(caplog: pytest.LogCaptureFixture) -> None:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    compiled = Compiled(double)
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no C++ compiler")
+
+    compiled._call = broken
+    assert compiled(torch.tensor(2.0)) == 4.0
+    assert "no C++ compiler" in caplog.text
+    assert compiled(torch.tensor(3.0)) == 6.0
+
+
+def test_cloning_reproduces_the_demonstrations() -> None:
+    agent = make_agent()
+    batch = make_batch(agent)
+    first = float(agent.clone_behaviour(batch)["bc_loss"])
+    for _ in range(300):
+        last = float(agent.clone_behaviour(batch)["bc_loss"])
+    assert last < 0.2 * first
+
+
+def test_update_does_not_write_into_its_batch() -> None:
+    agent = make_agent()
+    batch = make_batch(agent)
+    before = copy.deepcopy(batch)
+    agent.update(batch, 1.0)
+    assert same(batch, before)

@@ -1,0 +1,53 @@
+"""Small agents and batches for the tests of the learner."""
+
+import numpy as np
+import torch
+
+from robot_rl.learner.agents.rlpd import Agent, RLPDConfig
+from robot_rl.networks.policy import PolicySpec
+from robot_rl.types import SpaceSpec
+
+SPACES = {
+    "none": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3),
+    "goal": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3),
+    "end_to_end": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3),
+}
+
+
+def make_agent(encoder: str = "none", seed: int = 0, **options: object) -> Agent:
+    spec = PolicySpec.from_space(SPACES[encoder], encoder, camera_features=8, hidden=(32, 32))  # type: ignore[arg-type]
+    return Agent(spec, RLPDConfig(hidden=(32, 32), batch_size=16, **options), seed)  # type: ignore[arg-type]
+
+
+def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    spec = agent.spec
+    batch = {
+        "state": torch.randn(size, spec.state_size, generator=g),
+        "next_state": torch.randn(size, spec.state_size, generator=g),
+        "action": torch.rand(size, spec.action_size, generator=g) * 2 - 1,
+        "reward": torch.rand(size, generator=g),
+        "terminated": torch.zeros(size),
+        "demo": (torch.arange(size) < size // 2).float(),
+    }
+    if spec.encoder == "goal":
+        for name in ("vision", "next_vision"):
+            batch[name] = torch.randn(size, spec.vision_size, generator=g).half()
+    if spec.encoder == "end_to_end":
+        for camera in spec.cameras:
+            for prefix in ("image/", "next/image/"):
+                shape = (size, *spec.image_size, 3)
+                batch[prefix + camera] = torch.randint(0, 256, shape, generator=g, dtype=torch.uint8)
+    return batch
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def snapshot(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)

@@ -1,0 +1,98 @@
+"""The policy as learner and actor share it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from robot_rl.networks.normalise import Normaliser
+from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec, squashed_sample
+from robot_rl.types import ConfigError, DataError, SpaceSpec
+
+SPACE = SpaceSpec(
+    {
+        "state/tcp_pose": ((6,), "float32"),
+        "image/wrist": ((40, 48, 3), "uint8"),
+        "state/b": ((2,), "float32"),
+        "image/front": ((40, 48, 3), "uint8"),
+    },
+    3,
+)
+
+
+def observe(seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(0, 256, shape).astype(np.uint8) if dtype == "uint8" else rng.normal(size=shape).astype("f4")
+        for name, (shape, dtype) in SPACE.observations.items()
+    }
+
+
+@pytest.mark.parametrize("encoder", ["none", "end_to_end", "goal"])
+def test_spec_survives_json_and_rebuilds_the_policy(encoder: str) -> None:
+    spec = PolicySpec.from_space(SPACE, encoder)  # type: ignore[arg-type]
+    assert PolicySpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert spec.goal_size == (6 if encoder == "goal" else 0)
+    policy = Policy(spec)
+    live = LivePolicy(spec.to_json(), policy.arrays(trainable=False), seed=3)
+    live.load(policy.arrays(trainable=True))
+    wanted = policy.act(observe(), greedy=True, generator=np.random.default_rng(0))
+    assert np.array_equal(live.act(observe(), greedy=True), wanted)
+    assert wanted.shape == (3,)
+    assert wanted.dtype == np.float32
+
+
+def test_acting_repeats_for_a_seed_and_varies_within_it() -> None:
+    live = LivePolicy(PolicySpec.from_space(SPACE, "none"), {})
+    live.seed(5)
+    first = [live.act(observe()) for _ in range(3)]
+    live.seed(5)
+    again = [live.act(observe()) for _ in range(3)]
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first[0], first[1])
+    assert np.abs(first).max() <= 1.0
+
+
+def test_one_observation_gives_what_a_batch_gives() -> None:
+    policy, seen = Policy(PolicySpec.from_space(SPACE, "goal")), observe()
+    state = torch.from_numpy(np.concatenate([seen["state/tcp_pose"], seen["state/b"]]))[None]
+    images = {name: torch.from_numpy(seen["image/" + name])[None] for name in ("wrist", "front")}
+    assert policy.vision is not None
+    with torch.no_grad():
+        mean, _ = policy.head(torch.cat([policy.normaliser(state), policy.vision(images)], -1))
+    acted = policy.act(seen, greedy=True, generator=np.random.default_rng(0))
+    assert np.allclose(acted, torch.tanh(mean)[0].numpy(), atol=1e-6)
+
+
+def test_log_density_is_that_of_a_squashed_gaussian() -> None:
+    mean, log_std, noise = torch.randn(3, 50, 2, dtype=torch.float64).unbind(0)
+    action, log_prob = squashed_sample(mean, log_std * 0.1, noise)
+    gaussian = torch.distributions.Normal(mean, (log_std * 0.1).exp())
+    wanted = torch.distributions.TransformedDistribution(gaussian, [torch.distributions.TanhTransform()])
+    assert torch.allclose(log_prob, wanted.log_prob(action).sum(-1), atol=1e-6)
+
+
+def test_weights_that_do_not_fit_are_refused_by_name() -> None:
+    policy = Policy(PolicySpec.from_space(SPACE, "none"))
+    with pytest.raises(DataError, match=r"head\.bogus"):
+        policy.load_arrays({"head.bogus": np.zeros(3)})
+    with pytest.raises(DataError, match="shape"):
+        policy.load_arrays({"head.output.bias": np.zeros(3)})
+
+
+def test_an_encoder_without_cameras_is_refused() -> None:
+    with pytest.raises(ConfigError, match="needs a camera"):
+        PolicySpec.from_space(SpaceSpec({"state/a": ((2,), "float32")}, 3), "goal")
+
+
+def test_normaliser_gives_unit_scale_floors_and_clips() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(500, 6)) * [1.0, 0.5, 0.0, 3.0, 3.0, 3.0] + 7.0
+    normaliser = Normaliser(6)
+    normaliser.fit(states, (3, 3))
+    out = normaliser(torch.from_numpy(states.astype("f4")))
+    assert torch.allclose(out.mean(0), torch.zeros(6), atol=1e-3)
+    assert torch.allclose(out.std(0)[[0, 1, 3, 4, 5]], torch.ones(5), atol=1e-2)
+    assert normaliser.std[2] == pytest.approx(0.1 * normaliser.std[0].item())
+    assert normaliser(torch.full((1, 6), 1e6)).max() == 10.0
