@@ -46,7 +46,7 @@ def build_model(scene: Any) -> mujoco.MjModel:
 def add_stage(spec: mujoco.MjSpec) -> None:
     """A table with its top at z = 0, a floor, and light without shadows (a shadow map costs nine times the picture)."""
     spec.visual.quality.shadowsize = 0
-    spec.visual.quality.offsamples = 4
+    spec.visual.quality.offsamples = 0
     spec.visual.map.znear = 0.005
     spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
     spec.visual.headlight.ambient = [0.35, 0.35, 0.35]

@@ -65,7 +65,7 @@ class Scene:
         )
         x, y = self.socket_nominal
         front = (x + 0.30, y + 0.10, 0.20)
-        add_camera(spec.worldbody, "front", at=front, look_at=(x, y, 0.045), up=(0.0, 0.0, 1.0), fovy=32.0)
+        add_camera(spec.worldbody, "front", at=front, look_at=(x, y, 0.055), up=(0.0, 0.0, 1.0), fovy=32.0)
 
     def _add_socket(self, spec: mujoco.MjSpec) -> None:
         """Four walls around a square hole; the table is its bottom, under a dark sheet that is only seen."""
