@@ -144,7 +144,7 @@ def open_gl(width: int, height: int) -> Any:
         context = importlib.import_module(f"mujoco.{platform}").GLContext(width, height)
         context.make_current()
     # PyOpenGL answers a missing library with whatever its lookup stumbles over: ImportError, AttributeError, its own
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise DeviceError(f"no OpenGL context by '{platform}' ({type(error).__name__}: {error}); {GL_HELP}") from error
     return context
 
