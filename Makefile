@@ -25,12 +25,11 @@ BIN := $(VENV)/bin
 TASK ?= peg_insert
 HARDWARE ?= sim_panda
 
-# Headless GL (EGL with Mesa's software renderer) draws the simulated cameras.
-GL_PACKAGES := libegl1 libegl-mesa0 libgl1 libopengl0 libgl1-mesa-dri
+# Headless GL (EGL with Mesa's software renderer) draws the simulated cameras. PyOpenGL looks for libopengl0.
+GL_PACKAGES := libegl1 libegl-mesa0 libopengl0 libgl1-mesa-dri
 GL_INSTALL := apt-get update && apt-get install --yes --no-install-recommends $(GL_PACKAGES)
-GL_PROBE := import mujoco; model = mujoco.MjModel.from_xml_string("<mujoco/>"); \
-	renderer = mujoco.Renderer(model, 8, 8); renderer.update_scene(mujoco.MjData(model)); renderer.render(); renderer.close()
-HAS_GL := MUJOCO_GL=$${MUJOCO_GL:-egl} $(BIN)/python -c '$(GL_PROBE)' 2>/dev/null
+GL_PROBE := import sys; from robot_rl.cameras.mujoco import gl_problem; sys.exit(gl_problem() or 0)
+HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 
 train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
@@ -57,13 +56,13 @@ clean:
 install: $(VENV)/.installed-dev
 
 gl: $(VENV)/.installed
-	@if $(HAS_GL); then exit 0; fi; \
+	@if $(HAS_GL) 2>/dev/null; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ]; then \
 		echo "The cameras of the simulation need headless GL. As root, run:"; \
 		echo "    $(GL_INSTALL)"; exit 1; \
 	fi; \
 	export DEBIAN_FRONTEND=noninteractive; $(GL_INSTALL); \
-	if ! $(HAS_GL); then echo "headless GL still does not work; look at: MUJOCO_GL=egl $(BIN)/python -c 'import mujoco.egl'"; exit 1; fi
+	$(HAS_GL) # or say why not
 
 $(VENV)/.python:
 	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv python3-dev"; exit 1; fi

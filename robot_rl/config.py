@@ -217,7 +217,7 @@ def _task_problems(task: Task) -> Iterator[str]:
     if min(task.image_size) < 1:
         yield f"image_size is {task.image_size}; height and width must be at least 1"
     for kind, use in (("rewards", task.reward), ("sim/scenes", task.scene)):
-        if use is not None and names_of(kind) and use.name not in names_of(kind):
+        if use is not None and use.name not in names_of(kind):
             yield f"{use.name!r} is not in robot_rl/{kind}; it has: {nearest(use.name, names_of(kind))}"
     for name in ("stiffness", "damping", "error_clip"):
         values = getattr(task.compliance, name)
@@ -253,7 +253,7 @@ def _hardware_problems(hardware: Hardware) -> Iterator[Problem]:
     for section, kind in kinds.items():
         devices = getattr(hardware, section)
         for i, device in enumerate(devices):
-            if names_of(kind) and device.driver not in names_of(kind):
+            if device.driver not in names_of(kind):
                 hint = nearest(device.driver, names_of(kind))
                 yield (section, i, "driver"), f"= {device.driver!r} is not in robot_rl/{kind}; it has: {hint}"
             if device.name in [other.name for other in devices[:i]]:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -145,14 +146,19 @@ def test_a_wrong_task_file_is_refused(
 
 def test_an_unknown_key_names_file_line_and_nearest(broken: Edit) -> None:
     complaint = broken("max_force: 80.0", "max_forse: 80.0")
-    assert f"mine.yaml:{line_of('max_force')}: arms[0].limits.max_forse is not a known key; allowed: max_force" in complaint
+    assert (
+        f"mine.yaml:{line_of('max_force')}: arms[0].limits.max_forse is not a known key; allowed: max_force"
+        in complaint
+    )
     assert "did you mean 'max_force'?" in complaint
     assert "arms[0].limits.max_force is missing" in complaint
 
 
 def test_an_unknown_key_at_the_top_does_not_offer_the_name_that_the_file_itself_gives(broken: Edit) -> None:
     complaint = broken("cameras:", "camera:")
-    assert complaint.endswith(f":{line_of('cameras:')}: camera is not a known key; allowed: {nearest('camera', ALLOWED)}")
+    assert complaint.endswith(
+        f":{line_of('cameras:')}: camera is not a known key; allowed: {nearest('camera', ALLOWED)}"
+    )
 
 
 ALLOWED = ("arms", "cameras", "grippers", "teleop")
@@ -187,7 +193,9 @@ def test_a_bad_value_names_file_line_and_what_is_wanted(old: str, new: str, comp
 
 
 def test_a_short_list_says_which_number_is_missing(broken: Edit) -> None:
-    assert "limits.workspace_low[2] is missing" in broken("workspace_low: [0.35, -0.2, -0.005]", "workspace_low: [0, 1]")
+    assert "limits.workspace_low[2] is missing" in broken(
+        "workspace_low: [0.35, -0.2, -0.005]", "workspace_low: [0, 1]"
+    )
 
 
 def test_a_duplicate_key_is_refused_with_both_lines(broken: Edit) -> None:
@@ -244,7 +252,7 @@ def limits(hardware: Hardware) -> ArmLimits:
         ({"workspace_margin_m": 0.04}, "workspace_margin_m"),
     ],
 )
-def test_a_task_cannot_widen_a_limit(changes: dict, name: str, limits: ArmLimits) -> None:
+def test_a_task_cannot_widen_a_limit(changes: dict[str, Any], name: str, limits: ArmLimits) -> None:
     with pytest.raises(ConfigError, match=f"may tighten a limit of the hardware, never widen it: {name}"):
         tighten(limits, changes)
 
@@ -328,7 +336,9 @@ def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -
         ({"pose_tcp_tool": (0.0,) * 7}, "pose_tcp_tool does not end in a unit quaternion"),
     ],
 )
-def test_a_task_that_cannot_run_is_refused(changes: dict, complaint: str, task: Task, hardware: Hardware) -> None:
+def test_a_task_that_cannot_run_is_refused(
+    changes: dict[str, Any], complaint: str, task: Task, hardware: Hardware
+) -> None:
     with pytest.raises(ConfigError, match=complaint):
         spaces(replace(task, **changes), hardware, "state")
 
@@ -392,6 +402,6 @@ def test_overrides_reach_into_nested_options() -> None:
         ({"agent.layers": [1, 2.5]}, r"agent.layers \[1\] = 2.5"),
     ],
 )
-def test_a_wrong_override_is_refused(changes: dict, complaint: str) -> None:
+def test_a_wrong_override_is_refused(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         apply_overrides(Outer(), changes)
