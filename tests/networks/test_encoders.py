@@ -53,11 +53,11 @@ def test_shifted_image_is_the_image_moved_with_its_edges_repeated(seed: int, pad
 
 
 def test_photometric_changes_are_bounded_and_differ_between_images() -> None:
-    images = np.full((5, 8, 8, 3), 128, np.uint8)
-    out = photometric(images, np.random.default_rng(0), strength=0.2).astype(int)
-    assert np.abs(out - 128).max() <= 0.2 * 128 + 0.1 * 255 + 1
-    assert len({int(image[0, 0, 0]) for image in out}) > 1
-    assert np.array_equal(photometric(images, np.random.default_rng(0), strength=0.0), images)
+    images = torch.full((5, 8, 8, 3), 128, dtype=torch.uint8)
+    out = photometric(images, np.random.default_rng(0), 0.2, torch.float32)
+    assert (out - 128).abs().max() <= 0.2 * 128 + 0.1 * 255
+    assert len({float(image[0, 0, 0]) for image in out}) == 5
+    assert torch.equal(photometric(images, np.random.default_rng(0), 0.0, torch.float32), images.float())
 
 
 def test_faster_matrix_product_is_taken_only_if_it_is_exact() -> None:
