@@ -184,9 +184,16 @@ class Training:
             return 0
         return self.governor.due(self.env_steps)
 
-    def update(self, count: int, between: Callable[[], None] = lambda: None) -> None:
-        """Make `count` updates; `between` is called after each (to receive what has arrived meanwhile)."""
+    def update(
+        self, count: int, between: Callable[[], Any] = lambda: None, until: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Make `count` updates, or fewer if `until()` turns true.
+
+        `between` is called after each (to receive what has arrived meanwhile).
+        """
         for _ in range(count):
+            if until():
+                break
             self._metrics.append(self.agent.update(self._batch(self.config.agent.demo_fraction), self.bc_weight))
             self.governor.count()
             between()

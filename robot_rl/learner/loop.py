@@ -1,0 +1,219 @@
+"""The learner process: steps come in, go to the log, are learnt from; weights go out.
+
+In lockstep the run is cut into blocks of steps. Weights version b is published when all steps of the blocks before b
+are here and the updates for the blocks before b-1 are made; the updates for block b-1 then run while the actor acts in
+block b. Both sides work all the time, and which steps an update can have seen does not depend on timing: a run
+repeats exactly for a seed. On a real clock nobody waits: updates follow the steps as they come.
+"""
+
+import json
+import logging
+import time
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from robot_rl import config
+from robot_rl.data.log import StepLog
+from robot_rl.learner import checkpoint
+from robot_rl.learner.training import LearnerConfig, Training
+from robot_rl.run_folder import RunFolder
+from robot_rl.signals import StopRequest
+from robot_rl.transport.calls import CallServer
+from robot_rl.transport.hello import Hello, check
+from robot_rl.transport.status import StatusPublisher
+from robot_rl.transport.steps import StepReceiver
+from robot_rl.transport.weights import WeightsPublisher
+from robot_rl.types import Array, Step
+
+log = logging.getLogger(__name__)
+
+PORTION = 256  # steps taken from a log at once: bounds the memory of their frames
+UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
+QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
+
+
+def run_learner(run: str | Path) -> None:
+    """Learn until the run has its steps, or until a stop is asked for; then save."""
+    folder = RunFolder(run)
+    with StopRequest() as stop:
+        learner = Learner(folder, stop)
+        try:
+            if learner.prepare():
+                learner.run()
+        finally:
+            learner.close()
+
+
+class Learner:
+    """Links, log and metrics around a `Training`."""
+
+    def __init__(self, folder: RunFolder, stop: StopRequest):
+        self._folder, self._settings, self._stop = folder, folder.settings, stop
+        self._config: LearnerConfig = config.from_json(LearnerConfig, folder.section("learner"))
+        self._space = folder.spaces()
+        self._begun = time.monotonic()
+        self.training = Training(self._space, self._config, self._settings.seed, self._settings.steps)
+        self._log = StepLog(folder.steps_log, self._space)
+        self._receiver = StepReceiver(self._settings.steps_address, self._space, self._log.positions)
+        self._weights = WeightsPublisher(self._settings.weights_address)
+        self._status = StatusPublisher(self._settings.learner_status_address, "learner")
+        self._calls = CallServer(self._settings.calls_address)
+        self._calls.register("hello", self._answer_hello)
+        self._calls.register("policy", self._answer_policy)
+        self._arrived: deque[Step] = deque()
+        self._total_steps = 0
+        self._next_episode = 0
+        self._version = 0
+        self._published_updates = 0
+        self._checkpointed = 0
+
+    def prepare(self) -> bool:
+        """Compile, wait for the demonstrations, begin with them or where the run was left. False: stopped before."""
+        if self._config.compile:
+            self.training.warm_up()
+        while not self._folder.demos_file.exists():  # the last thing that is written when they are complete
+            if self._stop.is_set():
+                return False
+            time.sleep(0.1)
+        demo_steps = json.loads(self._folder.demos_file.read_text())["steps"]
+        self._total_steps = self._settings.steps - demo_steps
+        demos = StepLog(self._folder.demos_log, self._space, read_only=True)
+        self.training.load_demonstrations(demos.read(), checkpoint.load_newest(self._folder.checkpoints))
+        demos.close()
+        if self.training.goal_error is not None:
+            self._write_line({"env_steps": 0, "pretraining": asdict(self.training.goal_error)})
+        self._refill()
+        return True
+
+    def _refill(self) -> None:
+        """A resumed run: its own steps so far come back from the log."""
+        portion: list[Step] = []
+        for step in self._log.read():
+            portion.append(step)
+            self._next_episode = max(self._next_episode, step.episode + 1)
+            if len(portion) == PORTION:
+                self.training.add(portion)
+                portion = []
+        self.training.add(portion)
+        self._checkpointed = self.training.env_steps
+
+    def run(self) -> None:
+        """Learn to the end of the run or to a stop, then save."""
+        if self._settings.clock == "lockstep":
+            self._run_lockstep()
+        else:
+            self._run_real()
+        if self._stop.is_set():
+            while self._receive(QUIET_S):
+                pass
+        else:
+            self._update(self.training.due())
+        self._report()
+        self._save()
+
+    def _run_lockstep(self) -> None:
+        block = self._settings.block_steps
+        while not self._is_over():
+            self._version = self.training.env_steps // block
+            self._weights.publish(self._version, self.training.publishable())
+            self._update(self.training.due())
+            self._report()
+            goal = min((self._version + 1) * block, self._total_steps)
+            while self._steps_here() < goal and not self._stop.is_set():
+                self._receive(0.2)
+            self._take(goal)
+            self._save_if_due()
+
+    def _run_real(self) -> None:
+        self._weights.publish(self._version, self.training.publishable())
+        reported = self.training.env_steps
+        while not self._is_over():
+            self._receive(0.0 if self.training.due() else 0.05)
+            self._take(self._total_steps)
+            self._update(min(self.training.due(), UPDATES_AT_ONCE))
+            if self.training.governor.updates - self._published_updates >= self._config.publish_updates:
+                self._version += 1
+                self._published_updates = self.training.governor.updates
+                self._weights.publish(self._version, self.training.publishable())
+            if self.training.env_steps - reported >= self._settings.block_steps:
+                reported = self.training.env_steps
+                self._report()
+                self._save_if_due()
+
+    def _update(self, count: int) -> None:
+        self.training.update(count, between=lambda: self._receive(0.0), until=self._stop.is_set)
+
+    def _receive(self, timeout_s: float) -> int:
+        """Log and acknowledge what has arrived, and answer calls. What is logged waits in `_arrived` to be learnt."""
+        batch = self._receiver.receive(timeout_s)
+        for received in batch:
+            self._log.append(received.payload, received.identity)
+        self._receiver.ack(batch)
+        for received in batch:
+            self._arrived.append(received.step)
+            self._next_episode = max(self._next_episode, received.step.episode + 1)
+        self._calls.poll()
+        return len(batch)
+
+    def _steps_here(self) -> int:
+        """Own steps received, learnt from or not. The observation after a reset is not a step of the arm."""
+        return self.training.env_steps + sum(step.index > 0 for step in self._arrived)
+
+    def _take(self, goal: int) -> None:
+        """Hand over to the training what has arrived, up to step number `goal` of the run."""
+        steps: list[Step] = []
+        count = self.training.env_steps
+        while self._arrived and count < goal:
+            steps.append(self._arrived.popleft())
+            count += steps[-1].index > 0
+        self.training.add(steps)
+
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or self.training.env_steps >= self._total_steps
+
+    def _report(self) -> None:
+        """One line on disk and one status message."""
+        line = self.training.metrics() | {"weights_version": self._version}
+        self._write_line(line)
+        self._status.publish(line)
+
+    def _write_line(self, line: dict[str, Any]) -> None:
+        line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}
+        with self._folder.metrics_file.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _save_if_due(self) -> None:
+        if self.training.env_steps - self._checkpointed >= self._config.checkpoint_steps:
+            self._save()
+
+    def _save(self) -> None:
+        """The log first: a checkpoint must not know steps that a power cut could take from the log."""
+        self._log.sync()
+        done = self.training.checkpoint(log_records=self._log.count)
+        checkpoint.save(self._folder.checkpoints, self.training.env_steps, done)
+        self._checkpointed = self.training.env_steps
+
+    def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:
+        """A peer that does not fit is refused; an actor learns where the run stands."""
+        ours = Hello.of("learner", self._settings.task, self._settings.hardware, self._space)
+        check(ours, body)
+        run = {
+            "online_steps": self._total_steps,
+            "steps_done": self._steps_here(),
+            "episodes_done": self._next_episode,
+        }
+        return asdict(ours) | run
+
+    def _answer_policy(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Architecture and all weights, for an actor that begins."""
+        return {"spec": self.training.spec.to_json(), "version": self._version}, self.training.policy()
+
+    def close(self) -> None:
+        """Let go of log and links."""
+        for part in (self._calls, self._receiver, self._weights, self._status, self._log):
+            part.close()
+
+
+__all__ = ["Learner", "LearnerConfig", "run_learner"]
