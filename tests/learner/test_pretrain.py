@@ -1,0 +1,102 @@
+"""Labels of goal-relative pretraining, and that an encoder learns from them."""
+
+import numpy as np
+import pytest
+import torch
+
+from robot_rl import geometry
+from robot_rl.learner.pretrain import PretrainConfig, encode, goal_frames, pretrain
+from robot_rl.networks.encoders import Vision
+from robot_rl.networks.policy import PolicySpec
+from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+
+SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2)
+SPEC = PolicySpec.from_space(SPACE, "goal", camera_features=16)
+
+
+def random_pose(rng: np.random.Generator, translation: float = 0.03, rotation: float = 0.2) -> Array:
+    return geometry.pose_move(
+        geometry.IDENTITY, np.concatenate([rng.normal(0, translation, 3), rng.normal(0, rotation, 3)])
+    )
+
+
+def picture(pose_base_tool: Array, goal: Array) -> Array:
+    """A dot that stands where the goal is, seen from the tool."""
+    x, y = 16 + 150 * geometry.pose_delta(pose_base_tool, goal)[:2]
+    columns, rows = np.meshgrid(np.arange(32), np.arange(32))
+    dot = 255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0)
+    return np.repeat(dot[:, :, None], 3, 2).astype(np.uint8)
+
+
+def episode(poses: list[Array], goal: Array, author: Provenance, success: bool = True, number: int = 0) -> list[Step]:
+    """Steps at `poses` in the base; what is observed is relative to the first of them, as `actor/observe.py` does."""
+    steps = []
+    nothing = np.zeros(2, np.float32)
+    for index, pose in enumerate(poses):
+        done = success and author == Provenance.DEMO and index == len(poses) - 1
+        seen = {
+            "state/tcp_pose": geometry.pose_delta(poses[0], pose).astype(np.float32),
+            "image/eye": picture(pose, goal),
+        }
+        steps.append(
+            Step(
+                episode=number,
+                index=index,
+                observation=seen,
+                proposed=nothing,
+                commanded=nothing,
+                executed=nothing,
+                reward=float(done),
+                terminated=done,
+                truncated=False,
+                provenance=author,
+                weights_version=0,
+                t_monotonic=0.0,
+                t_wall=0.0,
+            )
+        )
+    return steps
+
+
+def test_labels_are_the_goal_seen_from_the_tool_wherever_the_episode_started() -> None:
+    rng = np.random.default_rng(0)
+    goal = random_pose(rng)
+    demo = [random_pose(rng) for _ in range(5)] + [goal]
+    wander = [goal] + [random_pose(rng) for _ in range(5)]
+    steps = episode(demo, goal, Provenance.DEMO) + episode(wander, goal, Provenance.SCRIPT, number=1)
+    frames = goal_frames(steps, SPEC)
+    wanted = [geometry.pose_delta(pose, goal) for pose in demo + wander]
+    assert np.allclose(frames.goals, wanted, atol=1e-6)
+    assert frames.scenes.tolist() == [0] * 12
+
+
+def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
+    rng = np.random.default_rng(0)
+    poses = [random_pose(rng) for _ in range(4)]
+    steps = episode(poses, poses[-1], Provenance.DEMO, success=False) + episode(poses, poses[-1], Provenance.POLICY)
+    with pytest.raises(DataError, match="no successful demonstration"):
+        goal_frames(steps, SPEC)
+
+
+def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None:
+    rng = np.random.default_rng(0)
+    steps: list[Step] = []
+    for number in range(0, 20, 2):
+        goal = random_pose(rng, rotation=0.0)
+        demo = [random_pose(rng, rotation=0.0) for _ in range(9)] + [goal]
+        wander = [goal] + [random_pose(rng, rotation=0.0) for _ in range(29)]
+        steps += episode(demo, goal, Provenance.DEMO, number=number)
+        steps += episode(wander, goal, Provenance.SCRIPT, number=number + 1)
+    frames = goal_frames(steps, SPEC)
+    frames.goals[:, 2:] *= 0.0  # the dot shows x and y alone
+    torch.manual_seed(0)
+    vision = Vision(("eye",), (32, 32), 16, goal_size=6)
+    error = pretrain(vision, frames, PretrainConfig(epochs=40, batch_size=32, held_out=2), seed=0)
+    assert error is not None
+    assert error.frames == 80
+    assert error.position_mm < 8.0  # of 42 mm in the mean
+    assert not any(p.requires_grad for p in vision.parameters())
+    features = encode(vision, frames.images)
+    with torch.no_grad():
+        exact = vision({"eye": torch.from_numpy(frames.images["eye"])}).numpy()
+    assert np.allclose(features, exact, atol=2e-2)
