@@ -25,8 +25,22 @@ stiffness, workspace margin [m], largest TCP speed [m/s], force [N], and torque 
 
 @njit
 def control_into(
-    tau, target, reference, q, dq, coriolis, pose, jacobian, wrench, posture, gains, joint_limits, box, scalars, latched
-):
+    tau: Array,
+    target: Array,
+    reference: Array,
+    q: Array,
+    dq: Array,
+    coriolis: Array,
+    pose: Array,
+    jacobian: Array,
+    wrench: Array,
+    posture: Array,
+    gains: Array,
+    joint_limits: Array,
+    box: Array,
+    scalars: Array,
+    latched: int,
+) -> int:
     """One tick of control: check the state, move the reference, write the next torques into `tau (n,)`.
 
     Returns the fault code. A new fault puts `target` and `reference` at the measured pose, so that the arm holds

@@ -27,7 +27,7 @@ JOINTS = 7
 
 
 @njit
-def measure_into(pose, coriolis, xpos, xmat, bias, gravcomp):
+def measure_into(pose: Array, coriolis: Array, xpos: Array, xmat: Array, bias: Array, gravcomp: Array) -> None:
     """Fill pose `(7,)` and Coriolis torque `(n,)` from MuJoCo's buffers."""
     pose[:3] = xpos
     pose[3:] = quat_from_matrix(xmat.reshape(3, 3))
@@ -36,7 +36,7 @@ def measure_into(pose, coriolis, xpos, xmat, bias, gravcomp):
 
 
 @njit
-def filter_wrench_into(wrench, jacobian, tau_external, gain):
+def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain: float) -> None:
     """Low-pass the wrench `(6,)` that explains the external joint torques: `(J J^T + d I)^-1 J tau`."""
     now = solve_damped(jacobian, twist_of(jacobian, tau_external), WRENCH_DAMPING)
     for i in range(6):

@@ -1,0 +1,99 @@
+"""The simulated cameras: they show the world as it is, and say what is missing where they cannot."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from robot_rl.cameras import mujoco as cameras
+from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.types import ConfigError, DeviceError
+from tests.controllers.bench import HARDWARE, TASK
+
+
+class StillWorld:
+    """A world that somebody else moves."""
+
+    def __init__(self):
+        self.arm = Arm(HARDWARE, TASK.scene)
+        self.reset(0)
+
+    def reset(self, seed):
+        self.arm.reset(seed)
+        return self.refresh()
+
+    def refresh(self):
+        self.latest = self.arm.world()
+        return self.latest
+
+
+@pytest.fixture(scope="module")
+def world():
+    return StillWorld()
+
+
+@pytest.fixture
+def views(gl, world):
+    opened = [cameras.Camera(name, scene=TASK.scene, arm=HARDWARE, world=world) for name in ("wrist", "front")]
+    yield opened
+    for camera in opened:
+        camera.close()
+
+
+def test_a_frame_is_rgb_bytes_and_shows_something(views):
+    for camera in views:
+        frame = camera.read()
+        assert frame.shape == (128, 128, 3) and frame.dtype == np.uint8
+        assert frame.std() > 20.0
+
+
+def test_a_frame_repeats_for_the_same_world_and_changes_with_it(views, world):
+    world.reset(1)
+    first = [camera.read() for camera in views]
+    world.reset(2)
+    second = [camera.read() for camera in views]
+    world.reset(1)
+    again = [camera.read() for camera in views]
+    for a, b, c in zip(first, second, again, strict=True):
+        np.testing.assert_array_equal(a, c)
+        assert (a != b).any(axis=2).mean() > 0.01
+
+
+def test_the_hole_is_seen_by_both_cameras(views, world):
+    world.reset(3)
+    for camera in views:
+        red, green, blue = np.moveaxis(camera.read().astype(int), 2, 0)
+        socket = (blue > red + 40) & (blue > green)
+        peg = (red > blue + 40) & (red > green + 30)
+        assert socket.mean() > 0.02 and peg.mean() > 0.005
+
+
+def test_cameras_of_one_scene_share_a_model_and_the_last_one_frees_it(views):
+    assert views[0]._stage is views[1]._stage
+    extra = cameras.Camera("front", scene=TASK.scene, arm=HARDWARE, world=views[0]._world, width=64, height=48)
+    assert extra.read().shape == (48, 64, 3)
+    assert len(cameras._stages) == 2
+    extra.close()
+    extra.close()
+    assert len(cameras._stages) == 1
+    assert views[0].read().shape == (128, 128, 3)
+
+
+def test_an_unknown_camera_is_named_with_those_there_are(gl, world):
+    with pytest.raises(ConfigError, match=r"'side'.*front.*wrist"):
+        cameras.Camera("side", scene=TASK.scene, arm=HARDWARE, world=world)
+    assert not cameras._stages
+
+
+def test_without_a_world_there_is_nothing_to_draw():
+    with pytest.raises(DeviceError, match="not simulated"):
+        cameras.Camera("wrist", scene=TASK.scene, arm=HARDWARE, world=None)
+
+
+def test_without_gl_the_error_says_what_to_install():
+    environment = os.environ | {"__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent.json", "MUJOCO_GL": "egl"}
+    code = "from robot_rl.cameras.mujoco import gl_problem; print(gl_problem())"
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "apt-get install" in out.stdout and "libegl1" in out.stdout

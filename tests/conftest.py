@@ -1,0 +1,81 @@
+"""What many tests need: the simulated bench, arm processes that really run, and a machine that can render or says why.
+
+Everything here imports lazily, so that a test of one room does not load the others.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+import zmq
+from hypothesis import settings
+
+# no deadline: the first example of a test may compile what it tests
+settings.register_profile("robot_rl", deadline=None, derandomize=True)
+settings.load_profile("robot_rl")
+
+
+@pytest.fixture(scope="session")
+def gl() -> None:
+    """Skip without headless OpenGL, naming what to install; with CI=true fail instead."""
+    from robot_rl.cameras.mujoco import gl_problem
+
+    problem = gl_problem()
+    if problem and os.environ.get("CI") == "true":
+        pytest.fail(problem)
+    if problem:
+        pytest.skip(problem)
+
+
+@pytest.fixture
+def address() -> str:
+    """A loopback address that was free a moment ago."""
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    port = socket.bind_to_random_port("tcp://127.0.0.1")
+    socket.close(0)
+    return f"tcp://127.0.0.1:{port}"
+
+
+@dataclass
+class ArmProcess:
+    """An arm's process that runs beside the test."""
+
+    process: subprocess.Popen
+    address: str
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Signal it and return its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(20)
+
+
+SERVE = """
+import sys
+from dataclasses import replace
+from robot_rl import config
+from robot_rl.controllers.server import serve
+if __name__ == "__main__":
+    arm = replace(config.load_hardware("sim_panda").arms[0], address=sys.argv[1])
+    serve(arm, config.load_task("peg_insert").scene, sys.argv[2])
+"""
+
+
+@pytest.fixture
+def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
+    """`start_arm("lockstep")` or `start_arm("real")`: the simulated arm of peg_insert in a process of its own."""
+    script = tmp_path / "serve_arm.py"  # a file, because the real clock spawns its loop from it
+    script.write_text(SERVE)
+    started: list[ArmProcess] = []
+
+    def start(clock: str) -> ArmProcess:
+        started.append(ArmProcess(subprocess.Popen([sys.executable, str(script), address, clock]), address))
+        return started[-1]
+
+    yield start
+    for arm in started:
+        arm.stop()

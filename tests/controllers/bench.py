@@ -1,0 +1,37 @@
+"""The simulated bench of peg_insert, in this process: what the tests of the loop share."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from robot_rl import config, geometry
+from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.loop import ArmLoop
+from robot_rl.controllers.setup import ArmSetup
+from robot_rl.types import ArmLimits, Array
+
+TASK = config.load_task("peg_insert")
+HARDWARE = config.load_hardware("sim_panda").arms[0]
+LIMITS: ArmLimits = HARDWARE.limits
+TOOL: Array = geometry.pose_multiply(np.array(HARDWARE.pose_flange_tcp), np.array(TASK.pose_tcp_tool))
+SETUP = ArmSetup(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation)
+
+
+def make_loop(**changes) -> ArmLoop:
+    """A loop over a fresh simulated arm, with some limits changed."""
+    return ArmLoop(Arm(HARDWARE, TASK.scene), replace(SETUP, limits=replace(LIMITS, **changes)))
+
+
+def run(loop: ArmLoop, ticks: int, watch=None) -> None:
+    """Tick the loop, in its own simulated time."""
+    for _ in range(ticks):
+        loop.tick(loop.t + 0.001)
+        if watch:
+            watch()
+
+
+def moved(loop: ArmLoop, *delta: float) -> Array:
+    """The target in force, moved by a translation in base axes."""
+    pose = loop.state().target_base_tcp.copy()
+    pose[:3] += delta
+    return pose

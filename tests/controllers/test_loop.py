@@ -1,0 +1,186 @@
+"""The loop over the simulated arm: lease, leash, faults, and forces that stay bounded."""
+
+import numpy as np
+import pytest
+
+from robot_rl.geometry import pose_error
+from robot_rl.types import DeviceError, Fault
+from tests.controllers.bench import LIMITS, TASK, make_loop, moved, run
+
+
+@pytest.fixture
+def loop():
+    return make_loop()
+
+
+def test_it_holds_still_until_it_is_told_otherwise(loop):
+    before = loop.observe()
+    run(loop, 300)
+    after = loop.observe()
+    assert after.holding and after.fault == Fault.NONE
+    np.testing.assert_allclose(after.pose_base_tcp[:3], before.pose_base_tcp[:3], atol=1e-4)
+
+
+def test_it_follows_a_target_and_reports_it_as_executed(loop):
+    target = moved(loop, 0.01, -0.008, -0.01)
+    loop.command(target, loop.t + 2.0)
+    np.testing.assert_allclose(loop.observe().target_base_tcp, target, atol=1e-9)
+    run(loop, 1500)
+    assert np.linalg.norm(pose_error(loop.observe().pose_base_tcp, target)[:3]) < 3e-4
+
+
+def test_the_target_is_kept_on_its_leash(loop):
+    loop.command(moved(loop, 0.1, 0.0, 0.0), loop.t + 1.0)
+    state = loop.observe()
+    ahead = np.linalg.norm(pose_error(state.pose_base_tcp, state.target_base_tcp)[:3])
+    np.testing.assert_allclose(ahead, TASK.leash_translation, atol=1e-9)
+
+
+def test_the_target_never_leaves_the_workspace(loop):
+    rng = np.random.default_rng(0)
+    low, high = np.array(LIMITS.workspace_low), np.array(LIMITS.workspace_high)
+    direction = rng.normal(size=3)
+    for step in range(60):
+        if step % 12 == 0:
+            direction = rng.normal(size=3)
+        loop.command(moved(loop, *(0.02 * direction / np.linalg.norm(direction))), loop.t + 0.3)
+        run(loop, 100)
+        target = loop.observe().target_base_tcp
+        assert (target[:3] >= low - 1e-12).all() and (target[:3] <= high + 1e-12).all()
+        if loop.fault:
+            loop.acknowledge()
+
+
+def test_torque_and_torque_rate_never_exceed_their_limits(loop):
+    rng = np.random.default_rng(1)
+    last = np.zeros(7)
+
+    def watch():
+        nonlocal last
+        assert (np.abs(loop._tau) <= np.array(LIMITS.max_torque)).all()
+        assert (np.abs(loop._tau - last) <= LIMITS.max_torque_rate * 0.001 + 1e-9).all()
+        last = loop._tau.copy()
+
+    for _ in range(20):
+        loop.command(moved(loop, *rng.uniform(-0.02, 0.02, 3)), loop.t + 0.3)
+        run(loop, 50, watch)
+
+
+def test_when_the_lease_runs_out_the_target_becomes_the_measured_pose(loop):
+    loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 0.05)
+    run(loop, 49)
+    assert not loop.holding
+    run(loop, 2)
+    assert loop.holding
+    held = loop.state().target_base_tcp
+    run(loop, 500)
+    state = loop.observe()
+    np.testing.assert_array_equal(state.target_base_tcp, held)
+    assert np.linalg.norm(state.pose_base_tcp[:3] - held[:3]) < 2e-3
+    loop.command(moved(loop, 0.001, 0.0, 0.0), loop.t + 0.3)
+    assert not loop.holding
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_target_that_is_no_pose_latches_a_fault_until_somebody_acknowledges(loop, bad):
+    target = moved(loop, 0.0, 0.0, 0.0)
+    target[1] = bad
+    loop.command(target, loop.t + 0.3)
+    assert loop.observe().fault == Fault.TARGET_NOT_FINITE
+    before = loop.observe()
+    loop.command(moved(loop, 0.01, 0.0, 0.0), loop.t + 0.3)
+    run(loop, 200)
+    after = loop.observe()
+    assert after.fault == Fault.TARGET_NOT_FINITE and after.holding
+    np.testing.assert_array_equal(after.target_base_tcp, before.target_base_tcp)
+    loop.acknowledge()
+    assert loop.observe().fault == Fault.NONE and loop.observe().holding
+    loop.command(moved(loop, 0.01, 0.0, 0.0), loop.t + 0.3)
+    assert not loop.observe().holding
+
+
+def test_a_state_that_is_no_number_fades_the_torques(loop):
+    loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
+    run(loop, 20)
+    assert np.abs(loop._tau).max() > 1.0
+    read = loop._read
+
+    def broken():
+        reading = read()
+        reading.wrench[:] = np.nan
+        return reading
+
+    loop._read = broken
+    run(loop, 200)
+    assert loop.state().fault == Fault.STATE_NOT_FINITE
+    np.testing.assert_array_equal(loop._tau, np.zeros(7))
+
+
+def test_a_lost_arm_is_a_latched_fault_and_the_loop_lives(loop):
+    def gone():
+        raise DeviceError("unplugged")
+
+    read, loop._read = loop._read, gone
+    run(loop, 3)
+    assert loop.state().fault == Fault.DRIVER and loop.holding
+    loop._read = read
+    run(loop, 3)
+    assert loop.state().fault == Fault.DRIVER
+    loop.acknowledge()
+    run(loop, 3)
+    assert loop.state().fault == Fault.NONE
+
+
+def test_a_measured_pose_outside_the_workspace_faults_and_can_be_driven_back():
+    loop = make_loop()
+    z = loop.observe().pose_base_tcp[2]
+    tight = make_loop(workspace_low=(0.35, -0.2, z + 0.01), workspace_margin_m=0.005)
+    run(tight, 2)
+    assert tight.observe().fault == Fault.WORKSPACE
+    tight.acknowledge()
+    for _ in range(10):
+        tight.command(moved(tight, 0.0, 0.0, 0.02), tight.t + 0.3)
+        run(tight, 100)
+    assert tight.observe().fault == Fault.NONE
+    assert tight.observe().pose_base_tcp[2] > z + 0.008
+
+
+def test_pressing_on_the_table_is_bounded_by_stiffness_times_clip_and_never_tunnels(loop):
+    def go(dx, dz, steps):
+        for _ in range(steps):
+            loop.command(moved(loop, dx, 0.0, dz), loop.t + 0.3)
+            run(loop, 100)
+
+    go(-0.008, 0.0, 12)  # away from the socket
+    go(0.0, -0.008, 20)
+    state = loop.observe()
+    assert state.fault == Fault.NONE
+    assert state.pose_base_tcp[2] > -0.0005
+    pressed = state.wrench_base_tcp[2]
+    depth = -LIMITS.workspace_low[2]
+    assert 0.5 * 2000.0 * depth < pressed <= TASK.compliance.stiffness[2] * TASK.compliance.error_clip[2] + 1.0
+
+
+def test_too_much_force_latches_a_fault():
+    loop = make_loop(max_force=4.0)
+    for _ in range(12):
+        loop.command(moved(loop, -0.008, 0.0, 0.0), loop.t + 0.3)
+        run(loop, 100)
+    for _ in range(25):
+        loop.command(moved(loop, 0.0, 0.0, -0.008), loop.t + 0.3)
+        run(loop, 100)
+    assert loop.state().fault == Fault.FORCE
+    run(loop, 300)
+    assert np.linalg.norm(loop.observe().wrench_base_tcp[:3]) < 4.0  # holding where it was touched lets go of the force
+
+
+def test_a_reset_is_exact_and_leaves_a_fault_latched(loop):
+    loop.command(np.full(7, np.nan), loop.t + 0.3)
+    loop.reset(4)
+    first = loop.observe()
+    assert first.fault == Fault.TARGET_NOT_FINITE
+    loop.acknowledge()
+    loop.command(moved(loop, 0.01, 0.01, 0.0), loop.t + 0.3)
+    run(loop, 150)
+    loop.reset(4)
+    np.testing.assert_array_equal(loop.observe().q, first.q)

@@ -1,0 +1,229 @@
+"""The arm's process as its clients see it: real processes, real sockets, both clocks."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import zmq
+
+from robot_rl import config
+from robot_rl.controllers import messages
+from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.messages import Kind
+from robot_rl.controllers.server import open_arm
+from robot_rl.sim.world import WorldClient
+from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
+from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
+
+
+def connect(address):
+    arm = ArmClient(address, timeout_s=100.0)  # the first start on a machine compiles
+    configure(arm)
+    return arm
+
+
+def configure(arm, **changes):
+    return arm.configure(TOOL, TASK.compliance, replace(LIMITS, **changes), TASK.leash_translation, TASK.leash_rotation)
+
+
+def step(arm, dx=0.0, dy=0.0, dz=0.0, period_s=0.1):
+    pose = arm.state().target_base_tcp.copy()
+    pose[:3] += (dx, dy, dz)
+    return arm.command(ArmTarget(pose, period_s))
+
+
+def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
+    process = start_arm("lockstep")
+    arm, world = connect(process.address), WorldClient(process.address)
+    assert arm.info == messages.ArmInfo("panda", 7, 1, "lockstep", True)
+    runs = []
+    for _ in range(2):
+        world.reset(11)
+        arm.refresh()
+        states = [step(arm, *delta) for delta in np.random.default_rng(5).uniform(-0.008, 0.004, (25, 3))]
+        runs.append((states, world.refresh()))
+    for a, b in zip(runs[0][0], runs[1][0], strict=True):
+        for name in ("q", "dq", "wrench_base_tcp", "target_base_tcp", "pose_base_tcp"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_array_equal(runs[0][1].objects, runs[1][1].objects)
+    different = world.reset(12)
+    assert not np.array_equal(different.objects, runs[0][1].objects)
+    arm.close()
+    world.close()
+
+
+def test_lockstep_time_stands_still_between_targets(start_arm):
+    process = start_arm("lockstep")
+    arm = connect(process.address)
+    before = step(arm, 0.005)
+    time.sleep(0.5)
+    after = arm.refresh()
+    assert after.t == before.t and not after.holding
+    np.testing.assert_array_equal(after.q, before.q)
+    np.testing.assert_allclose(step(arm, period_s=0.05).t - before.t, 0.05, atol=1e-9)
+    arm.close()
+
+
+def test_garbage_gets_an_error_and_the_server_lives(start_arm):
+    process = start_arm("lockstep")
+    arm = connect(process.address)
+    raw: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    raw.setsockopt(zmq.LINGER, 0)
+    raw.connect(process.address)
+    rng = np.random.default_rng(0)
+    junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
+    junk += [messages.encode(kind, 1, rng.bytes(3)) for kind in (Kind.COMMAND, Kind.CONFIGURE, Kind.RESET)]
+    junk += [messages.encode(200, 1), messages.encode(Kind.COMMAND, 1, b"\xff" * messages.TARGET.itemsize)]
+    for message in junk:
+        raw.send(message)
+        assert raw.poll(5000), "no answer"
+        assert messages.HEADER.unpack_from(raw.recv())[2] == messages.ERROR
+    raw.send_multipart([b"two", b"frames"])
+    assert raw.poll(5000) and raw.recv()
+    assert step(arm, 0.001).fault == Fault.NONE
+    raw.close()
+    arm.close()
+
+
+def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
+    process = start_arm("lockstep")
+    arm = connect(process.address)
+    with pytest.raises(DeviceError, match=r"max_force.*80"):
+        configure(arm, max_force=500.0)
+    assert step(arm).fault == Fault.NONE
+    arm.close()
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+def test_a_nan_target_latches_a_fault_and_only_an_acknowledgement_ends_it(start_arm, clock):
+    process = start_arm(clock)
+    arm = connect(process.address)
+    arm.command(ArmTarget(np.full(7, np.nan), 0.1))
+    time.sleep(0.1)
+    assert arm.refresh().fault == Fault.TARGET_NOT_FINITE
+    step(arm, 0.01)
+    time.sleep(0.1)
+    state = arm.refresh()
+    assert state.fault == Fault.TARGET_NOT_FINITE and state.holding and np.isfinite(state.q).all()
+    assert arm.acknowledge_fault().fault == Fault.NONE
+    step(arm, 0.001)
+    time.sleep(0.05)
+    assert not arm.refresh().holding
+    arm.close()
+
+
+CLIENT = """
+import sys, time
+from robot_rl.controllers.client import ArmClient
+from robot_rl.types import ArmTarget
+arm = ArmClient(sys.argv[1], timeout_s=100.0)
+pose = arm.state().pose_base_tcp.copy()
+while True:
+    pose[1] += 0.0005
+    arm.command(ArmTarget(pose, 0.1))
+    time.sleep(0.02)
+"""
+
+
+def test_real_clock_a_killed_client_leads_to_a_hold_within_the_lease(start_arm):
+    process = start_arm("real")
+    watcher = connect(process.address)
+    client = subprocess.Popen([sys.executable, "-c", CLIENT, process.address])
+    try:
+        deadline = time.monotonic() + 60.0
+        while watcher.refresh().holding and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        assert not watcher.refresh().holding
+    finally:
+        client.send_signal(signal.SIGKILL)
+        client.wait()
+    killed = time.monotonic()
+    while not watcher.refresh().holding:
+        assert time.monotonic() - killed < 0.3 + 0.5, "the lease of 3 periods of 0.1 s did not end the motion"
+        time.sleep(0.005)
+    held = watcher.refresh()
+    time.sleep(0.3)
+    later = watcher.refresh()
+    np.testing.assert_array_equal(later.target_base_tcp, held.target_base_tcp)
+    assert np.abs(later.dq).max() < 0.05
+    watcher.close()
+
+
+def test_real_clock_resets_moves_and_keeps_time(start_arm):
+    process = start_arm("real")
+    arm, world = connect(process.address), WorldClient(process.address)
+    assert world.reset(3).objects.shape == (1, 7)
+    before = arm.refresh()
+    for _ in range(10):
+        step(arm, dy=0.004)
+        time.sleep(0.05)
+    after = arm.refresh()
+    assert after.pose_base_tcp[1] - before.pose_base_tcp[1] > 0.01
+    assert after.t - before.t >= 0.5
+    assert (
+        0.3 < (after.sequence - before.sequence) / (1000.0 * (after.t - before.t)) < 1.05
+    )  # it slips, it never bursts
+    arm.close()
+    world.close()
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_cleanly(start_arm, clock, number):
+    process = start_arm(clock)
+    arm = connect(process.address)
+    children = children_of(process.process.pid)
+    arm.close()
+    assert process.stop(number) == 0
+    assert not [pid for pid in children if is_running(pid)]
+
+
+def test_when_the_network_side_is_killed_the_loop_leaves(start_arm):
+    process = start_arm("real")
+    arm = connect(process.address)
+    children = children_of(process.process.pid)
+    assert children
+    arm.close()
+    process.stop(signal.SIGKILL)
+    deadline = time.monotonic() + 10.0
+    while any(is_running(pid) for pid in children):
+        assert time.monotonic() < deadline, "the loop's process outlives its network side"
+        time.sleep(0.05)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
+        return [int(child) for child in file.read().split()]
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_nobody_at_the_address_is_an_error_that_says_what_to_start(address):
+    with pytest.raises(LinkError, match=rf"{address}.*robot-rl arm"):
+        ArmClient(address, timeout_s=0.2)
+
+
+def test_an_arm_that_is_not_simulated_has_no_lockstep_clock(monkeypatch):
+    class Arm:
+        joints = 7
+
+    monkeypatch.setattr("robot_rl.controllers.server.find", lambda *_: type("module", (), {"Arm": Arm}))
+    with pytest.raises(ConfigError, match="not simulated"):
+        open_arm(HARDWARE, None, "lockstep")
+
+
+def test_the_hardware_file_itself_is_accepted():
+    assert config.load_hardware("sim_panda").arms[0] == HARDWARE

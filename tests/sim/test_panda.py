@@ -1,0 +1,68 @@
+"""The model of the arm against what is published about the arm."""
+
+import math
+
+import mujoco
+import numpy as np
+import pytest
+
+from robot_rl.sim import panda
+from robot_rl.sim.scenes.empty import Scene
+from robot_rl.sim.stage import build_model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_model(Scene())
+
+
+def random_q(rng):
+    low, high = np.array(panda.JOINT_RANGE).T
+    return rng.uniform(low, high)
+
+
+def test_forward_kinematics_agree_with_the_published_table_to_1e_6(model):
+    data, rng = mujoco.MjData(model), np.random.default_rng(0)
+    for _ in range(200):
+        data.qpos[:] = q = random_q(rng)
+        mujoco.mj_kinematics(model, data)
+        pose, flange = panda.flange_pose(q), data.body("flange")
+        np.testing.assert_allclose(flange.xpos, pose[:3], atol=1e-6)
+        assert abs(abs(flange.xquat[[1, 2, 3, 0]] @ pose[3:]) - 1.0) < 1e-9
+
+
+def test_the_ready_pose_is_where_franka_says_it_is():
+    # Franka's documentation: with the hand's TCP (103.4 mm), the ready posture is at (0.3069, 0, 0.4869) m
+    np.testing.assert_allclose(panda.flange_pose(panda.READY)[:3], [0.3069, 0.0, 0.4869 + 0.1034], atol=1e-4)
+
+
+def test_the_jacobian_is_the_derivative_of_the_pose(model):
+    data, rng = mujoco.MjData(model), np.random.default_rng(1)
+    data.qpos[:] = q = random_q(rng)
+    mujoco.mj_forward(model, data)
+    jacp, jacr = np.zeros((3, 7)), np.zeros((3, 7))
+    mujoco.mj_jacBody(model, data, jacp, jacr, model.body("flange").id)
+    for j in range(7):
+        h = 1e-6 * np.eye(7)[j]
+        slope = (panda.flange_pose(q + h)[:3] - panda.flange_pose(q - h)[:3]) / 2e-6
+        np.testing.assert_allclose(jacp[:, j], slope, atol=1e-7)
+
+
+def test_the_model_has_the_datasheets_limits(model):
+    np.testing.assert_allclose(model.jnt_range, panda.JOINT_RANGE)
+    assert model.jnt_limited.all()
+    np.testing.assert_allclose(model.actuator_ctrlrange[:, 1], panda.MAX_TORQUE)
+    np.testing.assert_allclose(model.body_mass[1:].sum(), 18.0, atol=2.0)  # datasheet: about 18 kg
+
+
+def test_gravity_is_compensated_so_that_it_floats(model):
+    data = mujoco.MjData(model)
+    data.qpos[:] = panda.READY
+    mujoco.mj_step(model, data, 500)
+    np.testing.assert_allclose(data.qpos, panda.READY, atol=1e-6)
+
+
+def test_every_joint_range_contains_the_ready_posture():
+    for (low, high), q in zip(panda.JOINT_RANGE, panda.READY, strict=True):
+        assert low < q < high
+    assert math.isclose(panda.DH[0][1], 0.333)
