@@ -1,0 +1,187 @@
+"""The learner process with real links and a stand-in for the actor: lockstep repeats, a stopped run goes on."""
+
+import json
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robot_rl.data.log import StepLog
+from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.checkpoint import load_newest
+from robot_rl.learner.loop import Learner, LearnerConfig
+from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.networks.policy import LivePolicy
+from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.signals import StopRequest
+from robot_rl.transport.calls import CallClient
+from robot_rl.transport.endpoint import free_addresses
+from robot_rl.transport.hello import Hello
+from robot_rl.transport.steps import StepSender
+from robot_rl.transport.weights import WeightsSubscriber
+from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step
+
+STEPS, DEMO_STEPS, BLOCK, LENGTH = 76, 16, 10, 8
+CONFIG = LearnerConfig(
+    agent=RLPDConfig(hidden=(16, 16), batch_size=8),
+    schedule=ScheduleConfig(utd=1.0, start_steps=5),
+    compile=False,
+    checkpoint_steps=20,
+)
+
+
+def make_folder(path: Path, clock: str = "lockstep") -> RunFolder:
+    """A run whose demonstrations are recorded."""
+    steps, weights, calls, learner, actor = free_addresses(5)
+    settings = RunSettings(
+        task="peg_insert",
+        hardware="sim_panda",
+        obs="state",
+        clock=clock,  # type: ignore[arg-type]
+        steps=STEPS,
+        block_steps=BLOCK,
+        steps_address=steps,
+        weights_address=weights,
+        calls_address=calls,
+        learner_status_address=learner,
+        actor_status_address=actor,
+    )
+    folder = RunFolder.create(path, {"run": settings, "learner": CONFIG})
+    with StepLog(folder.demos_log, folder.spaces()) as demos:
+        for episode in range(2):
+            for index in range(LENGTH + 1):
+                demos.append_step(make_step(folder.spaces(), episode, index, np.zeros(6, "f4"), Provenance.DEMO))
+    folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 2, "steps": DEMO_STEPS}))
+    return folder
+
+
+def make_step(
+    space: SpaceSpec, episode: int, index: int, action: Array, author: Provenance = Provenance.POLICY, version: int = 0
+) -> Step:
+    rng = np.random.default_rng([episode, index])
+    done = index == LENGTH
+    return Step(
+        episode=episode,
+        index=index,
+        observation={n: rng.normal(size=shape).astype("f4") for n, (shape, _) in space.observations.items()},
+        proposed=action,
+        commanded=action,
+        executed=action,
+        reward=float(done),
+        terminated=done,
+        truncated=False,
+        provenance=author,
+        weights_version=version,
+        t_monotonic=0.0,
+        t_wall=0.0,
+    )
+
+
+class StandIn(threading.Thread):
+    """Acts as `actor/loop.py` does, without an arm; `until` is the step at which it stops early."""
+
+    def __init__(self, folder: RunFolder, until: int = STEPS):
+        super().__init__(daemon=True)
+        self._folder, self._until = folder, until
+        self.versions: list[int] = []
+        self.start()
+
+    def run(self) -> None:
+        settings, space = self._folder.settings, self._folder.spaces()
+        calls = CallClient(settings.calls_address)
+        ours = Hello.of("actor", settings.task, settings.hardware, space)
+        run = calls.call("hello", asdict(ours), timeout_s=30.0).body
+        reply = calls.call("policy", timeout_s=30.0)
+        policy = LivePolicy(reply.body["spec"], reply.arrays)
+        weights = WeightsSubscriber(settings.weights_address)
+        sender = StepSender(settings.steps_address, space, actor="actor")
+        step, episode, index, version = run["steps_done"], run["episodes_done"], 0, -1
+        while step < min(run["online_steps"], self._until):
+            action = np.zeros(6, np.float32)
+            if index > 0:
+                if step % settings.block_steps == 0 and settings.clock == "lockstep":
+                    found = weights.wait_for(step // settings.block_steps, timeout_s=30.0)
+                    assert found is not None
+                    version = found[0]
+                    policy.load(found[1])
+                policy.seed(step)
+                action = policy.act(make_step(space, episode, index - 1, action).observation)
+                self.versions.append(version)
+                step += 1
+            sender.send(make_step(space, episode, index, action, version=version))
+            episode, index = (episode + 1, 0) if index == LENGTH else (episode, index + 1)
+        sender.drain(30.0)
+        for part in (sender, weights, calls):
+            part.close()
+
+
+def learn(folder: RunFolder, until: int = STEPS) -> tuple[Learner, StandIn]:
+    stop = StopRequest()
+    learner, actor = Learner(folder, stop), StandIn(folder, until)
+    if until < STEPS:  # the actor stops early; the learner is then told to
+
+        def stop_after_actor() -> None:
+            actor.join()
+            stop._event.set()
+
+        threading.Thread(target=stop_after_actor, daemon=True).start()
+    try:
+        assert learner.prepare()
+        learner.run()
+    finally:
+        learner.close()
+    actor.join(30.0)
+    return learner, actor
+
+
+def test_lockstep_run_repeats_exactly(tmp_path: Path) -> None:
+    policies = []
+    for name in ("a", "b"):
+        learner, actor = learn(make_folder(tmp_path / name))
+        policies.append(learner.training.policy())
+        assert actor.versions == [step // BLOCK for step in range(STEPS - DEMO_STEPS)]
+        assert learner.training.governor.updates == STEPS - DEMO_STEPS - 5
+    assert all(np.array_equal(policies[0][name], policies[1][name]) for name in policies[0])
+
+
+def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "run")
+    learn(folder)
+    with StepLog(folder.steps_log, folder.spaces(), read_only=True) as steps:
+        assert sum(step.index > 0 for step in steps.read()) == STEPS - DEMO_STEPS
+    rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [0, 10, 20, 30, 40, 50, 60]
+    assert {"updates", "updates_per_s", "q", "critic_loss", "entropy", "bc_weight", "wall_s"} <= rows[-1].keys()
+    newest = load_newest(folder.checkpoints)
+    assert newest is not None
+    assert newest.counters["env_steps"] == STEPS - DEMO_STEPS
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+def test_stopped_run_goes_on_where_it_was(tmp_path: Path, clock: str) -> None:
+    folder = make_folder(tmp_path / "run", clock)
+    first, _ = learn(folder, until=33)
+    assert first.training.env_steps + sum(step.index > 0 for step in first._arrived) == 33
+    second, _ = learn(RunFolder(folder.path))
+    assert second.training.env_steps == STEPS - DEMO_STEPS
+    assert second.training.governor.updates >= first.training.governor.updates
+    with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
+        steps = list(log.read())
+    assert sum(step.index > 0 for step in steps) == STEPS - DEMO_STEPS
+    assert len({(step.episode, step.index) for step in steps}) == len(steps)  # no episode number is used twice
+
+
+def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "run")
+    learner = Learner(folder, StopRequest())
+    client = CallClient(folder.settings.calls_address)
+    answering = threading.Thread(target=lambda: learner._calls.poll(10.0), daemon=True)
+    answering.start()
+    other = Hello.of("actor", "other_task", "sim_panda", folder.spaces())
+    with pytest.raises(LinkError, match="other_task"):
+        client.call("hello", asdict(other), timeout_s=10.0)
+    answering.join()
+    client.close()
+    learner.close()
