@@ -46,7 +46,8 @@ class Critics(nn.Module):
         for i, (n_in, n_out) in enumerate(pairwise(sizes)):
             w = torch.empty(members, n_in, n_out)
             for member in w:
-                nn.init.xavier_uniform_(member)
+                # returns lie in [0, 1]: an output that begins at +-1 would be optimism that takes long to unlearn
+                nn.init.xavier_uniform_(member, gain=1.0 if n_out > 1 else 0.01)
             self.register_parameter(f"w{i}", nn.Parameter(w))
             self.register_parameter(f"b{i}", nn.Parameter(torch.zeros(members, 1, n_out)))
             if n_out > 1:
