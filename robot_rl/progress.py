@@ -66,5 +66,5 @@ def training_note(episodes: list[dict[str, Any]], metrics: list[dict[str, Any]])
     success = sum(row["success"] for row in recent) / len(recent)
     alone = sum(row["success"] and not row["human_steps"] for row in recent) / len(recent)
     share = sum(row["human_steps"] for row in recent) / max(steps, 1)
-    speed = f"  {metrics[-1]['updates_per_s']:.0f} updates/s" if metrics else ""
+    speed = f", {metrics[-1].get('updates_per_s', 0.0):.0f} updates/s" if metrics else ""
     return f"success {success:.0%}, alone {alone:.0%}, operator {share:.0%}{speed}"

@@ -88,6 +88,16 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
     return RunFolder.create(Path("runs") / name, sections)
 
 
+def demo(task: str, options: TrainConfig) -> RunFolder:
+    """Start a run with its demonstrations alone; `robot-rl train --resume` carries it on."""
+    folder = create_run(task, options)
+    with Display() as display, StopRequest() as stop, Supervisor(folder.logs) as processes:
+        start_arms(folder, processes)
+        record_demos(folder, display, stop, processes)
+        display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
+    return folder
+
+
 def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
     """Carry a run, new or stopped, through whatever it still lacks: demonstrations, training, evaluation."""
     begun = time.monotonic()
@@ -134,9 +144,7 @@ def record_demos(folder: RunFolder, display: Display, stop: StopRequest, process
     demo_log = StepLog(folder.demos_log, folder.spaces())
     if hardware.teleop is None:
         raise config.ConfigError(f"hardware '{hardware.name}' names no teleop device to record demonstrations with")
-    teleop = config.find("teleop", hardware.teleop.name).Teleop(
-        task, env.world, mode="demonstrate", seed=settings.seed, **hardware.teleop.options
-    )
+    teleop = config.make("teleop", hardware.teleop, task, env.world, mode="demonstrate", seed=settings.seed)
     recorder = DemoRecorder(env, teleop, demo_log, seed=settings.seed)
 
     def progress(done: int, attempts: int) -> None:

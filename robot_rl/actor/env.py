@@ -14,7 +14,7 @@ from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.interfaces import Camera, Reward
 from robot_rl.sim.world import WorldClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, SpaceSpec
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, SpaceSpec, Use
 
 
 class RobotEnv(gymnasium.Env):
@@ -44,7 +44,7 @@ class RobotEnv(gymnasium.Env):
         self.world = WorldClient(hardware.arms[0].address) if simulated else None
         self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
         self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
-        self.reward: Reward = config.find("rewards", task.reward.name).Reward(self.world, **task.reward.options)
+        self.reward: Reward = config.make("rewards", task.reward, self.world)
         self._observer = Observer(hardware, sees_goal=obs == "state")
         self._resetter = Resetter(self.arms, self.clock, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
@@ -141,14 +141,15 @@ class RobotEnv(gymnasium.Env):
         configs = {camera.name: camera for camera in self.hardware.cameras}
         height, width = self.task.image_size
         return {
-            name: config.find("cameras", configs[name].driver).Camera(
+            name: config.make(
+                "cameras",
+                Use(configs[name].driver, configs[name].options),
                 name,
                 width=width,
                 height=height,
                 world=self.world,
                 scene=self.task.scene,
                 arm=self.hardware.arms[0],
-                **configs[name].options,
             )
             for name in names
         }

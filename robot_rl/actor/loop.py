@@ -3,25 +3,23 @@
 import json
 import logging
 import time
-import uuid
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import torch
 
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.intervene import Intervention
 from robot_rl.config import Hardware, Task
-from robot_rl.data.codec import encode_step
 from robot_rl.interfaces import Teleop, World
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.transport.calls import CallClient
+from robot_rl.transport.hello import Hello
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.weights import WeightsSubscriber
@@ -45,6 +43,7 @@ def run_actor(run: str | Path) -> None:
     folder = RunFolder(run)
     with StopRequest() as stop:
         actor = Actor(folder, stop)
+        torch.set_num_threads(1)  # one image at a time; the other cores belong to the learner and the simulation
         try:
             actor.run()
         finally:
@@ -62,13 +61,15 @@ class Actor:
         task, hardware = folder.load_task(), folder.load_hardware()
 
         self._calls = CallClient(self._settings.calls_address)
-        learner = self._calls.call("hello", folder.identity(), timeout_s=PATIENCE_S).body
+        hello = Hello.of("actor", self._settings.task, self._settings.hardware, folder.spaces())
+        learner = self._calls.call("hello", asdict(hello), timeout_s=PATIENCE_S).body
         self._total_steps = learner["online_steps"]
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
         self._weights = WeightsSubscriber(self._settings.weights_address)
-        self._sender = StepSender(self._settings.steps_address, actor="actor", epoch=uuid.uuid4().int & (2**63 - 1))
+        lockstep = self._settings.clock == "lockstep"
+        self._sender = StepSender(self._settings.steps_address, folder.spaces(), wait_when_full=lockstep)
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
@@ -88,7 +89,7 @@ class Actor:
             for step in self._runner.play(
                 self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_over
             ):
-                self._sender.send(encode_step(step))
+                self._sender.send(step)
                 self._step += step.index > 0
             self._report(self._runner.summary)
             self._episode += 1
@@ -153,5 +154,4 @@ def open_teleop(task: Task, hardware: Hardware, world: World | None, *, seed: in
     """The operator's device that the hardware file names, in the mode for corrections."""
     if hardware.teleop is None:
         return None
-    options: Mapping[str, Any] = hardware.teleop.options
-    return config.find("teleop", hardware.teleop.name).Teleop(task, world, mode="correct", seed=seed, **options)
+    return config.make("teleop", hardware.teleop, task, world, mode="correct", seed=seed)

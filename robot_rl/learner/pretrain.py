@@ -147,7 +147,7 @@ def pretrain(vision: Vision, frames: GoalFrames, config: PretrainConfig, seed: i
             break
         images = _tensors({name: array[rows] for name, array in frames.images.items()}, device)
         images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
-        predicted = vision(images)[:, -labels.shape[1] :]
+        predicted = (vision(images)[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std
         loss = F.smooth_l1_loss(predicted, labels[torch.from_numpy(rows)], beta=0.05)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -194,8 +194,8 @@ def encode(
 def goal_error(vision: Vision, frames: GoalFrames, rows: Array, near_m: float = 0.015) -> GoalError:
     """How far the predicted goals of some frames are from the true ones (medians over frames and arms)."""
     features = encode(vision, {name: array[rows] for name, array in frames.images.items()})
-    predicted = vision.goal(torch.from_numpy(features).float().to(vision.goal_mean.device)).cpu().numpy()
     goals = frames.goals[rows].reshape(-1, 6)
+    predicted = features[:, -frames.goals.shape[1] :].astype(np.float32)
     error = predicted.reshape(-1, 6) - goals  # small angles: the difference of rotation vectors is the angle between
     position = 1e3 * np.linalg.norm(error[:, :3], axis=1)
     rotation = np.degrees(np.linalg.norm(error[:, 3:], axis=1))

@@ -144,11 +144,7 @@ class Training:
         if demos:
             names = [name for name, _ in self.spec.state]
             states = np.array([np.concatenate([step.observation[name] for name in names]) for step in demos])
-            self.agent.policy.normaliser.fit(states, self._groups())
-
-    def _groups(self) -> tuple[int, ...]:
-        """Sizes of the quantities of one unit: translations and rotations of a 6-vector apart."""
-        return tuple(n for _, size in self.spec.state for n in ((3, 3) if size == 6 else (size,)))
+            self.agent.policy.normaliser.fit(states)
 
     def add(self, steps: Sequence[Step]) -> None:
         """Take in own steps, in the order in which they were made."""

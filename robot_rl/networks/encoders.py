@@ -55,7 +55,7 @@ class Vision(nn.Module):
     """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
 
     With `goal_size` > 0 there is a head that predicts, from all cameras, where the goal is from the tool (`learner/
-    pretrain.py` trains it); its prediction, in units of the spread of the labels, is then part of the features.
+    pretrain.py` trains it); its prediction [m, rad] then follows the features.
     """
 
     goal_mean: Tensor
@@ -78,8 +78,6 @@ class Vision(nn.Module):
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
         features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)
-        return features if self.head is None else torch.cat([features, self.head(features)], -1)
-
-    def goal(self, vision: Tensor) -> Tensor:
-        """The predicted goals `(B, goal_size)` [m, rad] that features `(B, size)` contain."""
-        return vision[:, -self.goal_mean.shape[0] :] * self.goal_std + self.goal_mean
+        if self.head is None:
+            return features
+        return torch.cat([features, self.head(features) * self.goal_std + self.goal_mean], -1)

@@ -55,7 +55,13 @@ class PolicySpec:
 
     @property
     def vision_size(self) -> int:
+        """What an encoder makes of a frame of each camera: features, and the goal that they predict."""
         return 0 if self.encoder == "none" else self.camera_features * len(self.cameras) + self.goal_size
+
+    @property
+    def feature_size(self) -> int:
+        """What actor and critics see: measured quantities and predicted goal, coarse and fine, and camera features."""
+        return 2 * (self.state_size + self.goal_size) + self.vision_size - self.goal_size
 
     @staticmethod
     def from_space(space: SpaceSpec, encoder: EncoderKind, **options: Any) -> "PolicySpec":
@@ -132,11 +138,20 @@ class Policy(nn.Module):
     def __init__(self, spec: PolicySpec):
         super().__init__()
         self.spec = spec
-        self.normaliser = Normaliser(spec.state_size)
+        goals = [(f"goal{i}/goal", 6) for i in range(spec.goal_size // 6)]
+        self.normaliser = Normaliser([*spec.state, *goals])
         self.vision: Vision | None = None
         if spec.encoder != "none":
             self.vision = Vision(spec.cameras, spec.image_size, spec.camera_features, spec.goal_size)
-        self.head = ActorHead(spec.state_size + spec.vision_size, spec.hidden, spec.action_size)
+        self.head = ActorHead(spec.feature_size, spec.hidden, spec.action_size)
+
+    def features(self, state: Tensor, vision: Tensor | None) -> Tensor:
+        """What actor and critics see `(B, F)` of states `(B, S)` and of what the encoder made of the images `(B, V)`."""
+        if vision is None:
+            return self.normaliser(state)
+        cameras = self.spec.vision_size - self.spec.goal_size
+        quantities = torch.cat([state, vision[:, cameras:]], -1)
+        return torch.cat([self.normaliser(quantities), vision[:, :cameras]], -1)
 
     @torch.inference_mode()
     def act(self, observation: Observation, greedy: bool, generator: np.random.Generator) -> Array:
@@ -145,12 +160,12 @@ class Policy(nn.Module):
         About 0.1 ms from state, 1 ms with two cameras, on one core.
         """
         state = np.concatenate([np.asarray(observation[name], np.float32) for name, _ in self.spec.state])
-        features = self.normaliser(torch.from_numpy(state)[None])
+        vision = None
         if self.vision is not None:
             frames = {name: np.ascontiguousarray(observation["image/" + name]) for name in self.spec.cameras}
             images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
-            features = torch.cat([features, self.vision(images)], -1)
-        mean, log_std = self.head(features)
+            vision = self.vision(images)
+        mean, log_std = self.head(self.features(torch.from_numpy(state)[None], vision))
         if not greedy:
             noise = generator.standard_normal(self.spec.action_size, dtype=np.float32)
             mean = mean + log_std.exp() * torch.from_numpy(noise)

@@ -73,7 +73,7 @@ class Agent:
 
     ```
     agent = Agent(spec, config, seed=0)
-    agent.policy.normaliser.fit(demo_states, groups); agent.compile()
+    agent.policy.normaliser.fit(demo_states); agent.compile()
     while learning:
         metrics = agent.update(batch, bc_weight)     # tensors; read them now and then
     ```
@@ -86,8 +86,7 @@ class Agent:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             policy = Policy(spec)
-            features = spec.state_size + spec.vision_size
-            critics = Critics(features + spec.action_size, config.hidden, config.critics)
+            critics = Critics(spec.feature_size + spec.action_size, config.hidden, config.critics)
         self.policy, self.critics = policy.to(self.device), critics.to(self.device)
         self.trains_encoder = spec.encoder == "end_to_end"
         self.target_critics = _frozen_copy(self.critics)
@@ -127,13 +126,13 @@ class Agent:
 
     def features(self, batch: Batch, prefix: str, vision: Vision | None) -> Tensor:
         """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` encodes images; None: the cache."""
-        state = self.policy.normaliser(batch["next_state" if prefix else "state"])
+        state = batch["next_state" if prefix else "state"]
         if self.spec.encoder == "none":
-            return state
+            return self.policy.features(state, None)
         if vision is None:
-            return torch.cat([state, batch["next_vision" if prefix else "vision"].float()], -1)
+            return self.policy.features(state, batch["next_vision" if prefix else "vision"].float())
         head = "next/image/" if prefix else "image/"
-        return torch.cat([state, vision({name: batch[head + name] for name in self.spec.cameras})], -1)
+        return self.policy.features(state, vision({name: batch[head + name] for name in self.spec.cameras}))
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
         """`y = r + discount (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
