@@ -1,4 +1,4 @@
-"""Scaling of measured quantities for the networks: each is seen twice, coarse and fine."""
+"""Scaling of measured quantities for the networks; where the goal is, is seen twice, coarse and fine."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from robot_rl.types import Array
 
 CLIP = 10.0
-FINE = 10.0
 
 UNIT = {
     "tcp_pose": (0.03, 0.2),
@@ -22,21 +21,29 @@ UNIT = {
 """What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm]. Sizes that contact-rich
 skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
 
+FINE = {"sim_goal": 10.0, "goal": 10.0}
+"""Quantities that are seen a second time, through `tanh`, so many times finer. A peg that is 1.5 mm off stands still, one
+that is 0.3 mm off goes in; beside a way of 60 mm both are nearly zero, and critics that see only the coarse number
+take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn into noise."""
+
 
 class Normaliser(nn.Module):
-    """`(B, 2S)` of quantities `(B, S)`: `x / unit`, clipped to +-10, and `tanh(10 x / unit)`.
+    """`(B, size)` of quantities `(B, S)`: `x / unit`, clipped to +-10, then `tanh(fine x / unit)` of the fine ones.
 
-    A peg that is 1.5 mm off stands still, one that is 0.3 mm off goes in; beside a way of 60 mm both are nearly zero,
-    and a network that sees only the coarse number needs many updates to tell them apart. The fine number tells a
-    tenth of the unit from its half. In peg insertion from state, 2,000 steps: 4 of 100 with the coarse number alone,
-    46 of 50 with both. Zero stays zero: at the goal, at rest, on target. Units are buffers; nothing trains them.
+    Zero stays zero: at the goal, at rest, on target. Units are buffers; nothing trains them.
     """
 
     unit: Tensor
+    fine: Tensor
+    fine_entries: Tensor
 
-    def __init__(self, names: Sequence[tuple[str, int]]):
+    def __init__(self, quantities: Sequence[tuple[str, int]]):
         super().__init__()
-        self.register_buffer("unit", torch.from_numpy(np.concatenate([_unit(name, size) for name, size in names])))
+        fine = np.concatenate([np.full(size, FINE.get(_kind(name), 0.0), np.float32) for name, size in quantities])
+        self.register_buffer("unit", torch.from_numpy(np.concatenate([_unit(n, size) for n, size in quantities])))
+        self.register_buffer("fine", torch.from_numpy(fine[fine > 0.0]))
+        self.register_buffer("fine_entries", torch.from_numpy(np.flatnonzero(fine)))
+        self.size = len(fine) + len(self.fine)
 
     def fit(self, states: Array) -> None:
         """Raise a unit to the root mean square of its entry in `states (N, S)`, where a task moves in larger ones."""
@@ -45,10 +52,15 @@ class Normaliser(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         coarse = x / self.unit
-        return torch.cat([coarse.clamp(-CLIP, CLIP), torch.tanh(FINE * coarse)], -1)
+        fine = torch.tanh(self.fine * coarse[..., self.fine_entries])
+        return torch.cat([coarse.clamp(-CLIP, CLIP), fine], -1)
+
+
+def _kind(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
 
 
 def _unit(name: str, size: int) -> Array:
-    """Units `(size,)` of a quantity by the last part of its name; 1 for one that is not in the table."""
-    linear, angular = UNIT.get(name.rsplit("/", 1)[-1], (1.0, 1.0))
+    """Units `(size,)` of a quantity, by the last part of its name; 1 for one that is not in the table."""
+    linear, angular = UNIT.get(_kind(name), (1.0, 1.0))
     return np.array([linear, angular], np.float32)[np.arange(size) % 6 // 3]

@@ -58,11 +58,6 @@ class PolicySpec:
         """What an encoder makes of a frame of each camera: features, and the goal that they predict."""
         return 0 if self.encoder == "none" else self.camera_features * len(self.cameras) + self.goal_size
 
-    @property
-    def feature_size(self) -> int:
-        """What actor and critics see: measured quantities and predicted goal, coarse and fine, and camera features."""
-        return 2 * (self.state_size + self.goal_size) + self.vision_size - self.goal_size
-
     @staticmethod
     def from_space(space: SpaceSpec, encoder: EncoderKind, **options: Any) -> "PolicySpec":
         """The spec that follows from the spaces; `options` are the remaining fields."""
@@ -90,6 +85,9 @@ class PolicySpec:
             fields[name] = tuple(fields[name])
         return PolicySpec(**fields)
 
+INITIAL_LOG_STD = -1.5
+"""A policy begins with a std of 0.22 of the action range, not 1: an arm that is shaken hard learns little in contact."""
+
 
 def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Action `tanh(mean + std * noise) (B, A)` and its log-density `(B,)`.
@@ -115,6 +113,7 @@ class ActorHead(nn.Module):
         self.output = nn.Linear(sizes[-1], 2 * action_size)
         nn.init.xavier_uniform_(self.output.weight, gain=0.1)  # begins near the middle of the action range
         nn.init.zeros_(self.output.bias)
+        nn.init.constant_(self.output.bias[action_size:], INITIAL_LOG_STD)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         x = features
@@ -143,7 +142,8 @@ class Policy(nn.Module):
         self.vision: Vision | None = None
         if spec.encoder != "none":
             self.vision = Vision(spec.cameras, spec.image_size, spec.camera_features, spec.goal_size)
-        self.head = ActorHead(spec.feature_size, spec.hidden, spec.action_size)
+        self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
+        self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
 
     def features(self, state: Tensor, vision: Tensor | None) -> Tensor:
         """What actor and critics see `(B, F)` of states `(B, S)` and of what the encoder made of the images `(B, V)`."""
