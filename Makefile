@@ -25,9 +25,8 @@ BIN := $(VENV)/bin
 TASK ?= peg_insert
 HARDWARE ?= sim_panda
 
-# Headless GL (EGL with Mesa's software renderer) draws the simulated cameras. PyOpenGL looks for libopengl0.
-GL_PACKAGES := libegl1 libegl-mesa0 libopengl0 libgl1-mesa-dri
-GL_INSTALL := apt-get update && apt-get install --yes --no-install-recommends $(GL_PACKAGES)
+# Headless GL (EGL with Mesa's software renderer) draws the simulated cameras.
+GL_PACKAGES := $(BIN)/python -c 'from robot_rl.cameras.mujoco import GL_PACKAGES; print(*GL_PACKAGES)'
 GL_PROBE := import sys; from robot_rl.cameras.mujoco import gl_problem; sys.exit(gl_problem() or 0)
 HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 
@@ -57,11 +56,12 @@ install: $(VENV)/.installed-dev
 
 gl: $(VENV)/.installed
 	@if $(HAS_GL) 2>/dev/null; then exit 0; fi; \
+	install="apt-get install --yes --no-install-recommends $$($(GL_PACKAGES))"; \
 	if [ "$$(id -u)" != 0 ]; then \
 		echo "The cameras of the simulation need headless GL. As root, run:"; \
-		echo "    $(GL_INSTALL)"; exit 1; \
+		echo "    apt-get update && $$install"; exit 1; \
 	fi; \
-	export DEBIAN_FRONTEND=noninteractive; $(GL_INSTALL); \
+	export DEBIAN_FRONTEND=noninteractive; apt-get update; $$install; \
 	$(HAS_GL) # or say why not
 
 $(VENV)/.python:

@@ -18,9 +18,12 @@ from robot_rl.interfaces import World
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, ConfigError, DeviceError, Use, WorldState
 
+GL_PACKAGES = ("libegl1", "libegl-mesa0", "libopengl0", "libgl1-mesa-dri")
+"""Debian's packages for EGL with Mesa's software renderer; PyOpenGL looks for libopengl0. The Makefile asks here."""
+
 GL_HELP = (
     "rendering the simulated cameras needs OpenGL without a display. On Debian or Ubuntu: "
-    "`sudo apt-get install --no-install-recommends libegl1 libegl-mesa0 libgl1-mesa-dri`. Set MUJOCO_GL=osmesa (with "
+    f"`sudo apt-get install --no-install-recommends {' '.join(GL_PACKAGES)}`. Set MUJOCO_GL=osmesa (with "
     "libosmesa6) or MUJOCO_GL=glfw (with a display) for another way, or train with `--obs state`, which renders nothing"
 )
 
