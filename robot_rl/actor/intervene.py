@@ -23,12 +23,13 @@ class Intervention:
     def __init__(self, teleop: Teleop | None, release_steps: int = 1):
         self._teleop = teleop
         self._release_steps = release_steps
-        self._open_steps = release_steps
+        self._open_steps = 0
+        self._acts = False
         self.segments = 0
 
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
-        self._open_steps = self._release_steps
+        self._acts = False
         self.segments = 0
         if self._teleop is not None:
             self._teleop.begin_episode()
@@ -38,12 +39,12 @@ class Intervention:
         if self._teleop is None:
             return proposed, Provenance.POLICY
         reading = self._teleop.read(arms)
-        was_policy = self._open_steps >= self._release_steps
         if reading.engaged:
-            self.segments += was_policy
-            self._open_steps = 0
+            self.segments += not self._acts
+            self._acts, self._open_steps = True, 0
             return np.clip(reading.action, -1.0, 1.0).astype(np.float32), Provenance.HUMAN
-        if was_policy:
-            return proposed, Provenance.POLICY
-        self._open_steps += 1
-        return np.zeros_like(proposed), Provenance.HUMAN
+        if self._acts and self._open_steps < self._release_steps:
+            self._open_steps += 1
+            return np.zeros_like(proposed), Provenance.HUMAN
+        self._acts = False
+        return proposed, Provenance.POLICY
