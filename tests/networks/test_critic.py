@@ -30,6 +30,12 @@ def test_members_are_independent_down_to_the_last_layer() -> None:
         assert parameter.grad[0].abs().sum() == parameter.grad[2].abs().sum() == 0.0
 
 
+def test_values_begin_near_zero() -> None:
+    """Returns lie in [0, 1]: values that begin at +-1 are optimism that takes long to unlearn."""
+    torch.manual_seed(0)
+    assert Critics(20, (256, 256), members=4)(torch.randn(500, 14), torch.rand(500, 6)).abs().max() < 0.1
+
+
 def test_subset_and_detached_weights_give_the_same_values() -> None:
     critics, x = Critics(7, (16,), members=3), torch.randn(5, 7, requires_grad=True)
     values = ensemble_values(critics.weights(), x)

@@ -32,12 +32,16 @@ def test_bfloat16_features_are_close_to_float32() -> None:
     assert exact.shape == (4, 16)
 
 
-def test_goal_is_read_back_from_the_features_in_metric_units() -> None:
+def test_goal_follows_the_features_in_metric_units() -> None:
     vision = Vision(("a",), (40, 48), 8, goal_size=6)
+    images = {"a": torch.zeros(1, 40, 48, 3, dtype=torch.uint8)}
+    standard = vision(images)
     vision.goal_mean.fill_(0.5)
     vision.goal_std.fill_(2.0)
-    features = vision({"a": torch.zeros(1, 40, 48, 3, dtype=torch.uint8)})
-    assert torch.allclose(vision.goal(features), features[:, -6:] * 2.0 + 0.5)
+    metric = vision(images)
+    assert metric.shape == (1, vision.size) == (1, 14)
+    assert torch.equal(metric[:, :8], standard[:, :8])
+    assert torch.allclose(metric[:, 8:], standard[:, 8:] * 2.0 + 0.5)
 
 
 @settings(max_examples=20, deadline=None)

@@ -60,7 +60,7 @@ def test_one_observation_gives_what_a_batch_gives() -> None:
     images = {name: torch.from_numpy(seen["image/" + name])[None] for name in ("wrist", "front")}
     assert policy.vision is not None
     with torch.no_grad():
-        mean, _ = policy.head(torch.cat([policy.normaliser(state), policy.vision(images)], -1))
+        mean, _ = policy.head(policy.features(state, policy.vision(images)))
     acted = policy.act(seen, greedy=True, generator=np.random.default_rng(0))
     assert np.allclose(acted, torch.tanh(mean)[0].numpy(), atol=1e-6)
 
@@ -86,13 +86,11 @@ def test_an_encoder_without_cameras_is_refused() -> None:
         PolicySpec.from_space(SpaceSpec({"state/a": ((2,), "float32")}, 3), "goal")
 
 
-def test_normaliser_gives_unit_scale_floors_and_clips() -> None:
-    rng = np.random.default_rng(0)
-    states = rng.normal(size=(500, 6)) * [1.0, 0.5, 0.0, 3.0, 3.0, 3.0] + 7.0
-    normaliser = Normaliser(6)
-    normaliser.fit(states, (3, 3))
-    out = normaliser(torch.from_numpy(states.astype("f4")))
-    assert torch.allclose(out.mean(0), torch.zeros(6), atol=1e-3)
-    assert torch.allclose(out.std(0)[[0, 1, 3, 4, 5]], torch.ones(5), atol=1e-2)
-    assert normaliser.std[2] == pytest.approx(0.1 * normaliser.std[0].item())
-    assert normaliser(torch.full((1, 6), 1e6)).max() == 10.0
+def test_predicted_goal_is_seen_coarse_and_fine_and_the_cameras_features_as_they_are() -> None:
+    policy = Policy(PolicySpec.from_space(SPACE, "goal", camera_features=4))
+    state, vision = torch.randn(5, 8), torch.randn(5, 2 * 4 + 6) * 0.01
+    features = policy.features(state, vision)
+    assert features.shape == (5, policy.feature_size)
+    assert torch.equal(features[:, -8:], vision[:, :8])
+    seen = Normaliser([("state/tcp_pose", 6), ("state/b", 2), ("goal0/goal", 6)])
+    assert torch.equal(features[:, :-8], seen(torch.cat([state, vision[:, 8:]], -1)))
