@@ -32,5 +32,5 @@ def cache_folder() -> Path:
     return PACKAGE / "__pycache__"
 
 
-numba.config.CACHE_DIR = str(cache_folder())
+numba.config.CACHE_DIR = str(cache_folder())  # type: ignore[attr-defined]
 njit = numba.njit(cache=True)

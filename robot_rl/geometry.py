@@ -10,6 +10,7 @@ The functions are compiled with numba because the 1 kHz loop calls them; they ta
 import math
 
 import numpy as np
+
 from robot_rl.compiled import njit
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

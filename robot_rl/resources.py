@@ -3,6 +3,7 @@
 import math
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 
@@ -19,9 +20,7 @@ class NotEnoughRoom(RobotRLError):
 
 def step_bytes(space: SpaceSpec) -> int:
     """Bytes of one step in the replay and in the log."""
-    observation = sum(
-        math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in space.observations.values()
-    )
+    observation = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in space.observations.values())
     return observation + 3 * 4 * space.action_size + 64
 
 
@@ -43,7 +42,7 @@ def check_resources(folder: RunFolder) -> str:
 def available_memory() -> int:
     """Bytes of memory that a new process can have (MemAvailable on Linux, free pages elsewhere)."""
     try:
-        with open("/proc/meminfo") as file:
+        with Path("/proc/meminfo").open() as file:
             lines = dict(line.split(":", 1) for line in file)
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError):

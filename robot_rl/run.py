@@ -246,5 +246,3 @@ def timed(phases: dict[str, float], name: str) -> Iterator[None]:
 @contextmanager
 def _kept(display: Display) -> Iterator[Display]:
     yield display
-
-

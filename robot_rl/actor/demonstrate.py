@@ -76,7 +76,7 @@ class DemoRecorder:
         self._episode += 1
 
     def _nothing(self, observation: Observation) -> Array:
-        return np.zeros(self._env.action_space.shape, np.float32)
+        return np.zeros(self._env.space_spec.action_size, np.float32)
 
     def _seed(self) -> int:
         return int(self._rng.integers(2**31))

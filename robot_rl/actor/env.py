@@ -117,9 +117,8 @@ class RobotEnv(gymnasium.Env):
         """Raise ArmFaultError if an arm holds because of a fault."""
         for arm, state in zip(self.hardware.arms, self.arm_states, strict=False):
             if state.fault:
-                raise ArmFaultError(
-                    f"arm '{arm.name}' holds because of the fault {Fault(state.fault).name}; look at it, then acknowledge"
-                )
+                name = Fault(state.fault).name
+                raise ArmFaultError(f"arm '{arm.name}' holds because of fault {name}; look at it, then acknowledge")
 
     # ------------------------------------------------------------------------------------------ inside
 

@@ -72,7 +72,7 @@ class EpisodeRunner:
         observation, _ = env.reset(seed=seed, options={"keep_pose": keep_pose})
         intervention.begin_episode()
         self.summary = EpisodeSummary(episode)
-        nothing = np.zeros(env.action_space.shape, np.float32)
+        nothing = np.zeros(env.space_spec.action_size, np.float32)
         first = provenance if provenance is not None else Provenance.POLICY
         yield self._step(episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, first)
 

@@ -116,7 +116,7 @@ def write_video(path: Path, frames: list[Array], rate_hz: float, scale: int = 3)
     """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = frames[0].shape[0] * scale, frames[0].shape[1] * scale
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"mp4v"), rate_hz, (width, height))
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, (width, height))
     for frame in frames:
         enlarged = cv2.resize(frame, (width, height), interpolation=cv2.INTER_NEAREST)
         writer.write(cv2.cvtColor(enlarged, cv2.COLOR_RGB2BGR))

@@ -40,9 +40,7 @@ class Resetter:
         deadline = self._clock.now()
         for _ in range(PATIENCE):
             states = [arm.state() for arm in self._arms]
-            if all(
-                _arrived(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)
-            ):
+            if all(_arrived(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)):
                 return states
             targets = [_next_target(target, goal) for target, goal in zip(targets, goals, strict=True)]
             for arm, target in zip(self._arms, targets, strict=True):
@@ -52,8 +50,8 @@ class Resetter:
         errors = [np.abs(geometry.pose_error(s.pose_base_tcp, g)) for s, g in zip(states, goals, strict=True)]
         raise DeviceError(
             f"the reset did not arrive within {PATIENCE * self._period_s:.0f} s: the arm is off by "
-            f"{[f'{1e3 * e[:3].max():.1f} mm, {e[3:].max():.3f} rad' for e in errors]}. Is something in its way, or the "
-            "start pose outside the workspace of the hardware file?"
+            f"{[f'{1e3 * e[:3].max():.1f} mm, {e[3:].max():.3f} rad' for e in errors]}. Is something in its way, or "
+            "the start pose outside the workspace of the hardware file?"
         )
 
 

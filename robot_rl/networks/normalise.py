@@ -18,12 +18,12 @@ UNIT = {
     "tcp_wrench": (20.0, 2.0),
     "target_offset": (0.02, 0.15),
 }
-"""What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm]. Sizes that contact-rich
-skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
+"""What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm]. Sizes that
+contact-rich skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
 
 FINE = {"sim_goal": 10.0, "goal": 10.0}
-"""Quantities that are seen a second time, through `tanh`, so many times finer. A peg that is 1.5 mm off stands still, one
-that is 0.3 mm off goes in; beside a way of 60 mm both are nearly zero, and critics that see only the coarse number
+"""Quantities that are seen a second time, through `tanh`, so many times finer. A peg that is 1.5 mm off stands still,
+one that is 0.3 mm off goes in; beside a way of 60 mm both are nearly zero, and critics that see only the coarse number
 take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn into noise."""
 
 

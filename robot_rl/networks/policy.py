@@ -85,8 +85,9 @@ class PolicySpec:
             fields[name] = tuple(fields[name])
         return PolicySpec(**fields)
 
+
 INITIAL_LOG_STD = -1.5
-"""A policy begins with a std of 0.22 of the action range, not 1: an arm that is shaken hard learns little in contact."""
+"""A policy begins with a std of 0.22 of the action range, not 1: an arm shaken hard learns little in contact."""
 
 
 def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,7 +147,7 @@ class Policy(nn.Module):
         self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
 
     def features(self, state: Tensor, vision: Tensor | None) -> Tensor:
-        """What actor and critics see `(B, F)` of states `(B, S)` and of what the encoder made of the images `(B, V)`."""
+        """What actor and critics see `(B, F)` of states `(B, S)` and the encoder's view of the images `(B, V)`."""
         if vision is None:
             return self.normaliser(state)
         cameras = self.spec.vision_size - self.spec.goal_size
