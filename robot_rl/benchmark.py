@@ -1,0 +1,362 @@
+"""How fast each part is on this machine: one row per part, and what it has to keep up with.
+
+`robot-rl benchmark` prints a table, with `--json` one object of numbers. Everything runs as in a run: the arm in a
+process of its own, steps over a real link into a log on disk, updates compiled. Nothing else should run meanwhile.
+"""
+
+import multiprocessing
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_rl import config, geometry
+from robot_rl.compiled import njit
+from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.controllers.impedance import filter_reference, impedance_torque
+from robot_rl.types import Array, DeviceError, Provenance, SpaceSpec, Step, Use
+
+TASK, HARDWARE = "peg_insert", "sim_panda"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of each part is measured; the defaults take about half a minute, with nothing to compile 20 s."""
+
+    law_calls: int = 100_000
+    env_steps: int = 200
+    jitter_s: float = 3.0
+    link_steps: int = 400
+    replay_steps: int = 3_000
+    batches: int = 200
+    updates: int = 100
+    compile: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number. `beside` says what to compare it with."""
+
+    name: str
+    value: float
+    unit: str
+    beside: str = ""
+
+
+def run_benchmark(json: bool = False, sizes: Sizes = Sizes()) -> None:
+    """Measure every part and print a table on stdout, or one JSON object of numbers and the machine's description."""
+    from rich.console import Console
+
+    task, hardware = config.load_task(TASK), config.load_hardware(HARDWARE)
+    rows: list[Row] = []
+    parts = (measure_law, measure_env, measure_cameras, measure_jitter, measure_link, measure_learning)
+    for part in parts:
+        try:
+            rows += part(task, hardware, sizes)
+        except DeviceError as error:  # no headless GL: the other rows are still worth having
+            print(f"robot-rl: {part.__name__}: {error}", file=sys.stderr)
+    if json:
+        print(dumps({"machine": machine()} | {row.name: row.value for row in rows}, indent=2))
+    else:
+        Console().print(table(rows))
+
+
+def table(rows: list[Row]) -> Any:
+    """The rows as a table for a terminal."""
+    from rich.table import Table
+
+    out = Table(title=", ".join(f"{name} {value}" for name, value in machine().items()))
+    for heading in ("part", "value", "unit", "beside"):
+        out.add_column(heading, justify="right" if heading == "value" else "left")
+    for row in rows:
+        out.add_row(row.name, f"{row.value:.4g}", row.unit, row.beside)
+    return out
+
+
+def machine() -> dict[str, str | int]:
+    """What the numbers were measured on."""
+    import torch
+
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+# -------------------------------------------------------------------------------------------------- the arm
+
+
+def measure_law(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
+    """The control law alone, called from compiled code as the loop calls it."""
+    arm = config.find("controllers/arms", hardware.arms[0].driver).Arm(hardware.arms[0], task.scene)
+    reading, compliance = arm.read(), task.compliance
+    gains = np.array([compliance.stiffness, compliance.damping, compliance.error_clip])
+    target = geometry.pose_move(reading.pose, np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.05]))
+    measured = (reading.q, reading.dq, reading.coriolis, reading.pose, reading.jacobian)
+    arguments = (target, *measured, reading.q.copy(), gains, compliance.nullspace_stiffness)
+    repeat_law(1, *arguments)  # compiles
+    portion = max(sizes.law_calls // 20, 1)
+    seconds = median(lambda: repeat_law(portion, *arguments), 20) / portion
+    arm.close()
+    return [Row("law_us", 1e6 * seconds, "us", "per tick of 1000 us; reference filter and impedance law")]
+
+
+@njit
+def repeat_law(
+    n: int,
+    target: Array,
+    q: Array,
+    dq: Array,
+    coriolis: Array,
+    pose: Array,
+    jacobian: Array,
+    posture: Array,
+    gains: Array,
+    nullspace_stiffness: float,
+) -> float:
+    """`n` ticks of reference filter and torque law; the sum keeps the compiler from leaving them out."""
+    reference, total = pose.copy(), 0.0
+    for _ in range(n):
+        reference = filter_reference(reference, target, 0.02, 0.00025, 0.001)
+        tau = impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness)
+        total += tau[0]
+    return total
+
+
+def measure_env(task: Task, hardware: Hardware, sizes: Sizes, obs: ObsKind = "state") -> list[Row]:
+    """`RobotEnv.step` through a lockstep arm process, an operator inserting the peg, contact included."""
+    with lockstep_env(task, hardware, obs) as env:
+        teleop = config.make("teleop", hardware.teleop or Use("scripted"), task, env.world, mode="demonstrate", seed=0)
+        seconds: list[float] = []
+        while len(seconds) < sizes.env_steps:
+            env.reset(seed=len(seconds))
+            teleop.begin_episode()
+            done = False
+            while not done and len(seconds) < sizes.env_steps:
+                action = teleop.read(env.arm_states).action
+                begun = time.perf_counter()
+                _, _, terminated, truncated, _ = env.step(action)
+                seconds.append(time.perf_counter() - begun)
+                done = terminated or truncated
+        step_s, period_s = float(np.mean(seconds)), env.period_s
+    asked = {"state": "40 asked for", "pixels": "20 asked for; two cameras, 128 px"}[obs]
+    return [
+        Row(f"env_step_{obs}_ms", 1e3 * step_s, "ms", f"a period of {1e3 * period_s:.0f} ms"),
+        Row(f"env_step_{obs}_realtime", period_s / step_s, "x real time", asked),
+    ]
+
+
+def measure_cameras(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
+    """The same step with two cameras drawn for each observation."""
+    return measure_env(task, hardware, sizes, "pixels")
+
+
+@contextmanager
+def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
+    """A `RobotEnv` on arm processes of its own."""
+    from robot_rl.actor.env import RobotEnv
+    from robot_rl.supervise import Supervisor
+    from robot_rl.transport.endpoint import free_addresses
+
+    addresses = free_addresses(len(hardware.arms))
+    arms = tuple(replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
+    with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
+        for arm in arms:
+            of = ["arm", HARDWARE, "--arm", arm.name, "--task", TASK, "--clock", "lockstep", "--address", arm.address]
+            processes.start(arm.name, of)
+        env = RobotEnv(task, replace(hardware, arms=arms), obs=obs)
+        try:
+            yield env
+        finally:
+            env.close()
+
+
+def measure_jitter(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
+    """The 1 kHz loop on the real clock, in its own process, while this one watches its reports."""
+    from robot_rl.controllers.server import open_arm
+
+    arm = open_arm(hardware.arms[0], task.scene, "real")
+    try:
+        time.sleep(min(0.5, sizes.jitter_s))  # the first ticks after the start are not the loop's rhythm
+        ticks_before, late_before, _ = arm.timing()
+        seen: list[tuple[int, float]] = []
+        until = time.monotonic() + sizes.jitter_s
+        while time.monotonic() < until:
+            state = arm.state()
+            if not seen or state.sequence != seen[-1][0]:
+                seen.append((state.sequence, state.t))
+            time.sleep(0.0003)
+        ticks, late, worst_s = arm.timing()
+    finally:
+        arm.close()
+    numbers, times = np.array([n for n, _ in seen]), np.array([t for _, t in seen])
+    periods = np.diff(times)[np.diff(numbers) == 1] if len(seen) > 1 else np.zeros(0)
+    half, nearly = np.percentile(periods, [50, 99]) if len(periods) else (np.nan, np.nan)
+    return [
+        Row("loop_period_p50_us", 1e6 * float(half), "us", "1000, real clock"),
+        Row("loop_period_p99_us", 1e6 * float(nearly), "us", "1000; a Panda stops after 20 lost in a row"),
+        Row(
+            "loop_late_per_mille",
+            1e3 * (late - late_before) / max(ticks - ticks_before, 1),
+            "per mille",
+            "late: 0.5 ms",
+        ),
+        Row("loop_worst_late_ms", 1e3 * worst_s, "ms", "since the start"),
+    ]
+
+
+# -------------------------------------------------------------------------------------------------- the data
+
+
+def measure_link(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
+    """Steps with two images, from `send` until another process has them in its log and has said so."""
+    from robot_rl.transport.endpoint import free_addresses
+    from robot_rl.transport.steps import StepSender
+
+    space, (address,) = config.spaces(task, hardware, "pixels"), free_addresses(1)
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        stop = context.Event()
+        receiver = context.Process(target=persist, args=(address, Path(folder) / "steps.log", space, stop), daemon=True)
+        receiver.start()
+        sender = StepSender(address, space)
+        step = next(random_steps(space, 1))
+        try:
+            sender.send(step)
+            sender.drain(60.0)  # the receiver has started
+
+            def there_and_back() -> None:
+                sender.send(step)
+                sender.drain(10.0)
+
+            round_trip_s = median(there_and_back, sizes.link_steps)
+            begun = time.perf_counter()
+            for _ in range(sizes.link_steps):
+                sender.send(step)
+            sender.drain(60.0)
+            per_s = sizes.link_steps / (time.perf_counter() - begun)
+        finally:
+            sender.close()
+            stop.set()
+            receiver.join(10.0)
+    megabytes = sum(value.nbytes for value in step.observation.values()) / 1e6
+    return [
+        Row("link_round_trip_ms", 1e3 * round_trip_s, "ms", f"sent, logged, acknowledged; {megabytes:.2f} MB"),
+        Row("link_steps_per_s", per_s, "steps/s", f"{task.rate_hz:g} per arm on the real clock"),
+    ]
+
+
+def persist(address: str, path: Path, space: SpaceSpec, stop: Any) -> None:
+    """The learner's end of the link, as `learner/loop.py` uses it, in a process of its own."""
+    from robot_rl.data.log import StepLog
+    from robot_rl.transport.steps import StepReceiver
+
+    log = StepLog(path, space)
+    receiver = StepReceiver(address, space, log.positions)
+    while not stop.is_set():
+        batch = receiver.receive(0.05)
+        for received in batch:
+            log.append(received.payload, received.identity)
+        receiver.ack(batch)
+    receiver.close()
+    log.close()
+
+
+def random_steps(space: SpaceSpec, count: int, episode_steps: int = 50) -> Iterator[Step]:
+    """Steps that fit the space and mean nothing, half of the episodes demonstrations."""
+    rng = np.random.default_rng(0)
+    zeros = np.zeros(space.action_size, np.float32)
+    images = {
+        name: rng.integers(0, 256, shape).astype(np.uint8)
+        for name, (shape, dtype) in space.observations.items()
+        if dtype == "uint8"
+    }
+    for number in range(count):
+        episode, index = divmod(number, episode_steps)
+        state = {
+            name: 0.03 * rng.normal(size=shape).astype(np.float32)
+            for name, (shape, dtype) in space.observations.items()
+            if dtype != "uint8"
+        }
+        action = rng.uniform(-1.0, 1.0, space.action_size).astype(np.float32) if index else zeros
+        end = index == episode_steps - 1
+        author = Provenance.DEMO if episode % 2 == 0 else Provenance.POLICY
+        yield Step(
+            episode, index, state | images, action, action, action, float(end), end, False, author, 0, 0.1 * number, 0.0
+        )
+
+
+# -------------------------------------------------------------------------------------------------- learning
+
+
+def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
+    """Batches, updates and actions: from state, and from the cached features of a frozen encoder."""
+    import torch
+
+    threads = torch.get_num_threads()
+    try:
+        return [
+            row
+            for obs in ("state", "pixels")
+            for row in _measure_learning(config.spaces(task, hardware, obs), obs, sizes)
+        ]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measure_learning(space: SpaceSpec, obs: ObsKind, sizes: Sizes) -> list[Row]:
+    from robot_rl.data.replay import Replay
+    from robot_rl.learner.training import LearnerConfig, Training
+    from robot_rl.networks.policy import LivePolicy
+
+    learner = LearnerConfig(compile=sizes.compile)
+    training = Training(space, learner, seed=0, run_steps=0)
+    if sizes.compile:
+        training.warm_up()
+    width, size, rng = training.spec.vision_size, learner.agent.batch_size, np.random.default_rng(0)
+    replay = Replay(space, sizes.replay_steps, keep_images=False, vision_size=width)
+    for step in random_steps(space, sizes.replay_steps):
+        replay.append(step, rng.normal(size=(1, width)).astype(np.float16) if width else None)
+
+    def batch() -> dict[str, Any]:
+        return replay.gather(replay.sample(rng, size // 2, size - size // 2))
+
+    one = batch()
+    sample_s = median(batch, sizes.batches)
+    update_s = median(lambda: training.agent.update(one, 1.0), sizes.updates)
+    policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
+    act_s = median(lambda: policy.act(observation), sizes.updates)
+    seen = "state" if obs == "state" else f"{width} cached features"
+    updates_per_step = learner.schedule.utd
+    return [
+        Row(f"sample_{obs}_ms", 1e3 * sample_s, "ms", f"batch of {size}, {seen}"),
+        Row(
+            f"update_{obs}_ms", 1e3 * update_s, "ms", f"RLPD, {learner.agent.critics} critics, batch {size}; one thread"
+        ),
+        Row(f"updates_{obs}_per_s", 1.0 / (update_s + sample_s), "1/s", f"{updates_per_step:g} per control step"),
+        Row(f"act_{obs}_ms", 1e3 * act_s, "ms", "one action; one thread"),
+    ]
+
+
+def median(call: Callable[[], object], times: int) -> float:
+    """Median seconds of a call, after one that does not count."""
+    call()
+    seconds = []
+    for _ in range(max(times, 1)):
+        begun = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begun)
+    return float(np.median(seconds))
