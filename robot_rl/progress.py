@@ -32,6 +32,7 @@ class Display:
             disable=not self._live,
         )
         self._names: dict[str, Any] = {}
+        self._ended: set[str] = set()
         self._last_line = 0.0
 
     def say(self, text: str) -> None:
@@ -44,8 +45,10 @@ class Display:
         if first:
             self._names[phase] = self._bars.add_task(phase, total=total, note=note)
         self._bars.update(self._names[phase], completed=done, total=total, note=note)
-        due = first or done >= total or time.monotonic() - self._last_line > LINE_EVERY_S
-        if not self._live and due:
+        ends = done >= total and phase not in self._ended
+        if ends:
+            self._ended.add(phase)
+        if not self._live and (first or ends or time.monotonic() - self._last_line > LINE_EVERY_S):
             self._last_line = time.monotonic()
             self.say(f"{phase:<14} {done:g}/{total:g}  {note}")
 

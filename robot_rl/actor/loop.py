@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
@@ -16,6 +15,7 @@ from robot_rl.actor.intervene import Intervention
 from robot_rl.config import Hardware, Task
 from robot_rl.interfaces import Teleop, World
 from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.precision import use_one_thread
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.transport.calls import CallClient
@@ -43,7 +43,7 @@ def run_actor(run: str | Path) -> None:
     folder = RunFolder(run)
     with StopRequest() as stop:
         actor = Actor(folder, stop)
-        torch.set_num_threads(1)  # one image at a time; the other cores belong to the learner and the simulation
+        use_one_thread()  # one image at a time; the other cores belong to the learner and the simulation
         try:
             actor.run()
         finally:

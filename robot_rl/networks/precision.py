@@ -29,3 +29,8 @@ def use_onednn_matmul() -> bool:
     switch.fp32_precision = before
     log.info("oneDNN float32 products lose precision here (relative error %.1e): staying with the default", error)
     return False
+
+
+def use_one_thread() -> None:
+    """Let this process compute on one core: more threads do not help on one observation, and others need the cores."""
+    torch.set_num_threads(1)
