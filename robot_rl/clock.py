@@ -1,7 +1,7 @@
 """Time for control loops: a monotonic deadline clock, and the lockstep clock that never waits.
 
 Both tell time in seconds from an arbitrary origin. `RealClock.wait_until` sleeps to an absolute deadline, so that
-the period does not drift with the work done inside it; `LockstepClock` is moved on by whoever advances the world.
+the period does not drift with the work done inside it; `LockstepClock` is there at once.
 """
 
 import time
@@ -52,7 +52,7 @@ class RealClock:
 
 
 class LockstepClock:
-    """Simulated time: it stands still until `advance` is called, and waiting for a deadline costs nothing."""
+    """Simulated time: it stands still, however long work takes, until somebody waits; and waiting costs nothing."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -60,8 +60,6 @@ class LockstepClock:
     def now(self) -> float:
         return self._now
 
-    def advance(self, seconds: float) -> None:
-        self._now += seconds
-
     def wait_until(self, deadline: float) -> float:
+        self._now = max(self._now, deadline)
         return 0.0

@@ -43,7 +43,8 @@ def training_summary(folder: RunFolder, wall_s: float, phases: Mapping[str, floa
     earlier = json.loads(folder.training_file.read_text()) if folder.training_file.exists() else {}
     episodes = read_lines(folder.episodes_file)
     demos = json.loads(folder.demos_file.read_text())
-    steps = demos["steps"] + sum(row["steps"] for row in episodes)
+    metrics = read_lines(folder.metrics_file)  # the learner's count: an episode that was cut off has no row
+    steps = demos["steps"] + max((row["env_steps"] for row in metrics), default=0)
     rate_hz = folder.load_task().rate_hz
     return {
         "env_steps": steps,

@@ -26,7 +26,7 @@ from robot_rl.report import evaluation_summary, plot_learning, read_lines, train
 from robot_rl.resources import check_resources
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
-from robot_rl.supervise import Supervisor
+from robot_rl.supervise import ProcessFailed, Supervisor
 from robot_rl.transport.endpoint import free_addresses
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
             processes.start("learner", ["learner", str(folder.path)])
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
-            with timed(phases, "training"):
+            with timed(phases, "training"), hint_at_resuming(folder):
                 run_training(folder, processes, display, stop)
         summary = training_summary(folder, time.monotonic() - begun, phases)
         folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
@@ -196,9 +196,10 @@ def evaluate_run(
     summary = evaluation_summary(evaluation, folder)
     folder.evaluation_file.write_text(json.dumps(summary, indent=2) + "\n")
     low, high = evaluation.interval_95
+    cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
     shown.say(
-        f"evaluation: {evaluation.successes} of {episodes} (95 % interval {low:.1%} to {high:.1%}), "
-        f"mean cycle {evaluation.mean_cycle_s or float('nan'):.1f} s; {folder.evaluation_file}"
+        f"evaluation: {evaluation.successes} of {episodes} (95 % interval {low:.1%} to {high:.1%}){cycle}; "
+        f"{folder.evaluation_file}"
     )
     return summary
 
@@ -241,6 +242,15 @@ def timed(phases: dict[str, float], name: str) -> Iterator[None]:
         yield
     finally:
         phases[name] = phases.get(name, 0.0) + time.monotonic() - begun
+
+
+@contextmanager
+def hint_at_resuming(folder: RunFolder) -> Iterator[None]:
+    """A run whose process has failed keeps what it has: say how to go on."""
+    try:
+        yield
+    except ProcessFailed as error:
+        raise ProcessFailed(f"{error}\ncontinue with: robot-rl train --resume {folder.path}") from error
 
 
 @contextmanager

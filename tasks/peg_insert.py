@@ -42,8 +42,8 @@ TASK = Task(
     action_translation=0.008,
     action_rotation=0.05,  # [rad], 3 degrees: 10 + 5 degrees of yaw take 6 steps
     # Twice the clip of the error, so that the target can press with all the force allowed and no further
-    leash_translation=0.02,
-    leash_rotation=0.15,
+    leash_translation=0.012,
+    leash_rotation=0.1,
     pose_tcp_tool=(0.0, 0.0, 0.042, 0.0, 0.0, 0.0, 1.0),  # the peg's tip, 42 mm beyond the fingertips
     compliance=Compliance(
         # SERL's franka controller: 2000 N/m and 150 Nm/rad, damped with 89 Ns/m (critical for 1 kg) and 7 Nms/rad

@@ -58,14 +58,15 @@ class RobotEnv(gymnasium.Env):
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
         `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody judges.
+        Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it.
         """
         super().reset(seed=seed)
         self._judged = not (options or {}).get("keep_pose", False)
         if self._judged:
             if self.world is not None:
                 self.world.reset(int(self.np_random.integers(2**31)))
-                for arm in self.arms:
-                    arm.refresh()
+            self.arm_states = [arm.refresh() for arm in self.arms]
+            self.require_no_fault()
             self.arm_states = self._resetter.go([sample_start(start, self.np_random) for start in self.task.start])
         self._observer.begin_episode(self.arm_states)
         self._steps = 0

@@ -45,7 +45,7 @@ class LearnerConfig:
     feature_variants: int = 1
     shift_pixels: int = PAD
     capacity: int = 0
-    threads: int = 1
+    threads: int = 2
     device: str = "cpu"
     compile: bool = True
     publish_updates: int = 50

@@ -26,8 +26,8 @@ M = TypeVar("M", bound=nn.Module)
 class RLPDConfig:
     """Every default with its source.
 
-    critics, target_subset: 2 and 2. RLPD has 10 and 2 (sec. 4.3); in this project's own peg insertion two critics at
-        4 updates per step learnt as well as ten, three times faster on two CPU cores. HIL-SERL's release has 2 and 2.
+    critics, target_subset: 5 and 2; RLPD has 10 and 2 (sec. 4.3), HIL-SERL's release 2 and 2. In peg insertion from
+        state, after 2,500 steps: 62 of 100 with 2 critics, 92 with 5; ten cost twice the time of five.
     discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
     tau, learning_rate, hidden, batch_size: RLPD and HIL-SERL agree.
     initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy bonus drowns the reward.
@@ -35,8 +35,7 @@ class RLPDConfig:
         have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move, where a peg has 0.5 mm of air.
     backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
     demo_fraction: half of each batch (RLPD, sec. 4.1).
-    actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20; HIL-SERL: 2; 1 learns
-        fastest per environment step here.
+    actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20; HIL-SERL: 2.
     bc_weight, bc_decay_steps: weight of the BC term at the start, and the environment step at which it has gone
         linearly to zero. The term counts only where the critics rate the demonstrated action above the policy's (the Q
         filter of arXiv 1709.10089, eq. 6). Weight 2 brought pixel runs to 90 % in a third of the steps, and kept to
@@ -45,7 +44,7 @@ class RLPDConfig:
         learning from a random policy.
     """
 
-    critics: int = 2
+    critics: int = 5
     target_subset: int = 2
     discount: float = 0.97
     tau: float = 0.005
@@ -56,7 +55,7 @@ class RLPDConfig:
     initial_temperature: float = 0.01
     target_entropy_per_action: float = -1.0
     backup_entropy: bool = False
-    actor_period: int = 1
+    actor_period: int = 2
     bc_weight: float = 2.0
     bc_decay_steps: int = 5_000
     bc_initial_updates: int = 0
