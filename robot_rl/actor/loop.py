@@ -27,6 +27,7 @@ from robot_rl.types import Array, Observation
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 600.0  # the learner may pretrain and compile before it answers
+STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Actor:
             if not lockstep:
                 self._take_newest_weights()
             for step in self._runner.play(
-                self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_over
+                self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
             ):
                 self._sender.send(step)
                 self._step += step.index > 0
@@ -95,7 +96,7 @@ class Actor:
             self._episode += 1
             if self._runner.summary.fault:
                 self._handle_fault()
-        self._sender.drain(timeout_s=PATIENCE_S)
+        self._sender.drain(timeout_s=STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""
@@ -123,6 +124,10 @@ class Actor:
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self._step >= self._total_steps
+
+    def _is_last(self) -> bool:
+        """Asked while a step is being made, which is not counted yet: whether it is the last."""
+        return self._stop.is_set() or self._step + 1 >= self._total_steps
 
     def _report(self, summary: EpisodeSummary) -> None:
         """One line on disk and one status message for each episode."""
