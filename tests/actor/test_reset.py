@@ -1,0 +1,62 @@
+"""Between episodes: start poses lie in the task's range, and the arm gets there through ordinary targets."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robot_rl import config, geometry
+from robot_rl.actor.reset import STEP, TOLERANCE, Resetter, _next_target, sample_start
+from robot_rl.clock import LockstepClock
+from robot_rl.controllers.client import ArmClient
+from robot_rl.types import DeviceError
+from tests.controllers.bench import LIMITS, TASK, TOOL
+
+START = TASK.start[0]
+
+
+@given(seed=st.integers(0, 2**31))
+def test_start_poses_lie_in_the_tasks_range(seed):
+    pose = sample_start(START, np.random.default_rng(seed))
+    middle = np.array(START.pose_base_tool)
+    assert (np.abs(pose[:3] - middle[:3]) <= START.translation).all()
+    assert (np.abs(geometry.pose_delta(middle, pose)[3:]) <= np.array(START.rotation) + 1e-12).all()
+    assert np.linalg.norm(pose[3:]) == pytest.approx(1.0)
+
+
+@given(seed=st.integers(0, 2**31))
+def test_targets_move_in_bounded_steps_first_up_and_reach_the_goal(seed):
+    rng = np.random.default_rng(seed)
+    target = np.concatenate([rng.uniform(-0.1, 0.1, 3), [0.0, 0.0, 0.0, 1.0]])
+    goal = geometry.pose_move(target, np.concatenate([rng.uniform(-0.15, 0.15, 3), rng.uniform(-0.3, 0.3, 3)]))
+    for _ in range(80):
+        following = _next_target(target, goal)
+        assert (np.abs(geometry.pose_delta(target, following)) <= STEP + 1e-9).all()
+        if goal[2] - target[2] > STEP[2]:  # out of the socket before anything else
+            np.testing.assert_array_equal(following[[0, 1, 3, 4, 5, 6]], target[[0, 1, 3, 4, 5, 6]])
+        target = following
+    np.testing.assert_allclose(geometry.pose_error(target, goal), np.zeros(6), atol=1e-9)
+
+
+@pytest.fixture
+def arm(start_arm):
+    client = ArmClient(start_arm("lockstep").address, timeout_s=100.0)
+    client.configure(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation)
+    yield client
+    client.close()
+
+
+def test_the_arm_arrives_within_the_tolerance_at_every_start(arm):
+    rng, resetter = np.random.default_rng(0), Resetter([arm], LockstepClock(), 0.1)
+    for _ in range(5):
+        goal = sample_start(START, rng)
+        (state,) = resetter.go([goal])
+        assert (np.abs(geometry.pose_error(state.pose_base_tcp, goal)) < TOLERANCE).all()
+
+
+def test_a_goal_outside_the_workspace_is_told_not_waited_for(arm):
+    low = config.load_hardware("sim_panda").arms[0].limits.workspace_low
+    goal = np.array(START.pose_base_tool)
+    goal[0] = low[0] - 0.05
+    with pytest.raises(DeviceError, match=r"did not arrive within 8 s: the arm is off by .*mm"):
+        Resetter([arm], LockstepClock(), 0.1).go([goal])

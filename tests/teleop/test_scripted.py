@@ -1,0 +1,96 @@
+"""The scripted operator: demonstrates without a miss, and corrects only when it must."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl import config, geometry
+from robot_rl.actor.demonstrate import DemoRecorder
+from robot_rl.actor.env import RobotEnv
+from robot_rl.data.log import StepLog
+from robot_rl.teleop.scripted import OperatorHabits, Teleop
+from robot_rl.types import ArmState, DeviceError, Fault, Provenance, WorldState
+
+TASK = config.load_task("peg_insert")
+HARDWARE = config.load_hardware("sim_panda")
+GOAL = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+
+
+def test_twenty_demonstrations_of_twenty_succeed(start_arm, tmp_path):
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        recorder = DemoRecorder(env, Teleop(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
+        assert recorder.record(20) == 20
+        steps = list(log.read())
+    env.close()
+    ends = [step for step in steps if step.terminated]
+    assert [step.episode for step in ends] == list(range(20))
+    assert all(step.reward == 1.0 for step in ends)
+    assert {step.provenance for step in steps} == {Provenance.DEMO}
+    assert recorder.steps == sum(step.index > 0 for step in steps) < 20 * 40
+
+
+class StillWorld:
+    """A world in which only the arm of the test moves."""
+
+    latest = WorldState(0, 0.0, np.zeros(7), np.zeros((1, 7)), GOAL, False)
+
+    def refresh(self):
+        return self.latest
+
+    def reset(self, seed):
+        return self.latest
+
+
+def arm_at(*offset: float) -> ArmState:
+    """The arm at an offset from the goal, in the goal's frame."""
+    pose = geometry.pose_move(GOAL, np.array([*offset, 0.0, 0.0, 0.0]))
+    return ArmState(0, 0.0, np.zeros(7), np.zeros(7), pose, np.zeros(6), np.zeros(6), pose, False, Fault.NONE)
+
+
+def engaged(teleop: Teleop, arms: list[ArmState]) -> list[bool]:
+    return [teleop.read([arm]).engaged for arm in arms]
+
+
+def corrector(**habits) -> Teleop:
+    teleop = Teleop(TASK, StillWorld(), mode="correct", seed=0, habits=OperatorHabits(**habits))
+    teleop.begin_episode()
+    return teleop
+
+
+def test_it_demonstrates_with_the_clutch_closed_all_the_while():
+    teleop = Teleop(TASK, StillWorld(), mode="demonstrate", seed=0)
+    teleop.begin_episode()
+    assert all(engaged(teleop, [arm_at(0.01, 0.0, -0.05)] * 50))
+
+
+def test_it_leaves_an_arm_alone_that_gets_on():
+    approach = [arm_at(0.01, 0.0, -0.06 + 0.0025 * step) for step in range(24)]
+    assert not any(engaged(corrector(), approach))
+
+
+def test_it_takes_over_from_an_arm_that_is_stuck_and_lets_go_again():
+    taken = engaged(corrector(patience_steps=10, segment_steps=(5, 5), finishes=0.0), [arm_at(0.01, 0.0, -0.03)] * 30)
+    assert taken.index(True) in (10, 11)
+    start = taken.index(True)
+    assert 4 <= sum(taken[start : start + 8]) <= 5
+
+
+def test_it_takes_over_at_once_from_an_arm_that_leaves():
+    assert engaged(corrector(far_m=0.05), [arm_at(0.01, 0.0, -0.04), arm_at(0.08, 0.0, -0.04)]) == [False, True]
+
+
+def test_it_steers_towards_the_goal_within_the_action_space():
+    teleop = Teleop(TASK, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
+    teleop.begin_episode()
+    action = teleop.read([arm_at(0.02, -0.01, -0.06)]).action
+    assert (np.abs(action) <= 1.0).all()
+    assert action[0] < 0.0 < action[1]
+    np.testing.assert_allclose(action[3:], 0.0, atol=1e-9)
+
+
+def test_a_real_arm_needs_a_real_operator():
+    with pytest.raises(DeviceError, match="simulated arm"):
+        Teleop(TASK, None, mode="demonstrate", seed=0)
