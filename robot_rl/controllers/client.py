@@ -10,9 +10,15 @@ from robot_rl.controllers.messages import ArmInfo, Kind
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.types import ArmLimits, ArmState, ArmTarget, Array, Compliance, DeviceError, LinkError
 
+ANSWER_S = 10.0
+"""How long an arm that has answered before may be silent: far more than it needs, so it is gone."""
+
 
 class ArmLink:
-    """Requests and answers over one socket. Used by one thread; one request is under way at a time."""
+    """Requests and answers over one socket. Used by one thread; one request is under way at a time.
+
+    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most.
+    """
 
     def __init__(self, address: str, timeout_s: float):
         self._address, self._timeout_s = address, timeout_s
@@ -33,6 +39,7 @@ class ArmLink:
             _, status, answered, answer = messages.decode(self._socket.recv())
             if answered != number:
                 continue  # the answer to a request that was given up
+            self._timeout_s = min(self._timeout_s, ANSWER_S)
             if status != messages.OK:
                 raise DeviceError(f"the arm at {self._address} refused: {answer.decode(errors='replace')}")
             return answer
