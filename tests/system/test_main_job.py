@@ -1,0 +1,145 @@
+"""The main job end to end, as a user runs it: it learns, stops, goes on, repeats, and says what went wrong."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from robot_rl.data.codec import StepCodec
+from robot_rl.data.log import StepLog
+from robot_rl.run_folder import RunFolder
+from tests.system.main_job import SHORT, descendants, start, steps_of, still_running
+
+EVALUATION = {
+    "task", "obs", "episodes", "successes", "success_rate", "interval_95", "mean_cycle_s", "eval_seed",
+    "env_steps", "robot_minutes", "wall_minutes", "interventions", "train_seed",
+}  # fmt: skip
+
+
+@pytest.mark.timeout(400)
+def test_it_learns(tmp_path):
+    """From a random policy, without imitation: no BC term, no cloning. State only, six minutes of robot time.
+
+    It fails if learning is broken: with `--learner.agent.learning-rate 0` none of the 30 episodes succeeds (tried by
+    hand), while 27 do as it is, and 9 after 2,500 steps.
+    """
+    job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
+                "--eval-episodes", "30", "--learner.agent.bc-weight", "0")  # fmt: skip
+    code, said = job.finish(360.0)
+    assert code == 0, said
+    run = tmp_path / "runs" / "run"
+    result = json.loads((run / "evaluation.json").read_text())
+    assert result.keys() >= EVALUATION
+    assert (result["task"], result["obs"], result["episodes"], result["env_steps"]) == ("peg_insert", "state", 30, 3500)
+    assert result["interventions"] > 0
+    for written in ("config.json", "metrics.jsonl", "episodes.jsonl", "evaluation.csv", "plots/success.png"):
+        assert (run / written).stat().st_size > 0
+    assert list((run / "checkpoints").iterdir())
+    assert result["success_rate"] >= 0.6, said
+
+
+def test_a_stopped_run_goes_on_where_it_was_and_no_step_is_lost_or_doubled(tmp_path):
+    job = start(tmp_path, "train", "--name", "run", "--steps", "450", *SHORT)
+    run = tmp_path / "runs" / "run"
+    job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
+    below = descendants(job.process.pid)
+    job.process.send_signal(signal.SIGINT)
+    code, said = job.finish()
+    assert code == 0, said
+    assert "continue with: robot-rl train --resume runs/run" in said
+    assert not (run / "evaluation.json").exists()
+    assert len(below) >= 3 and not still_running(below)
+    before = steps_of(run)
+    assert 0 < count(before) < 450 - demo_steps(run)
+    assert before[-1][1].terminated or before[-1][1].truncated  # the episode was ended, and its end is in the log
+
+    code, said = start(tmp_path, "train", "--resume", "run").finish()
+    assert code == 0, said
+    require_every_step_once(run, 450)
+    after = steps_of(run)[: len(before)]
+    assert [(identity, step.index) for identity, step in after] == [(identity, step.index) for identity, step in before]
+    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 450
+
+
+def test_a_run_repeats_exactly_for_a_seed(tmp_path):
+    logs = []
+    for name in ("one", "again"):
+        code, said = start(tmp_path, "train", "--name", name, "--steps", "300", "--seed", "7", *SHORT).finish()
+        assert code == 0, said
+        logs.append(payloads(tmp_path / "runs" / name))
+    assert len(logs[0]) > 300
+    assert logs[0] == logs[1]
+
+
+def test_whoever_is_killed_nothing_stays_behind_and_the_run_can_be_resumed(tmp_path):
+    run = tmp_path / "runs" / "run"
+    job = start(tmp_path, "train", "--name", "run", "--steps", "400", *SHORT)
+    job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
+    below = descendants(job.process.pid)
+    job.process.kill()  # the main process: the others end with it
+    job.finish()
+    wait_until_gone(below)
+
+    job, played = start(tmp_path, "train", "--resume", "runs/run"), lines(run / "episodes.jsonl")
+    job.wait_for(lambda: lines(run / "episodes.jsonl") > played)
+    below = descendants(job.process.pid)
+    (actor,) = [pid for pid, command in below.items() if " actor " in command]
+    os.kill(actor, signal.SIGKILL)
+    code, said = job.finish()
+    assert code == 2, said
+    assert "the process 'actor' ended with code -9" in said
+    assert "continue with: robot-rl train --resume runs/run" in said
+    assert "Traceback" not in said
+    wait_until_gone(below, timeout_s=1.0)
+
+    code, said = start(tmp_path, "train", "--resume", "runs/run").finish()
+    assert code == 0, said
+    require_every_step_once(run, 400)
+    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 400
+
+
+def wait_until_gone(pids, timeout_s: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while still_running(pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not still_running(pids)
+
+
+def lines(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def demo_steps(run: Path) -> int:
+    return json.loads((run / "demos.json").read_text())["steps"]
+
+
+def count(steps) -> int:
+    """Control steps; the observation after a reset is none."""
+    return sum(step.index > 0 for _, step in steps)
+
+
+def require_every_step_once(run: Path, asked: int) -> None:
+    """The log holds what was asked for, each actor process's steps are numbered through, and so is each episode."""
+    steps = steps_of(run)
+    assert demo_steps(run) + count(steps) == asked
+    for _, of_epoch in groupby(steps, key=lambda pair: pair[0].epoch):
+        sequence = [identity.seq for identity, _ in of_epoch]
+        assert sequence == list(range(len(sequence)))
+    episodes = [(number, [step.index for _, step in group]) for number, group in groupby(steps, lambda p: p[1].episode)]
+    assert [number for number, _ in episodes] == list(range(len(episodes)))
+    assert all(indices == list(range(len(indices))) for _, indices in episodes)
+
+
+def payloads(run: Path) -> list[bytes]:
+    """Every step of demonstrations and training as it lies in the logs, without the time of day."""
+    folder, out = RunFolder(run), []
+    codec = StepCodec(folder.spaces())
+    for path in (folder.demos_log, folder.steps_log):
+        with StepLog(path, folder.spaces(), read_only=True) as log:
+            out += [codec.encode(replace(step, t_wall=0.0)) for step in log.read()]
+    return out

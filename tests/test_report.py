@@ -1,0 +1,56 @@
+"""What a run came to, from its own files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from robot_rl.report import moving_average, plot_learning, read_lines, training_summary
+from robot_rl.run_folder import RunFolder, RunSettings
+
+
+@pytest.fixture
+def folder(tmp_path):
+    settings = RunSettings("peg_insert", "sim_panda", obs="state", steps=100, seed=4)
+    folder = RunFolder.create(tmp_path / "run", {"run": settings})
+    folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 3, "steps": 50}))
+    rows = [
+        {"episode": n, "steps": 20, "human_steps": 5 * n, "segments": n, "success": True, "env_steps": 20 * (n + 1)}
+        for n in range(2)
+    ]
+    folder.episodes_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    metrics = [{"env_steps": 0, "pretraining": {}}, {"env_steps": 45, "updates": 180, "critic_loss": 0.1, "q": 0.2}]
+    folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in metrics))
+    return folder
+
+
+def test_moving_average_is_over_what_there_is_at_the_start():
+    np.testing.assert_allclose(moving_average(np.array([1.0, 0.0, 1.0, 1.0]), 2), [1.0, 0.5, 0.5, 1.0])
+    values = np.random.default_rng(0).normal(size=50)
+    wanted = [values[max(end - 20, 0) : end].mean() for end in range(1, 51)]
+    np.testing.assert_allclose(moving_average(values, 20), wanted)
+
+
+def test_a_line_that_is_still_being_written_is_left_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    assert read_lines(path) == []
+    path.write_text('{"a": 1}\n{"a": 2}\n{"a": ')
+    assert read_lines(path) == [{"a": 1}, {"a": 2}]
+
+
+def test_robot_time_counts_demonstrations_and_steps_of_an_episode_that_was_cut_off(folder):
+    summary = training_summary(folder, 90.0, {"training": 60.0})
+    assert summary["env_steps"] == 50 + 45  # two whole episodes of 20 steps, and 5 of a third
+    assert summary["robot_minutes"] == pytest.approx(95 / 10 / 60)
+    assert (summary["interventions"], summary["intervention_steps"], summary["train_seed"]) == (1, 5, 4)
+
+
+def test_wall_time_of_earlier_sittings_is_added(folder):
+    folder.training_file.write_text(json.dumps(training_summary(folder, 90.0, {})))
+    assert training_summary(folder, 30.0, {})["wall_minutes"] == pytest.approx(2.0)
+
+
+def test_learning_curves_are_drawn_from_whatever_there_is(folder):
+    assert [path.name for path in plot_learning(folder)] == ["success.png", "learner.png"]
+    folder.episodes_file.unlink()
+    assert [path.name for path in plot_learning(folder)] == ["learner.png"]

@@ -1,0 +1,32 @@
+"""A run that would not fit is refused before it begins."""
+
+import pytest
+
+from robot_rl import resources
+from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.types import SpaceSpec
+
+
+def make_run(place, **settings) -> RunFolder:
+    return RunFolder.create(place, {"run": RunSettings("peg_insert", "sim_panda", **settings)})
+
+
+def test_a_step_is_as_large_as_its_images_and_numbers():
+    space = SpaceSpec({"state/a": ((6,), "float32"), "image/b": ((128, 128, 3), "uint8")}, 6)
+    assert 128 * 128 * 3 + 6 * 4 < resources.step_bytes(space) < 128 * 128 * 3 + 500
+
+
+def test_the_need_is_told_beside_what_there_is(tmp_path):
+    said = resources.check_resources(make_run(tmp_path / "run", obs="state", steps=100))
+    assert "GB of memory (" in said and "GB of disk (" in said
+    assert 0 < resources.available_memory() < 1e14
+
+
+@pytest.mark.parametrize("short_of", ["memory", "disk"])
+def test_a_run_that_would_not_fit_is_refused(short_of, tmp_path, monkeypatch):
+    folder = make_run(tmp_path / "run", obs="pixels", steps=100_000)  # 12 GB of frames
+    memory, disk = (4e9, 1e15) if short_of == "memory" else (1e15, 4e9)
+    monkeypatch.setattr(resources, "available_memory", lambda: int(memory))
+    monkeypatch.setattr(resources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": disk}))
+    with pytest.raises(resources.NotEnoughRoom, match=r"shorten it with --steps"):
+        resources.check_resources(folder)

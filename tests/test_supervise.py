@@ -1,0 +1,48 @@
+"""The processes of a run: real ones."""
+
+import time
+
+import pytest
+
+from robot_rl.supervise import ProcessFailed, Supervisor
+
+ARM = ["arm", "sim_panda", "--task", "peg_insert", "--clock", "lockstep", "--address"]
+
+
+def test_a_process_that_fails_shows_the_end_of_its_log(tmp_path):
+    with Supervisor(tmp_path) as processes, pytest.raises(ProcessFailed) as failure:
+        processes.start("arm", ["arm", "no_such_bench"])
+        processes.watch(until="arm", each=lambda: None, period_s=0.02)
+    said = str(failure.value)
+    assert f"the process 'arm' ended with code 2; the end of {tmp_path / 'arm.log'}:" in said
+    assert "hardware_configs/no_such_bench.yaml does not exist" in said
+
+
+def test_watching_ends_when_the_process_has_ended_well(tmp_path):
+    seen = []
+    with Supervisor(tmp_path) as processes:
+        processes.start("helper", ["--version"])
+        processes.watch(until="helper", each=lambda: seen.append(0), period_s=0.02)
+        assert not processes.is_running("helper")
+        processes.check()
+    assert seen
+
+
+def test_leaving_the_block_stops_the_last_started_first(tmp_path, address, monkeypatch):
+    stopped, stop = [], Supervisor.stop
+
+    def noting(self, name):
+        stopped.append(name)
+        stop(self, name)
+
+    monkeypatch.setattr(Supervisor, "stop", noting)
+    with Supervisor(tmp_path) as processes:
+        processes.start("arm", [*ARM, address])
+        processes.start("helper", ["--version"])
+        while "listens at" not in (tmp_path / "arm.log").read_text():
+            processes.check()
+            time.sleep(0.05)
+        assert processes.is_running("arm")
+    assert stopped == ["helper", "arm"]
+    assert not processes.is_running("arm")
+    processes.check()  # it was asked to go, and went with code 0
