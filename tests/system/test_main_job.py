@@ -26,10 +26,11 @@ def test_it_learns(tmp_path):
     """From a random policy, without imitation: no BC term, no cloning. State only, six minutes of robot time.
 
     It fails if learning is broken: with `--learner.agent.learning-rate 0` none of the 30 episodes succeeds (tried by
-    hand), while 27 do as it is, and 9 after 2,500 steps.
+    hand, 2,500 steps). As it is, 20 to 27 of 30 did. Two critics, because more take longer than a test should.
     """
     job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
-                "--eval-episodes", "30", "--learner.agent.bc-weight", "0")  # fmt: skip
+                "--eval-episodes", "30", "--learner.agent.bc-weight", "0",
+                "--learner.agent.critics", "2", "--learner.agent.actor-period", "1")  # fmt: skip
     code, said = job.finish(360.0)
     assert code == 0, said
     run = tmp_path / "runs" / "run"
@@ -40,7 +41,7 @@ def test_it_learns(tmp_path):
     for written in ("config.json", "metrics.jsonl", "episodes.jsonl", "evaluation.csv", "plots/success.png"):
         assert (run / written).stat().st_size > 0
     assert list((run / "checkpoints").iterdir())
-    assert result["success_rate"] >= 0.6, said
+    assert result["success_rate"] >= 0.4, said
 
 
 def test_a_stopped_run_goes_on_where_it_was_and_no_step_is_lost_or_doubled(tmp_path):
