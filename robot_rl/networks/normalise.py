@@ -21,10 +21,11 @@ UNIT = {
 """What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm]. Sizes that
 contact-rich skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
 
-FINE = {"sim_goal": 10.0, "goal": 10.0}
-"""Quantities that are seen a second time, through `tanh`, so many times finer. A peg that is 1.5 mm off stands still,
-one that is 0.3 mm off goes in; beside a way of 60 mm both are nearly zero, and critics that see only the coarse number
-take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn into noise."""
+FINE = {"sim_goal": (10.0, 40.0), "goal": (10.0, 40.0)}
+"""Quantities that are seen again, through `tanh`, so many times finer. A peg that is 1.5 mm or 0.02 rad off stands still,
+one that is 0.3 mm off goes in; beside a way of 60 mm all of them are nearly zero, and critics that see only the
+coarse number take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn
+into noise."""
 
 
 class Normaliser(nn.Module):
@@ -39,11 +40,11 @@ class Normaliser(nn.Module):
 
     def __init__(self, quantities: Sequence[tuple[str, int]]):
         super().__init__()
-        fine = np.concatenate([np.full(size, FINE.get(_kind(name), 0.0), np.float32) for name, size in quantities])
+        entries, factors = _fine_entries(quantities)
         self.register_buffer("unit", torch.from_numpy(np.concatenate([_unit(n, size) for n, size in quantities])))
-        self.register_buffer("fine", torch.from_numpy(fine[fine > 0.0]))
-        self.register_buffer("fine_entries", torch.from_numpy(np.flatnonzero(fine)))
-        self.size = len(fine) + len(self.fine)
+        self.register_buffer("fine", torch.from_numpy(factors))
+        self.register_buffer("fine_entries", torch.from_numpy(entries))
+        self.size = len(self.unit) + len(factors)
 
     def fit(self, states: Array) -> None:
         """Raise a unit to the root mean square of its entry in `states (N, S)`, where a task moves in larger ones."""
@@ -54,6 +55,19 @@ class Normaliser(nn.Module):
         coarse = x / self.unit
         fine = torch.tanh(self.fine * coarse[..., self.fine_entries])
         return torch.cat([coarse.clamp(-CLIP, CLIP), fine], -1)
+
+
+def _fine_entries(quantities: Sequence[tuple[str, int]]) -> tuple[Array, Array]:
+    """Which entries are seen again `(F,)`, and by which factors `(F,)`."""
+    entries: list[int] = []
+    factors: list[float] = []
+    start = 0
+    for name, size in quantities:
+        for factor in FINE.get(_kind(name), ()):
+            entries += range(start, start + size)
+            factors += [factor] * size
+        start += size
+    return np.array(entries, np.int64), np.array(factors, np.float32)
 
 
 def _kind(name: str) -> str:

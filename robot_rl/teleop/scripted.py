@@ -28,7 +28,7 @@ class OperatorHabits:
     depth_m: float = 0.025
     slowest_pace: float = 0.6
     unsteadiness: float = 0.12
-    patience_steps: int = 20
+    patience_steps: int = 12
     progress_m: float = 0.002
     far_m: float = 0.07
     segment_steps: tuple[int, int] = (8, 20)

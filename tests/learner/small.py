@@ -16,7 +16,8 @@ SPACES = {
 
 def make_agent(encoder: str = "none", seed: int = 0, **options: object) -> Agent:
     spec = PolicySpec.from_space(SPACES[encoder], encoder, camera_features=8, hidden=(32, 32))  # type: ignore[arg-type]
-    return Agent(spec, RLPDConfig(hidden=(32, 32), batch_size=16, **options), seed)  # type: ignore[arg-type]
+    small = {"hidden": (32, 32), "batch_size": 16, "critics": 2, "actor_period": 1}
+    return Agent(spec, RLPDConfig(**(small | options)), seed)  # type: ignore[arg-type]
 
 
 def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.Tensor]:
