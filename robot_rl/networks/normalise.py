@@ -22,9 +22,9 @@ UNIT = {
 contact-rich skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
 
 FINE = {"sim_goal": (10.0, 40.0), "goal": (10.0, 40.0)}
-"""Quantities that are seen again, through `tanh`, so many times finer. A peg that is 1.5 mm or 0.02 rad off stands still,
-one that is 0.3 mm off goes in; beside a way of 60 mm all of them are nearly zero, and critics that see only the
-coarse number take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn
+"""Quantities that are seen again, through `tanh`, so many times finer. A peg that is 1.5 mm or 0.02 rad off stands
+still, one that is 0.3 mm off goes in; beside a way of 60 mm all of them are nearly zero, and critics that see only
+the coarse number take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn
 into noise."""
 
 
