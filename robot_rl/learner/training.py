@@ -134,6 +134,8 @@ class Training:
         if restored is None and self.config.agent.bc_initial_updates and demos:
             for _ in range(self.config.agent.bc_initial_updates):
                 self.agent.clone_behaviour(self._batch(demo_fraction=1.0))
+        if restored is None:
+            self.agent.begin_average()
 
     def _begin(self, steps: Sequence[Step], demos: Sequence[Step]) -> None:
         vision = self.agent.policy.vision
@@ -252,7 +254,7 @@ class Training:
         return self.agent.policy_parameters()
 
     def policy(self) -> dict[str, Array]:
-        """All weights of the policy, for an actor that begins and for a checkpoint."""
+        """All weights of the newest policy, for an actor that begins."""
         return self.agent.frozen_parameters() | self.agent.policy_parameters()
 
     def checkpoint(self, **counters: Any) -> Checkpoint:
@@ -263,7 +265,7 @@ class Training:
             "forgiven": self.governor.forgiven,
             "generator": self._generator.bit_generator.state,
         }
-        return Checkpoint(self.spec, self.agent.state_dict(), self.policy(), {**own, **counters})
+        return Checkpoint(self.spec, self.agent.state_dict(), self.agent.average_parameters(), {**own, **counters})
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Weights, optimisers and update counters; the steps come back with `add`, from the log."""

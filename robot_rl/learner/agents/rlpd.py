@@ -40,6 +40,9 @@ class RLPDConfig:
         linearly to zero. The term counts only where the critics rate the demonstrated action above the policy's (the Q
         filter of arXiv 1709.10089, eq. 6). Weight 2 brought pixel runs to 90 % in a third of the steps, and kept to
         the end it left them swinging: hence the decay.
+    average_rate: share that the newest policy has in the running average of policies, per update of the actor. The
+        average is what a checkpoint offers for evaluation and use (Polyak and Juditsky 1992); the actor explores with
+        the newest one.
     bc_initial_updates: regression of the actor on the demonstrations before the first environment step. 0 for
         learning from a random policy.
     """
@@ -56,6 +59,7 @@ class RLPDConfig:
     target_entropy_per_action: float = -1.0
     backup_entropy: bool = False
     actor_period: int = 2
+    average_rate: float = 1e-3
     bc_weight: float = 2.0
     bc_decay_steps: int = 5_000
     bc_initial_updates: int = 0
@@ -100,6 +104,7 @@ class Agent:
         self.log_temperature = torch.tensor(config.initial_temperature, device=self.device).log().requires_grad_()
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.updates = 0
+        self.average = _frozen_copy(self.policy)
         self._make_optimizers()
         self._target_fn: Callable[..., Tensor] = self.critic_target
         self._critic_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.critic_loss
@@ -113,9 +118,16 @@ class Agent:
         if self._trained_vision is not None and self.target_vision is not None:
             self._trained += [*self._trained_vision.parameters()]
             self._targets += [*self.target_vision.parameters()]
+        names = self.policy.trainable_names()
+        self._averaged: list[Tensor] = [self.policy.get_parameter(name) for name in names]
+        self._averages: list[Tensor] = [self.average.get_parameter(name) for name in names]
         self.critic_optimizer = torch.optim.Adam(self._trained, rate, fused=True)
         self.actor_optimizer = torch.optim.Adam(self.policy.head.parameters(), rate, fused=True)
         self.temperature_optimizer = torch.optim.Adam([self.log_temperature], rate)
+
+    def begin_average(self) -> None:
+        """The average begins with the policy as it is now: scaled, pretrained, cloned."""
+        self.average.load_state_dict(self.policy.state_dict())
 
     def compile(self) -> None:
         """Compile the three equations when they are first called; without a working compiler they stay as they are."""
@@ -195,6 +207,8 @@ class Agent:
         self.actor_optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.actor_optimizer.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(self._averages, self._averaged, self.config.average_rate)
         # temperature: rises while the entropy is below its target
         entropy = -log_prob.mean()
         goal = self.config.target_entropy_per_action * self.spec.action_size
@@ -223,12 +237,21 @@ class Agent:
         """What the actor needs anew after each training block."""
         return self.policy.arrays(trainable=True)
 
+    def average_parameters(self) -> dict[str, Array]:
+        """All of the averaged policy, for evaluation and use."""
+        return self.average.arrays(trainable=True) | self.average.arrays(trainable=False)
+
     def frozen_parameters(self) -> dict[str, Array]:
         """What the actor needs once: normaliser and frozen encoder."""
         return self.policy.arrays(trainable=False)
 
     def _modules(self) -> dict[str, nn.Module]:
-        modules = {"policy": self.policy, "critics": self.critics, "target_critics": self.target_critics}
+        modules = {
+            "policy": self.policy,
+            "average": self.average,
+            "critics": self.critics,
+            "target_critics": self.target_critics,
+        }
         return modules if self.target_vision is None else {**modules, "target_vision": self.target_vision}
 
     def _optimizers(self) -> dict[str, torch.optim.Adam]:
