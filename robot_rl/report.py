@@ -22,7 +22,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def evaluation_summary(evaluation: Evaluation, folder: RunFolder) -> dict[str, Any]:
     """One object: how well the policy does, and the training that led to it."""
-    training = json.loads(folder.training_file.read_text())
+    training = _training_so_far(folder)
     low, high = evaluation.interval_95
     return {
         "task": folder.settings.task,
@@ -36,6 +36,15 @@ def evaluation_summary(evaluation: Evaluation, folder: RunFolder) -> dict[str, A
         "eval_seed": evaluation.eval_seed,
         **training,
     }
+
+
+def _training_so_far(folder: RunFolder) -> dict[str, Any]:
+    """The summary that a finished sitting left; for processes started by hand, from the learner's own clock."""
+    if folder.training_file.exists():
+        summary: dict[str, Any] = json.loads(folder.training_file.read_text())
+        return summary
+    metrics = read_lines(folder.metrics_file)
+    return training_summary(folder, metrics[-1]["wall_s"] if metrics else 0.0, {})
 
 
 def training_summary(folder: RunFolder, wall_s: float, phases: Mapping[str, float]) -> dict[str, Any]:
