@@ -35,7 +35,7 @@ class PretrainConfig:
     strength of the photometric augmentation, as a share of the full range.
     """
 
-    epochs: int = 40
+    epochs: int = 32
     max_seconds: float = 240.0
     batch_size: int = 64
     learning_rate: float = 1e-3
