@@ -49,7 +49,9 @@ class Wanderer:
 
     def _choose(self) -> Array:
         near = self._rng.random() < 0.5
-        spread = self._rng.uniform(-1.0, 1.0, 6) * (self._wide * 0.15 if near else self._wide)
+        spread = self._rng.uniform(-1.0, 1.0, 6) * self._wide
+        if near:  # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool at the
+            spread[:3] *= 0.15  # entrance takes every tool there for an upright one
         height = self._rng.uniform(0.0, 0.010) if near else self._rng.uniform(0.003, 0.065)
         spread[2] = -(self._depth_m + height)
         return geometry.pose_move(self._goal, spread)

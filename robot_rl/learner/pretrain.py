@@ -35,7 +35,7 @@ class PretrainConfig:
     strength of the photometric augmentation, as a share of the full range.
     """
 
-    epochs: int = 32
+    epochs: int = 36
     max_seconds: float = 240.0
     batch_size: int = 64
     learning_rate: float = 1e-3
