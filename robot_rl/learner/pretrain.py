@@ -36,7 +36,7 @@ class PretrainConfig:
     """
 
     epochs: int = 36
-    max_seconds: float = 240.0
+    max_seconds: float = 600.0
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
