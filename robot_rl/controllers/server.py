@@ -147,6 +147,7 @@ class Server:
             case Kind.CONFIGURE:
                 setup = messages.to_setup(messages.body_as(self._setup_layout, body))
                 check_setup(setup, self._config.limits, arm.joints)
+                self._held = True  # asked for, as after a reset: the hold is no news
                 return self._state(arm.configure(setup))
             case Kind.ACKNOWLEDGE:
                 log.info("arm '%s': fault acknowledged", self._config.name)
@@ -154,6 +155,7 @@ class Server:
         if not self._info.simulated:
             raise DeviceError(f"arm '{self._config.name}' is not simulated: it has no world to ask or to reset")
         if kind == Kind.RESET:
+            self._held = True
             return messages.record(self._world_layout, arm.reset(int(messages.body_as(messages.SEED, body)["seed"])))
         return messages.record(self._world_layout, arm.world())
 

@@ -22,7 +22,7 @@ def test_it_holds_still_until_it_is_told_otherwise(loop):
 
 
 def test_it_follows_a_target_and_reports_it_as_executed(loop):
-    target = moved(loop, 0.01, -0.008, -0.01)
+    target = moved(loop, 0.006, -0.005, -0.006)
     loop.command(target, loop.t + 2.0)
     np.testing.assert_allclose(loop.observe().target_base_tcp, target, atol=1e-9)
     run(loop, 1500)
