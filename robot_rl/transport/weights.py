@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _HEADER = struct.Struct("<4sIQqI4x")
 _MAGIC = b"RRw1"
-_NUDGE_S = 2.0
+_NUDGE_S = 0.4
 
 
 class WeightsPublisher:
@@ -63,14 +63,17 @@ class WeightsPublisher:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._wake.fd, zmq.POLLIN)
+        sent: bytes | None = None
         while not self._closing:
-            events = dict(poller.poll())
-            self._wake.clear()
+            poller.poll()
+            self._wake.clear()  # from here on a new frame is seen below, or wakes the next round
             joined = False
             while self._socket.poll(0):
                 joined |= self._socket.recv().startswith(b"\x01")
-            if self._frame is not None and (joined or self._wake.fd in events):
-                self._socket.send(self._frame, copy=False)
+            frame = self._frame
+            if frame is not None and (joined or frame is not sent):
+                self._socket.send(frame, copy=False)
+                sent = frame
 
 
 class WeightsSubscriber:
