@@ -1,8 +1,10 @@
 """Addresses and sockets: what all links share. Loopback only, and every option is set before bind or connect."""
 
 import contextlib
+import errno
 import os
 import socket as system_socket
+import time
 
 import zmq
 
@@ -11,6 +13,7 @@ from robot_rl.types import LinkError
 ANY_PORT = "tcp://127.0.0.1:*"
 """Bind here for a free port; `bind` returns the address that it became."""
 
+_PATIENCE_S = 1.0
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -45,10 +48,22 @@ def new_socket(kind: int, linger_s: float = 0.0) -> zmq.Socket[bytes]:
 
 
 def bind(socket: zmq.Socket[bytes], address: str) -> str:
-    """Bind and return the address with the port it got; the socket is closed if that fails."""
+    """Bind and return the address with the port it got; the socket is closed if that fails.
+
+    A port that is taken is tried for `_PATIENCE_S`: ZeroMQ lets go of one some time after its socket was closed, and a
+    service that restarts wants its own back.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
     try:
-        socket.bind(check_local(address))
-        return socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
+        check_local(address)
+        while True:
+            try:
+                socket.bind(address)
+                return socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
+            except zmq.ZMQError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
     except zmq.ZMQError as error:
         socket.close()
         raise LinkError(f"cannot listen at {address}: {error.strerror}. Is another run using it? Stop that run, or "
