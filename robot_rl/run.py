@@ -26,11 +26,12 @@ from robot_rl.report import evaluation_summary, plot_learning, read_lines, train
 from robot_rl.resources import check_resources
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
-from robot_rl.supervise import ProcessFailed, Supervisor
+from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.endpoint import free_addresses
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
+STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a block takes seconds
 
 
 @dataclass(frozen=True)
@@ -168,11 +169,15 @@ def run_training(folder: RunFolder, processes: Supervisor, display: Display, sto
     demo_steps = json.loads(folder.demos_file.read_text())["steps"]
     total = folder.settings.steps - demo_steps
     stopping = False
+    lockstep = folder.settings.clock == "lockstep"
+    standstill = Standstill(folder.logs, STANDSTILL_S if lockstep else None)
 
     def each() -> None:
         nonlocal stopping
         metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
         done = metrics[-1]["env_steps"] if metrics else 0
+        if done:  # before that the learner pretrains and compiles
+            standstill.look((len(metrics), len(episodes)), time.monotonic())
         display.show("training", done, total, training_note(episodes, metrics))
         if stop.is_set() and not stopping:
             stopping = True

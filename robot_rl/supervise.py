@@ -105,5 +105,33 @@ class Supervisor:
         return f"the process '{name}' ended with code {child.returncode}; the end of {path}:\n  " + "\n  ".join(tail)
 
 
+class Standstill:
+    """Notices that a run gets nowhere although all its processes live.
+
+    `look` is told what should move (steps and updates made). While that stands still it warns once a minute; after
+    `fail_after_s` it raises ProcessFailed (None: never, for a person may be mending the bench).
+    """
+
+    WARN_EVERY_S = 60.0
+
+    def __init__(self, logs: Path, fail_after_s: float | None):
+        self._logs, self._fail_after_s = logs, fail_after_s
+        self._progress: object = None
+        self._since: float | None = None
+        self._warned = 0
+
+    def look(self, progress: object, now: float) -> None:
+        """Take note of `progress` at `now` [s, monotonic]."""
+        if self._since is None or progress != self._progress:
+            self._progress, self._since, self._warned = progress, now, 0
+        still_s = now - self._since
+        where = f"no step and no update for {still_s:.0f} s though every process lives; their logs are in {self._logs}"
+        if self._fail_after_s is not None and still_s > self._fail_after_s:
+            raise ProcessFailed(where)
+        if still_s > (self._warned + 1) * self.WARN_EVERY_S:
+            self._warned += 1
+            log.warning(where)
+
+
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -5,7 +5,7 @@ Arrays inside these values are not copied when they are handed over, and nobody 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
@@ -183,6 +183,41 @@ class Step:
     weights_version: int
     t_monotonic: float
     t_wall: float
+
+
+class MarkKind(StrEnum):
+    """What a mark says about steps that are recorded already."""
+
+    UNDO = "undo"
+    DISCARD = "discard"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    REWARD_VERSION = "reward_version"
+    GAP = "gap"
+    DEMOS_COMPLETE = "demos_complete"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A word on steps that are recorded already: it is appended behind them, and nothing is rewritten.
+
+    UNDO takes back the last DISCARD, SUCCESS or FAILURE of the episode. DISCARD: the episode does not count for
+    learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets `reward`, and is terminated.
+    REWARD_VERSION: rewards are the judge's of this `version` from here on. GAP: a process died, or a record was
+    damaged; what followed record `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped
+    there without an end. DEMOS_COMPLETE: the demonstrations are all here.
+
+    `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that sends the mark.
+    """
+
+    kind: MarkKind
+    episode: int = -1
+    reward: float = 0.0
+    version: str = ""
+    actor: str = ""
+    epoch: int = -1
+    last_seq: int = -1
+    t_wall: float = 0.0
 
 
 @dataclass(frozen=True)

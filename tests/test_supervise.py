@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from robot_rl.supervise import ProcessFailed, Supervisor
+from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 
 ARM = ["arm", "sim_panda", "--task", "peg_insert", "--clock", "lockstep", "--address"]
 
@@ -46,3 +46,22 @@ def test_leaving_the_block_stops_the_last_started_first(tmp_path, address, monke
     assert stopped == ["helper", "arm"]
     assert not processes.is_running("arm")
     processes.check()  # it was asked to go, and went with code 0
+
+
+def test_a_run_that_stands_still_is_spoken_of_and_in_the_end_given_up(tmp_path, caplog):
+    standstill = Standstill(tmp_path, fail_after_s=300.0)
+    for now in range(0, 1000, 10):
+        standstill.look(("steps", now), float(now))
+    assert not caplog.records
+    for now in range(1000, 1290, 10):
+        standstill.look("the same", float(now))
+    assert len(caplog.records) == 4
+    with pytest.raises(ProcessFailed, match=f"no step and no update for 310 s .* {tmp_path}"):
+        standstill.look("the same", 1310.0)
+
+
+def test_where_people_are_waited_for_a_standstill_is_only_spoken_of(tmp_path, caplog):
+    standstill = Standstill(tmp_path, fail_after_s=None)
+    for now in (0.0, 61.0, 1e6):
+        standstill.look("the same", now)
+    assert len(caplog.records) == 2

@@ -181,7 +181,7 @@ def test_a_signal_ends_the_process_cleanly(start_arm, clock, number):
     children = children_of(process.process.pid)
     arm.close()
     assert process.stop(number) == 0
-    assert not [pid for pid in children if is_running(pid)]
+    wait_until_gone(children)
 
 
 def test_when_the_network_side_is_killed_the_loop_leaves(start_arm):
@@ -191,9 +191,14 @@ def test_when_the_network_side_is_killed_the_loop_leaves(start_arm):
     assert children
     arm.close()
     process.stop(signal.SIGKILL)
+    wait_until_gone(children)
+
+
+def wait_until_gone(children):
+    """The loop's process, and multiprocessing's resource tracker, which ends when it sees that its parent has."""
     deadline = time.monotonic() + 10.0
     while any(is_running(pid) for pid in children):
-        assert time.monotonic() < deadline, "the loop's process outlives its network side"
+        assert time.monotonic() < deadline, "a child outlives the network side"
         time.sleep(0.05)
 
 

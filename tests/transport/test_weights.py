@@ -1,5 +1,6 @@
 """Laws of the weights link: the newest parameters or nothing, for whoever comes, whenever they come."""
 
+import threading
 import time
 
 import numpy as np
@@ -115,6 +116,32 @@ def test_restarted_publisher_with_an_older_version_is_followed(publisher):
     assert newest is not None and newest[0] == 5
     restarted.close()
     subscriber.close()
+
+
+def test_no_version_is_lost_among_other_events(publisher):
+    """Each frame of the noise wakes the publisher's thread, and a version that is published then must not be missed."""
+    subscriber, stop = subscribe(publisher), threading.Event()
+
+    def make_noise() -> None:
+        with new_socket(zmq.XSUB) as socket:
+            socket.connect(publisher.address)
+            while not stop.is_set():
+                socket.send(b"\x02 no subscription")
+                time.sleep(0.0002)
+
+    noise = threading.Thread(target=make_noise)
+    noise.start()
+    try:
+        publisher.publish(0, PARAMETERS)
+        assert subscriber.wait_for(0, timeout_s=5.0)
+        for version in range(1, 1000):
+            publisher.publish(version, PARAMETERS)
+            # less than the time after which a subscriber asks again, which would hide the loss
+            assert subscriber.wait_for(version, timeout_s=0.35), f"version {version} was never sent"
+    finally:
+        stop.set()
+        noise.join()
+        subscriber.close()
 
 
 def test_objects_are_not_published(publisher):
