@@ -100,7 +100,7 @@ def unpack(buffer: bytes, offset: int = 0) -> dict[str, Array]:
     return view(buffer, layout, at)
 
 
-def view(buffer: bytes, layout: Layout, at: int) -> dict[str, Array]:
+def view(buffer: bytes | memoryview, layout: Layout, at: int) -> dict[str, Array]:
     """Views of the arrays of a known layout, the first of them at byte `at`; the sizes must have been checked."""
     arrays = {}
     for name, dtype, shape in layout:

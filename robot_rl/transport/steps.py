@@ -24,7 +24,7 @@ from typing import Any
 import zmq
 
 from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
-from robot_rl.data.log import check_actor
+from robot_rl.data.records import check_actor
 from robot_rl.transport.endpoint import Wakeup, bind, check_local, connect, new_socket
 from robot_rl.types import DataError, Identity, LinkError, SpaceSpec, Step
 

@@ -1,0 +1,138 @@
+"""Opening a file of records after whatever became of its writer: a torn tail goes, damage in the middle is named.
+
+A tail is torn if nothing whole follows: the record in hand at a kill, or what a power cut kept from the disk. A record
+that is damaged before whole ones is an error that changes nothing; `repair` keeps all the others.
+"""
+
+import logging
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from robot_rl.data import records
+from robot_rl.data.marks import encode_mark
+from robot_rl.data.records import HEADER_SIZE, Kind, Record
+from robot_rl.types import DataError, Identity, Mark, MarkKind
+
+log = logging.getLogger(__name__)
+
+LOG_MAGIC = b"RRLOG\x00\x01\n"
+SPOOL_MAGIC = b"RRSPL\x00\x01\n"
+KINDS = {LOG_MAGIC: "step log", SPOOL_MAGIC: "spool"}
+"""The kinds of files made of records, by how they begin."""
+
+Positions = dict[tuple[str, int], int]
+"""The last sequence number of each (actor, epoch)."""
+
+
+class Contents(NamedTuple):
+    """Where each whole record of a file begins, where the last one ends, and the last seq of each stream."""
+
+    offsets: array
+    end: int
+    positions: Positions
+
+
+def recover(path: Path, fd: int, start: int, what: str, writable: bool = True) -> Contents:
+    """Walk over the headers from byte `start` on and cut a torn tail off; DataError for damage in the middle."""
+    size = os.fstat(fd).st_size
+    offsets, end, positions = array("q"), start, {}
+    for offset, header in records.scan(fd, start, size):
+        offsets.append(offset)
+        positions[header.identity.actor, header.identity.epoch] = header.identity.seq
+        end = offset + HEADER_SIZE + header.length
+    if end < size and records.next_header(fd, end + 1, size) is not None:
+        raise DataError(f"{what} {path} is damaged in the middle: record {len(offsets)} at byte {end} has no valid "
+                        f"header, and there are records behind it. {how_to_repair(path)}")  # fmt: skip
+    whole = len(offsets)
+    while offsets and records.read(fd, offsets[-1]) is None:
+        end = offsets.pop()  # a power cut may leave several whose bytes never reached the disk
+    if len(offsets) < whole:
+        positions = _count_again(fd, offsets)
+    if end < size:
+        if writable:
+            os.ftruncate(fd, end)
+        done = "was cut off" if writable else "is passed over"
+        log.warning("%s %s: a torn tail of %d bytes %s, %d records remain", what, path, size - end, done, len(offsets))
+    return Contents(offsets, end, positions)
+
+
+def damaged(path: Path, what: str, number: int, offset: int) -> DataError:
+    """The error for a record that does not match its checksum although others follow it."""
+    return DataError(f"{what} {path} is damaged: record {number} at byte {offset} does not match its checksum. "
+                     f"{how_to_repair(path)}")  # fmt: skip
+
+
+def how_to_repair(path: Path) -> str:
+    """What to do about a file with a damaged record in its middle."""
+    return (
+        f"The records before it and behind it are whole: 'robot-rl data repair {path}' keeps them all, puts a mark in "
+        "the place of what is lost, and leaves the damaged file beside it. Nothing was changed so far"
+    )
+
+
+def repair(path: Path) -> tuple[int, int]:
+    """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged`.
+
+    The seq of each stream stays without holes: a mark GAP stands for each record that is lost (those at the end of a
+    stream are simply not there: who sent them sends them again). Returns how many records are kept, and how many are
+    lost. Nobody may have the file open. Raises DataError if it is no file of records, OSError if it cannot be written.
+    """
+    path = Path(path)
+    draft = path.with_name(path.name + ".repairing")
+    with path.open("rb") as file, draft.open("wb") as out:
+        fd = file.fileno()
+        magic = os.pread(fd, 8, 0)
+        if magic not in KINDS:
+            raise DataError(f"{path} is neither of these: {', '.join(KINDS.values())}")
+        head, start = records.read_head(path, fd, magic, KINDS[magic])
+        out.write(os.pread(fd, start, 0))
+        last: Positions = {(head["actor"], head["epoch"]): head["first"] - 1} if "first" in head else {}
+        kept = lost = 0
+        for record in _whole_records(fd, start):
+            stream = record.identity.actor, record.identity.epoch
+            for seq in range(last.get(stream, -1) + 1, record.identity.seq):
+                _write(out, placeholder(Identity(*stream, seq)))
+                lost += 1
+            _write(out, record)
+            last[stream] = record.identity.seq
+            kept += 1
+        out.flush()
+        os.fsync(out.fileno())
+    path.rename(path.with_name(path.name + ".damaged"))
+    draft.rename(path)
+    return kept, lost
+
+
+def placeholder(identity: Identity) -> Record:
+    """The mark that stands for a record that is lost."""
+    mark = Mark(MarkKind.GAP, actor=identity.actor, epoch=identity.epoch, last_seq=identity.seq - 1)
+    return records.frame(Kind.MARK, identity, encode_mark(mark))
+
+
+def _whole_records(fd: int, start: int) -> Iterator[Record]:
+    size = os.fstat(fd).st_size
+    at: int | None = start
+    while at is not None and at < size:
+        record = records.read(fd, at)
+        if record is not None:
+            yield record
+            at += record.size
+        else:
+            at = records.next_header(fd, at + 1, size)
+
+
+def _write(out: BinaryIO, record: Record) -> None:
+    out.write(record.header)
+    out.write(record.payload)
+
+
+def _count_again(fd: int, offsets: array) -> Positions:
+    positions: Positions = {}
+    for offset in offsets:
+        header = records.parse(os.pread(fd, HEADER_SIZE, offset))
+        if header is not None:
+            positions[header.identity.actor, header.identity.epoch] = header.identity.seq
+    return positions
