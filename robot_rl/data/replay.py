@@ -2,55 +2,52 @@
 
 A slot holds one step: the observation, and what was done to get there. A transition is a slot and its successor, the
 following step of the same episode; it is never made from anything else, so no action meets a frame of another
-episode or segment. Each frame is stored once. Demonstrations, corrections and own experience share the storage and
-differ by a flag. An episode that just stops coming ends in a slot without successor: it was truncated, and its
-last observation is still what the value is bootstrapped from.
+episode or actor. Each frame is stored once. Demonstrations, corrections and own experience are index sets over the
+one storage, and a correction's border is no border of the episode. An episode that just stops coming ends in a slot
+without successor: it was truncated, and its last observation is still what the value is bootstrapped from.
+
+The ring is filled from the log, steps and marks in their order: filled again from there, it gives the same samples.
+One thread writes; another may gather while nobody does.
 """
+
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+from robot_rl.data.index_sets import IndexSet, draw
+from robot_rl.data.verdicts import Verdict
+from robot_rl.data.windows import ONE_STEP, Window, follow, returns
+from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 _NONE = -1
+Stream = tuple[str, int]
+"""Who sends: actor and epoch. With the episode's number it says for ever which episode a step is of."""
+LOCAL: Stream = ("local", 0)
+Kind = Literal["demonstrations", "corrections", "own"]
+"""`own` is all own experience, corrections included; the other two share no transition with one another."""
 
 
-class _SlotSet:
-    """A set of slots with uniform sampling: add, discard and draw in constant time."""
+@dataclass
+class _Episode:
+    """An episode's number here, its newest slot, whether a step may still follow, and what was said of it."""
 
-    def __init__(self, capacity: int):
-        self._members = np.zeros(capacity, np.int64)
-        self._position = np.full(capacity, _NONE, np.int64)
-        self.size = 0
-
-    def add(self, slot: int) -> None:
-        if self._position[slot] == _NONE:
-            self._members[self.size], self._position[slot] = slot, self.size
-            self.size += 1
-
-    def discard(self, slot: int) -> None:
-        position = self._position[slot]
-        if position != _NONE:
-            self.size -= 1
-            last = self._members[self.size]
-            self._members[position], self._position[last] = last, position
-            self._position[slot] = _NONE
-
-    def draw(self, generator: np.random.Generator, n: int) -> Array:
-        return self._members[generator.integers(0, self.size, n)]
-
-    def all(self) -> Array:
-        return np.sort(self._members[: self.size])
+    number: int
+    last: int = _NONE
+    open: bool = True
+    verdict: Verdict = field(default_factory=Verdict)
 
 
 class Replay:
     """A ring of `capacity` steps.
 
     ```
-    replay.append(step)                                  # as they come; steps of several actors may be interleaved
+    replay.append(step, stream=(actor, epoch))           # as they come; steps of several actors may be interleaved
+    replay.apply(mark, stream=(actor, epoch))            # likewise
     indices = replay.sample(generator, n_demo=128, n_own=128)
-    batch = replay.gather(indices)
+    batch = replay.gather(indices, window=Window(n_step=3, discount=0.97))
     ```
     `keep_images` False drops the frames (their cached `vision` features, `vision_size` float16 numbers in `variants`
     augmented versions, are then all that is left of them in memory; the log still has them).
@@ -73,32 +70,46 @@ class Replay:
         }
         self._state = np.zeros((capacity, state_size), np.float32)
         self._executed = np.zeros((capacity, space.action_size), np.float32)
-        self._commanded = np.zeros((capacity, space.action_size), np.float32)
         self._reward = np.zeros(capacity, np.float32)
         self._terminated = np.zeros(capacity, np.float32)
         self._provenance = np.zeros(capacity, np.int8)
-        self._episode = np.full(capacity, _NONE, np.int64)
-        self._index = np.zeros(capacity, np.int64)
-        self._successor = np.full(capacity, _NONE, np.int64)
-        self._predecessor = np.full(capacity, _NONE, np.int64)
+        self._episode = np.full(capacity, _NONE, np.int32)
+        self._index = np.zeros(capacity, np.int32)
+        self._successor = np.full(capacity, _NONE, np.int32)
+        self._predecessor = np.full(capacity, _NONE, np.int32)
         self._vision = np.zeros((capacity, variants, vision_size), np.float16) if vision_size else None
-        self._own, self._demo = _SlotSet(capacity), _SlotSet(capacity)
-        self._last_slot: dict[int, int] = {}
+        self._sets: dict[Kind, IndexSet] = {
+            "demonstrations": IndexSet(capacity),
+            "corrections": IndexSet(capacity),
+            "own": IndexSet(capacity),
+        }
+        self._episodes: dict[tuple[Stream, int], _Episode] = {}
+        self._numbers = 0
         self._kept = self._next = self._filled = 0
 
     def __len__(self) -> int:
         """Steps held."""
         return self._filled
 
+    def count(self, kind: Kind) -> int:
+        """Transitions of this kind."""
+        return self._sets[kind].size
+
     @property
     def own_transitions(self) -> int:
         """Transitions of own experience, corrections included."""
-        return self._own.size
+        return self.count("own")
 
     @property
     def demo_transitions(self) -> int:
         """Transitions of demonstrations and corrections."""
-        return self._demo.size
+        return self.count("demonstrations") + self.count("corrections")
+
+    @property
+    def bytes_per_step(self) -> float:
+        """Memory that one slot takes, its frames and its share of the index sets included."""
+        arrays = [value for value in vars(self).values() if isinstance(value, np.ndarray)] + [*self._images.values()]
+        return (sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())) / self.capacity
 
     def keep(self) -> None:
         """What has been appended so far (the demonstrations) is never evicted."""
@@ -106,7 +117,7 @@ class Replay:
             raise DataError(f"no room is left beside the {self._next} steps to keep; capacity is {self.capacity}")
         self._kept = self._next
 
-    def append(self, step: Step, vision: Array | None = None) -> int:
+    def append(self, step: Step, vision: Array | None = None, stream: Stream = LOCAL) -> int:
         """Write a step into the next slot, over the oldest one if the ring is full; returns the slot.
 
         `vision (variants, vision_size)` are the features of its images, if they are cached.
@@ -118,22 +129,57 @@ class Replay:
             if vision is None:
                 raise DataError("this replay caches vision features, but the step came without them")
             self._vision[slot] = vision
-        self._link(slot, step)
+        self._link(slot, step, stream)
         self._next = slot + 1 if slot + 1 < self.capacity else self._kept
         self._filled = max(self._filled, slot + 1)
         return slot
 
-    def _forget(self, slot: int) -> None:
-        """The old step in this slot goes, and with it the transition that began and the one that ended there.
+    def apply(self, mark: Mark, stream: Stream = LOCAL) -> None:
+        """What a mark says of an episode; of one that is not held (any more), nothing. `stream` is whose mark it is.
 
-        (The latter matters only if it began in a kept slot: otherwise it began at an older one, already gone.)
+        discard: no transition of the episode is drawn. success, failure: the episode's last step gets the mark's
+        reward and ends the return; if steps of it still follow, the last of them does. undo: the last of these three
+        is taken back. gap: no more of the episode comes. The other kinds change nothing here: rewards are those of
+        the log.
         """
-        for start in (slot, self._predecessor[slot]):
-            if start != _NONE:
-                self._own.discard(start)
-                self._demo.discard(start)
-                self._successor[start] = _NONE
-        self._predecessor[slot] = _NONE
+        episode = self._episodes.get(((mark.actor, mark.epoch) if mark.actor else stream, mark.episode))
+        if episode is None:
+            return
+        episode.open &= mark.kind != MarkKind.GAP
+        episode.verdict.hear(mark)
+        self._judge(episode)
+        for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):
+            self._count(int(slot), episode.verdict.counts)
+
+    def _judge(self, episode: _Episode) -> None:
+        if self._episode[episode.last] == episode.number:
+            self._reward[episode.last], self._terminated[episode.last] = episode.verdict.outcome
+
+    def _count(self, slot: int, counts: bool) -> None:
+        """The transition that begins in this slot, if there is one, can be drawn or cannot."""
+        done = self._successor[slot]
+        if done == _NONE:
+            return
+        kinds: tuple[Kind, ...] = ("demonstrations",) if self._provenance[done] == Provenance.DEMO else ("own",)
+        if self._provenance[done] == Provenance.HUMAN:
+            kinds += ("corrections",)
+        for kind in kinds:
+            change = self._sets[kind].add if counts else self._sets[kind].discard
+            change(slot)
+
+    def _unlink(self, start: int) -> None:
+        """The transition that begins in this slot goes, if there is one."""
+        self._count(start, False)
+        done = self._successor[start]
+        if done != _NONE:
+            self._successor[start] = self._predecessor[done] = _NONE
+
+    def _forget(self, slot: int) -> None:
+        """The step in this slot is about to be overwritten: no transition begins or ends there any more."""
+        self._unlink(slot)
+        if self._predecessor[slot] != _NONE:
+            self._unlink(self._predecessor[slot])
+        self._episode[slot] = _NONE
 
     def _write(self, slot: int, step: Step) -> None:
         start = 0
@@ -143,76 +189,112 @@ class Replay:
         for name, array in self._images.items():
             array[slot] = step.observation[name]
         self._executed[slot] = np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
-        self._commanded[slot] = step.commanded
         self._reward[slot] = step.reward
         self._terminated[slot] = step.terminated
         self._provenance[slot] = step.provenance
-        self._episode[slot], self._index[slot] = step.episode, step.index
+        self._index[slot] = step.index
 
-    def _link(self, slot: int, step: Step) -> None:
+    def _link(self, slot: int, step: Step, stream: Stream) -> None:
         """Make the transition that ends in this slot, if the step before it is there."""
-        previous = self._last_slot.pop(step.episode, _NONE)
-        follows = (
-            step.index > 0
-            and previous != _NONE
-            and previous != slot
-            and self._episode[previous] == step.episode
-            and self._index[previous] == step.index - 1
-        )
-        if follows:
-            self._successor[previous], self._predecessor[slot] = slot, previous
-            if step.provenance != Provenance.DEMO:
-                self._own.add(previous)
-            if step.provenance in (Provenance.DEMO, Provenance.HUMAN):
-                self._demo.add(previous)
-        if not (step.terminated or step.truncated):
-            self._last_slot[step.episode] = slot
+        episode = self._episodes.get((stream, step.episode))
+        if episode is None or step.index == 0:  # numbers in two logs without streams may be the same
+            episode = self._episodes[stream, step.episode] = _Episode(self._numbers)
+            self._numbers += 1
+        previous, verdict = episode.last, episode.verdict
+        if self._episode[previous] == episode.number:  # it has not been overwritten
+            self._reward[previous], self._terminated[previous] = verdict.judged  # the operator's word moves on
+            if episode.open and self._index[previous] == step.index - 1:
+                self._successor[previous], self._predecessor[slot] = slot, previous
+                self._count(previous, verdict.counts)
+        self._episode[slot] = episode.number
+        episode.last, verdict.judged = slot, (step.reward, step.terminated)
+        episode.open = not (step.terminated or step.truncated)
+        self._judge(episode)
 
     def sample(self, generator: np.random.Generator, n_demo: int, n_own: int) -> Array:
         """Indices of transitions for `gather`, demonstrations and corrections first. Uniform, with replacement.
 
         If one of the two kinds has no transition yet, the other fills the batch. Raises DataError if both are empty.
         """
-        if not self._own.size and not self._demo.size:
-            raise DataError("the replay holds no transition yet: append at least two steps of one episode")
-        if not self._own.size:
-            return self._demo.draw(generator, n_demo + n_own)
-        if not self._demo.size:
-            return self._own.draw(generator, n_demo + n_own)
-        return np.concatenate([self._demo.draw(generator, n_demo), self._own.draw(generator, n_own)])
+        demo: tuple[Kind, ...] = ("demonstrations", "corrections")
+        if not self.own_transitions:
+            return self.draw(generator, demo, n_demo + n_own)
+        if not self.demo_transitions:
+            return self.draw(generator, ("own",), n_demo + n_own)
+        return np.concatenate([self.draw(generator, demo, n_demo), self.draw(generator, ("own",), n_own)])
+
+    def draw(self, generator: np.random.Generator, kinds: tuple[Kind, ...], n: int) -> Array:
+        """`n` indices of transitions of these kinds together: uniform, with replacement.
+
+        Raises DataError if there is none, or if a correction would count twice.
+        """
+        if {"own", "corrections"} <= set(kinds):
+            raise DataError("corrections are own experience too: draw from 'own' alone, or make two draws")
+        if not any(self._sets[kind].size for kind in kinds):
+            raise DataError(f"the replay holds no transition yet of {' or '.join(kinds)}: append at least two steps of "
+                            "one episode")  # fmt: skip
+        return draw(generator, tuple(self._sets[kind] for kind in kinds), n)
 
     def transitions(self) -> Array:
         """The indices of all transitions, ascending."""
-        return np.union1d(self._own.all(), self._demo.all())
+        return np.union1d(self._sets["demonstrations"].all(), self._sets["own"].all())
 
-    def gather(self, indices: Array, variants: tuple[Array, Array] | None = None) -> dict[str, Tensor]:
+    def buffers(self, n: int, pinned: bool = False) -> dict[str, Tensor]:
+        """Tensors for the images of `n` transitions, to be used again and again as `out` of `gather`.
+
+        `pinned`: page-locked memory, from which a GPU copies by itself.
+        """
+        return {
+            prefix + name: torch.empty((n, *array.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
+            for name, array in self._images.items()
+            for prefix in ("", "next/")
+        }
+
+    def gather(
+        self,
+        indices: Array,
+        variants: tuple[Array, Array] | None = None,
+        window: Window = ONE_STEP,
+        out: dict[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
         """The transitions at `indices (B,)` as a batch.
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)` float32 (`demo` is 1 for
         demonstrations and corrections), `image/NAME, next/image/NAME (B, H, W, 3)` uint8, `vision, next_vision (B, V)`
         float16. `variants` selects the cached augmented version `(B,)` of the observation and of the next one.
+        `discount (B,)` is what the value of the next observation counts: `window.discount` to the power of the
+        rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
+        `actions (B, chunk, A)`, from `action` on, and `mask (B, chunk)`: 1, and 0 (as the action) behind the end.
+        The images are written into `out` (of `buffers`), if it is given.
         """
-        i, j = np.asarray(indices), self._successor[indices]
-        provenance = self._provenance[j]
-        batch = {
-            "state": self._state[i],
-            "next_state": self._state[j],
-            "action": self._executed[j],
-            "reward": self._reward[j],
-            "terminated": self._terminated[j],
-            "demo": ((provenance == Provenance.DEMO) | (provenance == Provenance.HUMAN)).astype(np.float32),
-        }
+        first = np.asarray(indices)
+        done = self._successor[first]  # the step that tells what was done there
+        if done.size and done.min() == _NONE:
+            raise DataError("an index is of no transition, or of one that has gone: sample and gather in one go")
+        last, batch = done, {"state": self._state[first], "action": self._executed[done]}
+        if window.n_step > 1:
+            path, held = follow(self._successor, done, window.n_step)
+            last = path[-1]
+            batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
+        else:
+            batch["reward"], batch["discount"] = self._reward[done], np.full(len(done), window.discount, np.float32)
+        if window.chunk > 1:
+            path, held = follow(self._successor, done, window.chunk)
+            batch["mask"] = held.T.astype(np.float32)
+            batch["actions"] = self._executed[path.T] * batch["mask"][..., None]
+        provenance = self._provenance[done]
+        batch["next_state"], batch["terminated"] = self._state[last], self._terminated[last]
+        batch["demo"] = ((provenance == Provenance.DEMO) | (provenance == Provenance.HUMAN)).astype(np.float32)
         if self._vision is not None:
-            first, second = variants if variants is not None else (0, 0)
-            batch["vision"], batch["next_vision"] = self._vision[i, first], self._vision[j, second]
+            here, there = variants if variants is not None else (0, 0)
+            batch["vision"], batch["next_vision"] = self._vision[first, here], self._vision[last, there]
         tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-        rows, next_rows = torch.from_numpy(i), torch.from_numpy(j)
-        for name, array in self._images.items():  # index_select reaches 80 % of memcpy, fancy indexing 38 %
-            source = torch.from_numpy(array)
-            tensors[name] = torch.index_select(source, 0, rows)
-            tensors["next/" + name] = torch.index_select(source, 0, next_rows)
-        return tensors
+        return tensors | self._gather_images(first, last, self.buffers(len(first)) if out is None else out)
 
-    def states(self) -> Array:
-        """A copy of all states held `(N, S)`, entries in the order of the space."""
-        return self._state[: self._filled].copy()
+    def _gather_images(self, first: Array, last: Array, out: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`take` with mode "clip" copies at memory speed, in one thread and without the GIL; its other modes, and fancy
+        indexing, buffer the whole batch once more and reach 38 %."""
+        for name, array in self._images.items():
+            np.take(array, first, 0, out[name].numpy(), "clip")
+            np.take(array, last, 0, out["next/" + name].numpy(), "clip")
+        return out

@@ -4,7 +4,8 @@
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,15 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robot_rl.data.replay import Replay
+from robot_rl.data.replay import LOCAL, Replay, Stream
+from robot_rl.data.windows import Window
 from robot_rl.learner.agents.rlpd import Agent, RLPDConfig
+from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_frames, pretrain
 from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear_decay
-from robot_rl.networks.augment import PAD, photometric, random_shift
+from robot_rl.networks.augment import PAD, photometric
 from robot_rl.networks.policy import EncoderKind, PolicySpec
 from robot_rl.networks.precision import use_onednn_matmul
-from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, DataError, Mark, Provenance, SpaceSpec, Step
+
+DEMONSTRATIONS: Stream = ("demonstrations", 0)
+BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,8 @@ class Training:
         self.goal_error: GoalError | None = None
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
+        self._batches: Batches | None = None
+        self._updating = False
         self._generator = np.random.default_rng(seed)
         self._metrics: list[dict[str, Tensor]] = []
         self._measured_from = (time.monotonic(), 0)
@@ -99,14 +107,14 @@ class Training:
     @property
     def replay(self) -> Replay:
         if self._replay is None:
-            raise DataError("load_demonstrations comes first: normaliser, encoder and replay begin with them")
+            raise DataError(BEGIN)
         return self._replay
 
     def warm_up(self) -> None:
         """Let the compiler do its work (20 s cold on two cores, 2 s cached) while the demonstrations are recorded."""
         saved = {name: tensor.clone() for name, tensor in self.agent.state_dict().items()}
         for _ in range(self.config.agent.actor_period):
-            self.agent.update(self._blank_batch(), self.config.agent.bc_weight)
+            self.agent.update(blank_batch(self.spec, self._batch_config()), self.config.agent.bc_weight)
         self.agent.load_state_dict(saved)
 
     def load_demonstrations(self, steps: Iterable[Step], restored: Checkpoint | None = None) -> None:
@@ -129,13 +137,25 @@ class Training:
             vision_size=self.spec.vision_size if cached else 0,
             variants=self.config.feature_variants,
         )
-        self._append(demos)
+        self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
-        if restored is None and self.config.agent.bc_initial_updates and demos:
-            for _ in range(self.config.agent.bc_initial_updates):
-                self.agent.clone_behaviour(self._batch(demo_fraction=1.0))
+        self._batches = Batches(self.replay, self._batch_config(), self._generator)
+        if restored is None and demos:
+            with closing(self._batches.draw(self.config.agent.bc_initial_updates, demo_fraction=1.0)) as batches:
+                for batch in batches:
+                    self.agent.clone_behaviour(batch)
         if restored is None:
             self.agent.begin_average()
+
+    def _batch_config(self) -> BatchConfig:
+        agent, end_to_end = self.config.agent, self.spec.encoder == "end_to_end"
+        return BatchConfig(
+            size=agent.batch_size,
+            window=Window(agent.n_step, agent.discount),
+            variants=self.config.feature_variants,
+            shift_pixels=self.config.shift_pixels if end_to_end else 0,
+            device=self.config.device,
+        )
 
     def _begin(self, steps: Sequence[Step], demos: Sequence[Step]) -> None:
         vision = self.agent.policy.vision
@@ -148,19 +168,30 @@ class Training:
             states = np.array([np.concatenate([step.observation[name] for name in names]) for step in demos])
             self.agent.policy.normaliser.fit(states)
 
-    def add(self, steps: Sequence[Step]) -> None:
-        """Take in own steps, in the order in which they were made."""
-        self._append(steps)
+    def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> None:
+        """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""
+        self._append(steps, [LOCAL] * len(steps) if streams is None else streams)
         self.env_steps += sum(step.index > 0 for step in steps)
         self.episodes += sum(step.terminated or step.truncated for step in steps)
 
-    def _append(self, steps: Sequence[Step]) -> None:
+    def apply(self, mark: Mark, actor: str, epoch: int) -> None:
+        """Take in a mark of this actor, when all steps before it have been. Steps taken back count as made."""
+        self._check_written_between_updates()
+        self.replay.apply(mark, (actor, epoch))
+
+    def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
+        self._check_written_between_updates()
         if self.spec.encoder != "goal":
-            for step in steps:
-                self.replay.append(step)
+            for step, stream in zip(steps, streams, strict=True):
+                self.replay.append(step, stream=stream)
             return
-        for step, features in zip(steps, self._features(steps), strict=True):
-            self.replay.append(step, features)
+        for step, stream, features in zip(steps, streams, self._features(steps), strict=True):
+            self.replay.append(step, features, stream)
+
+    def _check_written_between_updates(self) -> None:
+        if self._updating:
+            raise DataError("steps and marks are taken in between two calls of update, not during one: the next batch "
+                            "may be on its way")  # fmt: skip
 
     def _features(self, steps: Sequence[Step]) -> Array:
         """Frozen features `(N, variants, V)` of the steps' frames, the first variant without augmentation."""
@@ -187,48 +218,24 @@ class Training:
     ) -> None:
         """Make `count` updates, or fewer if `until()` turns true.
 
-        `between` is called after each (to receive what has arrived meanwhile).
+        `between` is called after each (to receive what has arrived meanwhile, not to add it).
         """
-        for _ in range(count):
-            if until():
-                break
-            self._metrics.append(self.agent.update(self._batch(self.config.agent.demo_fraction), self.bc_weight))
-            self.governor.count()
-            between()
+        if self._batches is None:
+            raise DataError(BEGIN)
+        self._updating = True
+        try:
+            with closing(self._batches.draw(count, self.config.agent.demo_fraction, until)) as batches:
+                for batch in batches:
+                    self._metrics.append(self.agent.update(batch, self.bc_weight))
+                    self.governor.count()
+                    between()
+        finally:
+            self._updating = False
 
     @property
     def bc_weight(self) -> float:
         """Weight of the BC term now."""
         return linear_decay(self.config.agent.bc_weight, self.config.agent.bc_decay_steps, self.env_steps)
-
-    def _batch(self, demo_fraction: float) -> Mapping[str, Tensor]:
-        size = self.config.agent.batch_size
-        n_demo = round(size * demo_fraction)
-        indices = self.replay.sample(self._generator, n_demo, size - n_demo)
-        variants = None
-        if self.config.feature_variants > 1:
-            drawn = self._generator.integers(0, self.config.feature_variants, (2, size))
-            variants = (drawn[0], drawn[1])
-        batch = self.replay.gather(indices, variants)
-        if self.spec.encoder == "end_to_end" and self.config.shift_pixels:
-            for name in [name for name in batch if "image/" in name]:
-                shifted = random_shift(batch[name].numpy(), self._generator, self.config.shift_pixels)
-                batch[name] = torch.from_numpy(shifted)
-        if self.config.device == "cpu":
-            return batch
-        return {name: tensor.to(self.config.device, non_blocking=True) for name, tensor in batch.items()}
-
-    def _blank_batch(self) -> dict[str, Tensor]:
-        size, spec = self.config.agent.batch_size, self.spec
-        shapes: dict[str, tuple[int, ...]] = {"state": (spec.state_size,), "action": (spec.action_size,)}
-        shapes |= {"next_state": (spec.state_size,), "reward": (), "terminated": (), "demo": ()}
-        batch = {name: torch.zeros(size, *shape) for name, shape in shapes.items()}
-        if spec.encoder == "goal":
-            batch |= {n: torch.zeros(size, spec.vision_size).half() for n in ("vision", "next_vision")}
-        if spec.encoder == "end_to_end":
-            names = [prefix + name for name in spec.cameras for prefix in ("image/", "next/image/")]
-            batch |= {name: torch.zeros(size, *spec.image_size, 3, dtype=torch.uint8) for name in names}
-        return {name: tensor.to(self.config.device) for name, tensor in batch.items()}
 
     def metrics(self) -> dict[str, float]:
         """Means over the updates since the last call, speed and counters: a line of metrics.jsonl."""

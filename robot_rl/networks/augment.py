@@ -25,9 +25,12 @@ def pad_edges(images: Array, pad: int = PAD) -> Array:
     return out
 
 
-def random_shift(images: Array, generator: np.random.Generator, pad: int = PAD) -> Array:
-    """Each of the uint8 images `(B, H, W, C)` moved by its own -pad..pad pixels along both axes."""
-    padded, out = pad_edges(images, pad), np.empty_like(images)
+def random_shift(images: Array, generator: np.random.Generator, pad: int = PAD, out: Array | None = None) -> Array:
+    """Each of the uint8 images `(B, H, W, C)` moved by its own -pad..pad pixels along both axes.
+
+    `out` may be the images themselves.
+    """
+    padded, out = pad_edges(images, pad), np.empty_like(images) if out is None else out
     height, width = images.shape[1:3]
     offsets = generator.integers(0, 2 * pad + 1, (len(images), 2))
     for i, (y, x) in enumerate(offsets):

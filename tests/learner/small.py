@@ -29,6 +29,7 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
         "action": torch.rand(size, spec.action_size, generator=g) * 2 - 1,
         "reward": torch.rand(size, generator=g),
         "terminated": torch.zeros(size),
+        "discount": torch.full((size,), agent.config.discount),
         "demo": (torch.arange(size) < size // 2).float(),
     }
     if spec.encoder == "goal":

@@ -30,6 +30,7 @@ class RLPDConfig:
         state, one seed, at 2,000 steps: 31 of 50 with 2 critics, 33 of 40 with 5; at 2,500 steps 86 of 100 with 2
         critics and twice the updates, 92 with 5.
     discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
+    n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as RLPD and HIL-SERL.
     tau, learning_rate, hidden, batch_size: RLPD and HIL-SERL agree.
     initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy bonus drowns the reward.
     target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table 1). RLPD and HIL-SERL
@@ -51,6 +52,7 @@ class RLPDConfig:
     critics: int = 5
     target_subset: int = 2
     discount: float = 0.97
+    n_step: int = 1
     tau: float = 0.005
     learning_rate: float = 3e-4
     hidden: tuple[int, ...] = (256, 256)
@@ -70,6 +72,8 @@ class RLPDConfig:
             raise ConfigError(f"target_subset must be between 1 and critics ({self.critics}), not {self.target_subset}")
         if not 0.0 <= self.demo_fraction <= 1.0:
             raise ConfigError(f"demo_fraction must be between 0 and 1, not {self.demo_fraction}")
+        if self.n_step < 1:
+            raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
 
 
 class Agent:
@@ -81,8 +85,8 @@ class Agent:
     while learning:
         metrics = agent.update(batch, bc_weight)     # tensors; read them now and then
     ```
-    Batches are those of `data/replay.py`. With the encoder "end_to_end" they hold images, with "goal" the frozen
-    encoder's cached features.
+    Batches are those of `data/replay.py`, gathered with this config's `n_step` and `discount`. With the encoder
+    "end_to_end" they hold images, with "goal" the frozen encoder's cached features.
     """
 
     def __init__(self, spec: PolicySpec, config: RLPDConfig, seed: int, device: str = "cpu"):
@@ -147,9 +151,10 @@ class Agent:
         return self.policy.features(state, vision({name: batch[head + name] for name in self.spec.cameras}))
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
-        """`y = r + discount (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
+        """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
 
-        A time limit is no termination: there the value is bootstrapped.
+        R sums the m rewards up to s', m = `n_step` or fewer at the end of the episode; the batch holds R (`reward`) and
+        discount^m. A time limit is no termination: there the value is bootstrapped.
         """
         online = self.features(batch, "next", self._trained_vision)
         target = online if not self.trains_encoder else self.features(batch, "next", self.target_vision)
@@ -159,7 +164,7 @@ class Agent:
         value = ensemble_values(weights, torch.cat([target, action], -1)).amin(0)
         if self.config.backup_entropy:
             value = value - self.log_temperature.exp() * log_prob
-        return batch["reward"] + self.config.discount * (1.0 - batch["terminated"]) * value
+        return batch["reward"] + batch["discount"] * (1.0 - batch["terminated"]) * value
 
     def critic_loss(self, batch: Batch, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Squared error of every critic, summed over the critics; their mean value `(B,)`; the features `(B, F)`."""

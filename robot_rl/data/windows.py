@@ -1,0 +1,50 @@
+"""Windows of several steps inside an episode: n-step returns and chunks of actions, cut short at the episode's end."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_rl.types import Array, DataError
+
+
+@dataclass(frozen=True)
+class Window:
+    """How far a sample reaches from its first action on; never beyond its episode.
+
+    `n_step` rewards are summed, each worth `discount` less than the one before it, and the next observation is the
+    one behind the last of them; `chunk` actions are handed out.
+    """
+
+    n_step: int = 1
+    discount: float = 1.0
+    chunk: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n_step < 1 or self.chunk < 1 or not 0.0 <= self.discount <= 1.0:
+            raise DataError(f"a window has n_step and chunk of at least 1 and a discount between 0 and 1, not {self}")
+
+
+ONE_STEP = Window()
+
+
+def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
+    """The slots of `length` steps from `first (B,)` on, `(length, B)`, and which of them there are, bool.
+
+    `successor` is negative where an episode ends; behind its end a path stays at the last slot.
+    """
+    path, held = np.empty((length, len(first)), np.int64), np.ones((length, len(first)), bool)
+    path[0] = first
+    for k in range(1, length):
+        following = successor[path[k - 1]]
+        held[k] = following >= 0
+        path[k] = np.where(held[k], following, path[k - 1])
+    return path, held
+
+
+def returns(rewards: Array, held: Array, discount: float) -> tuple[Array, Array]:
+    """`R = sum_k discount^k r_k` over the m steps held, and `discount^m`, both `(B,)` float32.
+
+    `R + discount^m V(last observation)` is the m-step return where the episode did not terminate.
+    """
+    weights = held * discount ** np.arange(len(held))[:, None]
+    return (weights * rewards).sum(0).astype(np.float32), (discount ** held.sum(0)).astype(np.float32)
