@@ -25,6 +25,8 @@ T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
 TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
+EpisodeName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EPISODE")]
 HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE")]
 Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
 
@@ -155,6 +157,101 @@ def arm(arguments: Sequence[str]) -> None:
     parse("arm", arm, arguments)
 
 
+def data(arguments: Sequence[str]) -> None:
+    """Look at recorded episodes: ls, show, stats; archive a run's, repair a log."""
+    from rich.console import Console
+
+    from robot_rl import browse
+    from robot_rl.data.recovery import repair as repair_file
+
+    console = Console()
+
+    def ls(path: DataPath, json: bool = False) -> None:
+        """List the episodes at a path.
+
+        Args:
+            path: a run (folder, or name in runs/), a .log file or an archive; it may be in use.
+            json: one JSON object on stdout instead of a table.
+        """
+        listed = browse.listing(run_path(path))
+        if json:
+            print_json({"path": path, "episodes": [each.to_json() for each in listed]})
+        else:
+            console.print(browse.listing_table(listed, path))
+
+    def show(path: DataPath, episode: EpisodeName = "last", out: Path | None = None, json: bool = False) -> None:
+        """Show one episode: its steps, a contact sheet for each camera and a film.
+
+        Args:
+            path: a run (folder, or name in runs/), a .log file or an archive; it may be in use.
+            episode: its number in `ls`, its key (ACTOR/EPOCH/EPISODE), or last.
+            out: folder for the pictures; shown/ in the run folder or beside the file, if not said.
+            json: one JSON object on stdout instead of tables.
+        """
+        place = run_path(path)
+        listed = browse.find(place, episode)
+        recorded = listed.recording.load(listed.facts.key)
+        pictures = [str(p) for p in browse.write_pictures(listed, recorded, out or browse.beside(place))]
+        if json:
+            print_json({**listed.to_json(), "pictures": pictures, "rows": list(browse.step_rows(recorded))})
+            return
+        console.print(browse.facts_table(listed))
+        console.print(browse.steps_table(recorded))
+        for picture in pictures:
+            print(picture)
+
+    def stats(path: DataPath, json: bool = False) -> None:
+        """Statistics of all episodes at a path, and what looks wrong with them.
+
+        Args:
+            path: a run (folder, or name in runs/), a .log file or an archive; it may be in use.
+            json: one JSON object on stdout instead of tables.
+        """
+        found = browse.statistics(run_path(path))
+        if json:
+            print_json(browse.statistics_json(found))
+            return
+        for table in browse.statistics_tables(found):
+            console.print(table)
+        for warning in found.warnings:
+            console.print(f"warning: {warning}", style="yellow", highlight=False)
+
+    def archive(run_name: RunName, out: Path | None = None, compress: bool = True, json: bool = False) -> None:
+        """Archive the finished episodes of a run as zarr; what is there already is left as it is.
+
+        Args:
+            run_name: folder of the run, or its name in runs/.
+            out: the archive's folder; archive/ in the run folder, if not said.
+            compress: with zstd.
+            json: one JSON object on stdout.
+        """
+        folder, done = browse.archive_run(run_path(run_name), out, compress)
+        if json:
+            print_json({"archive": str(folder), "logs": {name: vars(each) for name, each in done.items()}})
+            return
+        for name, each in done.items():
+            print(f"{folder}: {name}: {each.added} added, {each.present} there before, {each.marked} marked anew, "
+                  f"{each.running} not finished")  # fmt: skip
+
+    def repair(path: DataPath) -> None:
+        """Write a log or spool that is damaged in the middle anew from its whole records; nobody may be using it.
+
+        Args:
+            path: the damaged file; it is kept beside the new one.
+        """
+        kept, lost = repair_file(Path(path))
+        print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {path}.damaged")
+
+    verbs: dict[str, Callable[..., Any]] = {
+        "ls": ls,
+        "show": show,
+        "stats": stats,
+        "archive": archive,
+        "repair": repair,
+    }
+    tyro.extras.subcommand_cli_from_dict(verbs, prog="robot-rl data", args=list(arguments), description=data.__doc__)
+
+
 def actor(arguments: Sequence[str]) -> None:
     """The actor's process of a run."""
     from robot_rl.actor.loop import run_actor
@@ -190,6 +287,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "demo": demo,
     "eval": evaluate,
     "benchmark": benchmark,
+    "data": data,
     "arm": arm,
     "actor": actor,
     "learner": learner,

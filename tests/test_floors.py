@@ -24,7 +24,7 @@ FLOORS = (
         "signals",
     },
     {"actor", "learner", "console"},
-    {"run", "cli", "benchmark", "report", "progress", "resources", "supervise"},
+    {"run", "cli", "browse", "benchmark", "report", "progress", "resources", "supervise"},
 )
 """Every file or folder of the package stands on one floor, and imports from its own floor or one below."""
 
@@ -39,6 +39,7 @@ ONLY_IN = {
     "yaml": ("robot_rl/validation.py",),
     "pydantic": ("robot_rl/validation.py",),
     "numba": ("robot_rl/compiled.py",),
+    "zarr": ("robot_rl/data/episodes.py",),
 }
 """A heavy or device library is imported in the files that need it, and nowhere else."""
 

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Array
+from robot_rl.data.pictures import write_video
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def evaluate(
         if videos is not None and (number < max_videos or failure):
             filmed_failures += failure
             name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
-            write_video(videos / name, frames, env.task.rate_hz)
+            write_video(videos / name, frames, env.task.rate_hz, scale=3)
         progress(row)
     return Evaluation(seed, tuple(rows))
 
@@ -110,14 +109,3 @@ def write_table(evaluation: Evaluation, path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow([field.name for field in fields(EvaluationEpisode)])
         writer.writerows([getattr(row, field.name) for field in fields(row)] for row in evaluation.episodes)
-
-
-def write_video(path: Path, frames: list[Array], rate_hz: float, scale: int = 3) -> None:
-    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    height, width = frames[0].shape[0] * scale, frames[0].shape[1] * scale
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, (width, height))
-    for frame in frames:
-        enlarged = cv2.resize(frame, (width, height), interpolation=cv2.INTER_NEAREST)
-        writer.write(cv2.cvtColor(enlarged, cv2.COLOR_RGB2BGR))
-    writer.release()

@@ -1,0 +1,265 @@
+"""Whole episodes out of a log's records: the arrays of one episode, and the few facts that a table shows of it.
+
+Steps of several actors may be interleaved in a log; an episode is (actor, epoch, episode number) there. It is over
+when its last step says so, or when the same actor has gone on to something else: then it was cut off at its last step
+(which counts as truncated). Otherwise it may still be running, in this process or in one that is started again.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from robot_rl.data.codec import ACTIONS, StepCodec
+from robot_rl.data.log import StepLog
+from robot_rl.data.marks import decode_mark, encode_mark
+from robot_rl.data.records import Kind
+from robot_rl.data.verdicts import OUTCOMES, Verdict
+from robot_rl.types import Array, DataError, Identity, MarkKind, Provenance, Step
+
+_OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP)
+
+End = Literal["terminated", "truncated", "cut off", "running"]
+
+
+@dataclass(frozen=True, order=True)
+class EpisodeKey:
+    """Which episode this is, for ever. `first` is the index of its first step: 0, unless steps before it are missing.
+
+    As text `actor/epoch/episode`, the epoch in hexadecimal, with `+first` behind it if that is not 0.
+    """
+
+    actor: str
+    epoch: int
+    episode: int
+    first: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.actor}/{self.epoch:x}/{self.episode}" + (f"+{self.first}" if self.first else "")
+
+    @classmethod
+    def parse(cls, text: str) -> "EpisodeKey":
+        """The inverse of `str`; raises DataError."""
+        try:
+            actor, epoch, rest = text.rsplit("/", 2)
+            episode, _, first = rest.partition("+")
+            return cls(actor, int(epoch, 16), int(episode), int(first or 0))
+        except ValueError as error:
+            raise DataError(f"{text!r} names no episode; a name is ACTOR/EPOCH/EPISODE, as in actor/1f/3") from error
+
+
+@dataclass(frozen=True)
+class Episode:
+    """T actions and the T+1 observations around them.
+
+    `observations` are `(T+1, ...)`, as are `t_monotonic` and `t_wall` [s], the time of each observation. The actions
+    `(T, A)`, `reward`, `terminated`, `truncated`, `provenance` and `weights_version` `(T,)` belong to what was done
+    between observation i and i+1. `source` is the log that it was written to. `complete`: nothing will follow.
+    """
+
+    key: EpisodeKey
+    source: str
+    complete: bool
+    observations: Mapping[str, Array]
+    proposed: Array
+    commanded: Array
+    executed: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    provenance: Array
+    weights_version: Array
+    t_monotonic: Array
+    t_wall: Array
+
+    @property
+    def length(self) -> int:
+        """T."""
+        return len(self.reward)
+
+    @property
+    def end(self) -> End:
+        if self.length and self.terminated[-1]:
+            return "terminated"
+        if self.length and self.truncated[-1]:
+            return "truncated"
+        return "cut off" if self.complete else "running"
+
+    @property
+    def cameras(self) -> dict[str, Array]:
+        """The frames `(T+1, H, W, 3)` of each camera, by its name."""
+        return {n.removeprefix("image/"): a for n, a in self.observations.items() if n.startswith("image/")}
+
+    @property
+    def states(self) -> dict[str, Array]:
+        """The observations that are numbers, `(T+1, n)`."""
+        return {n: a for n, a in self.observations.items() if not n.startswith("image/")}
+
+
+@dataclass(frozen=True)
+class EpisodeFacts:
+    """What a table shows of an episode, and what the archive's index keeps of it; plain JSON by `to_json`.
+
+    `success` is the judge's word, `succeeded` the operator's where there is one: `marks` are all that was said of the
+    episode later, as plain JSON in the order of the log, and `words` those in force. `acted` counts steps by who
+    acted, `corrections` are the operator's segments. `missing` steps before its first one are not in the log.
+    """
+
+    key: EpisodeKey
+    source: str
+    length: int
+    duration_s: float
+    end: End
+    success: bool
+    reward: float
+    acted: Mapping[str, int]
+    corrections: int
+    weights_versions: tuple[int, int]
+    t_wall: float
+    missing: int = 0
+    marks: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, episode: Episode) -> "EpisodeFacts":
+        """The facts of an episode. Its marks come from elsewhere, at any later time."""
+        acted = {p.name.lower(): int((episode.provenance == p).sum()) for p in Provenance}
+        human = np.concatenate([[False], episode.provenance == Provenance.HUMAN])
+        versions = episode.weights_version
+        return cls(
+            key=episode.key,
+            source=episode.source,
+            length=episode.length,
+            duration_s=round(float(episode.t_monotonic[-1] - episode.t_monotonic[0]), 6),
+            end=episode.end,
+            success=bool((episode.terminated & (episode.reward > 0.0)).any()),
+            reward=float(episode.reward.sum()),
+            acted={name: count for name, count in acted.items() if count},
+            corrections=int((human[1:] & ~human[:-1]).sum()),
+            weights_versions=(int(versions.min()), int(versions.max())) if episode.length else (0, 0),
+            t_wall=float(episode.t_wall[0]),
+            missing=episode.key.first,
+        )
+
+    @property
+    def attempt(self) -> bool:
+        """Whether somebody tried the task: not a script that only wanders about."""
+        return self.acted.keys() != {"script"}
+
+    @property
+    def words(self) -> list[str]:
+        """Kinds of the marks in force, oldest first."""
+        verdict = Verdict()
+        for mark in self.marks:
+            verdict.hear(decode_mark(json.dumps(mark).encode()))
+        return [str(mark.kind) for mark in verdict.words]
+
+    @property
+    def succeeded(self) -> bool:
+        outcomes = [word for word in self.words if word in OUTCOMES]
+        return outcomes[-1] == MarkKind.SUCCESS if outcomes else self.success
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the marks."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "marks"}
+        return data | {"key": str(self.key), "weights_versions": list(self.weights_versions)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "EpisodeFacts":
+        """The inverse of `to_json`; what else stands in `data` is passed over. Raises DataError."""
+        try:
+            values = {name: data[name] for name in cls.__dataclass_fields__ if name != "marks"}
+            low, high = values["weights_versions"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"this does not describe an episode ({error!r}): {data!r}") from error
+        return cls(**values | {"key": EpisodeKey.parse(values["key"]), "weights_versions": (low, high)})
+
+
+class Assembler:
+    """Puts steps together to episodes, as a log is read.
+
+    ```
+    for record in log.records():
+        for episode in assembler.add(*record):
+            ...                      # complete, in the order in which they ended
+    assembler.running()              # what may still go on
+    assembler.marks_of(key)          # known only after the last record: marks follow at any later time
+    ```
+    `finished` are the keys of all that were yielded.
+    Holds the steps of the episodes at hand, one per actor. `images` False leaves the frames out.
+    """
+
+    def __init__(self, log: StepLog, source: str = "", images: bool = True):
+        self._codec = StepCodec(log.space)
+        self._source = source
+        self._names = [n for n in sorted(log.space.observations) if images or not n.startswith("image/")]
+        self._open: dict[str, tuple[EpisodeKey, list[Step]]] = {}
+        self._marks: dict[tuple[str, int, int], list[dict[str, Any]]] = defaultdict(list)
+        self.finished: list[EpisodeKey] = []
+
+    def add(self, kind: int, identity: Identity, payload: bytes) -> Iterator[Episode]:
+        """Take one record; yields the episode that it ends, and the one before it if that was cut off."""
+        if kind == Kind.MARK:
+            yield from self._add_mark(identity, payload)
+        if kind != Kind.STEP:
+            return
+        step = self._codec.decode(payload)
+        key = EpisodeKey(identity.actor, identity.epoch, step.episode, step.index)
+        if (held := self._open.get(identity.actor)) is not None:
+            last = held[1][-1]
+            if (held[0].epoch, last.episode, last.index + 1) == (key.epoch, step.episode, step.index):
+                key = held[0]
+            else:
+                yield self._finish(identity.actor)
+        key, steps = self._open.setdefault(identity.actor, (key, []))
+        steps.append(step)
+        if step.terminated or step.truncated:
+            yield self._finish(identity.actor)
+
+    def marks_of(self, key: EpisodeKey) -> list[dict[str, Any]]:
+        """What was said of an episode so far, as plain JSON in the order of the log."""
+        return self._marks.get((key.actor, key.epoch, key.episode), [])
+
+    def running(self) -> list[Episode]:
+        """The episodes that have not ended, as far as they are here."""
+        return [self._stack(key, steps, complete=False) for key, steps in self._open.values()]
+
+    def _add_mark(self, identity: Identity, payload: bytes) -> Iterator[Episode]:
+        """A gap ends the episode that stopped there."""
+        mark = decode_mark(payload)
+        actor, epoch = (mark.actor, mark.epoch) if mark.actor else (identity.actor, identity.epoch)
+        if mark.kind in _OF_AN_EPISODE:
+            self._marks[actor, epoch, mark.episode].append(json.loads(encode_mark(mark)))
+        if mark.kind == MarkKind.GAP and actor in self._open and self._open[actor][0].epoch == epoch:
+            yield self._finish(actor)
+
+    def _finish(self, actor: str) -> Episode:
+        key, steps = self._open.pop(actor)
+        self.finished.append(key)
+        return self._stack(key, steps, complete=True)
+
+    def _stack(self, key: EpisodeKey, steps: Sequence[Step], complete: bool) -> Episode:
+        done = steps[1:]
+        shape = (len(done), self._codec.space.action_size)
+        actions = {name: np.array([getattr(s, name) for s in done], np.float32).reshape(shape) for name in ACTIONS}
+        return Episode(
+            key=key,
+            source=self._source,
+            complete=complete,
+            observations={name: np.stack([s.observation[name] for s in steps]) for name in self._names},
+            reward=np.array([s.reward for s in done], np.float64),
+            terminated=np.array([s.terminated for s in done], bool),
+            truncated=np.array([s.truncated for s in done], bool),
+            provenance=np.array([s.provenance for s in done], np.uint8),
+            weights_version=np.array([s.weights_version for s in done], np.int64),
+            t_monotonic=np.array([s.t_monotonic for s in steps], np.float64),
+            t_wall=np.array([s.t_wall for s in steps], np.float64),
+            **actions,
+        )
+
+
+def with_marks(facts: EpisodeFacts, marks: Sequence[Mapping[str, Any]]) -> EpisodeFacts:
+    """The same facts, with what the operator said of the episode."""
+    return replace(facts, marks=tuple(marks))

@@ -1,0 +1,163 @@
+"""Pictures of an episode: a contact sheet per camera and a film, with step numbers and who acted."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from robot_rl.data.assembly import Episode, EpisodeFacts
+from robot_rl.types import Array, DataError, Provenance
+
+COLOURS = {
+    Provenance.POLICY: (66, 133, 200),
+    Provenance.HUMAN: (240, 140, 30),
+    Provenance.DEMO: (60, 160, 90),
+    Provenance.SCRIPT: (150, 110, 180),
+}
+"""RGB of the frame around an observation: who brought it about."""
+
+GOOD, BAD, PAPER, INK, FAINT = (30, 150, 60), (200, 45, 40), (250, 250, 248), (35, 35, 35), (120, 120, 120)
+CELL = 176  # pixels of a frame's longer side on the sheet
+BORDER = 5
+CAPTION = 22
+GAP = 6
+HEADER = 64
+FONT = cv2.FONT_HERSHEY_SIMPLEX
+
+
+def contact_sheet(episode: Episode, facts: EpisodeFacts, camera: str, columns: int = 8, most: int = 64) -> Array:
+    """All frames of one camera, or `most` evenly chosen ones, on one picture `(H, W, 3)` uint8 RGB.
+
+    Each has its step number and time below, in the colour of who acted; the last says how the episode ended.
+    """
+    frames = episode.cameras[camera]
+    chosen = evenly(len(frames), most)
+    columns = min(columns, max(4, len(chosen)))
+    cells = [_cell(episode, facts, frames[i], i) for i in chosen]
+    height, width = cells[0].shape[:2]
+    rows = math.ceil(len(cells) / columns)
+    sheet = np.full((HEADER + rows * (height + GAP) + GAP, columns * (width + GAP) + GAP, 3), PAPER, np.uint8)
+    for number, cell in enumerate(cells):
+        row, column = divmod(number, columns)
+        y, x = HEADER + row * (height + GAP), GAP + column * (width + GAP)
+        sheet[y : y + height, x : x + width] = cell
+    _header(sheet, episode, facts, f"camera {camera}", len(chosen), len(frames))
+    return sheet
+
+
+def film_frames(episode: Episode, facts: EpisodeFacts, side: int = 384) -> list[Array]:
+    """Each observation as one picture, the cameras side by side, `side` pixels high, with a caption below."""
+    names = list(episode.cameras)
+    pictures = []
+    for i in range(episode.length + 1):
+        views = [_enlarge(episode.cameras[name][i], side) for name in names]
+        row = np.concatenate(views, axis=1)
+        strip = np.full((32, row.shape[1], 3), _colour(episode, facts, i), np.uint8)
+        _write(strip, f"{i}  {_time(episode, i):.1f} s  {_who(episode, i)}", (8, 22), (255, 255, 255), 0.55)
+        if i == episode.length:
+            text = _ending(facts)
+            _write(strip, text, (row.shape[1] - _text_width(text, 0.55) - 8, 22), (255, 255, 255), 0.55)
+        pictures.append(np.concatenate([row, strip]))
+    return pictures
+
+
+def write_picture(path: Path, picture: Array) -> Path:
+    """An RGB picture as PNG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not cv2.imwrite(str(path), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)):
+        raise DataError(f"{path} cannot be written")
+    return path
+
+
+def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int = 1) -> Path:
+    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    height, width = frames[0].shape[0] * scale, frames[0].shape[1] * scale
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, (width, height))
+    if not writer.isOpened():
+        raise DataError(f"{path} cannot be written: no room, no right to write, or no MPEG-4 encoder in this OpenCV")
+    for frame in frames:
+        enlarged = cv2.resize(frame, (width, height), interpolation=cv2.INTER_NEAREST)
+        writer.write(cv2.cvtColor(enlarged, cv2.COLOR_RGB2BGR))
+    writer.release()
+    return path
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most `most` of the numbers below `count`, evenly spread, the first and the last among them."""
+    return sorted({round(x) for x in np.linspace(0, count - 1, min(count, most))})
+
+
+def _cell(episode: Episode, facts: EpisodeFacts, frame: Array, i: int) -> Array:
+    """One frame with its border and caption."""
+    picture = _enlarge(frame, CELL)
+    last = i == episode.length
+    colour = _colour(episode, facts, i)
+    height, width = picture.shape[:2]
+    cell = np.full((height + 2 * BORDER + CAPTION, width + 2 * BORDER, 3), colour, np.uint8)
+    cell[BORDER : BORDER + height, BORDER : BORDER + width] = picture
+    baseline = height + 2 * BORDER + CAPTION - 9
+    _write(cell, f"{i}", (BORDER + 2, baseline), (255, 255, 255), 0.5, 1)
+    note = _ending(facts) if last else f"{_time(episode, i):.1f} s"
+    _write(cell, note, (width + BORDER - _text_width(note, 0.42) - 2, baseline), (255, 255, 255), 0.42)
+    return cell
+
+
+def _header(sheet: Array, episode: Episode, facts: EpisodeFacts, what: str, shown: int, there: int) -> None:
+    number = f"{shown} of {there} frames" if shown < there else f"{there} frames"
+    title = f"{what}, episode {facts.key}" + (f", log {facts.source}" if facts.source else "")
+    words = f", {' '.join(facts.words)}" if facts.words else ""
+    line = f"{facts.length} steps, {facts.duration_s:.1f} s, {_ending(facts)}{words}, return {facts.reward:g}; {number}"
+    _write(sheet, title, (GAP + 2, 24), INK, 0.6, 1)
+    _write(sheet, line, (GAP + 2, 48), FAINT, 0.48)
+    x = sheet.shape[1] - GAP
+    for author in reversed([author for author in Provenance if author.name.lower() in facts.acted]):
+        text = author.name.lower()
+        x -= _text_width(text, 0.48) + 4
+        _write(sheet, text, (x, 48), INK, 0.48)
+        x -= 20
+        cv2.rectangle(sheet, (x, 37), (x + 13, 50), COLOURS[author], cv2.FILLED)
+        x -= 14
+
+
+def _enlarge(frame: Array, side: int) -> Array:
+    """To `side` pixels on the longer side; a whole multiple without smoothing, to show the pixels that there are."""
+    height, width = frame.shape[:2]
+    scale = side / max(height, width)
+    size = (2 * max(1, round(width * scale / 2)), 2 * max(1, round(height * scale / 2)))  # video wants even sizes
+    growing = cv2.INTER_NEAREST if scale == round(scale) else cv2.INTER_CUBIC
+    return cv2.resize(frame, size, interpolation=growing if scale > 1 else cv2.INTER_AREA)
+
+
+def _colour(episode: Episode, facts: EpisodeFacts, i: int) -> tuple[int, int, int]:
+    """Who brought the observation about; the last one of an attempt: whether it succeeded."""
+    if i == episode.length and facts.attempt and facts.end != "running":
+        return GOOD if facts.succeeded else BAD
+    return FAINT if i == 0 else COLOURS[Provenance(int(episode.provenance[i - 1]))]
+
+
+def _who(episode: Episode, i: int) -> str:
+    return "reset" if i == 0 else Provenance(int(episode.provenance[i - 1])).name.lower()
+
+
+def _time(episode: Episode, i: int) -> float:
+    return float(episode.t_monotonic[i] - episode.t_monotonic[0])
+
+
+def _ending(facts: EpisodeFacts) -> str:
+    if facts.succeeded:
+        return "success"
+    return "failure" if facts.end == "terminated" else facts.end
+
+
+def _text_width(text: str, scale: float) -> int:
+    (width, _), _ = cv2.getTextSize(text, FONT, scale, 1)
+    return int(width)
+
+
+def _write(
+    picture: Array, text: str, at: tuple[int, int], colour: Sequence[int], scale: float, thickness: int = 1
+) -> None:
+    cv2.putText(picture, text, at, FONT, scale, colour, thickness, cv2.LINE_AA)

@@ -1,0 +1,138 @@
+"""What was recorded, wherever it lies: a run's logs, one log, or an archive, listed and read in the same way.
+
+Everything is read as it is now, also while it is being written; nothing is ever changed.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from robot_rl.data.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
+from robot_rl.data.episodes import Archive, is_archive
+from robot_rl.data.log import StepLog, read_space
+from robot_rl.run_folder import RunFolder
+from robot_rl.types import ConfigError, DataError, SpaceSpec
+
+
+class Recording(Protocol):
+    """One log or archive. `name` is its last part; `context` is what is known of how it came about, as plain JSON.
+
+    ```
+    for facts in recording.facts(): ...       # all episodes, in order; marks included
+    for episode in recording.episodes(): ...  # the same ones with their arrays, one in memory at a time
+    recording.load(facts.key)                 # one of them; DataError if it is not there
+    ```
+    """
+
+    name: str
+    space: SpaceSpec
+    context: Mapping[str, Any]
+
+    def facts(self) -> list[EpisodeFacts]: ...
+
+    def episodes(self) -> Iterator[Episode]: ...
+
+    def load(self, key: EpisodeKey) -> Episode: ...
+
+
+class LogRecording:
+    """The episodes of a log: those that are complete in the order in which they ended, then those still running."""
+
+    def __init__(self, path: Path, context: Mapping[str, Any]):
+        self.name = path.stem
+        self.context = context
+        self.log = open_log(path)
+        self.space = self.log.space
+
+    def facts(self) -> list[EpisodeFacts]:
+        assembler = Assembler(self.log, self.name, images=False)
+        facts = [EpisodeFacts.of(episode) for episode in _assembled(self.log, assembler)]
+        return [with_marks(each, assembler.marks_of(each.key)) for each in facts]
+
+    def episodes(self) -> Iterator[Episode]:
+        return _assembled(self.log, Assembler(self.log, self.name))
+
+    def load(self, key: EpisodeKey) -> Episode:
+        for episode in self.episodes():
+            if episode.key == key:
+                return episode
+        raise DataError(f"episode {key} is not in log {self.log.path}")
+
+
+@dataclass
+class ArchiveRecording:
+    """The episodes of an archive, in the order in which they were archived."""
+
+    archive: Archive
+
+    def __post_init__(self) -> None:
+        self.name = self.archive.folder.name
+        self.space, self.context = self.archive.space, self.archive.context
+
+    def facts(self) -> list[EpisodeFacts]:
+        return [entry.facts for entry in self.archive.entries.values()]
+
+    def episodes(self) -> Iterator[Episode]:
+        return iter(self.archive)
+
+    def load(self, key: EpisodeKey) -> Episode:
+        return self.archive.load(key)
+
+
+def open_recordings(path: Path) -> list[Recording]:
+    """What lies at a path: a run folder (its demonstrations, then its own steps), a `.log` file, or an archive.
+
+    Raises ConfigError if it is none of them.
+    """
+    if path.is_file():
+        return [LogRecording(path, run_context(path.parent))]
+    if is_archive(path):
+        return [ArchiveRecording(Archive(path))]
+    if (path / "config.json").exists():
+        return list(run_logs(path))
+    raise ConfigError(f"'{path}' is neither a run folder nor a .log file nor an archive. Runs are listed by: ls runs/")
+
+
+def run_logs(run: Path) -> list[LogRecording]:
+    """The logs of a run that have been begun: demonstrations first."""
+    folder = RunFolder(run)
+    context = run_context(run)
+    paths = [path for path in (folder.demos_log, folder.steps_log) if path.exists() and path.stat().st_size]
+    if not paths:
+        raise DataError(f"run {run} has recorded nothing yet")
+    return [LogRecording(path, context) for path in paths]
+
+
+def run_context(run: Path) -> dict[str, Any]:
+    """What an export will want to know of a run: task, hardware, rate, code, instruction. Empty if it is no run."""
+    if not (run / "config.json").exists():
+        return {}
+    folder = RunFolder(run)
+    settings = asdict(folder.settings)
+    context = {name: settings[name] for name in ("task", "hardware", "obs", "clock", "seed")}
+    context["code"] = folder.section("code")
+    try:
+        task = folder.load_task()
+    except ConfigError:  # its file lies on another machine
+        return context
+    return context | {"instruction": task.description, "rate_hz": task.rate_hz}
+
+
+def open_log(path: Path, patience_s: float = 2.0) -> StepLog:
+    """A log for reading, which may be growing: a record that is half written now is whole a moment later."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return StepLog(path, read_space(path), read_only=True)
+        except DataError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _assembled(log: StepLog, assembler: Assembler) -> Iterator[Episode]:
+    for record in log.records():
+        yield from assembler.add(*record)
+    yield from assembler.running()
