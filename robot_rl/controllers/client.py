@@ -8,6 +8,7 @@ import zmq
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import ArmInfo, Kind
 from robot_rl.controllers.setup import ArmSetup
+from robot_rl.transport.endpoint import connect, new_socket
 from robot_rl.types import ArmLimits, ArmState, ArmTarget, Array, Compliance, DeviceError, LinkError
 
 ANSWER_S = 10.0
@@ -23,19 +24,15 @@ class ArmLink:
     def __init__(self, address: str, timeout_s: float):
         self._address, self._timeout_s = address, timeout_s
         self._numbers = count(1)
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.LINGER, 0)
-        try:
-            self._socket.connect(address)
-        except zmq.ZMQError as error:
-            self._socket.close()
-            raise LinkError(f"{address!r} is no address to connect to: {error}; wanted tcp://HOST:PORT") from error
+        self._socket = new_socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
+        connect(self._socket, address)
 
     def ask(self, kind: Kind, body: Array | bytes = b"") -> bytes:
         """The body of the answer. Raises LinkError if none comes in time, DeviceError if the arm refuses."""
         number = next(self._numbers) & 0xFFFFFFFF
         self._socket.send(messages.encode(kind, number, body))
-        while self._socket.poll(round(1000 * self._timeout_s)):
+        while self._socket.wait(self._timeout_s):
             _, status, answered, answer = messages.decode(self._socket.recv())
             if answered != number:
                 continue  # the answer to a request that was given up

@@ -18,6 +18,8 @@ from robot_rl.types import ArmLimits, ArmState, ArmTarget, Array, Compliance, Da
 HEADER = struct.Struct("<4sBBHI")
 MAGIC = b"RRA1"
 OK, ERROR = 0, 1
+MAX_BYTES = 1 << 16
+"""Larger messages are not accepted by either side."""
 
 
 class Kind(IntEnum):

@@ -22,6 +22,7 @@ from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.realtime import RealTimeArm
 from robot_rl.controllers.setup import ArmSetup, check_setup
+from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.types import (
     ArmState,
     ArmTarget,
@@ -105,15 +106,14 @@ class Server:
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
         self._held, self._fault = True, Fault.NONE
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket = new_socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
-            self._socket.bind(config.address)
-        except zmq.ZMQError as error:
-            self._socket.close()
+            self.address = bind(self._socket, config.address)
+        except RobotRLError as error:
             arm.close()
-            raise LinkError(f"arm '{config.name}' cannot listen at {config.address}: {error}") from error
-        log.info("arm '%s' listens at %s, clock %s", config.name, config.address, arm.clock)
+            raise LinkError(f"arm '{config.name}': {error}") from error
+        log.info("arm '%s' listens at %s, clock %s", config.name, self.address, arm.clock)
 
     def serve_once(self, timeout_ms: int) -> None:
         """Answer what has come within the time; watch the arm otherwise."""

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from robot_rl.data.arrays import Layout, layout_of
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
@@ -215,6 +216,11 @@ class LivePolicy:
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over newer weights."""
         self._policy.load_arrays(arrays)
+
+    @property
+    def trainable_layout(self) -> Layout:
+        """Names, dtypes and shapes of what `load` is given while learning goes on."""
+        return layout_of(self._policy.arrays(trainable=True))
 
     def act(self, observation: Observation, greedy: bool = False) -> Array:
         """The action `(A,)` to propose: a sample, or the mode if `greedy`."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import zmq
 
 from robot_rl.data import arrays as named
-from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
+from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, bind, connect, new_socket
 from robot_rl.types import Array, DataError, LinkError, RobotRLError
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ Handler = Callable[[dict[str, Any], dict[str, Array]], Body | tuple[Body, Arrays
 """From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the message."""
 
 MAX_BYTES = 1 << 30
+MAX_REQUEST_BYTES = 1 << 26
+"""Larger frames end the connection before they take memory: replies hold whole policies, requests little."""
 
 
 class Reply(NamedTuple):
@@ -46,7 +48,7 @@ class CallServer:
 
     def __init__(self, address: str = ANY_PORT):
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST_BYTES)
         self.address = bind(self._socket, address)
         self._handlers: dict[str, Handler] = {}
         self._closing = False
@@ -107,26 +109,37 @@ class CallClient:
         self._socket = self._open()
 
     def call(self, name: str, body: Body | None = None, arrays: Arrays | None = None, timeout_s: float = 5.0) -> Reply:
-        """Ask and wait. LinkError if the other side refuses, fails, or is silent for `timeout_s`."""
+        """Ask and wait. LinkError if the other side refuses, fails, is silent for `timeout_s`, or does not trust us."""
         self._number += 1
         self._socket.send_multipart(_write({"id": self._number, "name": name, "body": body or {}}, arrays or {}))
         deadline = time.monotonic() + timeout_s
-        while self._socket.poll(max(0, int(1000 * (deadline - time.monotonic())))):
+        while self._wait(deadline - time.monotonic()):
             reply, reply_arrays = _read(self._socket.recv_multipart())
             if reply.get("id") not in (self._number, None):
                 continue  # the late answer to a call that was given up
             if "error" in reply:
                 raise LinkError(f"{self._who} at {self._address} refused '{name}': {reply['error']}")
             return Reply(reply["body"], reply_arrays)
-        self._socket.close()
-        self._socket = self._open()  # else the request would be delivered whenever the other side comes up
+        self._reopen()
         raise LinkError(f"no answer to '{name}' from {self._who} at {self._address} within {timeout_s:g} s. "
                         "Is it running, and at this address? Start it first")  # fmt: skip
 
     def close(self) -> None:
         self._socket.close()
 
-    def _open(self) -> zmq.Socket[bytes]:
+    def _wait(self, timeout_s: float) -> bool:
+        try:
+            return self._socket.wait(timeout_s)
+        except LinkError:
+            self._reopen()
+            raise
+
+    def _reopen(self) -> None:
+        """Else a request that was given up would be delivered whenever the other side comes up."""
+        self._socket.close()
+        self._socket = self._open()
+
+    def _open(self) -> LinkSocket:
         socket = new_socket(zmq.DEALER)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
         connect(socket, self._address)

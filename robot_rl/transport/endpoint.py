@@ -1,86 +1,148 @@
-"""Addresses and sockets: what all links share. Loopback only, and every option is set before bind or connect."""
+"""Sockets: what all links share. Loopback needs no keys; any other address is encrypted, and asks who comes.
+
+Every socket of the project is made, bound and connected here, with every option set before bind or connect. Which
+addresses need keys: `address.py`. Whose keys: `keys.py`. Who may come in: `allow_list.py`.
+"""
 
 import contextlib
 import errno
 import os
 import socket as system_socket
 import time
+from collections.abc import Iterator
 
 import zmq
 
+from robot_rl.transport.address import Address, parse_address
+from robot_rl.transport.allow_list import guard
+from robot_rl.transport.handshake import BREAKING_S, Handshake
+from robot_rl.transport.keys import SELF, Keyring
 from robot_rl.types import LinkError
 
 ANY_PORT = "tcp://127.0.0.1:*"
 """Bind here for a free port; `bind` returns the address that it became."""
 
 _PATIENCE_S = 1.0
-_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_LOOK_S = 0.1
+"""How often a wait looks for a problem."""
 
 
-def check_local(address: str) -> str:
-    """The address, if only this machine can reach it; else LinkError."""
-    scheme, _, rest = address.partition("://")
-    if scheme in ("ipc", "inproc") and rest:
-        return address
-    host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not (port == "*" or (port.isdecimal() and int(port) < 65536)):
-        raise LinkError(f"'{address}' is no address; write it as tcp://127.0.0.1:PORT")
-    if host not in _LOCAL_HOSTS:
-        raise LinkError(
-            f"address {address} is not on this machine. Links to other machines need encryption keys, which come in a "
-            f"later version; until then use tcp://127.0.0.1:{port}, and a tunnel of your own (ssh -L) between machines"
-        )
-    return address
+class LinkSocket(zmq.Socket[bytes]):
+    """A socket that knows why it has no connection. Used by one thread."""
+
+    _handshake: Handshake | None = None
+
+    def problem(self, patience_s: float = BREAKING_S) -> str | None:
+        """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
+        return self._handshake.problem(patience_s) if self._handshake else None
+
+    def check(self, patience_s: float = BREAKING_S) -> None:
+        """Raise LinkError if there is a `problem`."""
+        if problem := self.problem(patience_s):
+            raise LinkError(problem)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether a message comes within `timeout_s`. LinkError as soon as there is a `problem`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            remaining = max(0.0, deadline - time.monotonic())
+            if self.poll(int(1000 * min(remaining, _LOOK_S)) + (remaining > 0.0)):
+                return True
+            self.check(patience_s=min(remaining, BREAKING_S))
+            if remaining == 0.0:
+                return False
+
+    def close(self, linger: int | None = None) -> None:
+        if self._handshake is not None:
+            self._handshake.close()
+            self._handshake = None
+        super().close(linger)
 
 
-def new_socket(kind: int, linger_s: float = 0.0) -> zmq.Socket[bytes]:
+def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
     """A socket with the options that every link wants.
 
     `linger_s` is how long closing waits for what is still to be sent: zero wherever the other side can ask again.
     """
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
+    socket: LinkSocket = zmq.Context.instance().socket(kind, socket_class=LinkSocket)  # type: ignore[arg-type]
     socket.setsockopt(zmq.LINGER, int(1000 * linger_s))
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
     socket.setsockopt(zmq.HEARTBEAT_IVL, 2000)  # ends half-open connections
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 10000)  # and those that never say who they are
     return socket
 
 
-def bind(socket: zmq.Socket[bytes], address: str) -> str:
+def bind(socket: LinkSocket, address: str) -> str:
     """Bind and return the address with the port it got; the socket is closed if that fails.
 
     A port that is taken is tried for `_PATIENCE_S`: ZeroMQ lets go of one some time after its socket was closed, and a
-    service that restarts wants its own back.
+    service that restarts wants its own back. LinkError if the address needs keys and there are none.
     """
     deadline = time.monotonic() + _PATIENCE_S
-    try:
-        check_local(address)
+    with _closed_on_error(socket):
+        where = parse_address(address)
+        if where.machine not in ("", SELF):
+            raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
+        if where.needs_keys:
+            guard(socket, Keyring())
         while True:
             try:
-                socket.bind(address)
-                return socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
+                socket.bind(where.endpoint)
+                break
             except zmq.ZMQError as error:
                 if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
-                    raise
+                    raise LinkError(f"cannot listen at {address}: {error.strerror}. Is another run using it? Stop that "
+                                    "run, or give this one other ports") from error  # fmt: skip
                 time.sleep(0.02)
-    except zmq.ZMQError as error:
-        socket.close()
-        raise LinkError(f"cannot listen at {address}: {error.strerror}. Is another run using it? Stop that run, or "
-                        "give this one other ports") from error  # fmt: skip
-    except LinkError:
-        socket.close()
-        raise
+    bound = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
+    return bound.replace("://", f"://{where.machine}@", 1) if where.machine else bound
 
 
-def connect(socket: zmq.Socket[bytes], address: str) -> None:
-    """Connect, now or whenever the other side comes up; the socket is closed if the address is wrong."""
+def connect(socket: LinkSocket, address: str) -> None:
+    """Connect, now or whenever the other side comes up; the socket is closed if the address or a key is wrong.
+
+    LinkError if the address needs keys and this machine has none, or does not know the other's.
+    """
+    with _closed_on_error(socket):
+        where = _reachable(address)
+        machine = ""
+        if where.needs_keys:
+            keys = Keyring()
+            pair = keys.require_own()
+            machine, server = keys.server(where.machine, where.host)
+            socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret)
+            socket.setsockopt(zmq.CURVE_PUBLICKEY, pair.public)
+            socket.setsockopt(zmq.CURVE_SERVERKEY, server)
+        socket._handshake = Handshake(socket, where, machine)
+        try:
+            socket.connect(where.endpoint)
+        except zmq.ZMQError as error:
+            raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
+
+
+def check_address(address: str) -> str:
+    """The address, if `connect` would take it; else its LinkError, in the thread of whoever gave it."""
+    where = _reachable(address)
+    if where.needs_keys:
+        Keyring().require_own()
+        Keyring().server(where.machine, where.host)
+    return address
+
+
+def _reachable(address: str) -> Address:
+    where = parse_address(address)
+    if where.is_all_interfaces:
+        raise LinkError(f"'{address}' is an address to listen at; to connect, name the machine: tcp://HOST:PORT")
+    return where
+
+
+@contextlib.contextmanager
+def _closed_on_error(socket: LinkSocket) -> Iterator[None]:
     try:
-        socket.connect(check_local(address))
-    except zmq.ZMQError as error:
-        socket.close()
-        raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://127.0.0.1:PORT") from error
-    except LinkError:
+        yield
+    except BaseException:
         socket.close()
         raise
 

@@ -38,6 +38,7 @@ class StatusPublisher:
         self.sender = sender
         self._socket = new_socket(zmq.PUB, linger_s=0.1)
         self._socket.setsockopt(zmq.CONFLATE, 1)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, 1 << 16)  # readers send subscriptions and nothing else
         self.address = bind(self._socket, address)
 
     def publish(self, values: Mapping[str, Any]) -> None:
@@ -54,6 +55,7 @@ class StatusReader:
 
     def __init__(self, addresses: Mapping[str, str]):
         self._latest: dict[str, Status] = {}
+        self._silent: set[str] = set()  # those of which it was logged why
         self._sockets = {}
         for sender, address in addresses.items():
             socket = new_socket(zmq.SUB)
@@ -68,6 +70,9 @@ class StatusReader:
         for sender, socket in self._sockets.items():
             if socket.poll(0):
                 self._take(sender, socket.recv())
+            elif sender not in self._latest and sender not in self._silent and (problem := socket.problem()):
+                self._silent.add(sender)
+                log.warning("there will be no status of '%s': %s", sender, problem)
         return dict(self._latest)
 
     def close(self) -> None:

@@ -9,9 +9,11 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from robot_rl.data import arrays
+from robot_rl.transport import weights
 from robot_rl.transport.endpoint import new_socket
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
-from robot_rl.types import DataError
+from robot_rl.types import DataError, LinkError
 
 PARAMETERS: dict[str, np.ndarray] = {
     "layer/weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -43,9 +45,9 @@ def test_parameters_arrive_as_they_were(publisher):
 
 
 def test_parameters_are_copied_when_they_are_published(publisher):
-    weights = np.zeros(1000, np.float32)
-    publisher.publish(0, {"w": weights})
-    weights[:] = 1.0
+    array = np.zeros(1000, np.float32)
+    publisher.publish(0, {"w": array})
+    array[:] = 1.0
     subscriber = subscribe(publisher)
     newest = subscriber.wait_for(0, timeout_s=2.0)
     assert newest is not None and not newest[1]["w"].any()
@@ -79,13 +81,13 @@ def test_latest_returns_each_version_once_and_never_blocks(publisher):
 
 def test_slow_subscriber_gets_the_newest(publisher):
     subscriber = subscribe(publisher)
-    publisher.publish(0, PARAMETERS)
-    subscriber.wait_for(0, timeout_s=2.0)
     large = {"w": np.zeros(250_000, np.float32)}
+    publisher.publish(0, large)
+    subscriber.wait_for(0, timeout_s=20.0)
     for version in range(1, 31):
         publisher.publish(version, large)
         time.sleep(0.005)
-    time.sleep(0.2)
+    assert subscriber.wait_for(30, timeout_s=20.0) is not None
     newest = subscriber.latest()
     assert newest is not None and newest[0] == 30
     assert subscriber.latest() is None
@@ -142,6 +144,38 @@ def test_no_version_is_lost_among_other_events(publisher):
         stop.set()
         noise.join()
         subscriber.close()
+
+
+def test_weights_of_another_layout_are_refused_with_both_sides_named(publisher, caplog):
+    subscriber = WeightsSubscriber(publisher.address, arrays.layout_of(PARAMETERS))
+    publisher.publish(0, PARAMETERS)
+    assert subscriber.wait_for(0, timeout_s=20.0)
+    publisher.publish(1, PARAMETERS | {"layer/weight": np.zeros((2, 4), np.float32)})
+    reason = r"'layer/weight' is float32 \(2, 4\) there and float32 \(2, 3\) here"
+    with pytest.raises(LinkError, match=reason):
+        subscriber.wait_for(1, timeout_s=2.0)
+    assert "are refused" in caplog.text
+    newest = subscriber.latest()
+    assert newest is not None and newest[0] == 0, "what was here before did not stay"
+    publisher.publish(2, dict(reversed(PARAMETERS.items())))  # their order is no difference
+    assert subscriber.wait_for(2, timeout_s=20.0)
+    subscriber.close()
+
+
+@given(at=st.integers(0, 200), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_found_wherever_it_is(at, bit):
+    frame = bytearray(make_frame())
+    frame[at % len(frame)] ^= 1 << bit
+    with pytest.raises(DataError):
+        weights._decode(bytes(frame))
+
+
+def make_frame() -> bytes:
+    publisher = WeightsPublisher()
+    publisher.publish(3, PARAMETERS)
+    publisher.close()
+    assert publisher._frame is not None
+    return publisher._frame
 
 
 def test_objects_are_not_published(publisher):

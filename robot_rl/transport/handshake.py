@@ -1,0 +1,84 @@
+"""Why a connection does not come about: what ZeroMQ tells a client about its handshakes, in words.
+
+Without this a refusal is a silence: ZeroMQ tries again and again, and the caller waits until its time is up.
+"""
+
+import math
+import struct
+import time
+from itertools import count
+
+import zmq
+
+from robot_rl.transport.address import Address
+
+BREAKING_S = 3.0
+"""How long handshakes have to break off until the other side is taken for the wrong one: a restart of the other side,
+or of a proxy between, looks the same for a moment."""
+
+_EVENT = struct.Struct("=Hi")
+_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+_numbers = count()
+
+
+class Handshake:
+    """Watches the handshakes of one socket. Made before it connects, by the thread that uses it.
+
+    `machine` is the name under which the other side's key is trusted, empty without keys.
+    """
+
+    def __init__(self, socket: "zmq.Socket[bytes]", address: Address, machine: str):
+        self._socket, self._address, self._machine = socket, address, machine
+        self._breaking_since = math.inf
+        self._problem: str | None = None
+        place = f"inproc://handshake-{next(_numbers)}"
+        socket.monitor(place, _EVENTS)
+        self._events: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
+        self._events.setsockopt(zmq.RCVHWM, 0)  # a full queue would stop ZeroMQ's own thread, and so every link
+        self._events.connect(place)
+
+    def problem(self, patience_s: float = BREAKING_S) -> str | None:
+        """What is wrong with the newest handshakes, if time will not mend it. Never blocks.
+
+        Those that break off are wrong when they have done so for `patience_s`.
+        """
+        while self._events.poll(0):
+            event, value = _EVENT.unpack(self._events.recv_multipart()[0])
+            self._take(event, value)
+        if self._problem is None and time.monotonic() - self._breaking_since >= patience_s:
+            return (
+                f"each handshake with {self._address.endpoint} breaks off: the machine there does not have the key "
+                f"that is trusted as '{self._machine}'. Compare `robot-rl keys` there with `robot-rl keys --list` here"
+            )
+        return self._problem
+
+    def close(self) -> None:
+        """Before the socket is closed. In this order: an event that nobody can take would stop ZeroMQ's own thread."""
+        self._socket.disable_monitor()
+        self._events.close(0)
+
+    def _take(self, event: int, value: int) -> None:
+        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._breaking_since, self._problem = math.inf, None
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            self._problem = (
+                f"{self._address.endpoint} refuses this machine's key: it does not trust it. Run `robot-rl keys` here; "
+                "it prints the line to run there"
+            )
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+            self._problem = self._mismatch()
+        elif self._machine:
+            self._breaking_since = min(self._breaking_since, time.monotonic())
+
+    def _mismatch(self) -> str:
+        if self._machine:
+            return (f"{self._address.endpoint} speaks without keys, which is allowed on one machine alone: let it "
+                    "listen at tcp://0.0.0.0:PORT")  # fmt: skip
+        port = self._address.endpoint.rpartition(":")[2]
+        return (f"{self._address.endpoint} wants keys, as it listens to other machines: connect to "
+                f"tcp://self@127.0.0.1:{port}")  # fmt: skip
