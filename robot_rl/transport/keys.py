@@ -66,7 +66,8 @@ class Keyring:
     def make(self) -> KeyPair:
         """This machine's pair, made now if there is none."""
         try:
-            self._trusted.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._trusted.mkdir(mode=0o700, exist_ok=True)
             if not self._secret.exists():
                 draft = self.folder / f".secret.{secrets.token_hex(8)}"
                 _write(draft, z85.decode(zmq.curve_keypair()[1]), mode=0o600)
