@@ -28,6 +28,7 @@ RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
 EpisodeName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EPISODE")]
 HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE")]
+Trust = Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="NAME KEY")]
 Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
 
 
@@ -231,7 +232,7 @@ def data(arguments: Sequence[str]) -> None:
             return
         for name, each in done.items():
             print(f"{folder}: {name}: {each.added} added, {each.present} there before, {each.marked} marked anew, "
-                  f"{each.running} not finished")  # fmt: skip
+                  f"{each.unfinished} not finished")  # fmt: skip
 
     def repair(path: DataPath) -> None:
         """Write a log or spool that is damaged in the middle anew from its whole records; nobody may be using it.
@@ -250,6 +251,42 @@ def data(arguments: Sequence[str]) -> None:
         "repair": repair,
     }
     tyro.extras.subcommand_cli_from_dict(verbs, prog="robot-rl data", args=list(arguments), description=data.__doc__)
+
+
+def keys(arguments: Sequence[str]) -> None:
+    """Encryption keys: this machine's, and those of the machines that it talks to."""
+    from robot_rl.transport.keys import Keyring, this_machine
+
+    def keys(trust: Trust = None, revoke: str = "", list: bool = False, json: bool = False) -> None:
+        """Encryption keys. Without options: make this machine's, if it has none, and say what the other one needs.
+
+        Args:
+            trust: talk to the machine with this public key, and call it NAME.
+            revoke: no longer talk to the machine of this name; with --trust, before that.
+            list: the machines that are trusted.
+            json: one JSON object on stdout.
+        """
+        keyring, name = Keyring(), this_machine()
+        if revoke:
+            keyring.revoke(revoke)
+        if trust:
+            keyring.trust(*trust)
+        own, trusted = keyring.make().public.hex(), {n: key.hex() for n, key in keyring.trusted().items()}
+        if json:
+            print_json({"folder": str(keyring.folder), "name": name, "public": own, "trusted": trusted})
+        elif list:
+            print("\n".join([f"{key}  {n}" for n, key in trusted.items()] or ["no machine is trusted"]))
+        elif revoke and not trust:
+            print(f"'{revoke}' is no longer trusted; a connection that it has ends when a process on it is restarted")
+        else:
+            there = (
+                f"'{trust[0]}' is trusted. So that it trusts this machine, run there"
+                if trust
+                else "On the other machine, run"
+            )
+            print(f"This machine's public key: {own}\n{there}\n\n    robot-rl keys --trust {name} {own}\n")
+
+    parse("keys", keys, arguments)
 
 
 def actor(arguments: Sequence[str]) -> None:
@@ -288,6 +325,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "eval": evaluate,
     "benchmark": benchmark,
     "data": data,
+    "keys": keys,
     "arm": arm,
     "actor": actor,
     "learner": learner,

@@ -1,5 +1,6 @@
 """The command line: verbs, typed options, and mistakes told in one clear line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from robot_rl.types import ConfigError, DeviceError
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for verb in ("train", "demo", "eval", "benchmark", "arm", "actor", "learner"):
+    for verb in ("train", "demo", "eval", "benchmark", "keys", "arm", "actor", "learner"):
         assert f"\n  {verb} " in shown
 
 
@@ -41,6 +42,7 @@ def test_the_installed_program_answers() -> None:
         ("eval", "--episodes"),
         ("benchmark", "--json"),
         ("arm", "--clock {real,lockstep}"),
+        ("keys", "--trust NAME KEY"),
         ("actor", "RUN"),
         ("learner", "RUN"),
     ],
@@ -168,3 +170,36 @@ def test_the_first_arm_is_meant_when_none_is_named() -> None:
     assert cli.choose_arm(hardware, "panda", "tcp://127.0.0.1:9").address == "tcp://127.0.0.1:9"
     with pytest.raises(ConfigError, match="arm 'left' is not in hardware"):
         cli.choose_arm(hardware, "left", "")
+
+
+def test_two_machines_trust_each_other_with_the_lines_that_each_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def on(machine: str, line: str) -> str:
+        """Run a line on a machine; what it prints."""
+        monkeypatch.setenv("ROBOT_RL_KEYS", str(tmp_path / machine))
+        monkeypatch.setattr("socket.gethostname", lambda: f"{machine}.local")
+        program, verb, *rest = line.split()
+        assert program == "robot-rl" and cli.main([verb, *rest]) == 0
+        return capsys.readouterr().out
+
+    def line_in(text: str) -> str:
+        return next(line.strip() for line in text.splitlines() if line.startswith("    robot-rl"))
+
+    line_for_robot = line_in(on("gpu", "robot-rl keys"))
+    line_for_gpu = line_in(on("robot", line_for_robot))
+    assert line_in(on("gpu", line_for_gpu)) == line_for_robot, "the key has changed"
+    for machine, other in (("gpu", "robot"), ("robot", "gpu")):
+        assert on(machine, "robot-rl keys --list").split()[1:] == [other]
+        content = json.loads(on(machine, "robot-rl keys --json"))
+        assert list(content["trusted"]) == [other] and len(content["public"]) == 64
+    assert "no longer" in on("gpu", "robot-rl keys --revoke robot")
+    assert on("gpu", "robot-rl keys --list").strip() == "no machine is trusted"
+
+
+def test_a_key_that_is_none_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROBOT_RL_KEYS", str(tmp_path))
+    assert cli.main(["keys", "--trust", "gpu", "abc"]) == 2
+    assert capsys.readouterr().err.startswith("robot-rl: 'abc' is no public key")
