@@ -92,7 +92,7 @@ def listing_table(listed: list[Listed], title: str) -> Table:
 
 def _judged(facts: EpisodeFacts) -> bool:
     """Whether it can be said that the episode succeeded or not."""
-    return facts.attempt and facts.end != "running"
+    return facts.attempt and facts.end != "open"
 
 
 def short_key(facts: EpisodeFacts) -> str:

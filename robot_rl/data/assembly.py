@@ -2,7 +2,7 @@
 
 Steps of several actors may be interleaved in a log; an episode is (actor, epoch, episode number) there. It is over
 when its last step says so, or when the same actor has gone on to something else: then it was cut off at its last step
-(which counts as truncated). Otherwise it may still be running, in this process or in one that is started again.
+(which counts as truncated). Otherwise it is open: its actor may be at it, or hand the rest in when it is started again.
 """
 
 import json
@@ -22,7 +22,7 @@ from robot_rl.types import Array, DataError, Identity, MarkKind, Provenance, Ste
 
 _OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP)
 
-End = Literal["terminated", "truncated", "cut off", "running"]
+End = Literal["terminated", "truncated", "cut off", "open"]
 
 
 @dataclass(frozen=True, order=True)
@@ -86,7 +86,7 @@ class Episode:
             return "terminated"
         if self.length and self.truncated[-1]:
             return "truncated"
-        return "cut off" if self.complete else "running"
+        return "cut off" if self.complete else "open"
 
     @property
     def cameras(self) -> dict[str, Array]:
@@ -184,7 +184,7 @@ class Assembler:
     for record in log.records():
         for episode in assembler.add(*record):
             ...                      # complete, in the order in which they ended
-    assembler.running()              # what may still go on
+    assembler.unfinished()           # what may still go on
     assembler.marks_of(key)          # known only after the last record: marks follow at any later time
     ```
     `finished` are the keys of all that were yielded.
@@ -222,7 +222,7 @@ class Assembler:
         """What was said of an episode so far, as plain JSON in the order of the log."""
         return self._marks.get((key.actor, key.epoch, key.episode), [])
 
-    def running(self) -> list[Episode]:
+    def unfinished(self) -> list[Episode]:
         """The episodes that have not ended, as far as they are here."""
         return [self._stack(key, steps, complete=False) for key, steps in self._open.values()]
 

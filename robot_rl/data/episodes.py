@@ -69,7 +69,7 @@ class Archived:
     added: int
     marked: int
     present: int
-    running: int
+    unfinished: int
 
 
 def is_archive(folder: Path) -> bool:
@@ -92,7 +92,7 @@ def archive(
                 new = writer.add(episode)
                 added, present = added + new, present + (not new)
         marked = sum(writer.mark(key, assembler.marks_of(key)) for key in assembler.finished)
-    return Archived(added, marked, present, len(assembler.running()))
+    return Archived(added, marked, present, len(assembler.unfinished()))
 
 
 class Archive:
@@ -141,7 +141,7 @@ class ArchiveWriter:
     def add(self, episode: Episode) -> bool:
         """Archive a complete episode; False if it is there already. Raises DataError if it is, with other content."""
         if not episode.complete:
-            raise DataError(f"episode {episode.key} is still running; only what is complete is archived")
+            raise DataError(f"episode {episode.key} has not ended; only what is complete is archived")
         arrays = _to_arrays(episode)
         digest = _sha256(arrays)
         if (known := self.entries.get(episode.key)) is not None:

@@ -133,7 +133,7 @@ def _enlarge(frame: Array, side: int) -> Array:
 
 def _colour(episode: Episode, facts: EpisodeFacts, i: int) -> tuple[int, int, int]:
     """Who brought the observation about; the last one of an attempt: whether it succeeded."""
-    if i == episode.length and facts.attempt and facts.end != "running":
+    if i == episode.length and facts.attempt and facts.end != "open":
         return GOOD if facts.succeeded else BAD
     return FAINT if i == 0 else COLOURS[Provenance(int(episode.provenance[i - 1]))]
 

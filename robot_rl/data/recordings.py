@@ -38,7 +38,7 @@ class Recording(Protocol):
 
 
 class LogRecording:
-    """The episodes of a log: those that are complete in the order in which they ended, then those still running."""
+    """The episodes of a log: those that are complete in the order in which they ended, then the unfinished ones."""
 
     def __init__(self, path: Path, context: Mapping[str, Any]):
         self.name = path.stem
@@ -135,4 +135,4 @@ def open_log(path: Path, patience_s: float = 2.0) -> StepLog:
 def _assembled(log: StepLog, assembler: Assembler) -> Iterator[Episode]:
     for record in log.records():
         yield from assembler.add(*record)
-    yield from assembler.running()
+    yield from assembler.unfinished()

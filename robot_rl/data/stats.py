@@ -150,7 +150,7 @@ class Collector:
         commanded, executed = (numbers.get(f"action/{n}", np.zeros((0, 0))) for n in ("commanded", "executed"))
         statistics = Statistics(
             episodes=len(self._facts),
-            attempts=sum(facts.attempt and facts.end != "running" for facts in self._facts),
+            attempts=sum(facts.attempt and facts.end != "open" for facts in self._facts),
             successes=sum(facts.succeeded for facts in self._facts),
             steps=steps,
             duration_s=round(sum(facts.duration_s for facts in self._facts), 3),
