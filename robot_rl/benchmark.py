@@ -269,7 +269,7 @@ def persist(address: str, path: Path, space: SpaceSpec, stop: Any) -> None:
     while not stop.is_set():
         batch = receiver.receive(0.05)
         for received in batch:
-            log.append(received.payload, received.identity)
+            log.append_record(received.record)
         receiver.ack(batch)
     receiver.close()
     log.close()

@@ -47,6 +47,7 @@ class RunFolder:
         self.config_file = self.path / "config.json"
         self.demos_log = self.path / "demos.log"
         self.steps_log = self.path / "steps.log"
+        self.spool = self.path / "spool"
         self.demos_file = self.path / "demos.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.episodes_file = self.path / "episodes.jsonl"

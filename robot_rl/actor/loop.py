@@ -3,8 +3,10 @@
 import json
 import logging
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from robot_rl.transport.hello import Hello
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.weights import WeightsSubscriber
-from robot_rl.types import Array, Observation
+from robot_rl.types import Array, DataError, LinkError, Observation
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 600.0  # the learner may pretrain and compile before it answers
@@ -32,11 +34,16 @@ STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 @dataclass(frozen=True)
 class ActorConfig:
-    """How the actor works: whether an operator corrects, and the steps for which an opened clutch still holds."""
+    """How the actor works.
+
+    corrections: whether an operator corrects. release_steps: for how many an opened clutch still holds.
+    acknowledge_faults: in simulation the scripted operator does. name: tells several actors of one run apart.
+    """
 
     corrections: bool = True
     release_steps: int = 1
     acknowledge_faults: bool = True
+    name: str = "actor"
 
 
 def run_actor(run: str | Path) -> None:
@@ -62,15 +69,23 @@ class Actor:
         task, hardware = folder.load_task(), folder.load_hardware()
 
         self._calls = CallClient(self._settings.calls_address)
-        hello = Hello.of("actor", self._settings.task, self._settings.hardware, folder.spaces())
-        learner = self._calls.call("hello", asdict(hello), timeout_s=PATIENCE_S).body
+        self._hello = Hello.of("actor", self._settings.task, self._settings.hardware, folder.spaces())
+        self._ask_learner()  # a learner that does not fit refuses here, before it gets any steps
+        lockstep = self._settings.clock == "lockstep"
+        self._sender = StepSender(
+            self._settings.steps_address,
+            folder.spaces(),
+            actor=self._config.name,
+            spool=folder.spool / self._config.name,
+            wait_when_full=lockstep,
+        )
+        self._sender.drain_leftovers(PATIENCE_S)  # of a process that was killed: they count as steps of the run
+        learner = self._ask_learner()
         self._total_steps = learner["online_steps"]
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
-        self._weights = WeightsSubscriber(self._settings.weights_address)
-        lockstep = self._settings.clock == "lockstep"
-        self._sender = StepSender(self._settings.steps_address, folder.spaces(), wait_when_full=lockstep)
+        self._weights = WeightsSubscriber(self._settings.weights_address, self._policy.trainable_layout)
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
@@ -80,28 +95,45 @@ class Actor:
         self._intervention = Intervention(teleop, self._config.release_steps)
 
     def run(self) -> None:
-        """Episode after episode: act, let the operator correct, send, until the run has its steps."""
-        lockstep = self._settings.clock == "lockstep"
-        while not self._is_over():
-            episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
-            self._policy.seed(episode_seed)
-            if not lockstep:
-                self._take_newest_weights()
-            for step in self._runner.play(
-                self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
-            ):
-                self._sender.send(step)
-                self._step += step.index > 0
-            self._report(self._runner.summary)
-            self._episode += 1
-            if self._runner.summary.fault:
-                self._handle_fault()
+        """Episode after episode: act, let the operator correct, send, until the run has its steps.
+
+        When the steps cannot be stored (disk full, read-only), the episode ends at once and the arm holds; the learner
+        still gets what is in memory, and the DataError goes on.
+        """
+        if self._settings.clock == "lockstep":  # also in the middle of a block, after this actor's predecessor died
+            self._wait_for_weights(self._step // self._settings.block_steps)
+        try:
+            while not self._is_over():
+                self._play_episode()
+        except DataError:
+            with suppress(LinkError):
+                self._sender.drain(timeout_s=STOP_PATIENCE_S)
+            raise
         self._sender.drain(timeout_s=STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
+
+    def _play_episode(self) -> None:
+        episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
+        self._policy.seed(episode_seed)
+        if self._settings.clock != "lockstep":
+            self._take_newest_weights()
+        for step in self._runner.play(
+            self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
+        ):
+            self._sender.send(step)
+            self._step += step.index > 0
+        self._report(self._runner.summary)
+        self._episode += 1
+        if self._runner.summary.fault:
+            self._handle_fault()
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""
         for part in (self._env, self._sender, self._weights, self._calls, self._status, self._episodes_file):
             part.close()
+
+    def _ask_learner(self) -> dict[str, Any]:
+        """What the learner says of itself and of how far the run is."""
+        return self._calls.call("hello", asdict(self._hello), timeout_s=PATIENCE_S).body
 
     def _act(self, observation: Observation) -> Array:
         """The policy's proposal; in lockstep with the very weights that this step is to be made with."""

@@ -9,6 +9,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,6 +48,21 @@ def space_hash(space: SpaceSpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+class _Place(NamedTuple):
+    """Where an array stands in every message of a space: `n` numbers from byte `at` on."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    n: int
+    at: int
+
+    @property
+    def padded(self) -> int:
+        size = self.n * self.dtype.itemsize
+        return size + len(arrays.padding(size))
+
+
 class StepCodec:
     """Step to bytes and back, for one space. Holds no state; any thread may use it.
 
@@ -63,9 +79,13 @@ class StepCodec:
             if dtype not in arrays.DTYPES:
                 raise DataError(f"observation '{name}' is of dtype {dtype}; allowed: {', '.join(arrays.DTYPES)}")
         self._prefix = arrays.encode_layout(self._layout)
-        sizes = [arrays.size_of(dtype, shape) for _, dtype, shape in self._layout]
         self._start = _HEADER.size + len(self._prefix)
-        self.size = self._start + sum(n + len(arrays.padding(n)) for n in sizes)
+        self._places: list[_Place] = []
+        self.size = self._start
+        for name, dtype, shape in self._layout:
+            place = _Place(name, np.dtype(dtype).newbyteorder("<"), shape, math.prod(shape), self.size)
+            self._places.append(place)
+            self.size += place.padded
 
     def encode(self, step: Step) -> bytes:
         """The message of a step; raises DataError if it does not fit the space."""
@@ -79,12 +99,13 @@ class StepCodec:
             step.episode, step.index, step.weights_version, step.reward, step.t_monotonic, step.t_wall,
         )  # fmt: skip
         pieces: list[bytes | memoryview] = [header, self._prefix]
-        for (name, dtype, shape), array in zip(self._layout, self._arrays(step), strict=True):
+        given = self._arrays(step)
+        for (name, dtype, shape), array in zip(self._layout, given, strict=True):
             if array.shape != shape or array.dtype != dtype:
                 raise DataError(f"{_what(name)} of the step is {_describe(array.dtype.name, array.shape)}; the space "
                                 f"says {_describe(dtype, shape)}: convert it where it is made")  # fmt: skip
-            _check_finite(name, array)
             pieces += [arrays.raw(array), arrays.padding(array.nbytes)]
+        _check_finite({name: array for (name, _, _), array in zip(self._layout, given, strict=True)})
         return pieces
 
     def decode(self, message: bytes | memoryview) -> Step:
@@ -103,9 +124,9 @@ class StepCodec:
             raise DataError(f"the flags of a step are damaged: terminated {terminated}, truncated {truncated}, "
                             f"provenance {provenance}")  # fmt: skip
         _check_scalars(reward, index, t, t_wall)
-        values = arrays.view(message, self._layout, self._start)
-        for name, array in values.items():
-            _check_finite(name, array)
+        whole = memoryview(message).toreadonly()
+        values = {p.name: np.frombuffer(whole, p.dtype, p.n, p.at).reshape(p.shape) for p in self._places}
+        _check_finite(values)
         proposed, commanded, executed = (values.pop(f"action/{name}") for name in ACTIONS)
         return Step(episode, index, values, proposed, commanded, executed, reward, bool(terminated), bool(truncated),
                     _PROVENANCES[provenance], weights_version, t, t_wall)  # fmt: skip
@@ -141,9 +162,13 @@ def _describe(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype} {tuple(shape)}"
 
 
-def _check_finite(name: str, array: Array) -> None:
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise DataError(f"{_what(name)} of a step is not finite: {array}")
+def _check_finite(values: Mapping[str, Array]) -> None:
+    """All floats at once: a look at each array alone takes three times as long."""
+    floats = [array.ravel() for array in values.values() if array.dtype.kind == "f"]
+    if floats and not np.isfinite(np.concatenate(floats)).all():
+        for name, array in values.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise DataError(f"{_what(name)} of a step is not finite: {array}")
 
 
 def _check_scalars(reward: float, index: int, t_monotonic: float, t_wall: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
-from robot_rl.data.marks import encode_mark
+from robot_rl.data.marks import decode_mark, encode_mark
 from robot_rl.data.records import Kind, Payload, Record
 from robot_rl.data.recovery import LOG_MAGIC, damaged, recover
 from robot_rl.data.sync import BackgroundSync
@@ -102,6 +102,11 @@ class StepLog:
         for kind, _, payload in self.records(start):
             if kind == Kind.STEP:
                 yield self._codec.decode(payload)
+
+    def entries(self, start: int = 0) -> Iterator[tuple[Identity, Step | Mark]]:
+        """Steps and marks, with whose they are, from record number `start` on. DataError at a damaged record."""
+        for kind, identity, payload in self.records(start):
+            yield identity, self._codec.decode(payload) if kind == Kind.STEP else decode_mark(payload)
 
     def records(self, start: int = 0) -> Iterator[tuple[int, Identity, bytes]]:
         """Kind, identity and payload of each record from number `start` on. Raises DataError at a damaged one."""

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,13 @@ from robot_rl.transport.hello import Hello, check
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import Array, Step
+from robot_rl.types import Array, Identity, Mark, Step
 
 log = logging.getLogger(__name__)
 
 PORTION = 256  # steps taken from a log at once: bounds the memory of their frames
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
+SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
 QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
 
 
@@ -55,14 +57,14 @@ class Learner:
         self._space = folder.spaces()
         self._begun = time.monotonic()
         self.training = Training(self._space, self._config, self._settings.seed, self._settings.steps)
-        self._log = StepLog(folder.steps_log, self._space)
+        self._log = StepLog(folder.steps_log, self._space, sync_every_s=SYNC_EVERY_S)
         self._receiver = StepReceiver(self._settings.steps_address, self._space, self._log.positions)
         self._weights = WeightsPublisher(self._settings.weights_address)
         self._status = StatusPublisher(self._settings.learner_status_address, "learner")
         self._calls = CallServer(self._settings.calls_address)
         self._calls.register("hello", self._answer_hello)
         self._calls.register("policy", self._answer_policy)
-        self._arrived: deque[Step] = deque()
+        self._arrived: deque[tuple[Identity, Step | Mark]] = deque()
         self._total_steps = 0
         self._next_episode = 0
         self._version = 0
@@ -88,15 +90,15 @@ class Learner:
         return True
 
     def _refill(self) -> None:
-        """A resumed run: its own steps so far come back from the log."""
-        portion: list[Step] = []
-        for step in self._log.read():
-            portion.append(step)
-            self._next_episode = max(self._next_episode, step.episode + 1)
+        """A resumed run: its own steps and marks so far come back from the log."""
+        portion: list[tuple[Identity, Step | Mark]] = []
+        for identity, said in self._log.entries():
+            portion.append((identity, said))
+            self._count_episode(said)
             if len(portion) == PORTION:
-                self.training.add(portion)
+                self._learn_from(portion)
                 portion = []
-        self.training.add(portion)
+        self._learn_from(portion)
         self._checkpointed = self.training.env_steps
 
     def run(self) -> None:
@@ -127,6 +129,8 @@ class Learner:
             self._save_if_due()
 
     def _run_real(self) -> None:
+        self._published_updates = self.training.governor.updates
+        self._version = self._published_updates // max(1, self._config.publish_updates)  # goes on after a restart
         self._weights.publish(self._version, self.training.publishable())
         reported = self.training.env_steps
         while not self._is_over():
@@ -149,26 +153,44 @@ class Learner:
         """Log and acknowledge what has arrived, and answer calls. What is logged waits in `_arrived` to be learnt."""
         batch = self._receiver.receive(timeout_s)
         for received in batch:
-            self._log.append(received.payload, received.identity)
+            self._log.append_record(received.record)
         self._receiver.ack(batch)
         for received in batch:
-            self._arrived.append(received.step)
-            self._next_episode = max(self._next_episode, received.step.episode + 1)
+            self._arrived.append((received.identity, received.said))
+            self._count_episode(received.said)
         self._calls.poll()
         return len(batch)
 
+    def _count_episode(self, said: Step | Mark) -> None:
+        if isinstance(said, Step):
+            self._next_episode = max(self._next_episode, said.episode + 1)
+
     def _steps_here(self) -> int:
-        """Own steps received, learnt from or not. The observation after a reset is not a step of the arm."""
-        return self.training.env_steps + sum(step.index > 0 for step in self._arrived)
+        """Own steps received, learnt from or not."""
+        return self.training.env_steps + sum(is_own_step(said) for _, said in self._arrived)
 
     def _take(self, goal: int) -> None:
         """Hand over to the training what has arrived, up to step number `goal` of the run."""
-        steps: list[Step] = []
+        taken: list[tuple[Identity, Step | Mark]] = []
         count = self.training.env_steps
         while self._arrived and count < goal:
-            steps.append(self._arrived.popleft())
-            count += steps[-1].index > 0
-        self.training.add(steps)
+            taken.append(self._arrived.popleft())
+            count += is_own_step(taken[-1][1])
+        self._learn_from(taken)
+
+    def _learn_from(self, entries: Iterable[tuple[Identity, Step | Mark]]) -> None:
+        """Hand steps and marks to the training in their order, steps that follow each other together."""
+        steps: list[Step] = []
+        streams: list[tuple[str, int]] = []
+        for identity, said in entries:
+            if isinstance(said, Step):
+                steps.append(said)
+                streams.append((identity.actor, identity.epoch))
+                continue
+            self.training.add(steps, streams)
+            steps, streams = [], []
+            self.training.apply(said, identity.actor, identity.epoch)
+        self.training.add(steps, streams)
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps
@@ -214,6 +236,11 @@ class Learner:
         """Let go of log and links."""
         for part in (self._calls, self._receiver, self._weights, self._status, self._log):
             part.close()
+
+
+def is_own_step(said: Step | Mark) -> bool:
+    """Whether this is a control step of the arm; the observation after a reset is none."""
+    return isinstance(said, Step) and said.index > 0
 
 
 __all__ = ["Learner", "LearnerConfig", "run_learner"]

@@ -163,7 +163,7 @@ def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
 def test_stopped_run_goes_on_where_it_was(tmp_path: Path, clock: str) -> None:
     folder = make_folder(tmp_path / "run", clock)
     first, _ = learn(folder, until=33)
-    assert first.training.env_steps + sum(step.index > 0 for step in first._arrived) == 33
+    assert first._steps_here() == 33
     second, _ = learn(RunFolder(folder.path))
     assert second.training.env_steps == STEPS - DEMO_STEPS
     assert second.training.governor.updates >= first.training.governor.updates

@@ -1,6 +1,5 @@
 """Laws of the steps link: every step reaches the log, once, in order, whoever is killed or talks nonsense."""
 
-import json
 import os
 import signal
 import subprocess
@@ -16,10 +15,11 @@ from hypothesis import strategies as st
 
 from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
 from robot_rl.data.log import StepLog
-from robot_rl.transport import steps
+from robot_rl.data.records import Kind, Record, frame
 from robot_rl.transport.endpoint import free_addresses, new_socket
-from robot_rl.transport.steps import Received, StepReceiver, StepSender
-from robot_rl.types import DataError, LinkError, SpaceSpec
+from robot_rl.transport.steps import Received, StepReceiver, StepSender, protocol
+from robot_rl.transport.steps.protocol import Greeting
+from robot_rl.types import DataError, Identity, LinkError, SpaceSpec, Step
 from tests.data.test_codec import SPACE, assert_same, make_step
 
 ANY = "tcp://127.0.0.1:*"
@@ -48,6 +48,11 @@ def take(receiver: StepReceiver, count: int, timeout_s: float = 5.0) -> list[Rec
     return taken
 
 
+def step_of(received: Received) -> Step:
+    assert isinstance(received.said, Step)
+    return received.said
+
+
 def test_steps_arrive_in_order_and_as_they_were(receiver, sender):
     sent = [make_step(i) for i in range(300)]
     identities = [sender.send(step) for step in sent]
@@ -58,7 +63,7 @@ def test_steps_arrive_in_order_and_as_they_were(receiver, sender):
         taken += batch
     assert [received.identity for received in taken] == identities
     for step, received in zip(sent, taken, strict=True):
-        assert_same(step, received.step)
+        assert_same(step, step_of(received))
     sender.drain(timeout_s=2.0)
     assert sender.unacknowledged == 0
 
@@ -125,7 +130,7 @@ def test_two_actors_are_told_apart(receiver, sender):
         other.send(make_step(100 + i))
     taken = take(receiver, 40)
     for name, first in (("actor", 0), ("other", 100)):
-        assert [r.step.index for r in taken if r.identity.actor == name] == list(range(first, first + 20))
+        assert [step_of(r).index for r in taken if r.identity.actor == name] == list(range(first, first + 20))
     other.close()
 
 
@@ -179,16 +184,30 @@ def test_steps_pass_while_another_peer_sends_garbage(receiver, sender):
 
 
 def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
-    codec = StepCodec(SPACE)
-    hello = {"actor": "a", "epoch": 1, "first": 0, "schema": SCHEMA, "space": space_hash(SPACE)}
+    records = [framed(seq) for seq in range(4)]
+    damaged = records[2]._replace(payload=bytes(records[2].payload[:-1]) + b"x")
     with new_socket(zmq.DEALER) as socket:
         socket.connect(receiver.address)
-        socket.send_multipart(steps._message(steps._Kind.HELLO, -1, json.dumps(hello).encode()))
-        for seq in (0, 2, 1):
-            socket.send_multipart(steps._message(steps._Kind.STEP, seq, codec.encode(make_step(seq))))
-        header, payload = steps._message(steps._Kind.STEP, 2, codec.encode(make_step(2)))
-        socket.send_multipart([header, payload[:-1] + b"x"])
+        socket.send_multipart(protocol.hello(Greeting("a", 1, 0, SCHEMA, space_hash(SPACE))))
+        for sent in ([records[0]], [records[2], records[3]], [records[1]], [damaged], [records[0], records[1]]):
+            socket.send_multipart(protocol.batch(1, sent))
         assert [r.identity.seq for r in take(receiver, 4, timeout_s=0.3)] == [0, 1]
+        socket.send_multipart(protocol.batch(1, records))  # from the beginning: only what is new is taken
+        assert [r.identity.seq for r in take(receiver, 2)] == [2, 3]
+
+
+def framed(seq: int, actor: str = "a", epoch: int = 1) -> Record:
+    return frame(Kind.STEP, Identity(actor, epoch, seq), StepCodec(SPACE).encode(make_step(seq)))
+
+
+def test_nobody_sends_in_the_name_of_another(receiver):
+    with new_socket(zmq.DEALER) as socket:
+        socket.connect(receiver.address)
+        socket.send_multipart(protocol.batch(1, [framed(0)]))  # without a greeting
+        socket.send_multipart(protocol.hello(Greeting("a", 1, 0, SCHEMA, space_hash(SPACE))))
+        socket.send_multipart(protocol.batch(1, [framed(0, actor="b")]))
+        socket.send_multipart(protocol.batch(2, [framed(0, epoch=2)]))
+        assert take(receiver, 1, timeout_s=0.3) == []
 
 
 LEARNER = """
@@ -204,7 +223,7 @@ sys.stdout.flush()
 while True:
     batch = receiver.receive(timeout_s=0.1, limit=16)
     for received in batch:
-        log.append(received.payload, received.identity)
+        log.append_record(received.record)
     receiver.ack(batch)
 """
 

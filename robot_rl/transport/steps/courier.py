@@ -1,0 +1,190 @@
+"""The sender's thread: what is handed over goes into the spool, then to the learner, until that has it in its log."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import zmq
+
+from robot_rl.data import records
+from robot_rl.data.codec import SCHEMA, space_hash
+from robot_rl.data.records import Payload
+from robot_rl.transport.endpoint import LinkSocket, Wakeup, connect, new_socket
+from robot_rl.transport.steps import protocol
+from robot_rl.transport.steps.outbox import Outbox
+from robot_rl.transport.steps.protocol import BATCH, Greeting, Message
+from robot_rl.types import DataError, Identity, LinkError, RobotRLError, SpaceSpec
+
+log = logging.getLogger(__name__)
+
+STORE_AT_ONCE = 32
+"""Records that go into the spool between two looks at the network."""
+
+
+class Parcel(NamedTuple):
+    """A record as it is handed over: its payload in pieces, and whether an episode ends with it."""
+
+    kind: int
+    pieces: list[Payload]
+    ends_episode: bool
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the courier is: own records taken, of these on the disk or at the learner, of these at the learner."""
+
+    taken: int = 0
+    stored: int = 0
+    acknowledged: int = 0
+    leftovers: int = 0
+
+
+class Courier:
+    """The thread behind a StepSender. It alone touches socket, outbox and spool.
+
+    `handed` is appended to by the sender and emptied here. `report(progress, failure, undeliverable)` is called here
+    whenever there is news. When the disk fails, what is in memory is still delivered; when the link fails (for good:
+    `undeliverable`), what is handed over is still stored.
+    """
+
+    def __init__(
+        self, address: str, actor: str, space: SpaceSpec, outbox: Outbox, handed: deque[Parcel], taken: int,
+        resend_s: float, report: Callable[[Progress, RobotRLError | None, bool], None],
+    ):  # fmt: skip
+        self._address, self._actor, self._space = address, actor, space
+        self._outbox, self._handed, self._taken = outbox, handed, taken
+        self._resend_s, self._report = resend_s, report
+        self._finished = True  # no episode is without its end
+        self._stores = outbox.spool is not None
+        self._link_failed = False
+        self._streaming = False
+        self._closing = False
+        self._progress_at = 0.0
+        self._wake = Wakeup()
+        self._socket: LinkSocket
+        self._thread = threading.Thread(target=self._run, name="steps", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something was handed over. Any thread."""
+        if len(self._handed) == 1:  # else the thread is at work on those before it, and looks again
+            self._wake.set()
+
+    def close(self) -> None:
+        """Store what was handed over, then end. Any thread, once."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+        self._wake.close()
+
+    # From here on: the courier's own thread.
+
+    def _run(self) -> None:
+        try:
+            self._open()
+            while not self._closing or self._handed:
+                self._poller.poll(0 if self._handed else 50)
+                self._wake.clear()
+                self._store()
+                if not self._link_failed:
+                    self._exchange()
+                self._tell()
+        except Exception as error:
+            log.exception("the steps link failed")
+            self._tell(LinkError(f"the steps link failed: {error}"), undeliverable=True)
+        finally:
+            self._outbox.close(self._finished)
+            self._socket.close()
+
+    def _store(self) -> None:
+        for _ in range(min(len(self._handed), STORE_AT_ONCE)):
+            parcel = self._handed.popleft()
+            identity = Identity(self._actor, self._outbox.epoch, self._taken)
+            record = records.frame(parcel.kind, identity, b"".join(parcel.pieces))
+            self._taken += 1
+            if parcel.kind == records.Kind.STEP:
+                self._finished = parcel.ends_episode
+            try:
+                self._outbox.put(record, self._stores)
+                if parcel.ends_episode and self._outbox.spool is not None:
+                    self._outbox.spool.sync_soon()
+            except DataError as error:
+                self._stores = False
+                log.error("%s", error)
+                self._tell(error)
+
+    def _exchange(self) -> None:
+        try:
+            while self._socket.poll(0):
+                self._take(self._socket.recv_multipart())
+            if self._streaming and self._outbox.advance():
+                self._streaming = False
+                self._say_hello()
+            if self._streaming:
+                self._send()
+            self._socket.check()
+            self._check_progress()
+        except RobotRLError as error:  # refused, wrong keys, a damaged record in the spool
+            self._link_failed = True
+            log.error("%s", error)
+            self._tell(error, undeliverable=True)
+
+    def _open(self) -> None:
+        """A new socket, so that nothing old is in a queue, and the question where the learner's log ends."""
+        self._socket = new_socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.SNDHWM, 0)  # the window is what bounds it
+        connect(self._socket, self._address)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._wake.fd, zmq.POLLIN)
+        self._streaming = False
+        self._say_hello()
+
+    def _say_hello(self) -> None:
+        outbox = self._outbox
+        greeting = Greeting(self._actor, outbox.current, outbox.offer, SCHEMA, space_hash(self._space))
+        self._socket.send_multipart(protocol.hello(greeting))
+        self._progress_at = time.monotonic()
+
+    def _take(self, frames: list[bytes]) -> None:
+        try:
+            head = protocol.parse_head(frames)
+        except DataError as error:
+            log.warning("message from %s passed over: %s", self._address, error)
+            return
+        if head.message is Message.REFUSED:
+            raise LinkError(f"the learner at {self._address} refuses the steps of '{self._actor}': "
+                            f"{frames[1].decode(errors='replace')}")  # fmt: skip
+        if head.epoch != self._outbox.current:
+            return  # about a stream that is delivered
+        if head.message is Message.POSITION and not self._streaming:
+            self._outbox.resume(head.seq)
+            self._streaming = True
+            self._progress_at = time.monotonic()
+        elif head.message is Message.ACK and self._outbox.acknowledge(head.epoch, head.seq):
+            self._progress_at = time.monotonic()
+
+    def _send(self) -> None:
+        if self._outbox.is_idle:
+            self._progress_at = time.monotonic()
+        while several := self._outbox.take(BATCH):
+            self._socket.send_multipart(protocol.batch(self._outbox.current, several))
+
+    def _check_progress(self) -> None:
+        if (self._outbox.is_idle and self._streaming) or time.monotonic() - self._progress_at < self._resend_s:
+            return
+        if self._streaming:
+            log.info("no acknowledgement from %s for %g s: asking where its log ends", self._address, self._resend_s)
+            self._socket.close()
+            self._open()
+        else:
+            self._say_hello()  # on the same socket: a learner that is only busy answers in the end
+
+    def _tell(self, failure: RobotRLError | None = None, undeliverable: bool = False) -> None:
+        outbox = self._outbox
+        progress = Progress(self._taken, outbox.stored, outbox.acknowledged, outbox.leftovers)
+        self._report(progress, failure, undeliverable)
