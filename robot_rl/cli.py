@@ -165,7 +165,7 @@ def data(arguments: Sequence[str]) -> None:
     from robot_rl import browse
     from robot_rl.data.recovery import repair as repair_file
 
-    console = Console()
+    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
 
     def ls(path: DataPath, json: bool = False) -> None:
         """List the episodes at a path.

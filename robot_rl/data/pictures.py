@@ -64,16 +64,16 @@ def film_frames(episode: Episode, facts: EpisodeFacts, side: int = 384) -> list[
 
 
 def write_picture(path: Path, picture: Array) -> Path:
-    """An RGB picture as PNG."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """An RGB picture as PNG. Raises DataError if it cannot be written."""
+    _make_folder(path.parent)
     if not cv2.imwrite(str(path), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)):
         raise DataError(f"{path} cannot be written")
     return path
 
 
 def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int = 1) -> Path:
-    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing. DataError if it cannot be written."""
+    _make_folder(path.parent)
     height, width = frames[0].shape[0] * scale, frames[0].shape[1] * scale
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, (width, height))
     if not writer.isOpened():
@@ -83,6 +83,13 @@ def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int 
         writer.write(cv2.cvtColor(enlarged, cv2.COLOR_RGB2BGR))
     writer.release()
     return path
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written: {error.strerror}. Choose another place with --out") from error
 
 
 def evenly(count: int, most: int) -> list[int]:

@@ -1,0 +1,64 @@
+"""Laws of the pictures of an episode: every frame has its place, and the colours say who acted and how it ended."""
+
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robot_rl.data.assembly import EpisodeFacts
+from robot_rl.data.pictures import BAD, COLOURS, GOOD, contact_sheet, evenly, film_frames, write_picture, write_video
+from robot_rl.types import DataError, Provenance
+
+from .test_stats import T, make_episode
+
+
+@given(count=st.integers(1, 500), most=st.integers(2, 80))
+def test_chosen_frames_contain_the_first_and_the_last(count, most):
+    chosen = evenly(count, most)
+    assert len(chosen) == min(count, most)
+    assert (chosen[0], chosen[-1]) == (0, count - 1)
+    assert max(np.diff(chosen), default=1) - min(np.diff(chosen), default=1) <= 1
+
+
+def colours(picture: np.ndarray) -> set[tuple[int, ...]]:
+    packed = np.unique(picture.astype(np.int64) @ (1 << 16, 1 << 8, 1))
+    return {(int(c) >> 16, int(c) >> 8 & 255, int(c) & 255) for c in packed}
+
+
+@pytest.mark.parametrize("success", [True, False])
+def test_a_sheet_shows_who_acted_and_how_it_ended(success):
+    authors = np.full(T, Provenance.POLICY, np.uint8)
+    authors[20:30] = Provenance.HUMAN
+    gray = {"image/front": np.full((T + 1, 8, 8, 3), 128, np.uint8)}
+    episode = make_episode(provenance=authors, observations=gray)
+    facts = replace(EpisodeFacts.of(episode), success=success)
+    found = colours(contact_sheet(episode, facts, "front"))
+    assert {COLOURS[Provenance.POLICY], COLOURS[Provenance.HUMAN]} <= found
+    assert (GOOD in found, BAD in found) == (success, not success)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (48, 64), (360, 641)])
+def test_frames_of_any_size_make_a_film(tmp_path, size):
+    episode = make_episode(observations={"image/front": np.zeros((T + 1, *size, 3), np.uint8)})
+    film = film_frames(episode, EpisodeFacts.of(episode))
+    assert len(film) == T + 1
+    path = write_video(tmp_path / "film.mp4", film, 10.0)
+    assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FRAME_COUNT) == T + 1
+
+
+def test_a_picture_keeps_its_colours(tmp_path):
+    picture = np.zeros((4, 4, 3), np.uint8)
+    picture[:] = (200, 100, 50)
+    path = write_picture(tmp_path / "new" / "picture.png", picture)
+    read = cv2.imread(str(path))
+    assert read is not None
+    np.testing.assert_array_equal(read[..., ::-1], picture)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"file.*cannot be written"):
+        write_picture(tmp_path / "file" / "a.png", np.zeros((4, 4, 3), np.uint8))
