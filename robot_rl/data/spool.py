@@ -221,7 +221,7 @@ class _Segment:
     @classmethod
     def recover(cls, path: Path, ours: dict[str, Any]) -> "_Segment | None":
         """An earlier process's file; None if there was no record in it, and then it is removed."""
-        fd = os.open(path, os.O_RDWR)
+        fd = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
             if records.head_is_torn(fd, SPOOL_MAGIC):
                 return cls._discard(path, fd)

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from robot_rl.data.log import StepLog, read_space
-from robot_rl.types import DataError, Identity, SpaceSpec, Step
-
-from .test_codec import SPACE, assert_same, make_step
+from robot_rl.data.recovery import repair
+from robot_rl.types import DataError, Identity, Mark, MarkKind, SpaceSpec, Step
+from tests.data.full_disk import files_of_at_most
+from tests.data.test_codec import SPACE, assert_same, make_step
 
 
 def write(path, count: int) -> list[Step]:
@@ -143,6 +144,72 @@ def test_failed_append_leaves_the_log_as_it_was(tmp_path, monkeypatch):
         monkeypatch.undo()
         log.append_step(make_step(1))
         assert [step.index for step in log.read()] == [0, 1]
+
+
+@pytest.mark.parametrize("where", ["payload", "header"])
+def test_a_damaged_log_is_repaired_without_loss_of_the_other_records(tmp_path, where):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        for seq in range(3):
+            log.append_step(make_step(seq), Identity("a", 1, seq))
+            if seq == 1:
+                middle = path.stat().st_size
+            log.append_step(make_step(10 + seq), Identity("b", 2, seq))
+    damage(path, middle + (90 if where == "payload" else 3))  # record 1 of b
+    with pytest.raises(DataError, match=rf"record 3 at byte {middle}.*robot-rl data repair {path}"):
+        read_whole(path)
+    assert repair(path) == (5, 1)
+    assert path.with_name("steps.log.damaged").exists()
+    with StepLog(path, SPACE) as log:
+        assert [step.index for step in log.read()] == [0, 10, 1, 2, 12]
+        assert log.positions == {("a", 1): 2, ("b", 2): 2}  # each stream goes on behind its own last record
+        (mark,) = [said for _, said in log.entries() if isinstance(said, Mark)]
+        assert (mark.kind, mark.actor, mark.epoch, mark.last_seq) == (MarkKind.GAP, "b", 2, 0)
+
+
+def read_whole(path):
+    with StepLog(path, SPACE) as log:
+        return list(log.read())
+
+
+def test_what_a_power_cut_kept_from_the_disk_at_the_end_is_cut_off(tmp_path):
+    path = tmp_path / "steps.log"
+    write(path, 5)
+    size = path.stat().st_size
+    record = (size - 200) // 5
+    with path.open("r+b") as file:  # the file has grown, but the bytes of the last payloads are zeros
+        for number in (1, 2):
+            file.seek(size - number * record + 150)
+            file.write(bytes(100))
+    assert [step.index for step in read_whole(path)] == [0, 1, 2]
+
+
+def test_marks_stand_between_the_steps_that_they_followed(tmp_path):
+    path, mark = tmp_path / "steps.log", Mark(MarkKind.DISCARD, 3)
+    with StepLog(path, SPACE, sync_every_s=0.01) as log:
+        log.append_step(make_step(0), Identity("a", 1, 0))
+        log.append_mark(mark, Identity("a", 1, 1))
+        log.append_step(make_step(1), Identity("a", 1, 2))
+    with StepLog(path, SPACE) as log:
+        entries = list(log.entries())
+        assert [identity.seq for identity, _ in entries] == [0, 1, 2]
+        assert entries[1][1] == mark
+        assert [step.index for step in log.read()] == [0, 1]
+        assert log.positions == {("a", 1): 2}
+
+
+def test_a_disk_that_is_full_is_an_error_and_loses_nothing(tmp_path):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        log.append_step(make_step(0))
+        room = 3 * (path.stat().st_size - 200)
+        with files_of_at_most(room), pytest.raises(DataError, match=r"records in it are not lost: make room"):
+            for index in range(1, 9):
+                log.append_step(make_step(index))
+        kept = log.count
+        assert 1 < kept < 9
+        log.append_step(make_step(kept))
+    assert [step.index for step in read_whole(path)] == list(range(kept + 1))
 
 
 WRITER = """
