@@ -60,7 +60,7 @@ class RunFolder:
         self.logs = self.path / "logs"
         if not self.config_file.exists():
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
-        self._data = json.loads(self.config_file.read_text())
+        self._data = _read_config(self.config_file)
         self.settings: RunSettings = config.from_json(RunSettings, self._data["run"])
 
     @classmethod
@@ -93,6 +93,16 @@ class RunFolder:
     def spaces(self) -> SpaceSpec:
         """The spaces of this run, from its task and hardware file alone."""
         return config.spaces(self.load_task(), self.load_hardware(), self.settings.obs)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text())
+        if not isinstance(data, dict) or "run" not in data:
+            raise ValueError("it has no section 'run'")
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is damaged: {error}. Restore it from a copy, or start a new run") from error
+    return data
 
 
 def code_revision() -> str:

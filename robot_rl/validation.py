@@ -149,7 +149,10 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.01234
 def read_yaml(path: Path) -> tuple[Any, dict[Place, int]]:
     """Plain data of a YAML file and the line of each place. Duplicate keys, tags and dates are refused."""
     lines: dict[Place, int] = {}
-    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        loader = _Loader(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
+        raise ConfigError(f"{path}: this is no text in UTF-8, or cannot be read: {error}") from error
     try:
         node = loader.get_single_node()
         return (_plain(loader, node, (), lines, path) if node else {}), lines

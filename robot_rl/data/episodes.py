@@ -266,7 +266,7 @@ def _from_arrays(arrays: Mapping[str, Array], entry: Entry, space: SpaceSpec, pa
 
 def _read_group(path: Path) -> dict[str, Array]:
     try:
-        group = zarr.open_group(path, mode="r")
+        group = zarr.open_group(path, mode="r", zarr_format=3)  # a codec of the older format is pickle
         return {name: np.asarray(node[...]) for name, node in group.members(None) if isinstance(node, zarr.Array)}
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(f"{path} is damaged: {error}. Restore the folder from a copy") from error

@@ -119,6 +119,8 @@ class CallClient:
                 continue  # the late answer to a call that was given up
             if "error" in reply:
                 raise LinkError(f"{self._who} at {self._address} refused '{name}': {reply['error']}")
+            if not isinstance(reply.get("body"), dict):
+                raise DataError(f"the answer of {self._who} at {self._address} to '{name}' has no body")
             return Reply(reply["body"], reply_arrays)
         self._reopen()
         raise LinkError(f"no answer to '{name}' from {self._who} at {self._address} within {timeout_s:g} s. "
