@@ -191,7 +191,7 @@ def steps_table(episode: Episode) -> Table:
     """The steps of an episode, ROWS of them at most: evenly chosen, and those at which somebody else took over."""
     rows = list(step_rows(episode))
     shown = set(pictures.evenly(len(rows), ROWS)) if rows else set()
-    shown |= {i for i in range(1, len(rows)) if rows[i]["who"] != rows[i - 1]["who"]}
+    shown |= {step - 1 for step in pictures.hand_overs(episode)}
     left_out = f"{len(rows) - len(shown)} steps are left out; --json has them all" if len(shown) < len(rows) else None
     table = Table(caption=left_out, caption_justify="left")
     for name in ("step", "s", "who", "commanded", "executed", "reward", "end"):

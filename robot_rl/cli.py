@@ -180,7 +180,7 @@ def data(arguments: Sequence[str]) -> None:
         else:
             console.print(browse.listing_table(listed, path))
 
-    def show(path: DataPath, episode: EpisodeName = "last", out: Path | None = None, json: bool = False) -> None:
+    def show(path: DataPath, episode: EpisodeName = "last", out: str = "", json: bool = False) -> None:
         """Show one episode: its steps, a contact sheet for each camera and a film.
 
         Args:
@@ -192,7 +192,7 @@ def data(arguments: Sequence[str]) -> None:
         place = run_path(path)
         listed = browse.find(place, episode)
         recorded = listed.recording.load(listed.facts.key)
-        pictures = [str(p) for p in browse.write_pictures(listed, recorded, out or browse.beside(place))]
+        pictures = [str(p) for p in browse.write_pictures(listed, recorded, Path(out) if out else browse.beside(place))]
         if json:
             print_json({**listed.to_json(), "pictures": pictures, "rows": list(browse.step_rows(recorded))})
             return
@@ -217,7 +217,7 @@ def data(arguments: Sequence[str]) -> None:
         for warning in found.warnings:
             console.print(f"warning: {warning}", style="yellow", highlight=False)
 
-    def archive(run_name: RunName, out: Path | None = None, compress: bool = True, json: bool = False) -> None:
+    def archive(run_name: RunName, out: str = "", compress: bool = True, json: bool = False) -> None:
         """Archive the finished episodes of a run as zarr; what is there already is left as it is.
 
         Args:
@@ -226,7 +226,7 @@ def data(arguments: Sequence[str]) -> None:
             compress: with zstd.
             json: one JSON object on stdout.
         """
-        folder, done = browse.archive_run(run_path(run_name), out, compress)
+        folder, done = browse.archive_run(run_path(run_name), Path(out) if out else None, compress)
         if json:
             print_json({"archive": str(folder), "logs": {name: vars(each) for name, each in done.items()}})
             return

@@ -28,12 +28,14 @@ FONT = cv2.FONT_HERSHEY_SIMPLEX
 
 
 def contact_sheet(episode: Episode, facts: EpisodeFacts, camera: str, columns: int = 8, most: int = 64) -> Array:
-    """All frames of one camera, or `most` evenly chosen ones, on one picture `(H, W, 3)` uint8 RGB.
+    """All frames of one camera, or about `most` chosen ones, on one picture `(H, W, 3)` uint8 RGB.
+
+    Chosen are evenly spread ones, and those at which somebody else took over.
 
     Each has its step number and time below, in the colour of who acted; the last says how the episode ended.
     """
     frames = episode.cameras[camera]
-    chosen = evenly(len(frames), most)
+    chosen = sorted({*evenly(len(frames), most), *hand_overs(episode)})
     columns = min(columns, max(4, len(chosen)))
     cells = [_cell(episode, facts, frames[i], i) for i in chosen]
     height, width = cells[0].shape[:2]
@@ -95,6 +97,11 @@ def _make_folder(folder: Path) -> None:
 def evenly(count: int, most: int) -> list[int]:
     """At most `most` of the numbers below `count`, evenly spread, the first and the last among them."""
     return sorted({round(x) for x in np.linspace(0, count - 1, min(count, most))})
+
+
+def hand_overs(episode: Episode) -> list[int]:
+    """The steps, numbered from 1, that somebody else made than the step before."""
+    return [int(i) + 2 for i in np.flatnonzero(np.diff(episode.provenance))]
 
 
 def _cell(episode: Episode, facts: EpisodeFacts, frame: Array, i: int) -> Array:

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl.data.assembly import EpisodeFacts
-from robot_rl.data.pictures import BAD, COLOURS, GOOD, contact_sheet, evenly, film_frames, write_picture, write_video
+from robot_rl.data.pictures import (
+    BAD,
+    COLOURS,
+    GOOD,
+    contact_sheet,
+    evenly,
+    film_frames,
+    hand_overs,
+    write_picture,
+    write_video,
+)
 from robot_rl.types import DataError, Provenance
 
 from .test_stats import T, make_episode
@@ -21,6 +31,15 @@ def test_chosen_frames_contain_the_first_and_the_last(count, most):
     assert len(chosen) == min(count, most)
     assert (chosen[0], chosen[-1]) == (0, count - 1)
     assert max(np.diff(chosen), default=1) - min(np.diff(chosen), default=1) <= 1
+
+
+def test_who_took_over_is_on_the_sheet_however_short_it_was():
+    authors = np.full(T, Provenance.POLICY, np.uint8)
+    authors[20] = Provenance.HUMAN  # step 21
+    episode = make_episode(provenance=authors)
+    assert hand_overs(episode) == [21, 22]
+    sheet = contact_sheet(episode, EpisodeFacts.of(episode), "front", most=4)
+    assert np.count_nonzero((sheet == COLOURS[Provenance.HUMAN]).all(axis=-1)) > 1000
 
 
 def colours(picture: np.ndarray) -> set[tuple[int, ...]]:
