@@ -39,10 +39,12 @@ def recover(path: Path, fd: int, start: int, what: str, writable: bool = True) -
     """Walk over the headers from byte `start` on and cut a torn tail off; DataError for damage in the middle."""
     size = os.fstat(fd).st_size
     offsets, end, positions = array("q"), start, {}
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # the payloads between the headers are not wanted from the disk
     for offset, header in records.scan(fd, start, size):
         offsets.append(offset)
         positions[header.identity.actor, header.identity.epoch] = header.identity.seq
         end = offset + HEADER_SIZE + header.length
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
     if end < size and records.next_header(fd, end + 1, size) is not None:
         raise DataError(f"{what} {path} is damaged in the middle: record {len(offsets)} at byte {end} has no valid "
                         f"header, and there are records behind it. {how_to_repair(path)}")  # fmt: skip
