@@ -63,9 +63,6 @@ def _matches(key: list[str], wanted: list[str]) -> bool:
     return key[0] == wanted[0] and key[1].startswith(wanted[1]) and key[2] == wanted[2]
 
 
-# ---------------------------------------------------------------------------------------------------- ls
-
-
 def listing_table(listed: list[Listed], title: str) -> Table:
     """`robot-rl data ls`."""
     table = Table(title=title, title_justify="left", caption=totals(listed), caption_justify="left")
@@ -122,9 +119,6 @@ def totals(listed: list[Listed]) -> str:
     parts = [count(len(listed), "episode"), count(steps, "step"), f"{minutes:.1f} minutes"]
     parts += [f"{sum(facts.succeeded for facts in judged)} of {len(judged)} succeeded"]
     return ", ".join(parts + [f"{who} {percent(n / steps)}" for who, n in acted.items() if n])
-
-
-# ---------------------------------------------------------------------------------------------------- show
 
 
 def write_pictures(listed: Listed, episode: Episode, out: Path) -> list[Path]:
@@ -204,9 +198,6 @@ def steps_table(episode: Episode) -> Table:
     return table
 
 
-# ---------------------------------------------------------------------------------------------------- stats
-
-
 def statistics(path: Path) -> Statistics:
     """Of all episodes at a path."""
     recordings = open_recordings(path)
@@ -273,9 +264,6 @@ def _entries(title: str, rows: tuple[Entry, ...]) -> Table:
         numbers = (each.min, *each.quantiles, each.max, each.mean, each.std)
         table.add_row(each.name, *(f"{number:.4g}" for number in numbers))
     return table
-
-
-# ---------------------------------------------------------------------------------------------------- archive
 
 
 def archive_run(run: Path, out: Path | None = None, compress: bool = True) -> tuple[Path, dict[str, episodes.Archived]]:

@@ -305,6 +305,7 @@ def _write_head(folder: Path, space: SpaceSpec, context: Mapping[str, Any]) -> N
     _sync_path(temporary)
     temporary.rename(folder / _HEAD)
     _sync_path(folder)
+    _sync_path(folder.parent)
 
 
 def _read_head(folder: Path) -> dict[str, Any]:

@@ -87,9 +87,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# ------------------------------------------------------------------------------- what comes out is what was recorded
-
-
 def test_an_archived_episode_is_the_recorded_one(log, folder):
     recorder = Recorder(log)
     recorder.episode(0, 3)
@@ -165,9 +162,6 @@ def test_a_key_is_read_as_it_is_written(key, tmp_path, folder):
     assert [path.parent for path in (folder / "episodes").iterdir()] == [folder / "episodes"]
 
 
-# ------------------------------------------------------------------------------------------------ what is an episode
-
-
 def test_interleaved_actors_are_kept_apart(log):
     left, right = Recorder(log, "left"), Recorder(log, "right")
     for index in range(4):
@@ -212,9 +206,6 @@ def test_steps_that_are_missing_are_not_bridged(log, folder):
     archive(log, folder, "steps")
     lengths = {str(key): (e.facts.length, e.facts.missing, e.facts.end) for key, e in Archive(folder).entries.items()}
     assert lengths == {"arm/7/0": (2, 0, "cut off"), "arm/7/0+4": (2, 4, "terminated")}
-
-
-# ---------------------------------------------------------------------------------------------------- never twice
 
 
 def test_archiving_the_same_log_again_changes_nothing(log, folder):
@@ -265,9 +256,6 @@ def test_two_writers_are_refused_and_a_reader_is_not(log, folder):
             ArchiveWriter(folder, SPACE, {})
 
 
-# ---------------------------------------------------------------------------------------------------------- marks
-
-
 def test_marks_come_later_and_rewrite_nothing(log, folder):
     recorder = Recorder(log)
     recorder.episode(0, 2, truncated=True)
@@ -305,9 +293,6 @@ def test_a_mark_of_another_process_reaches_its_episode(log, folder):
     Recorder(log, "console", 9).mark(MarkKind.DISCARD, 0, actor="arm", epoch=7)
     archive(log, folder)
     assert Archive(folder).entries[EpisodeKey("arm", 7, 0)].facts.words == ["discard"]
-
-
-# --------------------------------------------------------------------------------------------- after a crash, damage
 
 
 def test_a_folder_that_the_index_does_not_name_does_not_exist(log, folder):
