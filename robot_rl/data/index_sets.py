@@ -46,6 +46,7 @@ class IndexSet:
 
 def draw(generator: np.random.Generator, sets: tuple[IndexSet, ...], n: int) -> Array:
     """`n` members of the union of disjoint sets: uniform, with replacement. They must not all be empty."""
+    sets = tuple(one for one in sets if one.size)
     places = generator.integers(0, sum(one.size for one in sets), n)
     if len(sets) == 1:
         return sets[0].at(places)

@@ -1,6 +1,7 @@
 """The whole of learning without any process: a small problem is solved, and a run repeats and resumes exactly."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import LearnerConfig, Training
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.types import Array, DataError, Observation, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, DataError, Mark, MarkKind, Observation, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/goal": ((2,), "float32")}, 2)
 CONFIG = LearnerConfig(
@@ -130,6 +131,37 @@ def test_warming_up_leaves_no_trace() -> None:
         training.load_demonstrations(demonstrations())
         train(training, 80)
     assert all(np.array_equal(a, cold.policy()[name]) for name, a in warm.policy().items())
+
+
+def test_the_number_of_steps_in_a_return_reaches_the_critics() -> None:
+    policies = []
+    for n_step in (1, 3):
+        config = replace(CONFIG, agent=replace(CONFIG.agent, n_step=n_step))
+        training = Training(SPACE, config, seed=0, run_steps=100)
+        training.load_demonstrations(demonstrations())
+        train(training, 60)
+        assert np.isfinite(training.metrics()["critic_loss"])
+        policies.append(training.policy())
+    assert not all(np.array_equal(policies[0][name], policies[1][name]) for name in policies[0])
+
+
+def test_the_operators_word_is_heard_between_updates_only() -> None:
+    training = Training(SPACE, CONFIG, seed=0, run_steps=200)
+    training.load_demonstrations(demonstrations())
+    stream = ("arm", 5)
+    steps = list(reach(np.random.default_rng(1), lambda seen: np.ones(2), 0, Provenance.POLICY))
+    training.add(steps, [stream] * len(steps))
+    own = training.replay.own_transitions
+    training.apply(Mark(MarkKind.DISCARD, 0), "another arm", 5)
+    assert training.replay.own_transitions == own == len(steps) - 1
+    training.apply(Mark(MarkKind.DISCARD, 0), *stream)
+    assert training.replay.own_transitions == 0
+    assert training.env_steps == len(steps) - 1  # they were made: the schedule does not go back
+    training.apply(Mark(MarkKind.UNDO, 0), *stream)
+    assert training.replay.own_transitions == own
+    with pytest.raises(DataError, match="between two calls of update"):
+        training.update(3, between=lambda: training.add(steps))
+    training.add(steps)
 
 
 def test_learning_before_the_demonstrations_says_what_comes_first() -> None:

@@ -33,6 +33,15 @@ def test_target_is_the_discounted_minimum_of_the_chosen_target_critics() -> None
     assert torch.allclose(target, batch["reward"] + 0.97 * values[[1, 4]].amin(0), atol=1e-5)
 
 
+def test_a_return_of_several_steps_is_bootstrapped_as_far_away_as_it_reaches() -> None:
+    agent, noise, members = make_agent(), torch.zeros(16, 3), torch.arange(2)
+    batch = make_batch(agent)
+    one = agent.critic_target(batch, noise, members) - batch["reward"]
+    batch["discount"] = torch.full((16,), 0.97**3)
+    three = agent.critic_target(batch, noise, members) - batch["reward"]
+    assert torch.allclose(three, 0.97**2 * one, atol=1e-6)
+
+
 def test_target_subset_is_drawn_without_replacement() -> None:
     agent = make_agent(critics=3, target_subset=3)
     seen: list[list[int]] = []
