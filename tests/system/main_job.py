@@ -1,16 +1,18 @@
 """The main job as a user starts it: `robot-rl train ...` in a folder of its own, and a look at its processes."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from robot_rl.data.log import StepLog
 from robot_rl.run_folder import RunFolder
-from robot_rl.types import Identity, Step
+from robot_rl.types import Identity, Mark, Step
 
 SHORT = ["--obs", "state", "--demos", "3", "--eval-episodes", "1",
          "--learner.no-compile", "--learner.agent.batch-size", "32"]  # fmt: skip
@@ -54,10 +56,41 @@ def start(place: Path, *arguments: str) -> Job:
 
 
 def steps_of(run: Path) -> list[tuple[Identity, Step]]:
-    """What is in the run's own log, with who sent it."""
+    """The steps in the run's own log, with who sent each."""
+    return [(identity, said) for identity, said in entries_of(run) if isinstance(said, Step)]
+
+
+def entries_of(run: Path) -> list[tuple[Identity, Step | Mark]]:
+    """All that is in the run's own log."""
     folder = RunFolder(run)
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
-        return list(zip((identity for _, identity, _ in log.records()), log.read(), strict=True))
+        return list(log.entries())
+
+
+def require_every_step_once(run: Path, asked: int) -> None:
+    """The log holds what was asked for; each actor process's records are numbered through, and so is each episode."""
+    entries, steps = entries_of(run), steps_of(run)
+    assert demo_steps(run) + count(steps) == asked
+    for _, of_epoch in groupby(entries, key=lambda pair: pair[0].epoch):
+        sequence = [identity.seq for identity, _ in of_epoch]
+        assert sequence == list(range(len(sequence)))
+    episodes = [(number, [step.index for _, step in group]) for number, group in groupby(steps, lambda p: p[1].episode)]
+    assert [number for number, _ in episodes] == list(range(len(episodes)))
+    assert all(indices == list(range(len(indices))) for _, indices in episodes)
+
+
+def demo_steps(run: Path) -> int:
+    return json.loads((run / "demos.json").read_text())["steps"]
+
+
+def count(steps: list[tuple[Identity, Step]]) -> int:
+    """Control steps; the observation after a reset is none."""
+    return sum(step.index > 0 for _, step in steps)
+
+
+def lines(path: Path) -> int:
+    """How many are in a file, which need not be there yet."""
+    return path.read_text().count("\n") if path.exists() else 0
 
 
 def descendants(pid: int) -> dict[int, str]:

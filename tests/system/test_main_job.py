@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,17 @@ import pytest
 from robot_rl.data.codec import StepCodec
 from robot_rl.data.log import StepLog
 from robot_rl.run_folder import RunFolder
-from tests.system.main_job import SHORT, descendants, start, steps_of, still_running
+from tests.system.main_job import (
+    SHORT,
+    count,
+    demo_steps,
+    descendants,
+    lines,
+    require_every_step_once,
+    start,
+    steps_of,
+    still_running,
+)
 
 EVALUATION = {
     "task", "obs", "episodes", "successes", "success_rate", "interval_95", "mean_cycle_s", "eval_seed",
@@ -109,31 +118,6 @@ def wait_until_gone(pids, timeout_s: float = 20.0) -> None:
     while still_running(pids) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not still_running(pids)
-
-
-def lines(path: Path) -> int:
-    return path.read_text().count("\n") if path.exists() else 0
-
-
-def demo_steps(run: Path) -> int:
-    return json.loads((run / "demos.json").read_text())["steps"]
-
-
-def count(steps) -> int:
-    """Control steps; the observation after a reset is none."""
-    return sum(step.index > 0 for _, step in steps)
-
-
-def require_every_step_once(run: Path, asked: int) -> None:
-    """The log holds what was asked for, each actor process's steps are numbered through, and so is each episode."""
-    steps = steps_of(run)
-    assert demo_steps(run) + count(steps) == asked
-    for _, of_epoch in groupby(steps, key=lambda pair: pair[0].epoch):
-        sequence = [identity.seq for identity, _ in of_epoch]
-        assert sequence == list(range(len(sequence)))
-    episodes = [(number, [step.index for _, step in group]) for number, group in groupby(steps, lambda p: p[1].episode)]
-    assert [number for number, _ in episodes] == list(range(len(episodes)))
-    assert all(indices == list(range(len(indices))) for _, indices in episodes)
 
 
 def payloads(run: Path) -> list[bytes]:
