@@ -14,6 +14,9 @@ import pytest
 import zmq
 from hypothesis import settings
 
+# as the learner's process: threads that spin while they wait make a test beside any other load fifty times slower
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # no deadline: the first example of a test may compile what it tests
 settings.register_profile("robot_rl", deadline=None, derandomize=True)
 settings.load_profile("robot_rl")
