@@ -15,6 +15,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.intervene import Intervention
 from robot_rl.config import Hardware, Task
+from robot_rl.data.memory import keep_freed_memory
 from robot_rl.interfaces import Teleop, World
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
@@ -24,11 +25,12 @@ from robot_rl.transport.calls import CallClient
 from robot_rl.transport.hello import Hello
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
+from robot_rl.transport.upload import upload
 from robot_rl.transport.weights import WeightsSubscriber
 from robot_rl.types import Array, DataError, LinkError, Observation
 
 log = logging.getLogger(__name__)
-PATIENCE_S = 600.0  # the learner may pretrain and compile before it answers
+PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
 STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 
@@ -48,6 +50,7 @@ class ActorConfig:
 
 def run_actor(run: str | Path) -> None:
     """Act until the run has its steps, or until a stop is asked for; then drain what was not yet acknowledged."""
+    keep_freed_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
         actor = Actor(folder, stop)
@@ -69,8 +72,10 @@ class Actor:
         task, hardware = folder.load_task(), folder.load_hardware()
 
         self._calls = CallClient(self._settings.calls_address)
-        self._hello = Hello.of("actor", self._settings.task, self._settings.hardware, folder.spaces())
-        self._ask_learner()  # a learner that does not fit refuses here, before it gets any steps
+        self._hello = Hello.of("actor", task, hardware, folder.spaces())
+        learner = self._ask_learner()  # one that does not fit refuses here, before it gets any steps
+        if not learner["has_demos"]:
+            upload(self._calls, folder.demos_log, json.loads(folder.demos_file.read_text()))
         lockstep = self._settings.clock == "lockstep"
         self._sender = StepSender(
             self._settings.steps_address,

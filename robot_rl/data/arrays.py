@@ -8,6 +8,7 @@ Everything little-endian. Arrays that come out are read-only views into the byte
 import json
 import math
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from robot_rl.types import Array, DataError
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64))
 DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
 ALIGNMENT = 8
+_NATIVE = "|=<" if sys.byteorder == "little" else "|<"  # byte orders of a dtype that lie in memory as they travel
 _LENGTH = struct.Struct("<I")
 _PADDING = tuple(bytes(n) for n in range(ALIGNMENT))
 
@@ -83,6 +85,8 @@ def pack(arrays: Mapping[str, Array]) -> list[bytes | memoryview]:
 
 def raw(array: Array) -> memoryview | bytes:
     """The bytes of an array in C order, little-endian, without a copy where it is so already."""
+    if array.size and array.flags.c_contiguous and array.dtype.byteorder in _NATIVE:
+        return array.data.cast("B")
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if little.size == 0 or not little.flags.c_contiguous:
         return little.tobytes()

@@ -80,6 +80,7 @@ class StepLog:
 
     def append_record(self, record: Record) -> None:
         """Append a record as it was framed. Raises DataError (disk full, read-only) with the log as it was before."""
+        record = records.seal(record)
         try:
             end = records.write(self._fd, [record.header, record.payload], self._end)
             if self._syncing is not None:

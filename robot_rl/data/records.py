@@ -56,6 +56,8 @@ class Record(NamedTuple):
 _HEADER = struct.Struct("<4sB3x32sQQII")
 _CRC = struct.Struct("<I")
 _MAGIC = b"RRrc"
+_KIND_AT = 4
+_UNSEALED = 0x80  # a bit of the kind: the checksum of the payload is not there (on the wire only)
 _HEAD = struct.Struct("<8sII")
 _MAX_HEAD = 1 << 20
 HEADER_SIZE = _HEADER.size + _CRC.size
@@ -70,6 +72,24 @@ def frame(kind: int, identity: Identity, payload: Payload) -> Record:
     return Record(kind, identity, header + _CRC.pack(zlib.crc32(header)), payload)
 
 
+def unsealed(kind: int, identity: Identity, payload: Payload) -> Record:
+    """A record without the checksum of its payload, for who does not write it to a disk: whoever does seals it."""
+    header = _HEADER.pack(
+        _MAGIC, kind | _UNSEALED, check_actor(identity.actor), identity.epoch, identity.seq, len(payload), 0
+    )
+    return Record(kind, identity, header + _CRC.pack(zlib.crc32(header)), payload)
+
+
+def seal(record: Record) -> Record:
+    """The record with the checksum of its payload, if it has none yet."""
+    return frame(record.kind, record.identity, record.payload) if is_unsealed(record) else record
+
+
+def is_unsealed(record: Record) -> bool:
+    """Whether the record comes without the checksum of its payload."""
+    return bool(record.header[_KIND_AT] & _UNSEALED)
+
+
 def parse(data: Payload) -> Header | None:
     """The header in these bytes, or None if they are no whole header."""
     if len(data) != HEADER_SIZE or data[:4] != _MAGIC:
@@ -77,12 +97,12 @@ def parse(data: Payload) -> Header | None:
     if zlib.crc32(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
         return None
     _, kind, actor, epoch, seq, length, crc = _HEADER.unpack_from(data)
-    return Header(kind, Identity(_name(actor), epoch, seq), length, crc)
+    return Header(kind & ~_UNSEALED, Identity(_name(actor), epoch, seq), length, crc)
 
 
 def is_whole(record: Record) -> bool:
-    """Whether the payload matches the checksum in its header (14 us for 98 kB)."""
-    return zlib.crc32(record.payload) == _HEADER.unpack_from(record.header)[-1]
+    """Whether the payload matches the checksum in its header, if it has one (14 us for 98 kB)."""
+    return is_unsealed(record) or zlib.crc32(record.payload) == _HEADER.unpack_from(record.header)[-1]
 
 
 @lru_cache(maxsize=1024)

@@ -12,11 +12,14 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from robot_rl import config
 from robot_rl.data.log import StepLog
+from robot_rl.data.memory import keep_freed_memory
+from robot_rl.data.verdicts import counted_steps
 from robot_rl.learner import checkpoint
 from robot_rl.learner.training import LearnerConfig, Training
 from robot_rl.run_folder import RunFolder
@@ -25,19 +28,21 @@ from robot_rl.transport.calls import CallServer
 from robot_rl.transport.hello import Hello, check
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
+from robot_rl.transport.upload import Inbox
 from robot_rl.transport.weights import WeightsPublisher
 from robot_rl.types import Array, Identity, Mark, Step
 
 log = logging.getLogger(__name__)
 
-PORTION = 256  # steps taken from a log at once: bounds the memory of their frames
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
 SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
+FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
 QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
 
 
 def run_learner(run: str | Path) -> None:
     """Learn until the run has its steps, or until a stop is asked for; then save."""
+    keep_freed_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
         learner = Learner(folder, stop)
@@ -64,12 +69,15 @@ class Learner:
         self._calls = CallServer(self._settings.calls_address)
         self._calls.register("hello", self._answer_hello)
         self._calls.register("policy", self._answer_policy)
+        self._calls.register("run", lambda body, arrays: folder.sections)
+        self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
+        self._ours = Hello.of("learner", folder.load_task(), folder.load_hardware(), self._space)
         self._arrived: deque[tuple[Identity, Step | Mark]] = deque()
-        self._total_steps = 0
         self._next_episode = 0
         self._version = 0
         self._published_updates = 0
         self._checkpointed = 0
+        self._policy_taken = False
 
     def prepare(self) -> bool:
         """Compile, wait for the demonstrations, begin with them or where the run was left. False: stopped before."""
@@ -78,27 +86,30 @@ class Learner:
         while not self._folder.demos_file.exists():  # the last thing that is written when they are complete
             if self._stop.is_set():
                 return False
-            time.sleep(0.1)
-        demo_steps = json.loads(self._folder.demos_file.read_text())["steps"]
-        self._total_steps = self._settings.steps - demo_steps
-        demos = StepLog(self._folder.demos_log, self._space, read_only=True)
-        self.training.load_demonstrations(demos.read(), checkpoint.load_newest(self._folder.checkpoints))
-        demos.close()
+            self._calls.poll(0.1)  # an actor on another machine hands them over
+        with StepLog(self._folder.demos_log, self._space, read_only=True) as log:
+            demos = counted_steps(log.entries())
+        self.training.load_demonstrations(demos, checkpoint.load_newest(self._folder.checkpoints))
         if self.training.goal_error is not None:
             self._write_line({"env_steps": 0, "pretraining": asdict(self.training.goal_error)})
         self._refill()
         return True
 
     def _refill(self) -> None:
-        """A resumed run: its own steps and marks so far come back from the log."""
-        portion: list[tuple[Identity, Step | Mark]] = []
-        for identity, said in self._log.entries():
-            portion.append((identity, said))
-            self._count_episode(said)
-            if len(portion) == PORTION:
-                self._learn_from(portion)
-                portion = []
-        self._learn_from(portion)
+        """A resumed run: its own steps and marks so far come back from the log.
+
+        In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
+        So the next update sees what it would have seen if the run had not been stopped.
+        """
+        steps = 0
+        for entry in self._log.entries():
+            self._arrived.append(entry)
+            self._count_episode(entry[1])
+            steps += is_own_step(entry[1])
+            if steps % self._settings.block_steps == 0 or steps == self._total_steps:
+                self._take(steps)
+        if self._settings.clock != "lockstep":
+            self._take(steps)
         self._checkpointed = self.training.env_steps
 
     def run(self) -> None:
@@ -114,6 +125,15 @@ class Learner:
             self._update(self.training.due())
         self._report()
         self._save()
+        if self._settings.remote_actor:
+            self._wait_for_farewell()
+
+    def _wait_for_farewell(self) -> None:
+        """An actor on another machine fetches the policy that it will use, and then nothing is wanted any more."""
+        deadline = time.monotonic() + FAREWELL_S
+        while not (self._policy_taken or self._stop.is_set() or time.monotonic() > deadline):
+            self._receive(0.0)
+            self._calls.poll(0.2)
 
     def _run_lockstep(self) -> None:
         block = self._settings.block_steps
@@ -192,6 +212,12 @@ class Learner:
             self.training.apply(said, identity.actor, identity.epoch)
         self.training.add(steps, streams)
 
+    @cached_property
+    def _total_steps(self) -> int:
+        """Own steps of the whole run: what its demonstrations leave."""
+        demo_steps: int = json.loads(self._folder.demos_file.read_text())["steps"]
+        return self._settings.steps - demo_steps
+
     def _is_over(self) -> bool:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps
 
@@ -219,18 +245,26 @@ class Learner:
 
     def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:
         """A peer that does not fit is refused; an actor learns where the run stands."""
-        ours = Hello.of("learner", self._settings.task, self._settings.hardware, self._space)
-        check(ours, body)
+        check(self._ours, body)
+        has_demos = self._folder.demos_file.exists()
         run = {
-            "online_steps": self._total_steps,
+            "has_demos": has_demos,
+            "online_steps": self._total_steps if has_demos else None,
             "steps_done": self._steps_here(),
             "episodes_done": self._next_episode,
         }
-        return asdict(ours) | run
+        return asdict(self._ours) | run
 
     def _answer_policy(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Architecture and all weights, for an actor that begins."""
-        return {"spec": self.training.spec.to_json(), "version": self._version}, self.training.policy()
+        """Architecture and all weights: the newest for an actor that begins, the averaged ones for use afterwards."""
+        self._policy_taken = averaged = bool(body.get("averaged"))
+        weights = self.training.agent.average_parameters() if averaged else self.training.policy()
+        return {"spec": self.training.spec.to_json(), "version": self._version}, weights
+
+    def _take_demos(self, facts: dict[str, Any]) -> None:
+        """The demonstrations of an actor on another machine are here, `facts` counts them as `demos.json` does."""
+        counts = {name: int(facts[name]) for name in ("successes", "attempts", "steps")}
+        self._folder.demos_file.write_text(json.dumps(counts) + "\n")
 
     def close(self) -> None:
         """Let go of log and links."""

@@ -21,7 +21,7 @@ from robot_rl.types import DataError, Identity, LinkError, RobotRLError, SpaceSp
 
 log = logging.getLogger(__name__)
 
-STORE_AT_ONCE = 32
+STORE_AT_ONCE = 8
 """Records that go into the spool between two looks at the network."""
 
 
@@ -60,6 +60,7 @@ class Courier:
         self._resend_s, self._report = resend_s, report
         self._finished = True  # no episode is without its end
         self._stores = outbox.spool is not None
+        self._frame = records.frame if self._stores else records.unsealed  # the learner's log seals what no spool has
         self._link_failed = False
         self._streaming = False
         self._closing = False
@@ -104,7 +105,7 @@ class Courier:
         for _ in range(min(len(self._handed), STORE_AT_ONCE)):
             parcel = self._handed.popleft()
             identity = Identity(self._actor, self._outbox.epoch, self._taken)
-            record = records.frame(parcel.kind, identity, b"".join(parcel.pieces))
+            record = self._frame(parcel.kind, identity, b"".join(parcel.pieces))
             self._taken += 1
             if parcel.kind == records.Kind.STEP:
                 self._finished = parcel.ends_episode
@@ -172,7 +173,7 @@ class Courier:
         if self._outbox.is_idle:
             self._progress_at = time.monotonic()
         while several := self._outbox.take(BATCH):
-            self._socket.send_multipart(protocol.batch(self._outbox.current, several))
+            self._socket.send_multipart(protocol.batch(self._outbox.current, several), copy=False)
 
     def _check_progress(self) -> None:
         if (self._outbox.is_idle and self._streaming) or time.monotonic() - self._progress_at < self._resend_s:

@@ -63,10 +63,11 @@ class StepReceiver:
         self._greeted: dict[bytes, Stream] = {}  # what each route may send
         self._routes: dict[Stream, bytes] = {}  # where the answers to a stream go: its newest route
 
-    def receive(self, timeout_s: float = 0.0, limit: int = 256) -> list[Received]:
+    def receive(self, timeout_s: float = 0.0, limit: int = 16) -> list[Received]:
         """Records that are next in their epoch, in order, each once; waits up to `timeout_s` for the first message.
 
-        `limit` bounds how many, but for those that came in the same message.
+        `limit` bounds how many, but for those that came in the same message. Well below the window of the actor, it
+        lets both sides work at the same time: the acknowledgement of one batch calls for the next but one.
         """
         batch: list[Received] = []
         timeout_ms = int(1000 * timeout_s)

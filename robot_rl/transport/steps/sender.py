@@ -17,8 +17,8 @@ from robot_rl.transport.steps.courier import Courier, Parcel, Progress
 from robot_rl.transport.steps.outbox import Outbox
 from robot_rl.types import Identity, LinkError, Mark, MarkKind, RobotRLError, SpaceSpec, Step
 
-WINDOW = 128
-"""Records on their way at once: 16 messages of 8 (12 MB of two 128 x 128 images each)."""
+WINDOW = 256
+"""Records on their way at once: 32 messages of 8 (25 MB with two images of 128 x 128 each)."""
 
 
 class StepSender:
@@ -60,6 +60,7 @@ class StepSender:
         self._progress = Progress()
         self._failure: RobotRLError | None = None
         self._undeliverable = False
+        self._awaited: Callable[[], bool] | None = None  # what the sending thread waits for
         self._closed = False
         opened = Spool(spool, actor, self.epoch, space, segment_bytes=segment_bytes) if spool is not None else None
         outbox = Outbox(self.epoch, window, opened)
@@ -129,17 +130,24 @@ class StepSender:
             raise LinkError(f"{self._in_memory} steps wait to be stored or taken by the learner at {self._address}, "
                             "and no more fit into memory. Is the learner running, and the disk able to keep up? "
                             "Start it, or resume the run")  # fmt: skip
-        self._changed.wait_for(lambda: self._in_memory < self._limit or self._failure is not None)
+        # half of it: else the two threads would take turns for each step
+        self._wait_for(lambda: self._in_memory <= self._limit // 2 or self._failure is not None)
         self._raise_failure()
 
     def _wait(self, count: Callable[[], int], timeout_s: float, what: str) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: count() == 0 or self._undeliverable, timeout_s)
+            self._wait_for(lambda: count() == 0 or self._undeliverable, timeout_s)
             if count() and self._undeliverable:
                 self._raise_failure()
             if count():
                 raise LinkError(f"{count()} {what} were not acknowledged by the learner at {self._address} within "
                                 f"{timeout_s:g} s. Is it running?")  # fmt: skip
+
+    def _wait_for(self, done: Callable[[], bool], timeout_s: float | None = None) -> None:
+        """Called with the lock held."""
+        self._awaited = done
+        self._changed.wait_for(done, timeout_s)
+        self._awaited = None
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -153,7 +161,8 @@ class StepSender:
             self._progress = progress
             self._failure = failure or self._failure
             self._undeliverable |= undeliverable
-            self._changed.notify_all()
+            if self._awaited is not None and self._awaited():
+                self._changed.notify_all()
 
 
 def record_gap(spool: Spool, outbox: Outbox, codec: StepCodec) -> int:
