@@ -105,7 +105,8 @@ class Actor:
         When the steps cannot be stored (disk full, read-only), the episode ends at once and the arm holds; the learner
         still gets what is in memory, and the DataError goes on.
         """
-        if self._settings.clock == "lockstep":  # also in the middle of a block, after this actor's predecessor died
+        lockstep = self._settings.clock == "lockstep"
+        if lockstep and not self._is_over():  # also in the middle of a block, after this actor's predecessor died
             self._wait_for_weights(self._step // self._settings.block_steps)
         try:
             while not self._is_over():
