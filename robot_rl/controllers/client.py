@@ -31,7 +31,7 @@ class ArmLink:
     def ask(self, kind: Kind, body: Array | bytes = b"") -> bytes:
         """The body of the answer. Raises LinkError if none comes in time, DeviceError if the arm refuses."""
         number = next(self._numbers) & 0xFFFFFFFF
-        self._socket.send(messages.encode(kind, number, body))
+        self._socket.send_multipart([messages.encode(kind, number, body)])
         while self._socket.wait(self._timeout_s):
             _, status, answered, answer = messages.decode(self._socket.recv())
             if answered != number:

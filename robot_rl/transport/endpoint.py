@@ -9,7 +9,8 @@ import errno
 import os
 import socket as system_socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import zmq
 
@@ -28,9 +29,10 @@ _LOOK_S = 0.1
 
 
 class LinkSocket(zmq.Socket[bytes]):
-    """A socket that knows why it has no connection. Used by one thread."""
+    """A socket that knows why it has no connection, and never waits to send. Used by one thread."""
 
     _handshake: Handshake | None = None
+    _peer: str | None = None  # what it is connected to, if it sends and waits for answers
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
@@ -51,6 +53,21 @@ class LinkSocket(zmq.Socket[bytes]):
             self.check(patience_s=min(remaining, BREAKING_S))
             if remaining == 0.0:
                 return False
+
+    def send_multipart(self, msg_parts: Sequence[Any], flags: int = 0, *args: Any, **options: Any) -> Any:
+        """As ZeroMQ's, but over a new connection if there is none, where that would wait for ever.
+
+        ZeroMQ gives a connection up, for good, when the other side sends what is none of its messages, or a larger one
+        than is allowed.
+        """
+        if self._peer is None:
+            return super().send_multipart(msg_parts, flags, *args, **options)
+        try:
+            return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
+        except zmq.Again:
+            self.disconnect(self._peer)  # else it holds that it is connected
+            self.connect(self._peer)
+            return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
 
     def close(self, linger: int | None = None) -> None:
         if self._handshake is not None:
@@ -120,6 +137,8 @@ def connect(socket: LinkSocket, address: str) -> None:
             socket.connect(where.endpoint)
         except zmq.ZMQError as error:
             raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
+        if socket.type == zmq.DEALER:
+            socket._peer = where.endpoint
 
 
 def check_address(address: str) -> str:

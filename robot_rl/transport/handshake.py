@@ -70,8 +70,12 @@ class Handshake:
                 f"{self._address.endpoint} refuses this machine's key: it does not trust it. Run `robot-rl keys` here; "
                 "it prints the line to run there"
             )
-        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
-            self._problem = self._mismatch()
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:  # ZeroMQ does not try again after this
+            if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+                self._problem = self._mismatch()
+            else:
+                self._problem = (f"what listens at {self._address.endpoint} is not the service that is wanted there: "
+                                 "is the port right, and does another program use it?")  # fmt: skip
         elif self._machine:
             self._breaking_since = min(self._breaking_since, time.monotonic())
 

@@ -1,7 +1,7 @@
 """The status link: the latest metrics and small views of each process, for whoever looks. May lose; never queues.
 
-Each process that has something to show publishes at an address of its own; a reader holds one socket per sender that
-keeps the newest message alone.
+Each process that has something to show publishes at an address of its own; a reader holds one socket per sender, and
+takes the newest message alone.
 """
 
 import json
@@ -38,7 +38,7 @@ class StatusPublisher:
         self.sender = sender
         self._socket = new_socket(zmq.PUB, linger_s=0.1)
         self._socket.setsockopt(zmq.CONFLATE, 1)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, 1 << 16)  # readers send subscriptions and nothing else
+        self._socket.setsockopt(zmq.MAXMSGSIZE, 1 << 12)  # readers send subscriptions and nothing else
         self.address = bind(self._socket, address)
 
     def publish(self, values: Mapping[str, Any]) -> None:
@@ -58,8 +58,7 @@ class StatusReader:
         self._silent: set[str] = set()  # those of which it was logged why
         self._sockets = {}
         for sender, address in addresses.items():
-            socket = new_socket(zmq.SUB)
-            socket.setsockopt(zmq.CONFLATE, 1)
+            socket = new_socket(zmq.SUB)  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
             socket.setsockopt(zmq.SUBSCRIBE, b"")
             connect(socket, address)
@@ -68,8 +67,11 @@ class StatusReader:
     def latest(self) -> dict[str, Status]:
         """The newest status of each sender that was ever heard. Never blocks."""
         for sender, socket in self._sockets.items():
-            if socket.poll(0):
-                self._take(sender, socket.recv())
+            newest: list[bytes] = []
+            while socket.poll(0):
+                newest = socket.recv_multipart()
+            if newest:
+                self._take(sender, newest[0])
             elif sender not in self._latest and sender not in self._silent and (problem := socket.problem()):
                 self._silent.add(sender)
                 log.warning("there will be no status of '%s': %s", sender, problem)

@@ -98,7 +98,7 @@ class WeightsSubscriber:
         self._layout = layout
         self._refused: str | None = None  # why the newest frame was not taken
         self._socket = new_socket(zmq.SUB)
-        self._socket.setsockopt(zmq.CONFLATE, 1)  # has no effect after connect
+        self._socket.setsockopt(zmq.CONFLATE, 1)  # no effect after connect; and no MAXMSGSIZE beside it (status.py)
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         connect(self._socket, address)
         self._newest: tuple[int, dict[str, Array]] | None = None
