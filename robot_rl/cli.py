@@ -18,7 +18,8 @@ import tyro
 import robot_rl
 from robot_rl import config
 from robot_rl.clock import ClockKind
-from robot_rl.types import ConfigError, RobotRLError
+from robot_rl.supervise import GONE
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RobotRLError
 from robot_rl.validation import nearest
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
 EpisodeName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EPISODE")]
 HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE")]
 Trust = Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="NAME KEY")]
+LearnerAddress = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ADDRESS")]
 Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
 
 
@@ -57,11 +59,38 @@ def train(arguments: Sequence[str]) -> None:
     if resume:
         if options != run.TrainConfig(eval_episodes=options.eval_episodes):
             raise ConfigError("--resume continues a run with its own options; only --eval-episodes may stand beside it")
-        run.carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
+        carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
         return
     # code < task < command line: the same line once more, on top of the task's own defaults
     _, _, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
-    run.train(task, options)
+    carry_on(run.create_run(task, options), options.eval_episodes)
+
+
+def carry_on(folder: Any, eval_episodes: int) -> None:
+    """A run on this machine, or the learner of one whose robot is on another."""
+    from robot_rl import remote, run
+
+    if folder.settings.remote_actor:
+        remote.serve_learner(folder)
+    else:
+        run.carry_on(folder, eval_episodes)
+
+
+def join(arguments: Sequence[str]) -> None:
+    """Bring this machine's robot to a run whose learner is on another: train --listen there."""
+    from robot_rl import remote
+
+    def join(address: LearnerAddress, name: str = "", eval_episodes: int = 100) -> None:
+        """Bring this machine's robot to a run whose learner is on another machine.
+
+        Args:
+            address: where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here.
+            name: of this machine's folder in runs/.
+            eval_episodes: of the evaluation at the end.
+        """
+        remote.join(address, name, eval_episodes)
+
+    parse("join", join, arguments)
 
 
 def demo(arguments: Sequence[str]) -> None:
@@ -321,6 +350,7 @@ def _run_process(verb: str, body: Callable[[Path], None], arguments: Sequence[st
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "train": train,
+    "join": join,
     "demo": demo,
     "eval": evaluate,
     "benchmark": benchmark,
@@ -375,7 +405,8 @@ def overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Exit code 0; 2 if something is wrong that the user can mend; 130 after a Ctrl-C."""
+    """Run one verb. Exit code 0; 2 for what the user must mend; 3 if the other side of a link or a device is gone,
+    which another start may find again; 130 after a Ctrl-C."""
     verb, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if verb in ("-h", "--help", "--version"):
         print(overview() if verb != "--version" else robot_rl.__version__)
@@ -387,7 +418,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         VERBS[verb](rest)
     except RobotRLError as error:
         print(f"robot-rl: {error}", file=sys.stderr)
-        return 2
+        return GONE if isinstance(error, LinkError | DeviceError) and not isinstance(error, ArmFaultError) else 2
     except KeyboardInterrupt:
         print("robot-rl: stopped", file=sys.stderr)
         return 130

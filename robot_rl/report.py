@@ -52,8 +52,9 @@ def training_summary(folder: RunFolder, wall_s: float, phases: Mapping[str, floa
     earlier = json.loads(folder.training_file.read_text()) if folder.training_file.exists() else {}
     episodes = read_lines(folder.episodes_file)
     demos = json.loads(folder.demos_file.read_text())
-    metrics = read_lines(folder.metrics_file)  # the learner's count: an episode that was cut off has no row
-    steps = demos["steps"] + max((row["env_steps"] for row in metrics), default=0)
+    # the learner's count as well: an episode that was cut off has no row; a robot without its learner has only episodes
+    counted = [*read_lines(folder.metrics_file), *episodes]
+    steps = demos["steps"] + max((row["env_steps"] for row in counted), default=0)
     rate_hz = folder.load_task().rate_hz
     return {
         "env_steps": steps,

@@ -3,7 +3,6 @@
 import json
 import logging
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from robot_rl.resources import check_resources
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
+from robot_rl.transport.address import consecutive_addresses
 from robot_rl.transport.endpoint import free_addresses
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,9 @@ class TrainConfig:
     """The options of `robot-rl train`.
 
     `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`);
-    `wander_steps` follow each demonstration, for pretraining the encoder (pixels only).
+    `wander_steps` follow each demonstration, for pretraining the encoder (pixels only). With `listen`
+    (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of another
+    machine, which comes with `robot-rl join`.
     """
 
     hardware: str = "sim_panda"
@@ -50,24 +52,22 @@ class TrainConfig:
     wander_steps: int = 100
     clock: ClockKind = "lockstep"
     name: str = ""
+    listen: str = ""
     eval_episodes: int = 100
     actor: ActorConfig = field(default_factory=ActorConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
 
 
+PORTS = 5  # of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
 DEFAULT_STEPS = {"pixels": 12_000, "state": 5_000}
-
-
-def train(task: str, options: TrainConfig) -> RunFolder:
-    """Start a run and carry it to its evaluation. Returns its folder."""
-    folder = create_run(task, options)
-    return carry_on(folder, options.eval_episodes)
 
 
 def create_run(task: str, options: TrainConfig) -> RunFolder:
     """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
     hardware = config.load_hardware(options.hardware)
-    addresses = free_addresses(len(hardware.arms) + 5)
+    addresses = (
+        consecutive_addresses(options.listen, PORTS) if options.listen else free_addresses(len(hardware.arms) + PORTS)
+    )
     settings = RunSettings(
         task=task,
         hardware=options.hardware,
@@ -77,12 +77,13 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         steps=options.steps or DEFAULT_STEPS[options.obs],
         demos=options.demos,
         wander_steps=options.wander_steps if options.obs == "pixels" else 0,
-        arm_addresses=tuple(addresses[5:]),
+        arm_addresses=tuple(addresses[PORTS:]),
         steps_address=addresses[0],
         weights_address=addresses[1],
         calls_address=addresses[2],
         learner_status_address=addresses[3],
         actor_status_address=addresses[4],
+        remote_actor=bool(options.listen),
     )
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     sections = {"run": settings, "actor": options.actor, "learner": options.learner}
@@ -136,17 +137,14 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
 
 
 def record_demos(folder: RunFolder, display: Display, stop: StopRequest, processes: Supervisor) -> None:
-    """Record the run's demonstrations, unless an earlier sitting did; `demos.json` says that they are complete."""
+    """Record the demonstrations that the run still lacks; `demos.json` says that they are complete."""
     if folder.demos_file.exists():
         return
-    folder.demos_log.unlink(missing_ok=True)  # a recording that was broken off is begun again
     settings, task, hardware = folder.settings, folder.load_task(), folder.load_hardware()
     env = RobotEnv(task, hardware, obs=settings.obs)
-    demo_log = StepLog(folder.demos_log, folder.spaces())
     if hardware.teleop is None:
         raise config.ConfigError(f"hardware '{hardware.name}' names no teleop device to record demonstrations with")
     teleop = config.make("teleop", hardware.teleop, task, env.world, mode="demonstrate", seed=settings.seed)
-    recorder = DemoRecorder(env, teleop, demo_log, seed=settings.seed)
 
     def progress(done: int, attempts: int) -> None:
         display.show("demonstrations", done, settings.demos, f"{done} of {attempts} attempts")
@@ -154,38 +152,52 @@ def record_demos(folder: RunFolder, display: Display, stop: StopRequest, process
         if stop.is_set():
             raise KeyboardInterrupt
 
-    try:
-        attempts = recorder.record(settings.demos, wander_steps=settings.wander_steps, progress=progress)
-    finally:
-        env.close()
-        demo_log.close()
-    summary = {"successes": settings.demos, "attempts": attempts, "steps": recorder.steps}
+    with StepLog(folder.demos_log, folder.spaces()) as demo_log:
+        recorder = DemoRecorder(env, teleop, demo_log, seed=settings.seed)
+        try:
+            recorder.record(settings.demos, wander_steps=settings.wander_steps, progress=progress)
+        finally:
+            env.close()
+    tally = recorder.tally
+    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
     folder.demos_file.write_text(json.dumps(summary) + "\n")
 
 
 def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:
     """Let actor and learner work until the learner has everything; a stop ends the actor first, then the learner."""
     processes.start("actor", ["actor", str(folder.path)])
-    demo_steps = json.loads(folder.demos_file.read_text())["steps"]
-    total = folder.settings.steps - demo_steps
+    watch_training(folder, processes, display, stop, until="learner")
+
+
+def watch_training(
+    folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest, *, until: str
+) -> None:
+    """Show how the training goes until the process `until` is through; start again whoever dies on the way."""
     stopping = False
-    lockstep = folder.settings.clock == "lockstep"
-    standstill = Standstill(folder.logs, STANDSTILL_S if lockstep else None)
+    standstill = Standstill(folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None)
 
     def each() -> None:
         nonlocal stopping
         metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
-        done = metrics[-1]["env_steps"] if metrics else 0
+        done = max((rows[-1]["env_steps"] for rows in (metrics, episodes) if rows), default=0)
+        if folder.demos_file.exists():
+            total = folder.settings.steps - json.loads(folder.demos_file.read_text())["steps"]
+            display.show("training", done, total, training_note(episodes, metrics))
         if done:  # before that the learner pretrains and compiles
             standstill.look((len(metrics), len(episodes)), time.monotonic())
-        display.show("training", done, total, training_note(episodes, metrics))
         if stop.is_set() and not stopping:
             stopping = True
             display.say("stopping: the episode is ended, the arm holds, everything is saved")
-            processes.stop("actor")
-            processes.stop("learner", signal.SIGINT)
+            for name in ("actor", "learner"):
+                processes.stop(name)
 
-    processes.watch(until="learner", each=each, period_s=0.5)
+    def mend() -> None:
+        if stop.is_set():
+            processes.check()
+        else:
+            processes.restart_failed(display.say)
+
+    processes.watch(until=until, each=each, period_s=0.5, mend=mend)
 
 
 def evaluate_run(

@@ -19,7 +19,7 @@ class RunSettings:
 
     `steps` are the control steps of the whole run, demonstrations and wandering included: robot time. In lockstep the
     weights change every `block_steps` steps. The addresses are where the processes listen; `arm_addresses`, if given,
-    stand in for those of the hardware file.
+    stand in for those of the hardware file. `remote_actor`: the robot is on another machine than the learner.
     """
 
     task: str
@@ -37,6 +37,7 @@ class RunSettings:
     calls_address: str = "tcp://127.0.0.1:5563"
     learner_status_address: str = "tcp://127.0.0.1:5564"
     actor_status_address: str = "tcp://127.0.0.1:5565"
+    remote_actor: bool = False
 
 
 class RunFolder:
@@ -76,6 +77,11 @@ class RunFolder:
         data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
         (path / "config.json").write_text(json.dumps(data, indent=2) + "\n")
         return cls(path)
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """The resolved config as plain data."""
+        return self._data
 
     def section(self, name: str) -> dict[str, Any]:
         """A section of the resolved config as plain data, for `config.from_json`."""

@@ -14,6 +14,8 @@ from robot_rl.types import RobotRLError
 
 log = logging.getLogger(__name__)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal that a child gets when its parent dies
+GONE = 3  # exit code of a process whose other side or device was gone
+RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 600.0
 
 
 class ProcessFailed(RobotRLError):
@@ -36,11 +38,14 @@ class Supervisor:
     def __init__(self, logs: Path):
         self._logs = logs
         self._children: dict[str, subprocess.Popen] = {}
+        self._arguments: dict[str, Sequence[str]] = {}
+        self._restarts: dict[str, list[float]] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, arguments: Sequence[str]) -> None:
         """Start a verb of this program as a process called `name`."""
-        with (self._logs / f"{name}.log").open("ab") as output:
+        self._arguments[name] = arguments
+        with self._log_of(name).open("ab") as output:
             self._children[name] = subprocess.Popen(
                 [sys.executable, "-m", "robot_rl.cli", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -59,20 +64,46 @@ class Supervisor:
     def is_running(self, name: str) -> bool:
         return self._children[name].poll() is None
 
-    def watch(self, until: str, each: Callable[[], None], period_s: float = 0.2) -> None:
-        """Wait until the process `until` has ended well, calling `each()` now and then; raise if any fails."""
+    def restart_failed(self, say: Callable[[str], None]) -> None:
+        """Start again whoever was killed, or left because its other side was gone.
+
+        Raises ProcessFailed for any other end, and for a process that ends `RESTARTS_AT_MOST` times in ten minutes.
+        """
+        for name, child in list(self._children.items()):
+            code = child.poll()
+            if code in (None, 0):
+                continue
+            now = time.monotonic()
+            recent = [then for then in self._restarts.get(name, []) if now - then < RESTARTS_WITHIN_S]
+            if not (code < 0 or code == GONE) or len(recent) >= RESTARTS_AT_MOST:
+                raise ProcessFailed(self._failure(name, child))
+            self._restarts[name] = [*recent, now]
+            say(f"the process '{name}' ended with code {code} and is started again; its log: {self._log_of(name)}")
+            self.start(name, self._arguments[name])
+
+    def watch(
+        self,
+        until: str,
+        each: Callable[[], None],
+        period_s: float = 0.2,
+        mend: Callable[[], None] | None = None,
+    ) -> None:
+        """Wait until the process `until` has ended well, calling `each()` now and then.
+
+        Processes that failed meanwhile are `mend`'s to deal with; without it, the first raises ProcessFailed.
+        """
         while True:
-            running = self.is_running(until)
-            self.check()
+            ended = self._children[until].poll() == 0
+            (mend or self.check)()
             each()
-            if not running:
+            if ended:
                 return
             time.sleep(period_s)
 
     def stop(self, name: str, sent: signal.Signals = signal.SIGINT, timeout_s: float = 30.0) -> None:
-        """Ask a process to finish and wait for it; kill it if it does not."""
-        child = self._children[name]
-        if child.poll() is None:
+        """Ask a process, if there is one of this name, to finish and wait for it; kill it if it does not."""
+        child = self._children.get(name)
+        if child is not None and child.poll() is None:
             child.send_signal(sent)
             try:
                 child.wait(timeout_s)
@@ -99,8 +130,11 @@ class Supervisor:
             self.kill()
             raise
 
+    def _log_of(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
     def _failure(self, name: str, child: subprocess.Popen) -> str:
-        path = self._logs / f"{name}.log"
+        path = self._log_of(name)
         tail = path.read_text(errors="replace").strip().splitlines()[-12:]
         return f"the process '{name}' ended with code {child.returncode}; the end of {path}:\n  " + "\n  ".join(tail)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from robot_rl import cli, config
-from robot_rl.types import ConfigError, DeviceError
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,9 @@ def raising(error: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("error", "code", "shown"),
     [
-        (DeviceError("the arm is gone"), 2, "robot-rl: the arm is gone"),
+        (DeviceError("the arm is gone"), 3, "robot-rl: the arm is gone"),
+        (ArmFaultError("look at it"), 2, "robot-rl: look at it"),
+        (ConfigError("no such key"), 2, "robot-rl: no such key"),
         (KeyboardInterrupt(), 130, "robot-rl: stopped"),
     ],
 )
@@ -130,7 +132,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     from robot_rl import run
 
     calls: list[Any] = []
-    monkeypatch.setattr(run, "train", lambda task, options: calls.append((task, options)))
+    monkeypatch.setattr(run, "create_run", lambda task, options: calls.append((task, options)))
+    monkeypatch.setattr(cli, "carry_on", lambda folder, eval_episodes: None)
     return calls
 
 

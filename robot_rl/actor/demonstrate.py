@@ -1,6 +1,12 @@
-"""Recording demonstrations: the operator drives, only successes are kept, each one on disk as soon as it is done."""
+"""Recording demonstrations: the operator drives, and every step is on disk when it is made.
 
+An attempt that fails is recorded too, with a mark that it does not count; nothing is deleted. What a recording has
+come to is read from its log, so one that was broken off (a crash, an evening) goes on where it was.
+"""
+
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,70 +16,105 @@ from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.wander import Wanderer
 from robot_rl.data.log import StepLog
 from robot_rl.interfaces import Teleop
-from robot_rl.types import Array, Observation, Provenance, Step
+from robot_rl.types import Array, Mark, MarkKind, Observation, Provenance
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
 
 
+def discard(episode: int, actor: str = "", epoch: int = -1) -> Mark:
+    """The episode stays in the log, and nobody learns from it."""
+    return Mark(MarkKind.DISCARD, episode, actor=actor, epoch=epoch, t_wall=time.time())
+
+
+@dataclass
+class DemoTally:
+    """What a log of demonstrations holds. `steps` counts every control step that the arm made, good or not.
+
+    If a crash broke off the newest episode, `unfinished` says so and the episode does not count.
+    """
+
+    successes: int = 0
+    attempts: int = 0
+    steps: int = 0
+    episodes: int = 0
+    unfinished: Mark | None = None
+
+    @staticmethod
+    def of(log: StepLog) -> "DemoTally":
+        """Read it from the log."""
+        tally = DemoTally()
+        for identity, said in log.entries():
+            if isinstance(said, Mark):
+                tally.unfinished = None
+                continue
+            tally.episodes = said.episode + 1
+            tally.steps += said.index > 0
+            tally.attempts += said.index == 0 and said.provenance == Provenance.DEMO
+            tally.successes += said.provenance == Provenance.DEMO and said.terminated and said.reward > 0.0
+            broken_off = not (said.terminated or said.truncated)
+            tally.unfinished = discard(said.episode, identity.actor, identity.epoch) if broken_off else None
+        return tally
+
+
 class DemoRecorder:
     """Records demonstrations into a log, each followed by a stretch of wandering about its goal if asked for.
 
-    Episodes are numbered from 0 in their log; a demonstration that fails is not kept. `steps` counts every control
-    step that the arm made, kept or not: it is robot time.
+    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings.
     """
 
-    def __init__(self, env: RobotEnv, teleop: Teleop, log: StepLog, *, seed: int, first_episode: int = 0):
+    def __init__(self, env: RobotEnv, teleop: Teleop, log: StepLog, *, seed: int):
         self._env = env
         self._log = log
         self._intervention = Intervention(teleop)
         self._runner = EpisodeRunner(env)
-        self._rng = np.random.default_rng(seed)
+        self.tally = DemoTally.of(log)
+        if self.tally.unfinished is not None:
+            log.append_mark(self.tally.unfinished)
+        sitting = [seed, self.tally.episodes] if self.tally.episodes else seed  # other scenes than the sitting before
+        self._rng = np.random.default_rng(sitting)
         self._wanderer = Wanderer(env.task, self._rng)
-        self._episode = first_episode
-        self.steps = 0
 
-    def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> int:
-        """Record until there are `successes` demonstrations; returns the attempts it took."""
-        done = attempts = 0
-        while done < successes:
-            attempts += 1
-            steps = list(
-                self._runner.play(
-                    self._episode, self._nothing, self._intervention, seed=self._seed(), provenance=Provenance.DEMO
-                )
-            )
-            self.steps += self._runner.summary.steps
-            if self._runner.summary.success:
-                done += 1
-                self._keep(steps)
-                if wander_steps:
-                    self._keep(self._wander(wander_steps))
-            progress(done, attempts)
+    def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
+        """Record until there are `successes` demonstrations."""
+        while self.tally.successes < successes:
+            self._demonstrate()
+            if self._runner.summary.success and wander_steps:
+                self._wander(wander_steps)
+            self._log.sync()
+            progress(self.tally.successes, self.tally.attempts)
             self._env.require_no_fault()
-        return attempts
 
-    def _wander(self, count: int) -> list[Step]:
+    def _demonstrate(self) -> None:
+        """One attempt. It counts if it succeeded."""
+        for step in self._runner.play(
+            self.tally.episodes, self._nothing, self._intervention, seed=self._seed(), provenance=Provenance.DEMO
+        ):
+            self._log.append_step(step)
+        summary = self._runner.summary
+        if not summary.success:
+            self._log.append_mark(discard(self.tally.episodes))
+        self.tally.attempts += 1
+        self.tally.successes += summary.success
+        self._end_episode()
+
+    def _wander(self, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal."""
         self._wanderer.begin_episode(self._env.arm_states[0])
-        steps: list[Step] = []
         for step in self._runner.play(
-            self._episode,
+            self.tally.episodes,
             lambda observation: self._wanderer.act(self._env.arm_states[0]),
             Intervention(None),
             keep_pose=True,
             provenance=Provenance.SCRIPT,
-            stop=lambda: len(steps) >= count,
+            stop=lambda: self._runner.summary.steps + 1 >= count,
         ):
-            steps.append(step)
-        self.steps += self._runner.summary.steps
-        return steps
-
-    def _keep(self, steps: list[Step]) -> None:
-        for step in steps:
             self._log.append_step(step)
-        self._log.sync()
-        self._episode += 1
+        self._end_episode()
+
+    def _end_episode(self) -> None:
+        self.tally.steps += self._runner.summary.steps
+        self.tally.episodes += 1
 
     def _nothing(self, observation: Observation) -> Array:
         return np.zeros(self._env.space_spec.action_size, np.float32)

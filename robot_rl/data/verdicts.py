@@ -1,8 +1,10 @@
 """What is known of an episode's outcome: the judge's word at its last step, and the operator's over it."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from robot_rl.types import Mark, MarkKind
+from robot_rl.types import Identity, Mark, MarkKind, Step
 
 OUTCOMES = (MarkKind.SUCCESS, MarkKind.FAILURE)
 
@@ -31,3 +33,16 @@ class Verdict:
         """Reward of the newest step, and whether the return ends there."""
         said = [word for word in self.words if word.kind in OUTCOMES]
         return (said[-1].reward, True) if said else self.judged
+
+
+def counted_steps(entries: Iterable[tuple[Identity, Step | Mark]]) -> list[Step]:
+    """The steps of a log's entries whose episodes count, in their order."""
+    steps: list[tuple[tuple[str, int, int], Step]] = []
+    verdicts: defaultdict[tuple[str, int, int], Verdict] = defaultdict(Verdict)
+    for identity, said in entries:
+        if isinstance(said, Step):
+            steps.append(((identity.actor, identity.epoch, said.episode), said))
+        else:
+            actor, epoch = (said.actor, said.epoch) if said.actor else (identity.actor, identity.epoch)
+            verdicts[actor, epoch, said.episode].hear(said)
+    return [step for key, step in steps if verdicts[key].counts]

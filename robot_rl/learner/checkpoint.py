@@ -13,10 +13,11 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays
@@ -30,6 +31,7 @@ from robot_rl.types import Array, DataError
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 _AGENT, _POLICY, _HEAD = "agent.safetensors", "policy.safetensors", "checkpoint.json"
 
 
@@ -45,58 +47,83 @@ class Checkpoint:
 
 def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
     """Write `folder/step_XXXXXXXX`; older ones than the newest `keep` are removed after it stands."""
-    folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"step_{step:08d}"
-    draft = folder / f".writing_{final.name}"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
-    # the files own their memory: a tensor that shares it with another cannot be saved
-    save_tensors({name: tensor.detach().cpu().clone() for name, tensor in checkpoint.agent.items()}, draft / _AGENT)
-    save_arrays(dict(checkpoint.policy), draft / _POLICY)
-    head = {
-        "spec": checkpoint.spec.to_json(),
-        "counters": dict(checkpoint.counters),
-        "crc32": {name: zlib.crc32((draft / name).read_bytes()) for name in (_AGENT, _POLICY)},
-    }
-    (draft / _HEAD).write_text(json.dumps(head, indent=2) + "\n")
-    for path in (*draft.iterdir(), draft):
-        _sync(path)
-    shutil.rmtree(final, ignore_errors=True)  # of a resumed run that comes past here again
-    draft.rename(final)
-    _sync(folder)
+    with _whole(final) as draft:
+        # the files own their memory: a tensor that shares it with another cannot be saved
+        save_tensors({name: tensor.detach().cpu().clone() for name, tensor in checkpoint.agent.items()}, draft / _AGENT)
+        save_arrays(dict(checkpoint.policy), draft / _POLICY)
+        _write_head(draft, checkpoint.spec, checkpoint.counters)
     for old in _newest_first(folder)[keep:]:
         shutil.rmtree(old)
     return final
 
 
+def save_policy(folder: Path, step: int, spec: PolicySpec, policy: Mapping[str, Array]) -> Path:
+    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning."""
+    final = folder / f"step_{step:08d}"
+    with _whole(final) as draft:
+        save_arrays(dict(policy), draft / _POLICY)
+        _write_head(draft, spec, {})
+    return final
+
+
+@contextmanager
+def _whole(final: Path) -> Iterator[Path]:
+    """A draft folder, which is synced and renamed to `final` when the block has filled it."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    draft = final.with_name(f".writing_{final.name}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    yield draft
+    for path in (*draft.iterdir(), draft):
+        _sync(path)
+    shutil.rmtree(final, ignore_errors=True)  # of a resumed run that comes past here again
+    draft.rename(final)
+    _sync(final.parent)
+
+
+def _write_head(draft: Path, spec: PolicySpec, counters: Mapping[str, Any]) -> None:
+    crcs = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(draft.iterdir())}
+    head = {"spec": spec.to_json(), "counters": dict(counters), "crc32": crcs}
+    (draft / _HEAD).write_text(json.dumps(head, indent=2) + "\n")
+
+
 def load_newest(folder: Path) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None if there is none. A damaged one is passed over, with a warning."""
+
+    def read(path: Path) -> Checkpoint:
+        spec, counters = _read_head(path)
+        return Checkpoint(spec, load_tensors(path / _AGENT), load_arrays(path / _POLICY), counters)
+
+    return _first_whole(folder, read)
+
+
+def load_policy(folder: Path) -> LivePolicy:
+    """The policy of the newest whole checkpoint, ready to act. Raises DataError if there is none."""
+    policy = _first_whole(folder, lambda path: LivePolicy(_read_head(path)[0], load_arrays(path / _POLICY)))
+    if policy is None:
+        raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
+    return policy
+
+
+def _first_whole(folder: Path, read: Callable[[Path], T]) -> T | None:
     for path in _newest_first(folder):
         try:
-            return Checkpoint(*_read(path))
+            return read(path)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            log.warning("checkpoint %s is damaged: %r; the one before it is used", path, error)
         except DataError as error:
             log.warning("%s; the checkpoint before it is used", error)
     return None
 
 
-def load_policy(folder: Path) -> LivePolicy:
-    """The policy of the newest whole checkpoint, ready to act. Raises DataError if there is none."""
-    checkpoint = load_newest(folder)
-    if checkpoint is None:
-        raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
-    return LivePolicy(checkpoint.spec, checkpoint.policy)
-
-
-def _read(path: Path) -> tuple[PolicySpec, dict[str, Tensor], dict[str, Array], dict[str, Any]]:
-    try:
-        head = json.loads((path / _HEAD).read_text())
-        for name, crc in head["crc32"].items():
-            if zlib.crc32((path / name).read_bytes()) != crc:
-                raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
-        spec = PolicySpec.from_json(head["spec"])
-        return spec, load_tensors(path / _AGENT), load_arrays(path / _POLICY), head["counters"]
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise DataError(f"checkpoint {path} is damaged: {error!r}") from error
+def _read_head(path: Path) -> tuple[PolicySpec, dict[str, Any]]:
+    """Spec and counters; DataError if a file of the checkpoint does not match its checksum."""
+    head = json.loads((path / _HEAD).read_text())
+    for name, crc in head["crc32"].items():
+        if zlib.crc32((path / name).read_bytes()) != crc:
+            raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
+    return PolicySpec.from_json(head["spec"]), head["counters"]
 
 
 def _newest_first(folder: Path) -> list[Path]:

@@ -69,7 +69,7 @@ class Learner:
         self._calls = CallServer(self._settings.calls_address)
         self._calls.register("hello", self._answer_hello)
         self._calls.register("policy", self._answer_policy)
-        self._calls.register("run", lambda body, arrays: folder.sections)
+        self._calls.register("run", lambda *_: {"name": folder.path.name, "sections": folder.sections})
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
         self._ours = Hello.of("learner", folder.load_task(), folder.load_hardware(), self._space)
         self._arrived: deque[tuple[Identity, Step | Mark]] = deque()

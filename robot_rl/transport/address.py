@@ -43,3 +43,12 @@ def parse_address(text: str) -> Address:
         raise LinkError(f"'{text}' is no address; write it as tcp://127.0.0.1:PORT, or tcp://HOST:PORT for another "
                         "machine")  # fmt: skip
     return Address(f"tcp://{host}:{port}", machine, host)
+
+
+def consecutive_addresses(first: str, count: int) -> list[str]:
+    """`count` addresses from the first on, port after port. LinkError if it names no port, or too high a one."""
+    place, _, port = first.rpartition(":")
+    parse_address(first)
+    if port == "*" or int(port) + count > 65536:
+        raise LinkError(f"'{first}' must name the first of {count} free ports, as in tcp://0.0.0.0:5560")
+    return [f"{place}:{int(port) + i}" for i in range(count)]

@@ -1,11 +1,19 @@
-"""The handshake: two processes work together only if they agree on schema, spaces, task, hardware and code."""
+"""The handshake: two processes work together only if they agree on schema, spaces, task, hardware and code.
 
-from dataclasses import asdict, dataclass
+Task, hardware and code are compared by content: two files of one name that differ are refused.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from robot_rl import __version__
+import robot_rl
+from robot_rl import config
+from robot_rl.config import Hardware, Task
 from robot_rl.data.codec import SCHEMA, space_hash
-from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.types import LinkError, SpaceSpec
 
 MUST_AGREE = ("schema", "space", "task", "hardware", "code")
@@ -13,18 +21,39 @@ MUST_AGREE = ("schema", "space", "task", "hardware", "code")
 
 @dataclass(frozen=True)
 class Hello:
-    """What a process says of itself: its role, and what must be equal on both sides."""
+    """What a process says of itself: its role, and what must be equal on both sides (names with a content's hash)."""
 
     role: str
     task: str
     hardware: str
     space: str
-    schema: int = SCHEMA
-    code: str = __version__
+    schema: int
+    code: str
 
     @staticmethod
-    def of(role: str, task: str, hardware: str, space: SpaceSpec) -> "Hello":
-        return Hello(role, task, hardware, space_hash(space))
+    def of(role: str, task: Task, hardware: Hardware, space: SpaceSpec) -> "Hello":
+        """What this process is. Addresses do not count: each machine has its own."""
+        anywhere = replace(hardware, arms=tuple(replace(arm, address="") for arm in hardware.arms))
+        return Hello(
+            role,
+            f"{task.name} ({_hash(config.to_json(task))})",
+            f"{hardware.name} ({_hash(config.to_json(anywhere))})",
+            space_hash(space),
+            SCHEMA,
+            f"{robot_rl.__version__} ({source_hash()})",
+        )
+
+
+@cache
+def source_hash() -> str:
+    """Of this package's own source files: whether two machines run the same code."""
+    package = Path(robot_rl.__file__).parent
+    sources = {path.relative_to(package).as_posix(): path.read_text() for path in sorted(package.rglob("*.py"))}
+    return _hash(sources)
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def check(ours: Hello, theirs: dict[str, Any]) -> None:
@@ -37,21 +66,4 @@ def check(ours: Hello, theirs: dict[str, Any]) -> None:
     ]
     if differ:
         raise LinkError(f"{ours.role} and {role} do not fit together ({'; '.join(differ)}). Start both with the same "
-                        "task, hardware, obs and version of robot_rl")  # fmt: skip
-
-
-def serve_hello(server: CallServer, ours: Hello) -> None:
-    """Answer the call "hello": a peer that does not fit is refused."""
-
-    def answer(body: dict[str, Any], _: Any) -> dict[str, Any]:
-        check(ours, body)
-        return asdict(ours)
-
-    server.register("hello", answer)
-
-
-def say_hello(client: CallClient, ours: Hello, timeout_s: float = 30.0) -> dict[str, Any]:
-    """Introduce ourselves and return what the other side is. LinkError if it is silent or does not fit."""
-    theirs = client.call("hello", asdict(ours), timeout_s=timeout_s).body
-    check(ours, theirs)
-    return theirs
+                        "task file, hardware file, obs and version of robot_rl")  # fmt: skip

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +91,7 @@ class StandIn(threading.Thread):
     def run(self) -> None:
         settings, space = self._folder.settings, self._folder.spaces()
         calls = CallClient(settings.calls_address)
-        ours = Hello.of("actor", settings.task, settings.hardware, space)
+        ours = Hello.of("actor", self._folder.load_task(), self._folder.load_hardware(), space)
         run = calls.call("hello", asdict(ours), timeout_s=30.0).body
         reply = calls.call("policy", timeout_s=30.0)
         policy = LivePolicy(reply.body["spec"], reply.arrays)
@@ -179,7 +179,7 @@ def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:
     client = CallClient(folder.settings.calls_address)
     answering = threading.Thread(target=lambda: learner._calls.poll(10.0), daemon=True)
     answering.start()
-    other = Hello.of("actor", "other_task", "sim_panda", folder.spaces())
+    other = replace(Hello.of("actor", folder.load_task(), folder.load_hardware(), folder.spaces()), task="other_task")
     with pytest.raises(LinkError, match="other_task"):
         client.call("hello", asdict(other), timeout_s=10.0)
     answering.join()

@@ -22,14 +22,16 @@ def test_twenty_demonstrations_of_twenty_succeed(start_arm, tmp_path):
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         recorder = DemoRecorder(env, Teleop(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
-        assert recorder.record(20) == 20
+        recorder.record(20)
         steps = list(log.read())
     env.close()
     ends = [step for step in steps if step.terminated]
     assert [step.episode for step in ends] == list(range(20))
     assert all(step.reward == 1.0 for step in ends)
     assert {step.provenance for step in steps} == {Provenance.DEMO}
-    assert recorder.steps == sum(step.index > 0 for step in steps) < 20 * 40
+    tally = recorder.tally
+    assert (tally.successes, tally.attempts, tally.episodes) == (20, 20, 20)
+    assert tally.steps == sum(step.index > 0 for step in steps) < 20 * 40
 
 
 class StillWorld:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import free_addresses, new_socket
-from robot_rl.transport.hello import Hello, say_hello, serve_hello
 from robot_rl.types import DataError, LinkError, SpaceSpec
 
 SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
@@ -121,18 +120,3 @@ def test_server_answers_after_garbage(server, client):
 def test_arrays_of_objects_are_not_sent(client):
     with pytest.raises(DataError):
         client.call("double", {"x": 1}, {"a": np.array([None])})
-
-
-def test_matching_hello_passes(server, client):
-    serve_hello(server, Hello.of("learner", "peg_insert", "sim_panda", SPACE))
-    theirs = say_hello(client, Hello.of("actor", "peg_insert", "sim_panda", SPACE))
-    assert theirs["role"] == "learner"
-
-
-def test_mismatched_hello_is_refused_with_both_sides_named(server, client):
-    serve_hello(server, Hello.of("learner", "peg_insert", "sim_panda", SPACE))
-    with pytest.raises(LinkError) as error:
-        say_hello(client, Hello.of("actor", "gear_mesh", "sim_panda", SpaceSpec({}, 6)))
-    for part in ("task: learner has 'peg_insert', actor has 'gear_mesh'", "space: learner has"):
-        assert part in str(error.value)
-    assert "hardware:" not in str(error.value)

@@ -1,0 +1,127 @@
+"""One run on two machines: the learner on one, with a GPU, and the robot on the other.
+
+    learner's machine   robot-rl train TASK --listen tcp://0.0.0.0:5560
+    robot's machine     robot-rl join tcp://NAME@HOST:5560
+
+The learner's machine says what the run is; the robot's keeps a run folder of its own with the demonstrations, the spool
+and the evaluation. Either may be stopped and started again, in any order: nothing is lost and nothing is learnt twice.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from robot_rl import config
+from robot_rl.actor.loop import ActorConfig
+from robot_rl.learner.checkpoint import save_policy
+from robot_rl.learner.loop import LearnerConfig
+from robot_rl.networks.policy import PolicySpec
+from robot_rl.progress import Display
+from robot_rl.report import plot_learning, training_summary
+from robot_rl.resources import check_resources
+from robot_rl.run import PORTS, evaluate_run, hint_at_resuming, record_demos, start_arms, timed, watch_training
+from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.signals import StopRequest
+from robot_rl.supervise import ProcessFailed, Supervisor
+from robot_rl.transport.address import consecutive_addresses
+from robot_rl.transport.calls import CallClient
+from robot_rl.transport.endpoint import ANY_PORT, free_addresses
+from robot_rl.types import ConfigError
+
+PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
+
+
+def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
+    """Bring this machine's robot to the run whose learner listens at `address`; carry it through and evaluate."""
+    calls = CallClient(consecutive_addresses(address, PORTS)[2])
+    begun, phases = time.monotonic(), dict[str, float]()
+    with Display() as display, StopRequest() as stop:
+        folder = own_folder(calls.call("run", timeout_s=PATIENCE_S).body, address, name)
+        display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, learner at {address}")
+        with Supervisor(folder.logs) as processes, hint_at_joining(address):
+            start_arms(folder, processes)
+            with timed(phases, "demonstrations"):
+                record_demos(folder, display, stop, processes)
+            with timed(phases, "training"):
+                processes.start("actor", ["actor", str(folder.path)])
+                watch_training(folder, processes, display, stop, until="actor")
+        summary = training_summary(folder, time.monotonic() - begun, phases)
+        folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
+        if stop.is_set():
+            display.say(f"stopped; continue with: robot-rl join {address}")
+            return folder
+        fetch_policy(folder, calls, summary["env_steps"])
+        evaluate_run(folder, eval_episodes, display=display)
+    calls.close()
+    return folder
+
+
+def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
+    """This machine's folder of the run that the learner described: new, or the one of an earlier sitting."""
+    sections = described["sections"]
+    settings = config.from_json(RunSettings, sections["run"], "the learner's run")
+    settings = with_addresses(settings, address)
+    path = Path("runs") / (name or f"{described['name']}-robot")
+    if (path / "config.json").exists():
+        earlier = RunFolder(path).settings
+        if with_addresses(earlier, address, settings.arm_addresses) != settings:
+            raise ConfigError(f"'{path}' belongs to another run ({earlier.task}, seed {earlier.seed}) than the "
+                              f"learner's ({settings.task}, seed {settings.seed}): choose another --name")  # fmt: skip
+        (path / "config.json").unlink()  # the addresses may be others today
+    parts = {
+        "run": settings,
+        "actor": config.from_json(ActorConfig, sections["actor"], "the learner's run"),
+        "learner": config.from_json(LearnerConfig, sections["learner"], "the learner's run"),
+    }
+    return RunFolder.create(path, parts)
+
+
+def with_addresses(settings: RunSettings, learner: str, arms: tuple[str, ...] = ()) -> RunSettings:
+    """The same run, as the robot's machine reaches it; its own status and arms listen on this machine alone."""
+    steps, weights, calls, status, _ = consecutive_addresses(learner, PORTS)
+    return replace(
+        settings,
+        steps_address=steps,
+        weights_address=weights,
+        calls_address=calls,
+        learner_status_address=status,
+        actor_status_address=ANY_PORT,
+        arm_addresses=arms or tuple(free_addresses(len(config.load_hardware(settings.hardware).arms))),
+    )
+
+
+def fetch_policy(folder: RunFolder, calls: CallClient, step: int) -> None:
+    """The averaged policy, as a checkpoint of this machine's folder: for this evaluation and all later ones."""
+    reply = calls.call("policy", {"averaged": True}, timeout_s=PATIENCE_S)
+    save_policy(folder.checkpoints, step, PolicySpec.from_json(reply.body["spec"]), reply.arrays)
+
+
+def serve_learner(folder: RunFolder) -> None:
+    """The learner's machine: learn from the robot that joins, until the run has its steps."""
+    settings = folder.settings
+    with Display() as display, StopRequest() as stop:
+        display.say(f"run {folder.path}: {settings.task} on {settings.hardware}, {settings.obs}")
+        display.say(check_resources(folder))
+        display.say(f"the robot's machine comes with: robot-rl join {settings.steps_address} (this machine's name and "
+                    "address in place of 0.0.0.0)")  # fmt: skip
+        with Supervisor(folder.logs) as processes, hint_at_resuming(folder):
+            processes.start("learner", ["learner", str(folder.path)])
+            watch_training(folder, processes, display, stop, until="learner")
+        plot_learning(folder)
+        done = f"{folder.checkpoints}; the robot's machine evaluates"
+        display.say(
+            f"stopped and saved; continue with: robot-rl train --resume {folder.path}" if stop.is_set() else done
+        )
+
+
+@contextmanager
+def hint_at_joining(address: str) -> Iterator[None]:
+    """What this machine recorded stays in its folder: say how to go on."""
+    try:
+        yield
+    except ProcessFailed as error:
+        raise ProcessFailed(f"{error}\ncontinue with: robot-rl join {address}") from error
