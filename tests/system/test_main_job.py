@@ -14,6 +14,7 @@ from robot_rl.data.log import StepLog
 from robot_rl.run_folder import RunFolder
 from tests.system.main_job import (
     SHORT,
+    Job,
     count,
     demo_steps,
     descendants,
@@ -104,8 +105,7 @@ def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     run = tmp_path / "runs" / "run"
     job = start(tmp_path, "train", "--name", "run", "--steps", "500", *SHORT)
     for verb in (" actor ", " learner ", " arm "):
-        played = lines(run / "episodes.jsonl")
-        job.wait_for(lambda played=played: lines(run / "episodes.jsonl") > played)
+        wait_for_another_episode(job, run)
         (victim,) = [pid for pid, command in descendants(job.process.pid).items() if verb in command]
         os.kill(victim, signal.SIGKILL)
     below = descendants(job.process.pid)
@@ -116,6 +116,11 @@ def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     wait_until_gone(below, timeout_s=1.0)
     require_every_step_once(run, 500)
     assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 500
+
+
+def wait_for_another_episode(job: Job, run: Path) -> None:
+    played = lines(run / "episodes.jsonl")
+    job.wait_for(lambda: lines(run / "episodes.jsonl") > played)
 
 
 def wait_until_gone(pids, timeout_s: float = 20.0) -> None:
