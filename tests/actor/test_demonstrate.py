@@ -1,0 +1,72 @@
+"""Recording demonstrations: every attempt is kept, the good ones count, and a broken-off recording goes on."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from robot_rl import config
+from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
+from robot_rl.actor.env import RobotEnv
+from robot_rl.data.log import StepLog
+from robot_rl.data.verdicts import counted_steps
+from robot_rl.teleop.scripted import Teleop
+from robot_rl.types import Mark, MarkKind, Provenance, TeleopReading
+
+TASK = replace(config.load_task("peg_insert"), max_steps=40)
+HARDWARE = config.load_hardware("sim_panda")
+
+
+class Clumsy(Teleop):
+    """Does nothing in every second attempt."""
+
+    attempts = 0
+
+    def begin_episode(self):
+        self.attempts += 1
+        super().begin_episode()
+
+    def read(self, arms):
+        reading = super().read(arms)
+        return reading if self.attempts % 2 else TeleopReading(True, np.zeros(6, np.float32))
+
+
+class Crash(Exception):
+    pass
+
+
+def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(start_arm, tmp_path):
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
+
+    def crash_after(attempts_wanted):
+        def progress(done, attempts):
+            if attempts == attempts_wanted:
+                raise Crash
+
+        return progress
+
+    path = tmp_path / "demos.log"
+    with StepLog(path, env.space_spec) as log:
+        recorder = DemoRecorder(env, Clumsy(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
+        with suppress(Crash):
+            recorder.record(3, wander_steps=5, progress=crash_after(2))
+        broken_off = next(log.read())
+        log.append_step(replace(broken_off, episode=recorder.tally.episodes))  # the next one has just begun
+    with StepLog(path, env.space_spec) as log:
+        recorder = DemoRecorder(env, Clumsy(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
+        assert recorder.tally.successes == 1
+        recorder.record(3, wander_steps=5)
+        tally = DemoTally.of(log)
+        marks = [said for _, said in log.entries() if isinstance(said, Mark)]
+        counted = counted_steps(log.entries())
+        everything = list(log.read())
+    env.close()
+    assert tally.successes == recorder.tally.successes == 3
+    assert tally.attempts == recorder.tally.attempts == 6  # good, bad, broken off, good, bad, good
+    assert [mark.kind for mark in marks] == [MarkKind.DISCARD] * 3
+    assert tally.steps == sum(step.index > 0 for step in everything)
+    assert [step.episode for step in everything if step.index == 0] == list(range(tally.episodes))
+    demos = [step for step in counted if step.provenance == Provenance.DEMO]
+    assert sum(step.index == 0 for step in demos) == sum(step.terminated for step in demos) == 3
+    assert sum(step.provenance == Provenance.SCRIPT and step.index > 0 for step in counted) == 15
