@@ -336,7 +336,10 @@ def _measure_learning(space: SpaceSpec, obs: ObsKind, sizes: Sizes) -> list[Row]
 
     one = batch()
     sample_s = median(batch, sizes.batches)
-    update_s = median(lambda: training.agent.update(one, 1.0), sizes.updates)
+    period = learner.agent.actor_period  # not every update moves the actor: the mean of whole rounds
+    update_s = (
+        median(lambda: [training.agent.update(one, 1.0) for _ in range(period)], sizes.updates // period) / period
+    )
     policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
     act_s = median(lambda: policy.act(observation), sizes.updates)
     seen = "state" if obs == "state" else f"{width} cached features"
@@ -344,7 +347,10 @@ def _measure_learning(space: SpaceSpec, obs: ObsKind, sizes: Sizes) -> list[Row]
     return [
         Row(f"sample_{obs}_ms", 1e3 * sample_s, "ms", f"batch of {size}, {seen}"),
         Row(
-            f"update_{obs}_ms", 1e3 * update_s, "ms", f"RLPD, {learner.agent.critics} critics, batch {size}; one thread"
+            f"update_{obs}_ms",
+            1e3 * update_s,
+            "ms",
+            f"RLPD, {learner.agent.critics} critics, batch {size}; {learner.threads} thread",
         ),
         Row(f"updates_{obs}_per_s", 1.0 / (update_s + sample_s), "1/s", f"{updates_per_step:g} per control step"),
         Row(f"act_{obs}_ms", 1e3 * act_s, "ms", "one action; one thread"),

@@ -37,32 +37,37 @@ Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a 
 def train(arguments: Sequence[str]) -> None:
     """Teach a task: demonstrations, training with corrections, evaluation; or --resume a stopped run."""
     from robot_rl import run
+    from robot_rl.transport.keys import Keyring
 
-    def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, str, run.TrainConfig]]:
+    def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, str, Trust, run.TrainConfig]]:
         def train(
             task: TaskName = DEFAULT_TASK,
             resume: str = "",
+            trust: Trust = None,
             options: Annotated[run.TrainConfig, Flat] = defaults,
-        ) -> tuple[str, str, run.TrainConfig]:
+        ) -> tuple[str, str, Trust, run.TrainConfig]:
             """Teach a task: demonstrations, training with corrections, evaluation.
 
             Args:
                 task: a file of tasks/.
                 resume: the stopped run to continue, with its own task and options.
+                trust: with --listen: the robot's machine, as `robot-rl keys --trust` takes it.
                 options: of the run.
             """
-            return task, resume, options
+            return task, resume, trust, options
 
         return train
 
-    task, resume, options = parse("train", command(run.TrainConfig()), arguments)
+    task, resume, trust, options = parse("train", command(run.TrainConfig()), arguments)
+    if trust:
+        Keyring().trust(*trust)
     if resume:
         if options != run.TrainConfig(eval_episodes=options.eval_episodes):
             raise ConfigError("--resume continues a run with its own options; only --eval-episodes may stand beside it")
         carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
         return
     # code < task < command line: the same line once more, on top of the task's own defaults
-    _, _, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    *_, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
     carry_on(run.create_run(task, options), options.eval_episodes)
 
 

@@ -60,11 +60,13 @@ def free_block() -> int:
 
 def test_a_robot_joins_a_learner_elsewhere_and_leaves_with_its_policy(tmp_path):
     gpu, robot = Machine(tmp_path, "gpu"), Machine(tmp_path, "robot")
-    gpu.trust(robot)
     robot.trust(gpu)
     port = free_block()
     learner = gpu.start(
         "train",
+        "--trust",
+        robot.name,
+        robot.key(),
         "--name",
         "run",
         "--steps",
