@@ -26,8 +26,9 @@ from robot_rl.resources import check_resources
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
-from robot_rl.transport.address import consecutive_addresses
+from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.endpoint import free_addresses
+from robot_rl.transport.status import StatusReader
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -174,13 +175,17 @@ def watch_training(
 ) -> None:
     """Show how the training goes until the process `until` is through; start again whoever dies on the way."""
     stopping = False
+    status = StatusReader({"learner": reachable_here(folder.settings.learner_status_address)})
     standstill = Standstill(folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None)
 
     def each() -> None:
         nonlocal stopping
         metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
         done = max((rows[-1]["env_steps"] for rows in (metrics, episodes) if rows), default=0)
-        if folder.demos_file.exists():
+        learner = status.latest().get("learner")
+        if learner is not None and learner.values.get("phase") == "pretraining":
+            display.show("pretraining", learner.values["done"] + 1, learner.values["total"], "the encoder")
+        elif folder.demos_file.exists():
             total = folder.settings.steps - json.loads(folder.demos_file.read_text())["steps"]
             display.show("training", done, total, training_note(episodes, metrics))
         if done:  # before that the learner pretrains and compiles
@@ -197,7 +202,10 @@ def watch_training(
         else:
             processes.restart_failed(display.say)
 
-    processes.watch(until=until, each=each, period_s=0.5, mend=mend)
+    try:
+        processes.watch(until=until, each=each, period_s=0.5, mend=mend)
+    finally:
+        status.close()
 
 
 def evaluate_run(

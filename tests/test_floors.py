@@ -24,7 +24,7 @@ FLOORS = (
         "signals",
     },
     {"actor", "learner", "console"},
-    {"run", "cli", "browse", "benchmark", "report", "progress", "resources", "supervise"},
+    {"run", "cli", "browse", "remote", "benchmark", "report", "progress", "resources", "supervise"},
 )
 """Every file or folder of the package stands on one floor, and imports from its own floor or one below."""
 

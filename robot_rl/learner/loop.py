@@ -53,6 +53,10 @@ def run_learner(run: str | Path) -> None:
             learner.close()
 
 
+class StoppedEarly(Exception):
+    """A stop was asked for before there is anything to save."""
+
+
 class Learner:
     """Links, log and metrics around a `Training`."""
 
@@ -89,11 +93,20 @@ class Learner:
             self._calls.poll(0.1)  # an actor on another machine hands them over
         with StepLog(self._folder.demos_log, self._space, read_only=True) as log:
             demos = counted_steps(log.entries())
-        self.training.load_demonstrations(demos, checkpoint.load_newest(self._folder.checkpoints))
+        try:
+            restored = checkpoint.load_newest(self._folder.checkpoints)
+            self.training.load_demonstrations(demos, restored, self._tell_pretraining)
+        except StoppedEarly:
+            return False
         if self.training.goal_error is not None:
             self._write_line({"env_steps": 0, "pretraining": asdict(self.training.goal_error)})
         self._refill()
         return True
+
+    def _tell_pretraining(self, done: int, total: int) -> None:
+        self._status.publish({"phase": "pretraining", "done": done, "total": total})
+        if self._stop.is_set():
+            raise StoppedEarly
 
     def _refill(self) -> None:
         """A resumed run: its own steps and marks so far come back from the log.

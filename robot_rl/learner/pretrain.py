@@ -122,8 +122,17 @@ def _pose(vector: Array) -> Array:
     return np.concatenate([vector[:3], geometry.quat_from_rotvec(vector[3:])])
 
 
-def pretrain(vision: Vision, frames: GoalFrames, config: PretrainConfig, seed: int) -> GoalError | None:
-    """Train `vision` in place to predict the goals. Returns its error on the held-out scenes, None without any."""
+def pretrain(
+    vision: Vision,
+    frames: GoalFrames,
+    config: PretrainConfig,
+    seed: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> GoalError | None:
+    """Train `vision` in place to predict the goals. Returns its error on the held-out scenes, None without any.
+
+    `progress` is called before each gradient step with (steps done, steps in all); what it raises ends the training.
+    """
     begun = time.monotonic()
     generator = np.random.default_rng(seed)
     held = frames.scenes >= frames.scenes.max() + 1 - config.held_out
@@ -145,6 +154,7 @@ def pretrain(vision: Vision, frames: GoalFrames, config: PretrainConfig, seed: i
         if time.monotonic() - begun > config.max_seconds:
             log.warning("pretraining stopped after %d of %d steps: %.0f s are over", step, steps, config.max_seconds)
             break
+        progress(step, steps)
         images = _tensors({name: array[rows] for name, array in frames.images.items()}, device)
         images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
         predicted = (vision(images)[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std

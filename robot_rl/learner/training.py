@@ -118,18 +118,23 @@ class Training:
             self.agent.update(blank_batch(self.spec, self._batch_config()), self.config.agent.bc_weight)
         self.agent.load_state_dict(saved)
 
-    def load_demonstrations(self, steps: Iterable[Step], restored: Checkpoint | None = None) -> None:
+    def load_demonstrations(
+        self,
+        steps: Iterable[Step],
+        restored: Checkpoint | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
         """Fit the normaliser, pretrain the encoder, fill the replay, clone the behaviour.
 
         With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for the encoder
-        alone: it pursues nothing.
+        alone: it pursues nothing. `progress` is called during the pretraining; what it raises ends it.
         """
         steps = list(steps)
         demos = [step for step in steps if step.provenance == Provenance.DEMO]
         if restored is not None:
             self._restore(restored)
         else:
-            self._begin(steps, demos)
+            self._begin(steps, demos, progress)
         cached = self.spec.encoder == "goal"
         self._replay = Replay(
             self.space,
@@ -158,11 +163,12 @@ class Training:
             device=self.config.device,
         )
 
-    def _begin(self, steps: Sequence[Step], demos: Sequence[Step]) -> None:
+    def _begin(self, steps: Sequence[Step], demos: Sequence[Step], progress: Callable[[int, int], None]) -> None:
         vision = self.agent.policy.vision
         if self.spec.encoder == "goal" and vision is not None:
             torch.set_num_threads(self._all_threads)  # nothing else runs meanwhile
-            self.goal_error = pretrain(vision, goal_frames(steps, self.spec), self.config.pretrain, self.seed)
+            frames = goal_frames(steps, self.spec)
+            self.goal_error = pretrain(vision, frames, self.config.pretrain, self.seed, progress)
             torch.set_num_threads(self.config.threads)
         if demos:
             names = [name for name, _ in self.spec.state]

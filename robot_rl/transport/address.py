@@ -6,6 +6,7 @@ process reaches a service of its own machine that listens to other machines as w
 
 from dataclasses import dataclass
 
+from robot_rl.transport.keys import SELF
 from robot_rl.types import LinkError
 
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -43,6 +44,13 @@ def parse_address(text: str) -> Address:
         raise LinkError(f"'{text}' is no address; write it as tcp://127.0.0.1:PORT, or tcp://HOST:PORT for another "
                         "machine")  # fmt: skip
     return Address(f"tcp://{host}:{port}", machine, host)
+
+
+def reachable_here(address: str) -> str:
+    """How a process of this machine connects to a service of its own that listens at `address`."""
+    if not parse_address(address).is_all_interfaces:
+        return address
+    return f"tcp://{SELF}@127.0.0.1:{address.rpartition(':')[2]}"
 
 
 def consecutive_addresses(first: str, count: int) -> list[str]:
