@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from robot_rl.data.log import StepLog
 from robot_rl.learner.agents.rlpd import RLPDConfig
@@ -80,11 +81,14 @@ def make_step(
 
 
 class StandIn(threading.Thread):
-    """Acts as `actor/loop.py` does, without an arm; `until` is the step at which it stops early."""
+    """Acts as `actor/loop.py` does, without an arm; `until` is the step at which it stops early.
 
-    def __init__(self, folder: RunFolder, until: int = STEPS):
+    One that does not obey waits for the weights, but takes the actions that its own seed says.
+    """
+
+    def __init__(self, folder: RunFolder, until: int = STEPS, obeys: bool = True):
         super().__init__(daemon=True)
-        self._folder, self._until = folder, until
+        self._folder, self._until, self._obeys = folder, until, obeys
         self.versions: list[int] = []
         self.start()
 
@@ -108,6 +112,8 @@ class StandIn(threading.Thread):
                     policy.load(found[1])
                 policy.seed(step)
                 action = policy.act(make_step(space, episode, index - 1, action).observation)
+                if not self._obeys:
+                    action = np.random.default_rng(step).uniform(-1.0, 1.0, 6).astype(np.float32)
                 self.versions.append(version)
                 step += 1
             sender.send(make_step(space, episode, index, action, version=version))
@@ -117,9 +123,9 @@ class StandIn(threading.Thread):
             part.close()
 
 
-def learn(folder: RunFolder, until: int = STEPS) -> tuple[Learner, StandIn]:
+def learn(folder: RunFolder, until: int = STEPS, obeys: bool = True) -> tuple[Learner, StandIn]:
     stop = StopRequest()
-    learner, actor = Learner(folder, stop), StandIn(folder, until)
+    learner, actor = Learner(folder, stop), StandIn(folder, until, obeys)
     if until < STEPS:  # the actor stops early; the learner is then told to
 
         def stop_after_actor() -> None:
@@ -144,6 +150,19 @@ def test_lockstep_run_repeats_exactly(tmp_path: Path) -> None:
         assert actor.versions == [step // BLOCK for step in range(STEPS - DEMO_STEPS)]
         assert learner.training.governor.updates == STEPS - DEMO_STEPS - 5
     assert all(np.array_equal(policies[0][name], policies[1][name]) for name in policies[0])
+
+
+def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(tmp_path: Path) -> None:
+    """Given the same steps: stopped between two episodes, in the middle of a block."""
+    straight, _ = learn(make_folder(tmp_path / "straight"), obeys=False)
+    stopped = make_folder(tmp_path / "stopped")
+    learn(stopped, until=4 * LENGTH, obeys=False)
+    resumed, _ = learn(RunFolder(stopped.path), obeys=False)
+    assert resumed.training.governor.updates == straight.training.governor.updates
+    ours, theirs = resumed.training.agent.state_dict(), straight.training.agent.state_dict()
+    assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
+    draws = [side.training._generator.integers(2**31) for side in (straight, resumed)]
+    assert draws[0] == draws[1]  # and the next sample as well
 
 
 def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
