@@ -21,7 +21,12 @@ log = logging.getLogger(__name__)
 Body = Mapping[str, Any]
 Arrays = Mapping[str, Array]
 Handler = Callable[[dict[str, Any], dict[str, Array]], Body | tuple[Body, Arrays] | None]
-"""From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the message."""
+"""From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the message.
+
+It may be asked the same thing twice: the caller asks again when it cannot know whether the request arrived."""
+
+AGAIN_S = 10.0
+"""A request without an answer is sent again after this: a server that dies takes those with it that it has taken."""
 
 MAX_BYTES = 1 << 30
 MAX_REQUEST_BYTES = 1 << 26
@@ -111,9 +116,23 @@ class CallClient:
     def call(self, name: str, body: Body | None = None, arrays: Arrays | None = None, timeout_s: float = 5.0) -> Reply:
         """Ask and wait. LinkError if the other side refuses, fails, is silent for `timeout_s`, or does not trust us."""
         self._number += 1
-        self._socket.send_multipart(_write({"id": self._number, "name": name, "body": body or {}}, arrays or {}))
+        request = _write({"id": self._number, "name": name, "body": body or {}}, arrays or {})
         deadline = time.monotonic() + timeout_s
-        while self._wait(deadline - time.monotonic()):
+        while (remaining := deadline - time.monotonic()) > 0.0:
+            self._socket.send_multipart(request)
+            reply = self._await_reply(name, min(remaining, AGAIN_S))
+            if reply is not None:
+                return reply
+        self._reopen()
+        raise LinkError(f"no answer to '{name}' from {self._who} at {self._address} within {timeout_s:g} s. "
+                        "Is it running, and at this address? Start it first")  # fmt: skip
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _await_reply(self, name: str, timeout_s: float) -> Reply | None:
+        deadline = time.monotonic() + timeout_s
+        while self._wait(max(0.0, deadline - time.monotonic())):
             reply, reply_arrays = _read(self._socket.recv_multipart())
             if reply.get("id") not in (self._number, None):
                 continue  # the late answer to a call that was given up
@@ -122,12 +141,7 @@ class CallClient:
             if not isinstance(reply.get("body"), dict):
                 raise DataError(f"the answer of {self._who} at {self._address} to '{name}' has no body")
             return Reply(reply["body"], reply_arrays)
-        self._reopen()
-        raise LinkError(f"no answer to '{name}' from {self._who} at {self._address} within {timeout_s:g} s. "
-                        "Is it running, and at this address? Start it first")  # fmt: skip
-
-    def close(self) -> None:
-        self._socket.close()
+        return None
 
     def _wait(self, timeout_s: float) -> bool:
         try:

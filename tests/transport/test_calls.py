@@ -1,6 +1,7 @@
 """Laws of calls: an answer, or a LinkError that says why; and no request ends the server."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -64,6 +65,26 @@ def test_silence_names_the_address_and_what_to_do():
     with pytest.raises(LinkError, match=rf"the learner at {address} within 0.1 s.*Start it"):
         client.call("hello", timeout_s=0.1)
     client.close()
+
+
+def test_a_server_that_dies_with_the_request_is_followed_by_one_that_is_asked_again(monkeypatch):
+    monkeypatch.setattr("robot_rl.transport.calls.AGAIN_S", 0.2)
+    address = free_addresses(1)[0]
+    dying = new_socket(zmq.ROUTER)
+    dying.bind(address)
+    client = CallClient(address)
+    with ThreadPoolExecutor(1) as asking:
+        answer = asking.submit(client.call, "nothing", timeout_s=60.0)
+        assert dying.poll(30_000)
+        dying.recv_multipart()
+        dying.close()
+        successor = CallServer(address)
+        successor.register("nothing", lambda body, arrays: None)
+        while not answer.done():
+            successor.poll(0.1)
+        assert answer.result().body == {}
+    client.close()
+    successor.close()
 
 
 def test_late_answer_is_not_taken_for_that_of_the_next_call():
