@@ -51,7 +51,10 @@ class StepLog:
         try:
             self._fd = os.open(self.path, flags, 0o644)
         except OSError as error:
-            raise DataError(f"log {self.path} cannot be opened: {error.strerror}") from error
+            raise DataError(
+                f"log {self.path} cannot be opened: {error.strerror}. Nothing in it is lost: make it "
+                f"{'readable' if read_only else 'writable'}, then start again"
+            ) from error
         try:
             self._open()
         except BaseException:

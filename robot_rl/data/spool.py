@@ -189,9 +189,9 @@ class Spool:
 
     def _unwritable(self, error: OSError) -> DataError:
         written = sum(len(segment.offsets) for segment in self._all())
-        return DataError(f"spool {self.folder} cannot be written: {error.strerror}. The {written} records in it are "
-                         "not lost: make room on that disk, or make it writable, then start again, and they are "
-                         "sent")  # fmt: skip
+        what = f"The {written} records in it are" if written else "What is in it is"
+        return DataError(f"spool {self.folder} cannot be written: {error.strerror}. {what} not lost: make room on "
+                         "that disk, or make it writable, then start again, and it is sent")  # fmt: skip
 
 
 class _Segment:
