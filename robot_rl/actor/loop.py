@@ -82,7 +82,7 @@ class Actor:
             folder.spaces(),
             actor=self._config.name,
             spool=folder.spool / self._config.name,
-            limit=1 if lockstep else 2_000,  # a kill takes at most this and the step being made; nothing moves meanwhile
+            limit=1 if lockstep else 2_000,  # lockstep: a kill takes at most this one and the one being made
             wait_when_full=lockstep,
         )
         self._sender.drain_leftovers(PATIENCE_S)  # of a process that was killed: they count as steps of the run
