@@ -4,6 +4,8 @@
 #   make train OBS=state        the quick variant, without images
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
 #   make test                   the tests; ARGS goes to pytest
+#   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
+#   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
 #   make check                  linter, formatter, type checker
 #   make wheel                  dist/robot_rl-*.whl
 #
@@ -12,7 +14,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test check wheel clean install gl
+.PHONY: train test soak bench-data bench-peers check wheel clean install gl
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -38,6 +40,15 @@ test: $(VENV)/.installed-dev
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl; fi
 	$(BIN)/python -m pytest $(ARGS)
 
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.faults.soak $(ARGS)
+
+bench-data: $(VENV)/.installed
+	$(BIN)/python benchmarks/data.py $(ARGS)
+
+bench-peers: $(VENV)/.python
+	benchmarks/peers.sh $(BIN)/python
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,7 +60,7 @@ wheel: $(VENV)/.installed-dev
 	@ls dist
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers build dist .mypy_cache .ruff_cache .pytest_cache
 	find robot_rl tasks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 install: $(VENV)/.installed-dev

@@ -1,0 +1,87 @@
+"""What happens to files: cut, flipped, full, read-only."""
+
+import contextlib
+import os
+import random
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from robot_rl.data import records
+from robot_rl.data.recovery import LOG_MAGIC, SPOOL_MAGIC
+from tests.faults.bench import Bench, FaultError
+
+HEADER = records.HEADER_SIZE
+
+
+def offsets_of(path: Path) -> list[int]:
+    """Where each record of a log or spool begins, and where the last one ends."""
+    with path.open("rb") as file:
+        magic = LOG_MAGIC if file.read(8) == LOG_MAGIC else SPOOL_MAGIC
+        fd = file.fileno()
+        _, end = records.read_head(path, fd, magic, "file")
+        offsets = []
+        for offset, header in records.scan(fd, end, os.fstat(fd).st_size):
+            offsets.append(offset)
+            end = offset + HEADER + header.length
+    return [*offsets, end]
+
+
+def flip(path: Path, record: int, draw: random.Random) -> None:
+    """Change one byte somewhere in a record, header or payload."""
+    begin, end = offsets_of(path)[record : record + 2]
+    at = draw.randrange(begin, end)
+    with path.open("r+b") as file:
+        old = os.pread(file.fileno(), 1, at)[0]
+        os.pwrite(file.fileno(), bytes([old ^ draw.randrange(1, 256)]), at)
+
+
+def newest_segment(spool: Path) -> Path:
+    """The last segment of a spool; FaultError if it is empty."""
+    found = sorted(spool.glob("*.seg"))
+    if not found:
+        raise FaultError(f"there is no segment in {spool}")
+    return found[-1]
+
+
+def limit_files(pid: int, size: int) -> None:
+    """From now on no file of this process grows beyond `size` bytes: what would go further fails as on a full disk."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+def repair(bench: Bench, path: Path, lost: int) -> None:
+    """What the error told to do; FaultError if it does not give up exactly `lost` records."""
+    command = [sys.executable, "-m", "robot_rl.cli", "data", "repair", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
+    if done.returncode != 0 or f" {lost} lost" not in done.stdout:
+        raise FaultError(f"repair of {path} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    bench.damaged += lost
+
+
+@contextlib.contextmanager
+def read_only(folder: Path) -> Iterator[bool]:
+    """The folder cannot be written; False if that cannot be had here (root without the right to mount)."""
+    if os.geteuid() != 0:
+        mode = folder.stat().st_mode
+        folder.chmod(0o500)
+        try:
+            yield True
+        finally:
+            folder.chmod(mode)
+        return
+    mounted = _run("mount", "--bind", str(folder), str(folder)) and _run("mount", "-o", "remount,ro,bind", str(folder))
+    try:
+        yield mounted
+    finally:
+        while _run("umount", "--lazy", str(folder)):
+            pass
+
+
+def _run(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=20.0).returncode == 0
+    except OSError:
+        return False

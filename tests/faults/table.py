@@ -1,0 +1,258 @@
+"""The table of faults: what is done to a run that works, and how an operator sets it right.
+
+Each is done at a random moment (`play.py` draws it) and leaves the run mended: from then on it must go on by itself.
+"""
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+from robot_rl.learner.checkpoint import load_newest
+from tests.faults import damage
+from tests.faults.bench import Bench, FaultError
+from tests.faults.witness import logged
+
+CUT_S = (0.5, 6.0)
+"""How long a network is away [s]; it is drawn between the two."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row. `supervised`: of a run that `robot-rl train` looks after."""
+
+    name: str
+    do: Callable[[Bench], None]
+    supervised: bool = False
+
+
+def killed(*names: str, first: tuple[str, ...] = ()) -> Callable[[Bench], None]:
+    """kill -9 of these, which are then started in the order `first`, or in any."""
+
+    def do(bench: Bench) -> None:
+        bench.kill(*names)
+        order = list(first) or bench.random.sample(names, len(names))
+        for name in order:
+            bench.start(name)
+            if name != order[-1]:
+                time.sleep(bench.random.uniform(0.0, 3.0))  # when exactly is for chance
+
+    return do
+
+
+def killed_twice(name: str, other: str = "") -> Callable[[Bench], None]:
+    """kill -9, and once more while it starts; `other` is killed too and started before it."""
+
+    def do(bench: Bench) -> None:
+        bench.kill(name, *([other] if other else []))
+        if other:
+            bench.start(other)
+        bench.start(name)
+        time.sleep(bench.random.uniform(0.0, 6.0))
+        bench.kill(name)
+        bench.start(name)
+
+    return do
+
+
+def network(how: str, *links: str) -> Callable[[Bench], None]:
+    """`cut`, `stall` or `forget` the links (all of them, if none is named), and heal them after a while."""
+
+    def do(bench: Bench) -> None:
+        proxies = [proxy for name, proxy in bench.proxies.items() if not links or name in links]
+        for proxy in proxies:
+            getattr(proxy, how)()
+        time.sleep(bench.random.uniform(*CUT_S))
+        for proxy in proxies:
+            proxy.heal()
+
+    return do
+
+
+def network_cut_while_killed(name: str) -> Callable[[Bench], None]:
+    """The network goes, then a process dies and is started; the network comes back."""
+
+    def do(bench: Bench) -> None:
+        for proxy in bench.proxies.values():
+            proxy.cut()
+        bench.kill(name)
+        bench.start(name)
+        time.sleep(bench.random.uniform(*CUT_S))
+        for proxy in bench.proxies.values():
+            proxy.heal()
+
+    return do
+
+
+def frozen(name: str) -> Callable[[Bench], None]:
+    """The process stands still for seconds (SIGSTOP), as on a machine that swaps."""
+
+    def do(bench: Bench) -> None:
+        bench.processes[name].popen.send_signal(signal.SIGSTOP)
+        time.sleep(bench.random.uniform(*CUT_S))
+        bench.processes[name].popen.send_signal(signal.SIGCONT)
+
+    return do
+
+
+def disk_full(name: str) -> Callable[[Bench], None]:
+    """The file that must not be lost cannot grow; then there is room, and the process is started again."""
+
+    def do(bench: Bench) -> None:
+        path = bench.log if name == "learner" else damage.newest_segment(bench.spool)
+        bench.wait_for(lambda: path.stat().st_size > 20_000 or bench.has_ended, f"{path} to have some size")
+        if bench.has_ended:
+            return
+        damage.limit_files(bench.processes[name].pid, path.stat().st_size + bench.random.randrange(1, 5_000))
+        bench.wait_for_refusal(name, "cannot be written", "make room")
+        bench.start(name)
+
+    return do
+
+
+def read_only(name: str) -> Callable[[Bench], None]:
+    """The process dies, and finds a disk that cannot be written."""
+
+    def do(bench: Bench) -> None:
+        bench.kill(name)
+        with damage.read_only(bench.spool if name == "actor" else bench.learner_folder.path) as possible:
+            if possible:
+                bench.start(name)
+                bench.wait_for_refusal(name, "cannot be")
+        bench.start(name)
+
+    return do
+
+
+def log_torn(bench: Bench) -> None:
+    """The learner's power was cut: of its log the end is missing, at most back to its newest checkpoint.
+
+    The log is synced before a checkpoint is written, and what the actor's spool no longer has is seconds older.
+    """
+    bench.kill("learner")
+    held, there = bench.witness.held(), logged(bench.log)
+    newest = list(held)[-1].epoch
+    kept = load_newest(bench.learner_folder.checkpoints)
+    first = max(
+        next((n for n, (identity, _) in enumerate(there) if identity.epoch == newest), len(there)),
+        kept.counters["log_records"] if kept is not None else 0,
+    )
+    cut_at_random(bench, bench.log, min(first, len(there)))
+    bench.start("learner")
+
+
+def spool_torn(bench: Bench) -> None:
+    """The robot's power was cut: of its spool some of the last records are missing."""
+    bench.kill("actor")
+    bench.torn_epochs |= {next(reversed(bench.witness.ever())).epoch}
+    path = damage.newest_segment(bench.spool)
+    cut_at_random(bench, path, max(0, len(damage.offsets_of(path)) - 12))
+    bench.start("actor")
+
+
+def cut_at_random(bench: Bench, path, first: int) -> None:
+    """Cut the file off somewhere behind the beginning of its record number `first`."""
+    offsets = damage.offsets_of(path)
+    with path.open("r+b") as file:
+        file.truncate(bench.random.randint(offsets[first], offsets[-1]))
+
+
+def log_flipped(bench: Bench) -> None:
+    """A byte in the middle of the log has changed: that is said, nothing is changed, and `data repair` mends it."""
+    bench.kill("learner")
+    count = len(logged(bench.log))
+    damage.flip(bench.log, bench.random.randrange(count - 1), bench.random)
+    refused_and_repaired(bench, "learner", bench.log)
+
+
+def spool_flipped(bench: Bench) -> None:
+    """A byte of a record that the learner has not got yet has changed in the actor's spool."""
+    while True:
+        bench.kill("learner")
+        path = damage.newest_segment(bench.spool)
+        still_s, size = time.monotonic(), -1
+        while time.monotonic() - still_s < 1.0:  # the actor goes on to the end of its block
+            if path.stat().st_size != size:
+                size, still_s = path.stat().st_size, time.monotonic()
+            time.sleep(0.05)
+        there = {identity for identity, _ in logged(bench.log)}
+        epoch = next(reversed(bench.witness.held())).epoch
+        own = [identity for identity in bench.witness.held() if identity.epoch == epoch]
+        waiting = [number for number, identity in enumerate(own) if identity not in there]
+        if len(waiting) > 2 and len(damage.offsets_of(path)) == len(own) + 1:
+            break
+        bench.start("learner")
+        bench.wait_for_steps(bench.random.randrange(5, 20))
+        if bench.has_ended:
+            return
+    bench.kill("actor")
+    damage.flip(path, bench.random.choice(waiting[:-2]), bench.random)
+    bench.start("learner")
+    refused_and_repaired(bench, "actor", path)
+
+
+def refused_and_repaired(bench: Bench, name: str, path) -> None:
+    before = path.read_bytes()
+    bench.start(name)
+    bench.wait_for_refusal(name, "is damaged", f"robot-rl data repair {path}")
+    if not path.read_bytes().startswith(before):  # a log may have been appended to before its middle was read
+        raise FaultError(f"{path} is damaged, and was changed")
+    damage.repair(bench, path, lost=1)
+    bench.start(name)
+
+
+def checkpoint_lost(bench: Bench) -> None:
+    """The newest checkpoint is gone, or one of its files is cut: the one before it is used."""
+    bench.kill("learner")
+    found = sorted(bench.learner_folder.checkpoints.glob("step_*"))
+    if found and bench.random.random() < 0.3:
+        shutil.rmtree(found[-1])
+    elif found:
+        path = bench.random.choice(sorted(found[-1].iterdir()))
+        with path.open("r+b") as file:
+            file.truncate(bench.random.randrange(path.stat().st_size))
+    bench.start("learner")
+
+
+FAULTS = [
+    *(Fault(f"{name} killed", killed(name)) for name in ("actor", "learner", "arm")),
+    Fault("actor and learner killed, learner first", killed("actor", "learner", first=("learner", "actor"))),
+    Fault("actor and learner killed, actor first", killed("actor", "learner", first=("actor", "learner"))),
+    Fault("actor and arm killed", killed("actor", "arm")),
+    Fault("learner and arm killed", killed("learner", "arm")),
+    Fault("all three killed", killed("actor", "learner", "arm")),
+    Fault("actor killed, again while it starts", killed_twice("actor")),
+    Fault("learner killed, again while it starts", killed_twice("learner")),
+    Fault("both killed, learner again while they start", killed_twice("learner", other="actor")),
+    Fault("network cut", network("cut")),
+    Fault("network cut, steps alone", network("cut", "steps_address")),
+    Fault("network stalled", network("stall")),
+    Fault("network half-open", network("forget")),
+    Fault("network cut, learner killed", network_cut_while_killed("learner")),
+    Fault("network cut, actor killed", network_cut_while_killed("actor")),
+    Fault("learner frozen", frozen("learner")),
+    Fault("actor frozen", frozen("actor")),
+    Fault("disk full, robot's side", disk_full("actor")),
+    Fault("disk full, learner's side", disk_full("learner")),
+    Fault("disk read-only, robot's side", read_only("actor")),
+    Fault("disk read-only, learner's side", read_only("learner")),
+    Fault("log torn", log_torn),
+    Fault("spool torn", spool_torn),
+    Fault("byte of the log flipped, repaired", log_flipped),
+    Fault("byte of the spool flipped, repaired", spool_flipped),
+    Fault("newest checkpoint lost or cut", checkpoint_lost),
+    Fault("train: main process killed, resumed", killed("main"), supervised=True),
+    *(Fault(f"train: {name} killed", killed(name), supervised=True) for name in ("actor", "learner", "arm")),
+    *(
+        Fault(f"train: {one} and {other} killed", killed(one, other, first=(one,)), supervised=True)
+        for one, other in combinations(("actor", "learner", "arm"), 2)
+    ),
+]
+"""All of them."""
+
+
+def named(name: str) -> Fault:
+    """The fault of this name."""
+    return next(fault for fault in FAULTS if fault.name == name)
