@@ -53,7 +53,7 @@ def encode_layout(layout: Layout) -> bytes:
     return _LENGTH.pack(len(text)) + text
 
 
-def decode_layout(buffer: bytes, offset: int = 0) -> tuple[Layout, int]:
+def decode_layout(buffer: bytes | memoryview, offset: int = 0) -> tuple[Layout, int]:
     """The layout at `offset`, and where its first array begins. Raises DataError for anything malformed."""
     try:
         (length,) = _LENGTH.unpack_from(buffer, offset)
@@ -93,7 +93,7 @@ def raw(array: Array) -> memoryview | bytes:
     return little.data.cast("B")
 
 
-def unpack(buffer: bytes, offset: int = 0) -> dict[str, Array]:
+def unpack(buffer: bytes | memoryview, offset: int = 0) -> dict[str, Array]:
     """The arrays packed from `offset` to the end of the buffer, as read-only views of it."""
     layout, at = decode_layout(buffer, offset)
     if len({name for name, _, _ in layout}) != len(layout):

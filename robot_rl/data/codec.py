@@ -9,6 +9,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -56,11 +57,7 @@ class _Place(NamedTuple):
     shape: tuple[int, ...]
     n: int
     at: int
-
-    @property
-    def padded(self) -> int:
-        size = self.n * self.dtype.itemsize
-        return size + len(arrays.padding(size))
+    padding: bytes
 
 
 class StepCodec:
@@ -83,9 +80,16 @@ class StepCodec:
         self._places: list[_Place] = []
         self.size = self._start
         for name, dtype, shape in self._layout:
-            place = _Place(name, np.dtype(dtype).newbyteorder("<"), shape, math.prod(shape), self.size)
+            length = arrays.size_of(dtype, shape)
+            padding = arrays.padding(length)
+            place = _Place(name, np.dtype(dtype).newbyteorder("<"), shape, math.prod(shape), self.size, padding)
             self._places.append(place)
-            self.size += place.padded
+            self.size += length + len(padding)
+        self._runs: list[tuple[np.dtype, int, int, list[_Place]]] = []  # dtype, first byte, bytes, what is there
+        for dtype, several in groupby(self._places, lambda place: place.dtype):
+            run = list(several)
+            length = sum(place.n * dtype.itemsize + len(place.padding) for place in run)
+            self._runs.append((dtype, run[0].at, length, run))
 
     def encode(self, step: Step) -> bytes:
         """The message of a step; raises DataError if it does not fit the space."""
@@ -100,12 +104,19 @@ class StepCodec:
         )  # fmt: skip
         pieces: list[bytes | memoryview] = [header, self._prefix]
         given = self._arrays(step)
-        for (name, dtype, shape), array in zip(self._layout, given, strict=True):
-            if array.shape != shape or array.dtype != dtype:
-                raise DataError(f"{_what(name)} of the step is {_describe(array.dtype.name, array.shape)}; the space "
-                                f"says {_describe(dtype, shape)}: convert it where it is made")  # fmt: skip
-            pieces += [arrays.raw(array), arrays.padding(array.nbytes)]
-        _check_finite({name: array for (name, _, _), array in zip(self._layout, given, strict=True)})
+        floats = []
+        for place, array in zip(self._places, given, strict=True):
+            if array.shape != place.shape or array.dtype != place.dtype:
+                raise DataError(f"{_what(place.name)} of the step is {_describe(array.dtype.name, array.shape)}; the "
+                                f"space says {_describe(place.dtype.name, place.shape)}: convert it where it is "
+                                "made")  # fmt: skip
+            pieces.append(arrays.raw(array))
+            if place.padding:
+                pieces.append(place.padding)
+            if place.dtype.kind == "f":
+                floats.append(array.ravel())
+        if not np.isfinite(np.concatenate(floats)).all():
+            _check_finite({place.name: array for place, array in zip(self._places, given, strict=True)})
         return pieces
 
     def decode(self, message: bytes | memoryview) -> Step:
@@ -118,18 +129,29 @@ class StepCodec:
             raise DataError(
                 f"a step of schema {schema}; this code reads schema {SCHEMA}: run the same version on both sides"
             )
-        if message[_HEADER.size : self._start] != self._prefix or len(message) != self.size:
+        if bytes(message[_HEADER.size : self._start]) != self._prefix or len(message) != self.size:
             raise DataError(self._explain(bytes(message)))
         if terminated > 1 or truncated > 1 or provenance not in _PROVENANCES:
             raise DataError(f"the flags of a step are damaged: terminated {terminated}, truncated {truncated}, "
                             f"provenance {provenance}")  # fmt: skip
         _check_scalars(reward, index, t, t_wall)
-        whole = memoryview(message).toreadonly()
-        values = {p.name: np.frombuffer(whole, p.dtype, p.n, p.at).reshape(p.shape) for p in self._places}
-        _check_finite(values)
+        values = self._views(memoryview(message).toreadonly())
         proposed, commanded, executed = (values.pop(f"action/{name}") for name in ACTIONS)
         return Step(episode, index, values, proposed, commanded, executed, reward, bool(terminated), bool(truncated),
                     _PROVENANCES[provenance], weights_version, t, t_wall)  # fmt: skip
+
+    def _views(self, whole: memoryview) -> dict[str, Array]:
+        """The arrays in a message. What lies side by side and is of one dtype is looked at in one go."""
+        values: dict[str, Array] = {}
+        for dtype, at, size, places in self._runs:
+            run = np.frombuffer(whole, dtype, size // dtype.itemsize, at)
+            for place in places:
+                start = (place.at - at) // dtype.itemsize
+                part = run[start : start + place.n]
+                values[place.name] = part if len(place.shape) == 1 else part.reshape(place.shape)
+            if dtype.kind == "f" and not np.isfinite(run).all():
+                _check_finite(values)
+        return values
 
     def _arrays(self, step: Step) -> list[Array]:
         if step.observation.keys() != self.space.observations.keys():
@@ -163,12 +185,10 @@ def _describe(dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def _check_finite(values: Mapping[str, Array]) -> None:
-    """All floats at once: a look at each array alone takes three times as long."""
-    floats = [array.ravel() for array in values.values() if array.dtype.kind == "f"]
-    if floats and not np.isfinite(np.concatenate(floats)).all():
-        for name, array in values.items():
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise DataError(f"{_what(name)} of a step is not finite: {array}")
+    """Name the array that is not finite; called when a look at all of them together found that one is."""
+    for name, array in values.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise DataError(f"{_what(name)} of a step is not finite: {array}")
 
 
 def _check_scalars(reward: float, index: int, t_monotonic: float, t_wall: float) -> None:

@@ -56,8 +56,11 @@ class WeightsPublisher:
     def publish(self, version: int, parameters: Mapping[str, Array]) -> None:
         """Make these parameters the newest. Raises DataError for a dtype that does not travel."""
         header = _HEADER.pack(self._publisher, version, _layout_hash(arrays.layout_of(parameters)))
-        body = b"".join([header, *arrays.pack(parameters)])
-        self._frame = _PREFIX.pack(_MAGIC, zlib.crc32(body)) + body
+        pieces = [header, *arrays.pack(parameters)]
+        crc = 0
+        for piece in pieces:
+            crc = zlib.crc32(piece, crc)
+        self._frame = b"".join([_PREFIX.pack(_MAGIC, crc), *pieces])  # the one copy
         self._wake.set()
 
     def close(self) -> None:
@@ -142,9 +145,9 @@ class WeightsSubscriber:
 
     def _drain(self) -> None:
         while self._socket.poll(0):
-            frame = self._socket.recv()
+            frame = self._socket.recv(copy=False)
             try:
-                self._take(*_decode(frame))
+                self._take(*_decode(frame.buffer))
             except DataError as error:
                 log.warning("weights from %s passed over: %s", self._address, error)
         self._socket.check()
@@ -166,7 +169,7 @@ class WeightsSubscriber:
         self._socket.close()
 
 
-def _decode(frame: bytes) -> tuple[int, int, int, dict[str, Array]]:
+def _decode(frame: bytes | memoryview) -> tuple[int, int, int, dict[str, Array]]:
     """Publisher, version, hash of the layout and the parameters; DataError for anything that is no frame."""
     if len(frame) < _START:
         raise DataError(f"{len(frame)} bytes are no weights")

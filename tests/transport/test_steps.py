@@ -169,7 +169,7 @@ def test_garbage_leaves_the_receiver_running(receiver, frames):
     with new_socket(zmq.DEALER, linger_s=0.1) as socket:
         socket.connect(receiver.address)
         socket.send_multipart(frames)
-        socket.send_multipart([frames[0], b"x" * 200_000])  # more than a step has
+        socket.send_multipart([frames[0], b"x" * 2_000_000])  # more than eight steps have
         assert receiver.receive(timeout_s=0.01) == []
     assert receiver.receive() == []
 

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import zmq
@@ -20,9 +21,6 @@ from robot_rl.transport.steps.protocol import BATCH, Greeting, Message
 from robot_rl.types import DataError, Identity, LinkError, RobotRLError, SpaceSpec
 
 log = logging.getLogger(__name__)
-
-STORE_AT_ONCE = 8
-"""Records that go into the spool between two looks at the network."""
 
 
 class Parcel(NamedTuple):
@@ -88,8 +86,9 @@ class Courier:
         try:
             self._open()
             while not self._closing or self._handed:
-                self._poller.poll(0 if self._handed else 50)
-                self._wake.clear()
+                if not self._handed:
+                    self._poller.poll(50)
+                    self._wake.clear()
                 self._store()
                 if not self._link_failed:
                     self._exchange()
@@ -102,10 +101,15 @@ class Courier:
             self._socket.close()
 
     def _store(self) -> None:
-        for _ in range(min(len(self._handed), STORE_AT_ONCE)):
-            parcel = self._handed.popleft()
+        """Up to a message's worth, between two looks at the network: what goes together is copied together, once."""
+        parcels = [self._handed.popleft() for _ in range(min(len(self._handed), BATCH))]
+        together = memoryview(b"".join(chain.from_iterable(parcel.pieces for parcel in parcels)))
+        start = 0
+        for parcel in parcels:
+            end = start + sum(map(len, parcel.pieces))
             identity = Identity(self._actor, self._outbox.epoch, self._taken)
-            record = self._frame(parcel.kind, identity, b"".join(parcel.pieces))
+            record = self._frame(parcel.kind, identity, together[start:end])
+            start = end
             self._taken += 1
             if parcel.kind == records.Kind.STEP:
                 self._finished = parcel.ends_episode

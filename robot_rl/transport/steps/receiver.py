@@ -12,7 +12,7 @@ from robot_rl.data.marks import decode_mark
 from robot_rl.data.records import Kind, Record
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.transport.steps import protocol
-from robot_rl.transport.steps.protocol import Greeting, Head, Message
+from robot_rl.transport.steps.protocol import BATCH, Greeting, Head, Message
 from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StepReceiver:
         self._codec = StepCodec(space)
         self._ours = [SCHEMA, space_hash(space)]
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, self._codec.size + (1 << 16))
+        self._socket.setsockopt(zmq.MAXMSGSIZE, BATCH * (self._codec.size + (1 << 16)))
         self.address = bind(self._socket, address)
         self._persisted: dict[Stream, int] = dict(positions or {})
         self._received: dict[Stream, int] = dict(self._persisted)
@@ -73,9 +73,9 @@ class StepReceiver:
         timeout_ms = int(1000 * timeout_s)
         while len(batch) < limit and self._socket.poll(timeout_ms):
             timeout_ms = 0
-            route, *frames = self._socket.recv_multipart()
+            route, *frames = self._socket.recv_multipart(copy=False)
             try:
-                self._take(route, frames, batch)
+                self._take(route.bytes, [frame.buffer for frame in frames], batch)
             except DataError as error:
                 log.warning("message passed over: %s", error)
         return batch
@@ -90,7 +90,7 @@ class StepReceiver:
     def close(self) -> None:
         self._socket.close()
 
-    def _take(self, route: bytes, frames: list[bytes], batch: list[Received]) -> None:
+    def _take(self, route: bytes, frames: list[memoryview], batch: list[Received]) -> None:
         head = protocol.parse_head(frames)
         if head.message is Message.HELLO:
             self._greet(route, protocol.parse_hello(frames[1]))
@@ -121,7 +121,7 @@ class StepReceiver:
             self._routes[stream] = route
             self._reply(route, protocol.plain(Message.POSITION, greeting.epoch, last))
 
-    def _accept(self, route: bytes, head: Head, frames: list[bytes], batch: list[Received]) -> None:
+    def _accept(self, route: bytes, head: Head, frames: list[memoryview], batch: list[Received]) -> None:
         """Take what is next of a message; DataError at the first record that is damaged."""
         stream = self._greeted[route]
         several = protocol.parse_records(head, frames)

@@ -1,0 +1,245 @@
+"""The links over loopback, each side in a process of its own: steps per second, and the age of weights.
+
+Ours beside bare ZeroMQ with the same frames, the same window and an acknowledgement for each message: what this
+machine's loopback, kernel and copies allow.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zmq
+
+from benchmarks.other import Other, lines_heard, say
+from robot_rl.benchmark import random_steps
+from robot_rl.data.codec import StepCodec, space_from_json, space_json
+from robot_rl.data.log import StepLog
+from robot_rl.data.memory import keep_freed_memory
+from robot_rl.data.records import HEADER_SIZE
+from robot_rl.transport.endpoint import bind, connect, new_socket
+from robot_rl.transport.keys import Keyring
+from robot_rl.transport.steps import StepReceiver, StepSender
+from robot_rl.transport.steps.protocol import BATCH
+from robot_rl.transport.steps.sender import WINDOW
+from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.types import Array, SpaceSpec
+
+OPEN, ENCRYPTED = "tcp://127.0.0.1:*", "tcp://self@127.0.0.1:*"
+_PATIENCE_S = 120.0
+_DISTINCT = 64  # steps that are sent again and again: 6 MB, as if a camera had just written them
+
+
+@dataclass
+class DiskClock:
+    """Seconds that this process spends in the kernel for its disk: in `write` by whoever appends, in the background."""
+
+    write_s: float = 0.0
+    sync_s: float = 0.0
+
+    def watch(self) -> "DiskClock":
+        """Count from now on, for the rest of this process."""
+        writev, fdatasync = os.writev, os.fdatasync
+
+        def timed_writev(*arguments: Any) -> int:
+            begun = time.perf_counter()
+            written = writev(*arguments)
+            self.write_s += time.perf_counter() - begun
+            return written
+
+        def timed_fdatasync(fd: Any) -> None:
+            begun = time.perf_counter()
+            fdatasync(fd)
+            self.sync_s += time.perf_counter() - begun
+
+        os.writev, os.fdatasync = timed_writev, timed_fdatasync
+        return self
+
+
+@contextmanager
+def keys() -> Iterator[None]:
+    """A key pair for this process and its children, for as long as this lasts."""
+    before = os.environ.get("ROBOT_RL_KEYS")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ROBOT_RL_KEYS"] = folder
+        Keyring().make()
+        try:
+            yield
+        finally:
+            del os.environ["ROBOT_RL_KEYS"]
+            if before is not None:
+                os.environ["ROBOT_RL_KEYS"] = before
+
+
+# ------------------------------------------------------------------------------------------------- steps
+
+
+@dataclass(frozen=True)
+class StepsResult:
+    """Steps per second, the share of the time in each process's disk, and processor time per step [s] of both."""
+
+    per_s: float
+    sender: DiskClock
+    receiver: DiskClock
+    seconds: float
+    sender_cpu_s: float
+    receiver_cpu_s: float
+
+
+def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str = OPEN) -> StepsResult:
+    """From `send` to the acknowledgement of the last; with a folder through spool and log, else the link alone."""
+    keep_freed_memory()
+    some = list(random_steps(space, _DISTINCT))
+    clock = DiskClock()
+    writev, fdatasync = os.writev, os.fdatasync
+    with Other("links.py", "take_steps", address, json.dumps(space_json(space)), folder or "") as other:
+        sender = StepSender(other.answer(), space, spool=folder and folder / "spool", wait_when_full=True)
+        try:
+            for step in some:  # connected, and the memory has been touched
+                sender.send(step)
+            sender.drain(_PATIENCE_S)
+            clock.watch()
+            begun, cpu = time.perf_counter(), time.process_time()
+            other.tell()
+            for number in range(count):
+                sender.send(some[number % _DISTINCT])
+            sender.drain(_PATIENCE_S)
+            seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+        finally:
+            os.writev, os.fdatasync = writev, fdatasync
+            other.tell()
+            theirs = other.answer()
+            sender.close()
+    their_cpu, their_clock = theirs["cpu"], DiskClock(**theirs["clock"])
+    return StepsResult(count / seconds, clock, their_clock, seconds, cpu / count, their_cpu / count)
+
+
+def take_steps(address: str, space_text: str, folder: str) -> None:
+    """The learner's end of the link: log if there is a folder, acknowledge, until told to stop."""
+    keep_freed_memory()
+    space = space_from_json(json.loads(space_text))
+    receiver = StepReceiver(address, space)
+    log = StepLog(Path(folder) / "steps.log", space, sync_every_s=0.5) if folder else None
+    clock, cpu, told = DiskClock(), 0.0, 0
+    say(receiver.address)
+    while told < 2:
+        heard = lines_heard()
+        if heard and not told:
+            clock, cpu = clock.watch(), time.process_time()
+        told += heard
+        batch = receiver.receive(0.05)
+        if log is not None:
+            for received in batch:
+                log.append_record(received.record)
+        receiver.ack(batch)
+    say({"clock": asdict(clock), "cpu": time.process_time() - cpu})
+    receiver.close()
+    if log is not None:
+        log.close()
+
+
+def raw_steps(space: SpaceSpec, count: int, address: str = OPEN) -> float:
+    """Steps per second of bare ZeroMQ: frames as long as ours, made beforehand; nothing is looked at."""
+    keep_freed_memory()
+    size = StepCodec(space).size
+    messages = [[os.urandom(24), os.urandom(HEADER_SIZE * BATCH), os.urandom(size * BATCH)] for _ in range(8)]
+    with Other("links.py", "answer_each", address) as other, new_socket(zmq.DEALER) as socket:
+        socket.setsockopt(zmq.SNDHWM, 0)
+        connect(socket, other.answer())
+        for total in (2 * WINDOW, count):  # the first ones connect and touch the memory
+            begun, sent, answered = time.perf_counter(), 0, 0
+            while answered < total:
+                while sent < total and sent - answered < WINDOW:
+                    socket.send_multipart(messages[sent // BATCH % len(messages)], copy=False)
+                    sent += BATCH
+                socket.recv_multipart()
+                answered += BATCH
+            seconds = time.perf_counter() - begun
+        other.tell()
+    return count / seconds
+
+
+def answer_each(address: str) -> None:
+    """Acknowledge each message, until told to stop."""
+    keep_freed_memory()
+    with new_socket(zmq.ROUTER) as socket:
+        say(bind(socket, address))
+        while not lines_heard():
+            while socket.poll(20):
+                route, *_ = socket.recv_multipart(copy=False)
+                socket.send_multipart([route, b"ack"])
+
+
+# ----------------------------------------------------------------------------------------------- weights
+
+
+@dataclass(frozen=True)
+class WeightsResult:
+    """From `publish` until the subscriber has copied the arrays to where it has them [s]; and what `publish` takes."""
+
+    delays_s: Array
+    publish_s: Array
+
+
+def weights(megabytes: float, count: int, every_s: float, slow_s: float = 0.0) -> WeightsResult:
+    """Publish `count` versions, one `every_s`; the subscriber looks without a pause, or once in `slow_s`."""
+    keep_freed_memory()
+    rng = np.random.default_rng(0)
+    parameters = {f"layer{n}": rng.normal(size=int(megabytes * 1e6 / 80)).astype(np.float32) for n in range(20)}
+    published: list[float] = []
+    publishing: list[float] = []
+    publisher = WeightsPublisher()
+    try:
+        publisher.publish(-1, parameters)
+        with Other("links.py", "take_weights", publisher.address, count, slow_s) as other:
+            other.answer()
+            for version in range(count):
+                published.append(time.monotonic())
+                publisher.publish(version, parameters)
+                publishing.append(time.monotonic() - published[-1])
+                time.sleep(max(0.0, every_s - publishing[-1]))
+            other.tell()
+            got = {int(version): at for version, at in other.answer().items()}
+    finally:
+        publisher.close()
+    return WeightsResult(np.array([t - published[v] for v, t in got.items()]), np.array(publishing))
+
+
+def take_weights(address: str, count_text: str, slow_text: str) -> None:
+    """The actor's end: copies what comes to where its policy has it, and notes when it had each version."""
+    keep_freed_memory()
+    count, slow_s = int(count_text), float(slow_text)
+    subscriber = WeightsSubscriber(address)
+    first = subscriber.wait_for(-1, _PATIENCE_S)
+    assert first is not None
+    mine = {name: array.copy() for name, array in first[1].items()}
+    subscriber.latest()
+    say("ready")
+    got: dict[int, float] = {}
+    while count - 1 not in got and not (slow_s and lines_heard()):
+        if slow_s:
+            time.sleep(slow_s)
+            newest = subscriber.latest()
+        else:
+            newest = subscriber.wait_for(max(got, default=-1) + 1, 1.0)
+        if newest is not None and newest[0] >= 0:
+            for name, array in newest[1].items():
+                np.copyto(mine[name], array)
+            got[newest[0]] = time.monotonic()
+    say(got)
+    subscriber.close()
+
+
+ROLES: dict[str, Callable[..., None]] = {
+    "take_steps": take_steps, "answer_each": answer_each, "take_weights": take_weights
+}  # fmt: skip
+
+if __name__ == "__main__":
+    ROLES[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,35 @@
+"""The benchmark of the data plane measures every part, and does without the replay buffers of others."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks import data
+
+TINY = data.Sizes(
+    replay_steps=120, batch=16, rounds=1, batches=2, link_steps=192, link_rounds=1, burst_steps=64, sustained_steps=64, spool_steps=4,
+    megabytes=0.1, versions=2, slow_versions=3, slow_s=0.1, log_steps=100, pixel_log_steps=50,
+)  # fmt: skip
+
+
+def test_every_part_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(data, "PEERS", tmp_path / "none")
+    data.run(json=True, folder=tmp_path, sizes=TINY)
+    values = json.loads(capsys.readouterr().out)
+    assert values.pop("machine")["cores"] >= 1
+    for name in data.OTHERS:
+        assert math.isnan(values.pop(f"{name}_percent_of_memcpy"))
+    assert len(values) >= 18
+    assert all(value > 0.0 for value in values.values())
+    assert values["step_bytes"] < 98_500
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_goal_that_is_missed_is_called_so() -> None:
+    assert data.Figure("a", 9.0, "1/s", goal=10.0).verdict == ">= 10: MISSED"
+    assert data.Figure("a", 9.0, "ms", goal=10.0, at_most=True).verdict == "<= 10: met"
+    assert data.Figure("a", 9.0, "ms").verdict == ""
