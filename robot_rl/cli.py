@@ -4,6 +4,7 @@ A verb is a function here; what it needs is imported inside it, so that help com
 free of the learner's libraries. Options are typed by the dataclasses of the code that reads them.
 """
 
+import errno
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from robot_rl.validation import nearest
 
 T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
+DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
@@ -424,6 +426,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RobotRLError as error:
         print(f"robot-rl: {error}", file=sys.stderr)
         return GONE if isinstance(error, LinkError | DeviceError) and not isinstance(error, ArmFaultError) else 2
+    except OSError as error:
+        if error.errno not in DISK_REFUSES:
+            raise
+        print(
+            f"robot-rl: {error.filename or 'a file'} cannot be written: {error.strerror}. What was written before is "
+            "not lost: make room on that disk, or make it writable, then start again",
+            file=sys.stderr,
+        )
+        return 2
     except KeyboardInterrupt:
         print("robot-rl: stopped", file=sys.stderr)
         return 130

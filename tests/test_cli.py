@@ -1,5 +1,6 @@
 """The command line: verbs, typed options, and mistakes told in one clear line."""
 
+import errno
 import json
 import os
 import subprocess
@@ -102,6 +103,12 @@ def raising(error: BaseException) -> Any:
         (DeviceError("the arm is gone"), 3, "robot-rl: the arm is gone"),
         (ArmFaultError("look at it"), 2, "robot-rl: look at it"),
         (ConfigError("no such key"), 2, "robot-rl: no such key"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "metrics.jsonl"),
+            2,
+            "robot-rl: metrics.jsonl cannot be written: No space left on device. What was written before is not lost: "
+            "make room on that disk, or make it writable, then start again",
+        ),
         (KeyboardInterrupt(), 130, "robot-rl: stopped"),
     ],
 )

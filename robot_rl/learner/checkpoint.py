@@ -46,7 +46,10 @@ class Checkpoint:
 
 
 def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write `folder/step_XXXXXXXX`; older ones than the newest `keep` are removed after it stands."""
+    """Write `folder/step_XXXXXXXX`; older ones than the newest `keep` are removed after it stands.
+
+    Raises DataError or OSError if the disk refuses (full, read-only); the checkpoints before it are as they were.
+    """
     final = folder / f"step_{step:08d}"
     with _whole(final) as draft:
         # the files own their memory: a tensor that shares it with another cannot be saved
@@ -74,7 +77,13 @@ def _whole(final: Path) -> Iterator[Path]:
     draft = final.with_name(f".writing_{final.name}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
-    yield draft
+    try:
+        yield draft
+    except SafetensorError as error:  # what it makes of an OSError
+        raise DataError(
+            f"checkpoint {final} cannot be written: {error}. Those before it are whole: make room on that disk, or "
+            "make it writable, then resume the run"
+        ) from error
     for path in (*draft.iterdir(), draft):
         _sync(path)
     shutil.rmtree(final, ignore_errors=True)  # of a resumed run that comes past here again

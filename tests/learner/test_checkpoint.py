@@ -9,6 +9,7 @@ import torch
 
 from robot_rl.learner.checkpoint import Checkpoint, load_newest, load_policy, save
 from robot_rl.types import DataError
+from tests.data.full_disk import files_of_at_most
 from tests.learner.small import make_agent, make_batch, same
 
 
@@ -34,6 +35,17 @@ def test_the_newest_few_are_kept(tmp_path: Path) -> None:
     for step in (1, 5, 20):
         save(tmp_path, step, make_checkpoint(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000005", "step_00000020"]
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path: Path) -> None:
+    save(tmp_path, 1, make_checkpoint(1))
+    with files_of_at_most(5_000), pytest.raises(DataError, match="cannot be written: .* make room"):
+        save(tmp_path, 2, make_checkpoint(2))
+    loaded = load_newest(tmp_path)
+    assert loaded is not None
+    assert loaded.counters["env_steps"] == 1
+    save(tmp_path, 2, make_checkpoint(2))
+    assert load_policy(tmp_path) is not None
 
 
 @pytest.mark.parametrize("name", ["agent.safetensors", "policy.safetensors", "checkpoint.json"])
