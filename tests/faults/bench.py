@@ -21,6 +21,7 @@ from typing import Any
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import GONE, PR_SET_PDEATHSIG
 from robot_rl.transport.endpoint import free_addresses
+from tests.faults.disks import keep_and_unmount, small_disk
 from tests.faults.proxy import Proxy
 from tests.faults.witness import Witness, logged
 from tests.system.main_job import SHORT, descendants, start
@@ -48,7 +49,7 @@ def record_demos(place: Path) -> Path:
 
 def make_folder(template: Path, path: Path, **settings: Any) -> RunFolder:
     """A copy of the template with other settings."""
-    shutil.copytree(template, path)
+    shutil.copytree(template, path, dirs_exist_ok=True)
     data = json.loads((path / "config.json").read_text())
     data["run"] |= settings
     (path / "config.json").write_text(json.dumps(data))
@@ -86,7 +87,9 @@ class Bench:
         place.mkdir(parents=True)
         self.place, self.random, self.own_steps = place, random.Random(seed), own_steps
         self.journals = place / "journals"
-        self.journals.mkdir()
+        for folder in (self.journals, place / "learner", place / "robot"):
+            folder.mkdir()
+        self.disks = [folder for folder in (place / "learner", place / "robot") if small_disk(folder)]
         arm, steps, weights, calls, learner_status, actor_status = free_addresses(6)
         demo_steps = json.loads((template / "demos.json").read_text())["steps"]
         settings = {"seed": seed, "steps": demo_steps + own_steps, "arm_addresses": [arm],
@@ -99,6 +102,7 @@ class Bench:
         self.witness = Witness(self.spool)
         self.processes: dict[str, Process] = {}
         self.torn_epochs: set[int] = set()  # of which the test has cut the end of the spool off
+        self.unspooled_epochs: set[int] = set()  # whose disk was full: their last steps were delivered from memory
         self.damaged = 0  # records that the test has made unreadable
         self._starts = 0
         self.restarts = 0  # of processes that left because another one was gone
@@ -180,6 +184,8 @@ class Bench:
         for proxy in self.proxies.values():
             proxy.close()
         self.witness.close()
+        for folder in self.disks:
+            keep_and_unmount(folder)
 
     def all_said(self) -> str:
         """The end of what the processes said, the newest of each name."""

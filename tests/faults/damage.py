@@ -1,12 +1,9 @@
-"""What happens to files: cut, flipped, full, read-only."""
+"""What happens to files: cut and flipped; and what the operator does about it."""
 
-import contextlib
 import os
 import random
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from robot_rl.data import records
@@ -46,12 +43,6 @@ def newest_segment(spool: Path) -> Path:
     return found[-1]
 
 
-def limit_files(pid: int, size: int) -> None:
-    """From now on no file of this process grows beyond `size` bytes: what would go further fails as on a full disk."""
-    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
-
-
 def repair(bench: Bench, path: Path, lost: int) -> None:
     """What the error told to do; FaultError if it does not give up exactly `lost` records."""
     command = [sys.executable, "-m", "robot_rl.cli", "data", "repair", str(path)]
@@ -59,29 +50,3 @@ def repair(bench: Bench, path: Path, lost: int) -> None:
     if done.returncode != 0 or f" {lost} lost" not in done.stdout:
         raise FaultError(f"repair of {path} ended with {done.returncode}: {done.stdout}{done.stderr}")
     bench.damaged += lost
-
-
-@contextlib.contextmanager
-def read_only(folder: Path) -> Iterator[bool]:
-    """The folder cannot be written; False if that cannot be had here (root without the right to mount)."""
-    if os.geteuid() != 0:
-        mode = folder.stat().st_mode
-        folder.chmod(0o500)
-        try:
-            yield True
-        finally:
-            folder.chmod(mode)
-        return
-    mounted = _run("mount", "--bind", str(folder), str(folder)) and _run("mount", "-o", "remount,ro,bind", str(folder))
-    try:
-        yield mounted
-    finally:
-        while _run("umount", "--lazy", str(folder)):
-            pass
-
-
-def _run(*command: str) -> bool:
-    try:
-        return subprocess.run(command, capture_output=True, timeout=20.0).returncode == 0
-    except OSError:
-        return False

@@ -60,7 +60,8 @@ def judge(bench: Bench, *, ended: bool) -> Verdict:
 
     While it goes on, the records of its newest actor process may still be on their way. Where the test has cut off
     the end of a spool, as a power cut on the robot's machine does, what was cut may be lost (it is no longer `held`),
-    and the log may know more than the spool, which then cannot say where the gap is.
+    and the log may know more than the spool, which then cannot say where the gap is. So it is where the robot's disk
+    was full: what it did not take came from the actor's memory.
     """
     found = logged(bench.log)  # before the witness looks, who so knows all of it
     with StepLog(bench.log, bench.learner_folder.spaces(), read_only=True) as log:
@@ -81,14 +82,15 @@ def judge(bench: Bench, *, ended: bool) -> Verdict:
         for identity, crc in held.items()
         if identity.epoch not in open_epochs
     )
-    verdict.invented = sum(identity not in ever and identity not in placed for identity in crcs)
+    known = ever.keys() | set(placed)
+    verdict.invented = sum(i not in known and i.epoch not in bench.unspooled_epochs for i in crcs)
     if len(placed) > bench.damaged:
         verdict.wrong.append(f"{len(placed)} records were given up; the test has damaged {bench.damaged}")
     verdict.wrong += order_of_records(entries)
     streams = by_epoch(entries)
     for name, stream in streams.items():
         verdict.wrong += order_of_steps(name, stream)
-    verdict.wrong += gaps_in_place(list(streams.items()), bench.torn_epochs)
+    verdict.wrong += gaps_in_place(list(streams.items()), bench.torn_epochs | bench.unspooled_epochs)
     for epoch, made in journals(bench.journals).items():
         if epoch not in bench.torn_epochs and (ended or (epoch != newest and epoch in streams)):
             kept = sum(isinstance(said, Step) for _, said in streams.get(epoch, []))
@@ -140,7 +142,7 @@ def order_of_steps(epoch: int, entries: list[Entry]) -> list[str]:
     return wrong
 
 
-def gaps_in_place(streams: list[tuple[int, list[Entry]]], torn: set[int]) -> list[str]:
+def gaps_in_place(streams: list[tuple[int, list[Entry]]], unsure: set[int]) -> list[str]:
     """A process that died within an episode is followed by one whose first record is the mark of that; no other is."""
     wrong = []
     unfinished: tuple[int, int] | None = None  # epoch and last seq of an episode without its end
@@ -149,7 +151,7 @@ def gaps_in_place(streams: list[tuple[int, list[Entry]]], torn: set[int]) -> lis
         first = entries[0][1]
         gap = first if isinstance(first, Mark) and first.kind is MarkKind.GAP and first.epoch != epoch else None
         told = (gap.epoch, gap.last_seq) if gap is not None else None
-        if told != unfinished and before not in torn:
+        if told != unfinished and before not in unsure:
             wrong.append(f"epoch {epoch} begins with the gap {told}, and there is {unfinished}")
         steps = [said for _, said in entries if isinstance(said, Step)]
         before, unfinished = epoch, None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from robot_rl.learner.checkpoint import load_newest
-from tests.faults import damage
+from tests.faults import damage, disks
 from tests.faults.bench import Bench, FaultError
 from tests.faults.witness import logged
 
@@ -98,15 +98,25 @@ def frozen(name: str) -> Callable[[Bench], None]:
 
 
 def disk_full(name: str) -> Callable[[Bench], None]:
-    """The file that must not be lost cannot grow; then there is room, and the process is started again."""
+    """The disk is full, for this process alone if it has no small one of its own; then there is room again."""
 
     def do(bench: Bench) -> None:
         path = bench.log if name == "learner" else damage.newest_segment(bench.spool)
         bench.wait_for(lambda: path.stat().st_size > 20_000 or bench.has_ended, f"{path} to have some size")
-        if bench.has_ended:
-            return
-        damage.limit_files(bench.processes[name].pid, path.stat().st_size + bench.random.randrange(1, 5_000))
-        bench.wait_for_refusal(name, "cannot be written", "make room")
+        folder = (bench.learner_folder if name == "learner" else bench.actor_folder).path
+        if folder in bench.disks and bench.random.random() < 0.5:
+            ballast = disks.fill(folder)
+            mend = ballast.unlink
+        else:
+            disks.limit_files(bench.processes[name].pid, path.stat().st_size + bench.random.randrange(1, 5_000))
+            mend = None
+        bench.wait_for(lambda: bench.processes[name].popen.poll() is not None, f"{name} to refuse", tend=False)
+        if bench.processes[name].popen.returncode != 0:  # else it was through before the disk was full
+            bench.wait_for_refusal(name, "cannot be written", "make room")
+        if name == "actor":
+            bench.unspooled_epochs |= {next(reversed(bench.witness.ever())).epoch}
+        if mend is not None:
+            mend()
         bench.start(name)
 
     return do
@@ -117,7 +127,7 @@ def read_only(name: str) -> Callable[[Bench], None]:
 
     def do(bench: Bench) -> None:
         bench.kill(name)
-        with damage.read_only(bench.spool if name == "actor" else bench.learner_folder.path) as possible:
+        with disks.read_only(bench.spool if name == "actor" else bench.learner_folder.path) as possible:
             if possible:
                 bench.start(name)
                 bench.wait_for_refusal(name, "cannot be")

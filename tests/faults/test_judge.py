@@ -57,7 +57,8 @@ class Scene:
         for epoch, count in self.made.items():
             (journals / f"{epoch}.journal").write_bytes(b"." * count)
         bench: Any = SimpleNamespace(
-            witness=witness, log=self.place / "steps.log", journals=journals, torn_epochs=set(), damaged=0,
+            witness=witness, log=self.place / "steps.log", journals=journals, torn_epochs=set(),
+            unspooled_epochs=set(), damaged=0,
             own_steps=own_steps, learner_folder=SimpleNamespace(spaces=lambda: SPACE),
         )  # fmt: skip
         try:
