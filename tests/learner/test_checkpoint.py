@@ -39,7 +39,7 @@ def test_the_newest_few_are_kept(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path: Path) -> None:
     save(tmp_path, 1, make_checkpoint(1))
-    with files_of_at_most(5_000), pytest.raises(DataError, match="cannot be written: .* make room"):
+    with files_of_at_most(5_000), pytest.raises(DataError, match=r"cannot be written: .* make room"):
         save(tmp_path, 2, make_checkpoint(2))
     loaded = load_newest(tmp_path)
     assert loaded is not None
