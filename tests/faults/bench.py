@@ -89,7 +89,8 @@ class Bench:
         self.journals = place / "journals"
         for folder in (self.journals, place / "learner", place / "robot"):
             folder.mkdir()
-        self.disks = [folder for folder in (place / "learner", place / "robot") if small_disk(folder)]
+        own_disks = () if self.supervised else (place / "learner", place / "robot")
+        self.disks = [folder for folder in own_disks if small_disk(folder)]
         arm, steps, weights, calls, learner_status, actor_status = free_addresses(6)
         demo_steps = json.loads((template / "demos.json").read_text())["steps"]
         settings = {"seed": seed, "steps": demo_steps + own_steps, "arm_addresses": [arm],
