@@ -49,12 +49,12 @@ def read_only(folder: Path) -> Iterator[bool]:
         finally:
             folder.chmod(mode)
         return
-    mounted = _run("mount", "--bind", str(folder), str(folder)) and _run("mount", "-o", "remount,ro,bind", str(folder))
+    mounted = _run("mount", "--bind", str(folder), str(folder))  # on top of what is there, maybe a small disk
     try:
-        yield mounted
+        yield mounted and _run("mount", "-o", "remount,ro,bind", str(folder))
     finally:
-        while _run("umount", "--lazy", str(folder)):
-            pass
+        if mounted:
+            _run("umount", "--lazy", str(folder))
 
 
 def _run(*command: str) -> bool:
