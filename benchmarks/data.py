@@ -4,6 +4,7 @@ make bench-data                                    (the replay buffers of others
 .venv/bin/python benchmarks/data.py --json
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from json import dumps
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,7 @@ def run(json: bool = False, folder: Path | None = None, sizes: Sizes = Sizes()) 
     """Measure, and print a table on stdout, or one JSON object. `folder`: on the disk to measure (default: here)."""
     from rich.console import Console
 
+    logging.basicConfig(level=logging.ERROR)  # that nobody is trusted yet is meant so here
     measure: dict[str, Callable[[Path, Sizes], list[Row]]] = {
         "gather": gather_rows, "link": link_rows, "spool": spool_rows, "weights": weight_rows, "log": log_rows
     }  # fmt: skip
@@ -88,7 +91,7 @@ def run(json: bool = False, folder: Path | None = None, sizes: Sizes = Sizes()) 
             rows += measure[part](Path(scratch), sizes)
     facts = machine() | {"load": f"{load:.1f} before, {os.getloadavg()[0]:.1f} after"}
     if json:
-        print(dumps({"machine": facts} | {row.name: row.value for row in rows}, indent=2))
+        print(dumps({"machine": facts} | {row.name: None if isnan(row.value) else row.value for row in rows}, indent=2))
     else:
         Console().print(table(rows, facts))
 
@@ -101,7 +104,7 @@ def table(rows: list[Row], facts: dict[str, Any]) -> Any:
     for heading in ("part", "value", "unit", "goal", "beside"):
         out.add_column(heading, justify="right" if heading == "value" else "left")
     for row in rows:
-        value = f"{row.value:.4g}" if row.value < 1e4 else f"{row.value:.0f}"
+        value = f"{row.value:.0f}" if row.value >= 1e4 else "-" if isnan(row.value) else f"{row.value:.4g}"
         out.add_row(row.name, value, row.unit, row.verdict if isinstance(row, Figure) else "", row.beside)
     return out
 

@@ -5,6 +5,7 @@ machine's loopback, kernel and copies allow.
 """
 
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -242,4 +243,5 @@ ROLES: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)
     ROLES[sys.argv[1]](*sys.argv[2:])

@@ -1,7 +1,6 @@
 """The benchmark of the data plane measures every part, and does without the replay buffers of others."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ def test_every_part_is_measured(
     values = json.loads(capsys.readouterr().out)
     assert values.pop("machine")["cores"] >= 1
     for name in data.OTHERS:
-        assert math.isnan(values.pop(f"{name}_percent_of_memcpy"))
+        assert values.pop(f"{name}_percent_of_memcpy") is None
     assert len(values) >= 18
     assert all(value > 0.0 for value in values.values())
     assert values["step_bytes"] < 98_500
