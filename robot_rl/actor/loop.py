@@ -31,6 +31,7 @@ from robot_rl.types import Array, DataError, LinkError, Observation
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
+RECOUNT_S = 5.0  # without the next weights, though the learner has every step
 STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 
@@ -150,10 +151,20 @@ class Actor:
 
     def _wait_for_weights(self, version: int) -> None:
         """Lockstep: the learner grants the next block of steps by publishing the weights that they are made with."""
+        look_again = time.monotonic() + RECOUNT_S
         while not self._stop.is_set():
             if self._weights.wait_for(version, timeout_s=1.0):
                 break
+            if time.monotonic() > look_again and self._sender.unacknowledged == 0:
+                self._recount()
+                version = min(version, self._step // self._settings.block_steps)
+                look_again = time.monotonic() + RECOUNT_S
         self._take_newest_weights()
+
+    def _recount(self) -> None:
+        """A learner whose log was damaged and repaired has fewer steps than were sent, and waits for as many more."""
+        with suppress(LinkError):
+            self._step = min(self._step, self._calls.call("hello", asdict(self._hello)).body["steps_done"])
 
     def _take_newest_weights(self) -> None:
         if (newest := self._weights.latest()) is not None:
