@@ -33,7 +33,7 @@ def server():
 
 
 def test_the_file_arrives_as_it_was_with_its_facts(source, there, server):
-    arrived = []
+    arrived: list[dict] = []
     server.register("upload", Inbox(there, arrived.append).answer)
     server.start()
     client = CallClient(server.address)
