@@ -234,7 +234,8 @@ def weight_rows(folder: Path, sizes: Sizes) -> list[Row]:
     slow = links.weights(sizes.megabytes, sizes.slow_versions, 0.1, sizes.slow_s)
     half, worst = 1e3 * np.median(quick.delays_s), 1e3 * quick.delays_s.max()
     what = f"{sizes.megabytes:g} MB; {worst:.0f} at most, {1e3 * np.median(quick.publish_s):.1f} of it in publish"
-    oldest, looks = 1e3 * slow.delays_s.max(), f"{len(slow.delays_s)} looks, published every 100 ms"
+    oldest = 1e3 * max(slow.delays_s, default=float("nan"))
+    looks = f"{len(slow.delays_s)} looks, published every 100 ms"
     return [
         Figure("weights_p50_ms", float(half), "ms", what, 15.0, at_most=True),
         Figure("weights_slow_oldest_ms", float(oldest), "ms", looks, 250.0, at_most=True),

@@ -224,9 +224,11 @@ def take_weights(address: str, count_text: str, slow_text: str) -> None:
     subscriber.latest()
     say("ready")
     got: dict[int, float] = {}
-    while count - 1 not in got and not (slow_s and lines_heard()):
+    while count - 1 not in got:
         if slow_s:
             time.sleep(slow_s)
+            if lines_heard():  # nothing is published any more: what is here now grows old by itself
+                break
             newest = subscriber.latest()
         else:
             newest = subscriber.wait_for(max(got, default=-1) + 1, 1.0)
