@@ -261,10 +261,9 @@ class Replay:
     ) -> dict[str, Tensor]:
         """The transitions at `indices (B,)` as a batch.
 
-        `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo, correction (B,)` float32
-        (`demo` is 1 for demonstrations and corrections), `image/NAME, next/image/NAME (B, H, W, 3)` uint8,
-        `vision, next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the observation
-        and of the next one.
+        `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)` float32 (`demo` is 1 for
+        demonstrations and corrections), `image/NAME, next/image/NAME (B, H, W, 3)` uint8, `vision, next_vision (B, V)`
+        float16. `variants` selects the cached augmented version `(B,)` of the observation and of the next one.
         `discount (B,)` is what the value of the next observation counts: `window.discount` to the power of the
         rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
         `actions (B, chunk, A)`, from `action` on, and `mask (B, chunk)`: 1, and 0 (as the action) behind the end.
@@ -278,7 +277,6 @@ class Replay:
         batch = {"state": self._state[first], "action": numbers[:, size:-3].copy(), "reward": numbers[:, -3].copy()}
         batch |= {"terminated": numbers[:, -2].copy(), "demo": numbers[:, -1].copy()}
         last = done
-        batch["correction"] = (self._provenance[done] == Provenance.HUMAN).astype(np.float32)
         if window.n_step > 1:
             path, held = follow(self._successor, done, window.n_step)
             last = path[-1]

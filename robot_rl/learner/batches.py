@@ -120,7 +120,6 @@ def blank_batch(spec: PolicySpec, config: BatchConfig) -> dict[str, Tensor]:
     """A batch of zeros with the shapes of those to come, for a compiler to look at."""
     shapes: dict[str, tuple[int, ...]] = {"state": (spec.state_size,), "action": (spec.action_size,)}
     shapes |= {"next_state": (spec.state_size,), "reward": (), "terminated": (), "discount": (), "demo": ()}
-    shapes["correction"] = ()
     batch = {name: torch.zeros(config.size, *shape) for name, shape in shapes.items()}
     if spec.encoder == "goal":
         batch |= {n: torch.zeros(config.size, spec.vision_size).half() for n in ("vision", "next_vision")}

@@ -39,7 +39,7 @@ def test_it_learns(tmp_path):
     hand, 2,500 steps). As it is, 20 to 27 of 30 did. Two critics, because more take longer than a test should.
     """
     job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
-                "--eval-episodes", "30", "--learner.agent.bc-weight", "0", "--learner.agent.correction-weight", "0",
+                "--eval-episodes", "30", "--learner.agent.bc-weight", "0",
                 "--learner.agent.critics", "2", "--learner.agent.actor-period", "1")  # fmt: skip
     code, said = job.finish(360.0)
     assert code == 0, said

@@ -42,9 +42,6 @@ class RLPDConfig:
         linearly to zero. The term counts only where the critics rate the demonstrated action above the policy's (the Q
         filter of arXiv 1709.10089, eq. 6). Weight 2 brought pixel runs to 90 % in a third of the steps, and kept to
         the end it left them swinging: hence the decay.
-    correction_weight: weight of the BC term on corrections, to the end and without the Q filter: where the operator
-        took over, the policy's own action is known to be unwanted (HG-DAgger's rule, arXiv 1810.02890), while the
-        critics see little between standing still and starting again (0.60 and 0.58 where a peg stood on the rim).
     average_rate: share that the newest policy has in the running average of policies, per update of the actor. The
         average is what a checkpoint offers for evaluation and use (Polyak and Juditsky 1992); the actor explores with
         the newest one.
@@ -66,7 +63,6 @@ class RLPDConfig:
     backup_entropy: bool = False
     actor_period: int = 2
     average_rate: float = 1e-3
-    correction_weight: float = 1.0
     bc_weight: float = 2.0
     bc_decay_steps: int = 8_000
     bc_initial_updates: int = 0
@@ -157,7 +153,6 @@ class Agent:
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
         """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
 
-
         R sums the m rewards up to s', m = `n_step` or fewer at the end of the episode; the batch holds R (`reward`) and
         discount^m. A time limit is no termination: there the value is bootstrapped.
         """
@@ -182,19 +177,17 @@ class Agent:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """`temperature log pi - mean_i Q_i` plus the BC term; the log-densities `(B,)`; the BC term alone.
 
-        The BC term is the squared distance of the policy's mode to the action taken: over demonstrations with
-        `bc_weight` where the critics rate that action (`q_data`) above the policy's, over corrections always.
+        The BC term is the squared distance of the policy's mode to the action taken, over demonstrations and
+        corrections, where the critics rate that action (`q_data`) above the policy's.
         """
         mean, log_std = self.policy.head(features)
         action, log_prob = squashed_sample(mean, log_std, noise)
         q = ensemble_values(detached(self.critics.weights()), torch.cat([features, action], -1)).mean(0)
         sac = (self.log_temperature.exp().detach() * log_prob - q).mean()
-        correction = batch["correction"]
-        weight = (batch["demo"] - correction) * (q_data > q.detach()) * bc_weight
-        weight = weight + correction * self.config.correction_weight
+        counted = batch["demo"] * (q_data > q.detach())
         distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
-        bc = (weight * distance).sum() / batch["demo"].sum().clamp(min=1.0)
-        return sac + bc, log_prob.detach(), bc.detach()
+        bc = (counted * distance).sum() / batch["demo"].sum().clamp(min=1.0)
+        return sac + bc_weight * bc, log_prob.detach(), bc.detach()
 
     def update(self, batch: Batch, bc_weight: float = 0.0) -> dict[str, Tensor]:
         """One step of the critics, and of actor and temperature if it is their turn. Returns metrics as tensors."""
