@@ -9,14 +9,14 @@ from robot_rl.types import ConfigError
 class ScheduleConfig:
     """The target ratio and its bounds.
 
-    utd: gradient updates per environment step (RLPD has up to 20, HIL-SERL does not control it). 3 is what five critics
+    utd: gradient updates per environment step (RLPD has up to 20, HIL-SERL does not control it). 4 is what five critics
         afford on two cores in the time that the main job may take; an encoder trained end to end affords 1.
     start_steps: own steps to wait for before the first update (HIL-SERL's training_starts).
     max_behind: debt of updates above which a learner on a real clock, too slow for its ratio, forgives the rest
         instead of training for minutes on what it has when the operator pauses.
     """
 
-    utd: float = 3.0
+    utd: float = 4.0
     start_steps: int = 100
     max_behind: int = 2_000
 

@@ -64,7 +64,7 @@ class RLPDConfig:
     actor_period: int = 2
     average_rate: float = 1e-3
     bc_weight: float = 2.0
-    bc_decay_steps: int = 8_000
+    bc_decay_steps: int = 5_000
     bc_initial_updates: int = 0
 
     def __post_init__(self) -> None:
