@@ -1,5 +1,6 @@
 """Another process to measure with: it answers in lines of JSON on its stdout, and hears what comes on its stdin."""
 
+import contextlib
 import json
 import os
 import select
@@ -26,10 +27,11 @@ class Other:
         )
 
     def tell(self, line: object = "") -> None:
-        """One line for it to hear."""
+        """One line for it to hear; one that is done already does not."""
         assert self._process.stdin is not None
-        self._process.stdin.write(str(line).encode() + b"\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(str(line).encode() + b"\n")
+            self._process.stdin.flush()
 
     def answer(self) -> Any:
         """The next thing that it says. What is no JSON is a library's own talk."""
