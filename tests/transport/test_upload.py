@@ -73,6 +73,18 @@ def test_a_damaged_file_does_not_appear(source, there):
     assert not list(there.parent.iterdir())
 
 
+def test_a_file_that_is_here_already_with_the_same_content_has_arrived(source, there):
+    """The receiver died between the rename and what it does then: the sender comes again."""
+    data = source.read_bytes()
+    arrived: list[dict] = []
+    there.write_bytes(data)
+    whole = {"size": len(data), "crc32": checksum(source), "steps": 12}
+    answer = Inbox(there, arrived.append).answer({"offset": 0} | whole, {"data": np.frombuffer(data[:10], np.uint8)})
+    assert answer == {"have": len(data)}
+    assert [facts["steps"] for facts in arrived] == [12]
+    assert there.read_bytes() == data
+
+
 def test_what_is_here_is_not_written_over(source, there, server):
     there.write_bytes(b"mine")
     server.register("upload", Inbox(there, lambda facts: None).answer)
