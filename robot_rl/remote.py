@@ -9,8 +9,6 @@ and the evaluation. Either may be stopped and started again, in any order: nothi
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,10 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.progress import Display
 from robot_rl.report import plot_learning, training_summary
 from robot_rl.resources import check_resources
-from robot_rl.run import PORTS, evaluate_run, hint_at_resuming, record_demos, start_arms, timed, watch_training
+from robot_rl.run import PORTS, evaluate_run, hint_at, record_demos, start_arms, timed, watch_training
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
-from robot_rl.supervise import ProcessFailed, Supervisor
+from robot_rl.supervise import Supervisor
 from robot_rl.transport.address import consecutive_addresses
 from robot_rl.transport.calls import CallClient
 from robot_rl.transport.endpoint import ANY_PORT, free_addresses
@@ -42,7 +40,7 @@ def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
     with Display() as display, StopRequest() as stop:
         folder = own_folder(calls.call("run", timeout_s=PATIENCE_S).body, address, name)
         display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, learner at {address}")
-        with Supervisor(folder.logs) as processes, hint_at_joining(address):
+        with Supervisor(folder.logs) as processes, hint_at(f"robot-rl join {address}"):
             start_arms(folder, processes)
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
@@ -108,7 +106,7 @@ def serve_learner(folder: RunFolder) -> None:
         display.say(check_resources(folder))
         display.say(f"the robot's machine comes with: robot-rl join {settings.steps_address} (this machine's name and "
                     "address in place of 0.0.0.0)")  # fmt: skip
-        with Supervisor(folder.logs) as processes, hint_at_resuming(folder):
+        with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):
             processes.start("learner", ["learner", str(folder.path)])
             watch_training(folder, processes, display, stop, until="learner")
         plot_learning(folder)
@@ -116,12 +114,3 @@ def serve_learner(folder: RunFolder) -> None:
         display.say(
             f"stopped and saved; continue with: robot-rl train --resume {folder.path}" if stop.is_set() else done
         )
-
-
-@contextmanager
-def hint_at_joining(address: str) -> Iterator[None]:
-    """What this machine recorded stays in its folder: say how to go on."""
-    try:
-        yield
-    except ProcessFailed as error:
-        raise ProcessFailed(f"{error}\ncontinue with: robot-rl join {address}") from error

@@ -113,7 +113,7 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
             processes.start("learner", ["learner", str(folder.path)])
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
-            with timed(phases, "training"), hint_at_resuming(folder):
+            with timed(phases, "training"), hint_at(f"robot-rl train --resume {folder.path}"):
                 run_training(folder, processes, display, stop)
         summary = training_summary(folder, time.monotonic() - begun, phases)
         folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
@@ -270,12 +270,12 @@ def timed(phases: dict[str, float], name: str) -> Iterator[None]:
 
 
 @contextmanager
-def hint_at_resuming(folder: RunFolder) -> Iterator[None]:
-    """A run whose process has failed keeps what it has: say how to go on."""
+def hint_at(command: str) -> Iterator[None]:
+    """A run whose process has failed keeps what it has: say which command goes on with it."""
     try:
         yield
     except ProcessFailed as error:
-        raise ProcessFailed(f"{error}\ncontinue with: robot-rl train --resume {folder.path}") from error
+        raise ProcessFailed(f"{error}\ncontinue with: {command}") from error
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from robot_rl.data.arrays import raw
 from robot_rl.data.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
 from robot_rl.data.codec import ACTIONS, SCHEMA, space_from_json, space_hash, space_json
 from robot_rl.data.log import StepLog
+from robot_rl.data.sync import sync_path
 from robot_rl.types import Array, DataError, SpaceSpec
 
 FORMAT = 1
@@ -211,7 +212,7 @@ class ArchiveWriter:
             if (place / name).exists():  # a writer was killed between rename and line: the index does not know it
                 (place / name).rename(place / f"{_TEMPORARY}{secrets.token_hex(8)}")
             temporary.rename(place / name)
-            _sync_path(place)
+            sync_path(place)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise DataError(f"archive {self.folder} cannot be written: {error.strerror}. The episodes in its index are "
@@ -285,27 +286,19 @@ def _sync_tree(folder: Path) -> None:
     """Wait until the disk has every file under `folder`, then every folder, and itself."""
     paths = sorted(folder.rglob("*"))
     with ThreadPoolExecutor(_SYNCING) as threads:
-        list(threads.map(_sync_path, (path for path in paths if path.is_file())))
-        list(threads.map(_sync_path, (path for path in paths if path.is_dir())))
-    _sync_path(folder)
-
-
-def _sync_path(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        list(threads.map(sync_path, (path for path in paths if path.is_file())))
+        list(threads.map(sync_path, (path for path in paths if path.is_dir())))
+    sync_path(folder)
 
 
 def _write_head(folder: Path, space: SpaceSpec, context: Mapping[str, Any]) -> None:
     head = {"format": FORMAT, "schema": SCHEMA, "space_hash": space_hash(space), "space": space_json(space)}
     temporary = folder / f"{_TEMPORARY}{_HEAD}"
     temporary.write_text(json.dumps(head | {"context": dict(context)}, indent=2) + "\n")
-    _sync_path(temporary)
+    sync_path(temporary)
     temporary.rename(folder / _HEAD)
-    _sync_path(folder)
-    _sync_path(folder.parent)
+    sync_path(folder)
+    sync_path(folder.parent)
 
 
 def _read_head(folder: Path) -> dict[str, Any]:

@@ -1,10 +1,20 @@
-"""Telling the disk, in the background, to take what was written: bounds what a power cut can cost."""
+"""Telling the disk to take what was written, at once or in the background: bounds what a power cut can cost."""
 
 import logging
 import os
 import threading
+from pathlib import Path
 
 log = logging.getLogger(__name__)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class BackgroundSync:

@@ -10,7 +10,6 @@ The folder is written under another name, synced, and renamed into place; the ne
 
 import json
 import logging
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from safetensors.torch import load_file as load_tensors
 from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
+from robot_rl.data.sync import sync_path
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.types import Array, DataError
 
@@ -85,10 +85,10 @@ def _whole(final: Path) -> Iterator[Path]:
             "make it writable, then resume the run"
         ) from error
     for path in (*draft.iterdir(), draft):
-        _sync(path)
+        sync_path(path)
     shutil.rmtree(final, ignore_errors=True)  # of a resumed run that comes past here again
     draft.rename(final)
-    _sync(final.parent)
+    sync_path(final.parent)
 
 
 def _write_head(draft: Path, spec: PolicySpec, counters: Mapping[str, Any]) -> None:
@@ -137,11 +137,3 @@ def _read_head(path: Path) -> tuple[PolicySpec, dict[str, Any]]:
 
 def _newest_first(folder: Path) -> list[Path]:
     return sorted(folder.glob("step_*"), reverse=True)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
