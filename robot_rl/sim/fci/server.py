@@ -1,0 +1,409 @@
+"""The sockets of the simulated arm and its hand, and the clock that drives both. One thread, no locks.
+
+On the real clock a tick is: send the state, take the client's answer until the millisecond is over, let physics go on.
+A late tick moves all later ones: the server slips and counts it, it never hurries. In lockstep a motion goes on by one
+tick for each command, however long that takes; states flow without time until the first one.
+"""
+
+import contextlib
+import random
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_rl.clock import ClockKind
+from robot_rl.sim.fci import layout
+from robot_rl.sim.fci.layout import Command, HandCommand, Mode
+from robot_rl.sim.fci.robot import FciRobot
+from robot_rl.sim.fci.urdf import robot_urdf
+from robot_rl.sim.hand import Hand, HandOutcome
+from robot_rl.transport.endpoint import Wakeup
+from robot_rl.types import Array, LinkError
+
+HAND_EVERY_TICKS = 33
+SLIP_S = 0.5 * layout.TICK_S
+"""A tick that begins later than this is counted as the server's own slip."""
+
+
+@dataclass
+class Network:
+    """What goes wrong between robot and client, on demand: loss (a probability, either way), delay of the states in
+    ticks, and a cut, during which nothing passes and nobody can connect."""
+
+    loss: float = 0.0
+    delay_ticks: int = 0
+    cut: bool = False
+
+
+class Listener:
+    """A TCP port with one client at a time; a second one is sent away."""
+
+    def __init__(self, host: str, port: int):
+        self._address = (host, port)
+        self.client: socket.socket | None = None
+        self._buffer = b""
+        self._listening: socket.socket | None = None
+        self.open()
+
+    def open(self) -> None:
+        """Listen. Raises LinkError if somebody else does."""
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(self._address)
+        except OSError as error:
+            listening.close()
+            raise LinkError(f"{self._address[0]}:{self._address[1]} cannot be bound: {error.strerror}") from error
+        listening.listen(1)
+        self._listening = listening
+
+    def sockets(self) -> list[socket.socket]:
+        return [each for each in (self._listening, self.client) if each is not None]
+
+    def accept(self, ready: list[socket.socket]) -> bool:
+        """Take in a new client, if one knocks and there is none."""
+        if self._listening not in ready or self._listening is None:
+            return False
+        client, _ = self._listening.accept()
+        if self.client is not None:
+            client.close()
+            return False
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.client, self._buffer = client, b""
+        return True
+
+    def received(self, ready: list[socket.socket]) -> bytes | None:
+        """All bytes that wait to be understood; None once the client is gone."""
+        if self.client not in ready or self.client is None:
+            return self._buffer
+        try:
+            data = self.client.recv(4096)
+        except OSError:
+            data = b""
+        if not data:
+            return None
+        self._buffer += data
+        return self._buffer
+
+    def take(self, size: int) -> bytes:
+        """Cut a message off what was received."""
+        message, self._buffer = self._buffer[:size], self._buffer[size:]
+        return message
+
+    def answer(self, message: bytes) -> None:
+        if self.client is not None:
+            with contextlib.suppress(OSError):
+                self.client.sendall(message)
+
+    def drop(self) -> None:
+        if self.client is not None:
+            self.client.close()
+        self.client = None
+
+    def close(self) -> None:
+        """Stop listening; a client that is there stays."""
+        if self._listening is not None:
+            self._listening.close()
+        self._listening = None
+
+
+class ArmPort(Listener):
+    """Port 1337: requests by TCP; states go out and torques come in by UDP."""
+
+    def __init__(self, host: str, robot: FciRobot, network: Network):
+        super().__init__(host, layout.ARM_PORT)
+        self._robot, self._network = robot, network
+        self._state = np.zeros((), layout.STATE)
+        robot.settings_into(self._state)
+        self._urdf = robot_urdf().encode()
+        self._udp: socket.socket | None = None
+        self._move_id = 0
+        self._answered = 0
+        self._late: deque[bytes] = deque()
+        self._chance = random.Random(0)
+
+    def sockets(self) -> list[socket.socket]:
+        return super().sockets() + ([self._udp] if self._udp is not None else [])
+
+    def receive(self, ready: list[socket.socket]) -> Array | None:
+        """Answer requests; the newest torques that have come, or None."""
+        if self.accept(ready):
+            return None
+        self._serve(ready)
+        return self._torques() if self._udp in ready else None
+
+    def _serve(self, ready: list[socket.socket]) -> None:
+        data = self.received(ready)
+        while data is not None and len(data) >= layout.ARM_HEADER.size:
+            number, command_id, size = layout.ARM_HEADER.unpack_from(data)
+            if len(data) < size:
+                return
+            message = self.take(size)[layout.ARM_HEADER.size :]
+            if number not in Command.__members__.values() or len(message) != layout.PAYLOAD[Command(number)].itemsize:
+                data = None
+                break
+            command = Command(number)
+            value = np.frombuffer(message, layout.PAYLOAD[command])[0] if message else np.zeros(())
+            self._handle(command, command_id, value)
+            data = self.received([])
+        if data is None:
+            self.lose_client()
+
+    def _handle(self, command: Command, command_id: int, value: Array) -> None:
+        robot = self._robot
+        match command:
+            case Command.CONNECT:
+                matches = int(value["version"]) == layout.VERSION
+                self._reply(command, command_id, layout.CONNECTED.pack(0 if matches else 1, layout.VERSION))
+                if matches:
+                    self._connect(int(value["udp_port"]))
+                return
+            case Command.MOVE:
+                status = int(robot.start_motion(int(value["controller"]), int(value["generator"])))
+                self._move_id, self._answered = command_id, robot.message_id
+            case Command.STOP_MOVE:
+                robot.stop_motion()
+                self.report_end()
+                status = layout.OK
+            case Command.AUTOMATIC_ERROR_RECOVERY:
+                status = robot.recover()
+            case Command.GET_ROBOT_MODEL:
+                self._reply(command, command_id, bytes([layout.OK]) + self._urdf)
+                return
+            case _:
+                status = robot.set(command, value)
+                robot.settings_into(self._state)
+        self._reply(command, command_id, bytes([status]))
+
+    def _connect(self, port: int) -> None:
+        assert self.client is not None
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.bind((self._address[0], 0))
+        self._udp.connect((self.client.getpeername()[0], port))
+        self._udp.setblocking(False)
+        self.send_state()
+
+    def _reply(self, command: Command, command_id: int, body: bytes) -> None:
+        self.answer(layout.ARM_HEADER.pack(command, command_id, layout.ARM_HEADER.size + len(body)) + body)
+
+    def _torques(self) -> Array | None:
+        newest = None
+        while self._udp is not None:
+            try:
+                data = self._udp.recv(2048)
+            except OSError:  # nothing is left, or the client's port is closed
+                break
+            if len(data) != layout.TORQUES.itemsize or self._chance.random() < self._network.loss:
+                continue
+            value = np.frombuffer(data, layout.TORQUES)[0]
+            if int(value["message_id"]) > self._answered:
+                newest, self._answered = value, int(value["message_id"])
+        return newest
+
+    def send_state(self) -> None:
+        """Send the state of this tick, as far as the network lets it pass."""
+        if self._udp is None or self._network.cut:
+            return
+        self._robot.state_into(self._state)
+        self._late.append(self._state.tobytes())
+        while len(self._late) > self._network.delay_ticks:
+            data = self._late.popleft()
+            if self._chance.random() >= self._network.loss:
+                with contextlib.suppress(OSError):
+                    self._udp.send(data)
+
+    def report_end(self) -> None:
+        """Tell the client how its motion has ended, if it has."""
+        status = self._robot.finished_motion()
+        if status is not None:
+            self._reply(Command.MOVE, self._move_id, bytes([status]))
+
+    def lose_client(self) -> None:
+        """Forget a client that is gone."""
+        self._robot.lose_client()
+        self.drop()
+        if self._udp is not None:
+            self._udp.close()
+        self._udp = None
+        self._late.clear()
+
+
+class HandPort(Listener):
+    """Port 1338: commands by TCP, each answered when the hand is through with it; the width by UDP, 30 times a second."""
+
+    def __init__(self, host: str, hand: Hand, network: Network):
+        super().__init__(host, layout.HAND_PORT)
+        self._hand, self._network = hand, network
+        self._udp: socket.socket | None = None
+        self._pending: tuple[HandCommand, int] | None = None
+        self._ticks = 0
+
+    def receive(self, ready: list[socket.socket]) -> None:
+        """Take up commands."""
+        if self.accept(ready):
+            return
+        data = self.received(ready)
+        while data is not None and len(data) >= layout.HAND_HEADER.size:
+            number, command_id, size = layout.HAND_HEADER.unpack_from(data)
+            if len(data) < size:
+                return
+            message = self.take(size)[layout.HAND_HEADER.size :]
+            known = number in HandCommand.__members__.values()
+            if not known or len(message) != layout.HAND_PAYLOAD[HandCommand(number)].size:
+                data = None
+                break
+            command = HandCommand(number)
+            self._handle(command, command_id, layout.HAND_PAYLOAD[command].unpack(message))
+            data = self.received([])
+        if data is None:
+            self.lose_client()
+
+    def _handle(self, command: HandCommand, command_id: int, values: tuple[float, ...]) -> None:
+        hand = self._hand
+        if command == HandCommand.CONNECT:
+            matches = values[0] == layout.HAND_VERSION
+            body = layout.HAND_CONNECTED.pack(0 if matches else 1, layout.HAND_VERSION)
+            self._reply(command, command_id, body)
+            if matches and self.client is not None:
+                self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                self._udp.bind((self._address[0], 0))
+                self._udp.connect((self.client.getpeername()[0], int(values[1])))
+                self._send_state()
+            return
+        if command == HandCommand.STOP:
+            hand.stop()
+            self._report_end()
+            self._reply(command, command_id, layout.HAND_ANSWER.pack(HandOutcome.SUCCESS))
+            return
+        if self._pending is not None:
+            hand.stop()
+            self._report_end()
+        match command:
+            case HandCommand.HOMING:
+                hand.home()
+            case HandCommand.MOVE:
+                hand.move(values[0], values[1])
+            case HandCommand.GRASP:
+                hand.grasp(values[0], values[1], values[2], values[3])
+        self._pending = (command, command_id)
+
+    def _reply(self, command: HandCommand, command_id: int, body: bytes) -> None:
+        self.answer(layout.HAND_HEADER.pack(command, command_id, layout.HAND_HEADER.size + len(body)) + body)
+
+    def step(self) -> None:
+        """One millisecond of the hand."""
+        self._hand.step(layout.TICK_S)
+        self._report_end()
+        self._ticks += 1
+        if self._ticks % HAND_EVERY_TICKS == 0:
+            self._send_state()
+
+    def _report_end(self) -> None:
+        if self._pending is not None and self._hand.outcome is not None:
+            self._reply(*self._pending, layout.HAND_ANSWER.pack(self._hand.outcome))
+            self._pending = None
+
+    def _send_state(self) -> None:
+        hand = self._hand
+        if self._udp is not None and not self._network.cut:
+            state = layout.HAND_STATE.pack(self._ticks + 1, hand.width, hand.max_width, hand.grasped, 30)
+            with contextlib.suppress(OSError):
+                self._udp.send(state)
+
+    def lose_client(self) -> None:
+        """Forget a client that is gone; a movement under way ends."""
+        self._hand.stop()
+        self._pending = None
+        self.drop()
+        if self._udp is not None:
+            self._udp.close()
+        self._udp = None
+
+
+class FciServer:
+    """Arm and hand at one address. `between_ticks` is called once a tick, by the same thread; `wakeup` shortens a wait."""
+
+    def __init__(self, host: str, robot: FciRobot, hand: Hand, clock: ClockKind, wakeup: Wakeup):
+        self.network = Network()
+        self._robot, self._clock, self._wakeup = robot, clock, wakeup
+        self._arm = ArmPort(host, robot, self.network)
+        try:
+            self._hand = HandPort(host, hand, self.network)
+        except LinkError:
+            self._arm.close()
+            raise
+        self._was_cut = False
+        self.slips = 0
+
+    def run(self, between_ticks: Callable[[], bool]) -> None:
+        """Serve until `between_ticks()` says False."""
+        deadline = time.monotonic() + layout.TICK_S
+        while between_ticks():
+            self._apply_cut()
+            if self._clock == "lockstep":
+                self._wait_for_command()
+            else:
+                deadline = self._keep_time(deadline)
+            self._hand.step()
+            self._arm.report_end()
+
+    def _keep_time(self, deadline: float) -> float:
+        """One tick of the real clock, which ends at `deadline`; the next one's."""
+        late_s = time.monotonic() - (deadline - layout.TICK_S)
+        if late_s > SLIP_S:
+            self.slips += 1
+            deadline += late_s
+        self._arm.send_state()
+        command = None
+        while True:
+            remaining = deadline - time.monotonic()
+            newer = self._listen(max(remaining, 0.0))
+            command = command if newer is None else newer
+            if remaining <= 0.0:  # listened once more after the deadline: what came while this process slept is not lost
+                break
+        self._robot.step(command)
+        return deadline + layout.TICK_S
+
+    def _wait_for_command(self) -> None:
+        """One tick of simulated time, if a command comes; braking after a motion needs none."""
+        robot = self._robot
+        waiting = robot.mode == Mode.MOVE and robot.commanded
+        command = self._listen(0.05 if waiting else layout.TICK_S)
+        if robot.mode == Mode.MOVE and command is not None:
+            robot.step(command)
+        elif robot.braking:
+            robot.step(None)
+        elif waiting and robot.mode == Mode.MOVE:
+            return  # the client has this state already
+        else:
+            robot.message_id += 1
+        self._arm.send_state()
+
+    def _listen(self, timeout_s: float) -> Array | None:
+        """Wait for sockets, serve them; torques, if some came."""
+        if self.network.cut:
+            time.sleep(timeout_s)
+            return None
+        sockets = [*self._arm.sockets(), *self._hand.sockets(), self._wakeup.fd]
+        ready, _, _ = select.select(sockets, [], [], timeout_s)
+        if self._wakeup.fd in ready:
+            self._wakeup.clear()
+        self._hand.receive(ready)
+        return self._arm.receive(ready)
+
+    def _apply_cut(self) -> None:
+        if self.network.cut != self._was_cut:
+            self._was_cut = self.network.cut
+            for port in (self._arm, self._hand):
+                port.close() if self.network.cut else port.open()
+
+    def close(self) -> None:
+        """Let go of every socket."""
+        for port in (self._arm, self._hand):
+            port.lose_client()
+            port.close()

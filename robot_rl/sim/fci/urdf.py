@@ -1,0 +1,35 @@
+"""The model that the simulated robot hands out: a URDF of the very numbers that the simulation is built from."""
+
+import math
+
+from robot_rl.sim.panda import DH, FLANGE_D, JOINT_RANGE, LINKS, MAX_JOINT_SPEED, MAX_TORQUE
+
+DECELERATION_LIMIT = 6.0  # [rad/s^2]: how a client's planner is to brake before a joint limit
+
+
+def robot_urdf() -> str:
+    """Seven revolute joints and a flange called `link8`, without shapes; what `Robot.load_model` of libfranka reads."""
+    parts = ['<?xml version="1.0"?>', '<robot name="fr3">', '<link name="link0"/>']
+    for index, ((a, d, alpha), link) in enumerate(zip(DH, LINKS, strict=True), start=1):
+        xx, yy, zz, xy, xz, yz = link.inertia
+        low, high = JOINT_RANGE[index - 1]
+        speed, torque = MAX_JOINT_SPEED[index - 1], MAX_TORQUE[index - 1]
+        # Craig's convention: Rot_x(alpha) Trans_x(a) Trans_z(d), then the joint's turn about z
+        where = f"{a!r} {-math.sin(alpha) * d!r} {math.cos(alpha) * d!r}"
+        parts.append(
+            f'<link name="link{index}"><inertial><origin xyz="{_text(link.com)}"/><mass value="{link.mass!r}"/>'
+            f'<inertia ixx="{xx!r}" iyy="{yy!r}" izz="{zz!r}" ixy="{xy!r}" ixz="{xz!r}" iyz="{yz!r}"/></inertial></link>'
+            f'<joint name="joint{index}" type="revolute"><origin xyz="{where}" rpy="{alpha!r} 0 0"/>'
+            f'<parent link="link{index - 1}"/><child link="link{index}"/><axis xyz="0 0 1"/>'
+            f'<limit lower="{low!r}" upper="{high!r}" velocity="{speed!r}" effort="{torque!r}"/>'
+            f'<position_based_velocity_limits velocity_offset="0.0" deceleration_limit="{DECELERATION_LIMIT!r}"/></joint>'
+        )
+    parts.append(
+        f'<link name="link8"/><joint name="joint8" type="fixed"><origin xyz="0 0 {FLANGE_D!r}"/>'
+        '<parent link="link7"/><child link="link8"/></joint></robot>'
+    )
+    return "\n".join(parts)
+
+
+def _text(values: tuple[float, ...]) -> str:
+    return " ".join(repr(float(value)) for value in values)

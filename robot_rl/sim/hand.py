@@ -1,0 +1,95 @@
+"""A simulated Franka Hand: a width that moves at a speed until it is there or something is between the fingers.
+
+The fingers of the scene do not move with it: the hand of `panda.py` is welded around what it holds. `object_width_m`
+says how wide that is; None lets the fingers meet. Range and speed: Franka Hand product manual (80 mm, 50 mm/s a finger).
+"""
+
+from enum import IntEnum
+
+MAX_WIDTH, MAX_SPEED = 0.08, 0.1
+"""[m] between the fingers, [m/s] of the width."""
+
+TOLERANCE = 1e-4
+
+
+class HandOutcome(IntEnum):
+    """How a command has ended; the numbers are the hand's own on the wire."""
+
+    SUCCESS = 0
+    FAIL = 1
+    UNSUCCESSFUL = 2
+    ABORTED = 3
+
+
+class Hand:
+    """Widths [m], speeds [m/s], forces [N]. One command at a time; a new one aborts the last. Used by one thread.
+
+    ```
+    hand.grasp(0.02, 0.005, 0.005, speed=0.05)
+    while hand.outcome is None: hand.step(0.001)
+    ```
+    `jammed` makes it fail, as a hand does that lost its power or its calibration.
+    """
+
+    def __init__(self, object_width_m: float | None = None, width: float = MAX_WIDTH):
+        self.object_width = object_width_m
+        self.width = max(width, object_width_m or 0.0)
+        self.max_width = MAX_WIDTH
+        self.grasped = False
+        self.jammed = False
+        self.outcome: HandOutcome | None = HandOutcome.SUCCESS
+        self._goals: list[float] = []
+        self._speed = 0.0
+        self._tolerance: tuple[float, float] | None = None
+
+    def home(self) -> None:
+        """Close, then open wide."""
+        self._start([0.0, MAX_WIDTH], 0.05)
+
+    def move(self, width: float, speed: float) -> None:
+        """Go to a width."""
+        self._start([width], speed)
+
+    def grasp(self, width: float, inner: float, outer: float, speed: float) -> None:
+        """Close upon something that is between `width - inner` and `width + outer` wide."""
+        self._start([0.0], speed)
+        self._tolerance = (width - inner, width + outer)
+
+    def stop(self) -> None:
+        """Stand still; a command that was under way is aborted."""
+        if self.outcome is None:
+            self.outcome = HandOutcome.ABORTED
+        self._goals = []
+
+    def _start(self, goals: list[float], speed: float) -> None:
+        if self.outcome is None:
+            self.stop()
+        self._goals, self._speed, self._tolerance = goals, speed, None
+        self.grasped = False
+        sane = all(0.0 <= goal <= MAX_WIDTH for goal in goals) and 0.0 < speed <= MAX_SPEED
+        self.outcome = None if sane and not self.jammed else HandOutcome.FAIL
+
+    def step(self, dt: float) -> None:
+        """Let `dt` [s] go by."""
+        if self.outcome is not None:
+            return
+        if self.jammed:
+            self.outcome = HandOutcome.FAIL
+            return
+        goal, reach = self._goals[0], self._speed * dt
+        self.width += min(max(goal - self.width, -reach), reach)
+        blocked = self.object_width is not None and self.width <= self.object_width
+        if blocked:
+            self.width = float(self.object_width or 0.0)
+        if abs(self.width - goal) > TOLERANCE and not (blocked and goal < self.width):
+            return
+        self._goals.pop(0)
+        if self._goals:
+            return  # homing: the way back
+        if self._tolerance is not None:
+            low, high = self._tolerance
+            self.grasped = blocked and low < self.width < high
+            self.outcome = HandOutcome.SUCCESS if self.grasped else HandOutcome.UNSUCCESSFUL
+        else:
+            there = abs(self.width - goal) <= TOLERANCE
+            self.outcome = HandOutcome.SUCCESS if there else HandOutcome.UNSUCCESSFUL
