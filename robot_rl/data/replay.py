@@ -11,6 +11,7 @@ One thread writes; another may gather while nobody does.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,11 +53,18 @@ class Replay:
     batch = replay.gather(indices, window=Window(n_step=3, discount=0.97))
     ```
     `keep_images` False drops the frames (their cached `vision` features, `vision_size` float16 numbers in `variants`
-    augmented versions, are then all that is left of them in memory; the log still has them).
+    augmented versions, are then all that is left of them in memory; the log still has them). With `pad` the frames are
+    held with their border pixels repeated so far outwards: a shifted frame is then a mere copy.
     """
 
     def __init__(
-        self, space: SpaceSpec, capacity: int, keep_images: bool = True, vision_size: int = 0, variants: int = 1
+        self,
+        space: SpaceSpec,
+        capacity: int,
+        keep_images: bool = True,
+        vision_size: int = 0,
+        variants: int = 1,
+        pad: int = 0,
     ):
         if capacity < 2:
             raise DataError(f"a replay needs at least 2 slots for a transition, not {capacity}")
@@ -64,11 +72,9 @@ class Replay:
         observations = space.observations
         self._states = [(n, shape[0]) for n, (shape, _) in observations.items() if n.startswith("state/")]
         state_size = sum(size for _, size in self._states)
-        self._images = {
-            n: _frames((capacity, *shape))
-            for n, (shape, _) in observations.items()
-            if n.startswith("image/") and keep_images
-        }
+        shapes = {n: shape for n, (shape, _) in observations.items() if n.startswith("image/") and keep_images}
+        self._images = {n: _frames((capacity, h + 2 * pad, w + 2 * pad, c)) for n, (h, w, c) in shapes.items()}
+        self._pad = pad
         # numbers that are read together lie together: beside batches of images each of them is a miss of the cache
         self._numbers = np.zeros((capacity, state_size + space.action_size + 3), np.float32)
         self._state, self._executed = self._numbers[:, :state_size], self._numbers[:, state_size:-3]
@@ -78,7 +84,8 @@ class Replay:
         self._index = np.zeros(capacity, np.int32)
         self._successor = np.full(capacity, _NONE, np.int32)
         self._predecessor = np.full(capacity, _NONE, np.int32)
-        self._vision = np.zeros((capacity, variants, vision_size), np.float16) if vision_size else None
+        self._vision = np.zeros((capacity * variants, vision_size), np.float16) if vision_size else None
+        self._variants = variants  # of one step one after the other
         self._sets: dict[Kind, IndexSet] = {
             "demonstrations": IndexSet(capacity),
             "corrections": IndexSet(capacity),
@@ -130,7 +137,7 @@ class Replay:
         if self._vision is not None:
             if vision is None:
                 raise DataError("this replay caches vision features, but the step came without them")
-            self._vision[slot] = vision
+            self._vision[slot * self._variants : (slot + 1) * self._variants] = vision
         self._link(slot, step, stream)
         self._next = slot + 1 if slot + 1 < self.capacity else self._kept
         self._filled = max(self._filled, slot + 1)
@@ -188,8 +195,9 @@ class Replay:
         for name, size in self._states:
             self._state[slot, start : start + size] = step.observation[name]
             start += size
+        around = ((self._pad, self._pad), (self._pad, self._pad), (0, 0))
         for name, array in self._images.items():
-            array[slot] = step.observation[name]
+            array[slot] = np.pad(step.observation[name], around, "edge") if self._pad else step.observation[name]
         self._executed[slot] = np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
         self._reward[slot] = step.reward
         self._terminated[slot] = step.terminated
@@ -243,14 +251,20 @@ class Replay:
         return np.union1d(self._sets["demonstrations"].all(), self._sets["own"].all())
 
     def buffers(self, n: int, pinned: bool = False) -> dict[str, Tensor]:
-        """Tensors for the images of `n` transitions, to be used again and again as `out` of `gather`.
+        """Tensors for what is large of `n` transitions, images and cached features, to be used again and again as
+        `out` of `gather`.
 
         `pinned`: page-locked memory, from which a GPU copies by itself.
         """
-        out = {p + name: (n, *array.shape[1:]) for name, array in self._images.items() for p in ("", "next/")}
-        if pinned:
-            return {name: torch.empty(shape, dtype=torch.uint8, pin_memory=True) for name, shape in out.items()}
-        return {name: torch.from_numpy(_frames(shape)) for name, shape in out.items()}
+        out = {}
+        for name, array in self._images.items():
+            height, width = (size - 2 * self._pad for size in array.shape[1:3])
+            for prefix in ("", "next/"):
+                out[prefix + name] = torch.from_numpy(_frames((n, height, width, array.shape[3])))
+        if self._vision is not None:
+            shape = (n, self._vision.shape[1])
+            out |= {name: torch.from_numpy(_frames(shape, np.float16)) for name in ("vision", "next_vision")}
+        return {name: tensor.pin_memory() for name, tensor in out.items()} if pinned else out
 
     def gather(
         self,
@@ -258,6 +272,7 @@ class Replay:
         variants: tuple[Array, Array] | None = None,
         window: Window = ONE_STEP,
         out: dict[str, Tensor] | None = None,
+        shifts: Mapping[str, Array] | None = None,
     ) -> dict[str, Tensor]:
         """The transitions at `indices (B,)` as a batch.
 
@@ -267,7 +282,8 @@ class Replay:
         `discount (B,)` is what the value of the next observation counts: `window.discount` to the power of the
         rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
         `actions (B, chunk, A)`, from `action` on, and `mask (B, chunk)`: 1, and 0 (as the action) behind the end.
-        The images are written into `out` (of `buffers`), if it is given.
+        Images and features are written into `out` (of `buffers`), if it is given. `shifts` says by name which pixel
+        `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
         """
         first = np.asarray(indices)
         done = self._successor[first]  # the step that tells what was done there
@@ -289,25 +305,38 @@ class Replay:
             batch["mask"] = held.T.astype(np.float32)
             batch["actions"] = self._executed[path.T] * batch["mask"][..., None]
         batch["next_state"] = self._state[last] if window.n_step > 1 else numbers[:, :size].copy()
+        out = self.buffers(len(first)) if out is None else out
         if self._vision is not None:
             here, there = variants if variants is not None else (0, 0)
-            batch["vision"], batch["next_vision"] = self._vision[first, here], self._vision[last, there]
-        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-        return tensors | self._gather_images(first, last, self.buffers(len(first)) if out is None else out)
-
-    def _gather_images(self, first: Array, last: Array, out: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`take` with mode "clip" copies at memory speed, in one thread and without the GIL; its other modes, and fancy
-        indexing, buffer the whole batch once more and reach 38 %."""
+            _take(self._vision, first * self._variants + here, out["vision"])
+            _take(self._vision, last * self._variants + there, out["next_vision"])
         for name, array in self._images.items():
-            np.take(array, first, 0, out[name].numpy(), "clip")
-            np.take(array, last, 0, out["next/" + name].numpy(), "clip")
-        return out
+            for slots, target in ((first, name), (last, "next/" + name)):
+                if self._pad:
+                    self._shifted(array, slots, shifts[target] if shifts is not None else None, out[target])
+                else:
+                    _take(array, slots, out[target])
+        return {name: torch.from_numpy(array) for name, array in batch.items()} | out
+
+    def _shifted(self, frames: Array, slots: Array, corners: Array | None, out: Tensor) -> None:
+        """One copy per frame, of the part that begins at its corner."""
+        height, width = out.shape[1:3]
+        if corners is None:
+            corners = np.full((len(slots), 2), self._pad)
+        for target, slot, (y, x) in zip(out.numpy(), slots.tolist(), corners.tolist(), strict=True):
+            target[:] = frames[slot, y : y + height, x : x + width]
 
 
-def _frames(shape: tuple[int, ...]) -> Array:
+def _take(array: Array, rows: Array, out: Tensor) -> None:
+    """`take` with mode "clip" copies at memory speed, in one thread and without the GIL; its other modes, and fancy
+    indexing, buffer the whole batch once more and reach 38 %."""
+    np.take(array, rows, 0, out.numpy(), "clip")
+
+
+def _frames(shape: tuple[int, ...], dtype: type = np.uint8) -> Array:
     """Zeros that begin at a page, as pinned memory does: between memory that begins at 16 and at 64 bytes, as numpy's
     and torch's do, a copy takes 1.3 times as long. Mapped lazily: what was never written costs nothing."""
-    size = math.prod(shape)
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + _PAGE, np.uint8)
     start = -memory.ctypes.data % _PAGE
-    return memory[start : start + size].reshape(shape)
+    return memory[start : start + size].view(dtype).reshape(shape)

@@ -16,19 +16,19 @@ from torch import Tensor
 
 from robot_rl.data.replay import Replay
 from robot_rl.data.windows import Window
-from robot_rl.networks.augment import random_shift
 from robot_rl.networks.policy import PolicySpec
 
 BUFFERS = 3
 """One in use, one being made, and one that a GPU may still be copying from."""
 
 PREFETCH_BYTES = 1_000_000
-"""Images of a batch from which on a thread pays: it copies 20 GB/s, and handing over takes 0.03 ms."""
+"""Images or features of a batch from which on a thread pays: it copies 20 GB/s, and handing over takes 0.03 ms."""
 
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """`size`: transitions in a batch. `variants` of cached features. `shift_pixels`: DrQ's random shift; 0: none."""
+    """`size`: transitions in a batch. `variants` of cached features. `shift_pixels`: DrQ's random shift of each camera
+    on its own, as far as the replay pads its frames; 0: none."""
 
     size: int
     window: Window
@@ -39,15 +39,15 @@ class BatchConfig:
 
 @dataclass
 class _Buffer:
-    """Memory for the images of one batch; `copied`: the GPU has what was in it last."""
+    """Memory for what is large of one batch, images and features; `copied`: the GPU has what was in it last."""
 
-    images: dict[str, Tensor]
+    large: dict[str, Tensor]
     copied: "torch.cuda.Event | None" = None
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A batch in host memory, where its images lie, and the generator's state before it."""
+    """A batch in host memory, where what is large of it lies, and the generator's state before it."""
 
     batch: dict[str, Tensor]
     buffer: _Buffer
@@ -62,7 +62,7 @@ class Batches:
         for batch in drawn:
             agent.update(batch)
     ```
-    A batch is good until two more have been drawn: the memory of its images is used again.
+    A batch is good until two more have been drawn: the memory of its images and features is used again.
     """
 
     def __init__(self, replay: Replay, config: BatchConfig, generator: np.random.Generator):
@@ -70,7 +70,7 @@ class Batches:
         self._on_gpu = config.device != "cpu"
         made = [_Buffer(replay.buffers(config.size, pinned=self._on_gpu)) for _ in range(BUFFERS)]
         self._buffers = cycle(made)
-        size = sum(images.nbytes for images in made[0].images.values())
+        size = sum(tensor.nbytes for tensor in made[0].large.values())
         self._pool = ThreadPoolExecutor(1, "batches") if size >= PREFETCH_BYTES else None
 
     def draw(
@@ -101,10 +101,11 @@ class Batches:
         if config.variants > 1:
             drawn = generator.integers(0, config.variants, (2, config.size))
             variants = (drawn[0], drawn[1])
-        batch = self._replay.gather(indices, variants, config.window, buffer.images)
+        shifts = None
         if config.shift_pixels:
-            for images in buffer.images.values():
-                random_shift(images.numpy(), generator, config.shift_pixels, out=images.numpy())
+            corners = 2 * config.shift_pixels + 1
+            shifts = {name: generator.integers(0, corners, (config.size, 2)) for name in buffer.large}
+        batch = self._replay.gather(indices, variants, config.window, buffer.large, shifts)
         return _Made(batch, buffer, before)
 
     def _hand_over(self, made: _Made) -> dict[str, Tensor]:
@@ -116,14 +117,17 @@ class Batches:
         return batch
 
 
-def blank_batch(spec: PolicySpec, config: BatchConfig) -> dict[str, Tensor]:
-    """A batch of zeros with the shapes of those to come, for a compiler to look at."""
+def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict[str, Tensor]:
+    """A batch of zeros with the shapes of those to come, for a compiler to look at.
+
+    `cached_size` numbers are cached of a frame of all cameras, if the encoder is such a one.
+    """
     shapes: dict[str, tuple[int, ...]] = {"state": (spec.state_size,), "action": (spec.action_size,)}
     shapes |= {"next_state": (spec.state_size,), "reward": (), "terminated": (), "discount": (), "demo": ()}
     batch = {name: torch.zeros(config.size, *shape) for name, shape in shapes.items()}
-    if spec.encoder == "goal":
-        batch |= {n: torch.zeros(config.size, spec.vision_size).half() for n in ("vision", "next_vision")}
-    if spec.encoder == "end_to_end":
+    if spec.traits.cached:
+        batch |= {n: torch.zeros(config.size, cached_size).half() for n in ("vision", "next_vision")}
+    elif spec.cameras:
         names = [prefix + name for name in spec.cameras for prefix in ("image/", "next/image/")]
         batch |= {name: torch.zeros(config.size, *spec.image_size, 3, dtype=torch.uint8) for name in names}
     return {name: tensor.to(config.device) for name, tensor in batch.items()}

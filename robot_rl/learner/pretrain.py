@@ -21,9 +21,12 @@ from robot_rl import geometry
 from robot_rl.networks.augment import photometric
 from robot_rl.networks.encoders import Vision, convolution_dtype
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.trunks import TrunkVision
 from robot_rl.types import Array, DataError, Provenance, Step
 
 log = logging.getLogger(__name__)
+
+LARGEST = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True)
@@ -183,21 +186,25 @@ def _tensors(images: Mapping[str, Array], device: torch.device) -> dict[str, Ten
 
 @torch.no_grad()
 def encode(
-    vision: Vision, images: Mapping[str, Array], light: Callable[[Tensor], Tensor] | None = None, slice_size: int = 64
+    vision: Vision | TrunkVision,
+    images: Mapping[str, Array],
+    augment: Callable[[Array], Tensor] = torch.from_numpy,
+    slice_size: int = 64,
 ) -> Array:
-    """Features `(N, V)` float16 of frames `(N, H, W, 3)` per camera; `light` changes the frames before.
+    """What is cached of frames `(N, H, W, 3)` per camera: `(N, V)` float16; `augment` changes the frames before.
 
-    In slices, because large temporaries are slow on a CPU.
+    In slices, because large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
     """
     device = next(vision.parameters()).device
     count = len(next(iter(images.values())))
-    out = np.empty((count, vision.size), np.float16)
+    out = np.empty((count, vision.cached_size), np.float16)
     for i in range(0, count, slice_size):
-        part = {name: array[i : i + slice_size] for name, array in images.items()}
-        tensors = _tensors(part, device)
-        if light is not None:
-            tensors = {name: light(tensor) for name, tensor in tensors.items()}
-        out[i : i + slice_size] = vision(tensors).cpu().numpy()
+        part = {n: augment(np.ascontiguousarray(array[i : i + slice_size])) for n, array in images.items()}
+        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()})
+        if not bool((seen.abs() <= LARGEST).all()):
+            raise DataError(f"the encoder's features reach {float(seen.abs().max()):g}; they are cached in 16 bit, "
+                            f"which holds {LARGEST:g}: divide them in the encoder")  # fmt: skip
+        out[i : i + slice_size] = seen.cpu().numpy()
     return out
 
 

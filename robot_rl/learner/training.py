@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +21,14 @@ from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_frames, pretrain
 from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear_decay
-from robot_rl.networks.augment import PAD, photometric
-from robot_rl.networks.policy import EncoderKind, PolicySpec
+from robot_rl.networks.augment import PAD, photometric, random_shift
+from robot_rl.networks.encoders import Vision
+from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.precision import use_onednn_matmul
-from robot_rl.types import Array, DataError, Mark, Provenance, SpaceSpec, Step
+from robot_rl.networks.resnet10 import load_weights
+from robot_rl.networks.trunks import TrunkVision
+from robot_rl.networks.vision import check_name
+from robot_rl.types import Array, ConfigError, DataError, Mark, Provenance, SpaceSpec, Step
 
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
 BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"
@@ -35,8 +40,13 @@ class LearnerConfig:
 
     encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras, else
         "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch 64.
-    camera_features: features per camera. feature_variants: augmented versions cached for each frame of a frozen
-        encoder. shift_pixels: DrQ's random shift, end to end only.
+        "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss trains.
+        "module:package.module:ClassName" is a torch.nn.Module of your own (docs/learning.md).
+    encoder_weights: a local file with the published weights of the ResNet-10.
+    camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
+    feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1 for
+        goal, whose light they change, else 4, which are shifted.
+    shift_pixels: DrQ's random shift, each camera's its own.
     capacity: steps held in replay besides the demonstrations; 0: all of the run.
     threads: CPU threads of the learner. Products of this size do not repay a second one: alone on two cores one thread
         makes 111 updates per second from state.
@@ -47,9 +57,10 @@ class LearnerConfig:
     agent: RLPDConfig = field(default_factory=RLPDConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
-    encoder: Literal["auto", "none", "goal", "end_to_end"] = "auto"
-    camera_features: int = 64
-    feature_variants: int = 1
+    encoder: str = "auto"
+    encoder_weights: str = ""
+    camera_features: int = 0
+    feature_variants: int = 0
     shift_pixels: int = PAD
     capacity: int = 0
     threads: int = 1
@@ -58,12 +69,24 @@ class LearnerConfig:
     publish_updates: int = 50
     checkpoint_steps: int = 1_000
 
+    def __post_init__(self) -> None:
+        check_name(self.encoder, "auto")
+        if self.encoder == "resnet10" and not self.encoder_weights:
+            raise ConfigError("encoder resnet10 begins with published weights; say where the file is: encoder_weights")
 
-def encoder_for(config: LearnerConfig, space: SpaceSpec) -> EncoderKind:
-    """The encoder that "auto" stands for."""
-    if config.encoder != "auto":
-        return config.encoder
-    return "goal" if any(name.startswith("image/") for name in space.observations) else "none"
+
+def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
+    """The policy that a config means for these spaces: what "auto" and 0 stand for."""
+    encoder = config.encoder
+    if encoder == "auto":
+        encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
+    features = config.camera_features or (256 if encoder == "resnet10" else 64)
+    return PolicySpec.from_space(space, encoder, hidden=config.agent.hidden, camera_features=features)
+
+
+def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
+    """Versions cached for each frame: what 0 stands for. The first is the frame as it is."""
+    return config.feature_variants or (4 if spec.traits.cached and spec.traits.shifted else 1)
 
 
 class Training:
@@ -86,11 +109,12 @@ class Training:
         if config.device == "cpu":
             use_onednn_matmul()
         self.space, self.config, self.seed = space, config, seed
-        kind = encoder_for(config, space)
-        self.spec = PolicySpec.from_space(
-            space, kind, hidden=config.agent.hidden, camera_features=config.camera_features
-        )
+        self.spec = spec_for(config, space)
+        self.variants = variants_for(config, self.spec)
         self.agent = Agent(self.spec, config.agent, seed, config.device)
+        self.vision = self.agent.policy.vision
+        if self.spec.encoder == "resnet10" and isinstance(self.vision, TrunkVision):
+            load_weights(self.vision.trunks[0], Path(config.encoder_weights))
         if config.compile:
             self.agent.compile()
         self.governor = UpdateGovernor(config.schedule)
@@ -115,7 +139,8 @@ class Training:
         """Let the compiler do its work (20 s cold on two cores, 2 s cached) while the demonstrations are recorded."""
         saved = {name: tensor.clone() for name, tensor in self.agent.state_dict().items()}
         for _ in range(self.config.agent.actor_period):
-            self.agent.update(blank_batch(self.spec, self._batch_config()), self.config.agent.bc_weight)
+            blank = blank_batch(self.spec, self._batch_config(), self._cached_size)
+            self.agent.update(blank, self.config.agent.bc_weight)
         self.agent.load_state_dict(saved)
 
     def load_demonstrations(
@@ -135,17 +160,18 @@ class Training:
             self._restore(restored)
         else:
             self._begin(steps, demos, progress)
-        cached = self.spec.encoder == "goal"
+        batch_config = self._batch_config()
         self._replay = Replay(
             self.space,
             len(demos) + self._capacity,
-            keep_images=self.spec.encoder == "end_to_end",
-            vision_size=self.spec.vision_size if cached else 0,
-            variants=self.config.feature_variants,
+            keep_images=bool(self.spec.cameras) and not self.spec.traits.cached,
+            vision_size=self._cached_size,
+            variants=self.variants,
+            pad=batch_config.shift_pixels,
         )
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
-        self._batches = Batches(self.replay, self._batch_config(), self._generator)
+        self._batches = Batches(self.replay, batch_config, self._generator)
         if restored is None and demos:
             with closing(self._batches.draw(self.config.agent.bc_initial_updates, demo_fraction=1.0)) as batches:
                 for batch in batches:
@@ -153,22 +179,26 @@ class Training:
         if restored is None:
             self.agent.begin_average()
 
+    @property
+    def _cached_size(self) -> int:
+        """Numbers that are cached of a frame of all cameras."""
+        return self.vision.cached_size if self.vision is not None and self.spec.traits.cached else 0
+
     def _batch_config(self) -> BatchConfig:
-        agent, end_to_end = self.config.agent, self.spec.encoder == "end_to_end"
+        agent, images = self.config.agent, bool(self.spec.cameras) and not self.spec.traits.cached
         return BatchConfig(
             size=agent.batch_size,
             window=Window(agent.n_step, agent.discount),
-            variants=self.config.feature_variants,
-            shift_pixels=self.config.shift_pixels if end_to_end else 0,
+            variants=self.variants,
+            shift_pixels=self.config.shift_pixels if images and self.spec.traits.shifted else 0,
             device=self.config.device,
         )
 
     def _begin(self, steps: Sequence[Step], demos: Sequence[Step], progress: Callable[[int, int], None]) -> None:
-        vision = self.agent.policy.vision
-        if self.spec.encoder == "goal" and vision is not None:
+        if self.spec.encoder == "goal" and isinstance(self.vision, Vision):
             torch.set_num_threads(self._all_threads)  # nothing else runs meanwhile
             frames = goal_frames(steps, self.spec)
-            self.goal_error = pretrain(vision, frames, self.config.pretrain, self.seed, progress)
+            self.goal_error = pretrain(self.vision, frames, self.config.pretrain, self.seed, progress)
             torch.set_num_threads(self.config.threads)
         if demos:
             names = [name for name, _ in self.spec.state]
@@ -188,7 +218,7 @@ class Training:
 
     def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
         self._check_written_between_updates()
-        if self.spec.encoder != "goal":
+        if not self.spec.traits.cached:
             for step, stream in zip(steps, streams, strict=True):
                 self.replay.append(step, stream=stream)
             return
@@ -201,18 +231,21 @@ class Training:
                             "may be on its way")  # fmt: skip
 
     def _features(self, steps: Sequence[Step]) -> Array:
-        """Frozen features `(N, variants, V)` of the steps' frames, the first variant without augmentation."""
-        vision = self.agent.policy.vision
-        out = np.empty((len(steps), self.config.feature_variants, self.spec.vision_size), np.float16)
-        if vision is None or not steps:
+        """Frozen features `(N, variants, V)` float16 of the steps' frames, the first variant without augmentation."""
+        out = np.empty((len(steps), self.variants, self._cached_size), np.float16)
+        if self.vision is None or not steps:
             return out
         images = {name: np.stack([step.observation["image/" + name] for step in steps]) for name in self.spec.cameras}
-        for variant in range(self.config.feature_variants):
-            out[:, variant] = encode(vision, images, self._change_light if variant else None)
+        for variant in range(self.variants):
+            out[:, variant] = encode(self.vision, images, self._augment if variant else torch.from_numpy)
         return out
 
-    def _change_light(self, images: Tensor) -> Tensor:
-        return photometric(images, self._generator, self.config.pretrain.brightness, torch.float32)
+    def _augment(self, images: Array) -> Tensor:
+        """One camera's frames as an augmented variant shows them: each shifted, or in another light."""
+        if self.spec.traits.shifted:
+            return torch.from_numpy(random_shift(images, self._generator, self.config.shift_pixels))
+        tensor = torch.from_numpy(images)
+        return photometric(tensor, self._generator, self.config.pretrain.brightness, torch.float32)
 
     def due(self) -> int:
         """Updates that the schedule asks for now. None before there is a transition to learn from."""

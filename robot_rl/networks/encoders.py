@@ -69,12 +69,16 @@ class Vision(nn.Module):
             self.head = nn.Sequential(nn.Linear(features * len(cameras), 256), nn.ReLU(), nn.Linear(256, goal_size))
             self.register_buffer("goal_mean", torch.zeros(goal_size))
             self.register_buffer("goal_std", torch.ones(goal_size))
-        self.size = features * len(cameras) + goal_size
+        self.cached_size = self.size = features * len(cameras) + goal_size
 
     def set_dtype(self, dtype: torch.dtype) -> None:
         """Precision of the convolutions; everything else stays in float32."""
         for cnn in self.cameras.values():
             cast(SmallCNN, cnn).dtype = dtype
+
+    def look(self, images: Mapping[str, Tensor]) -> Tensor:
+        """What is cached of a frame, if this is frozen: all that it makes of it."""
+        return self(images)
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
         features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)

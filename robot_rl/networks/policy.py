@@ -6,7 +6,7 @@ The learner trains it on batches; the actor holds a copy and calls `act` once pe
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from robot_rl.data.arrays import Layout, layout_of
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.normalise import Normaliser
+from robot_rl.networks.trunks import TrunkVision
+from robot_rl.networks.vision import Traits, make_vision, traits_of
 from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
-
-EncoderKind = Literal["none", "end_to_end", "goal"]
 
 LOG_STD_RANGE = (-5.0, 2.0)
 """HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range is small enough."""
@@ -28,8 +28,8 @@ LOG_STD_RANGE = (-5.0, 2.0)
 class PolicySpec:
     """All that is needed to build a `Policy`; JSON-able, kept with each checkpoint.
 
-    `state` are the names and sizes of the state entries, in the order in which they are concatenated. `encoder`:
-    "none" (state only), "end_to_end" (trained by the critic's loss) or "goal" (pretrained, frozen).
+    `state` are the names and sizes of the state entries, in the order in which they are concatenated. `encoder` is one
+    of `networks/vision.py`.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -37,8 +37,13 @@ class PolicySpec:
     image_size: tuple[int, int]
     action_size: int
     hidden: tuple[int, ...] = (256, 256)
-    encoder: EncoderKind = "none"
+    encoder: str = "none"
     camera_features: int = 64
+
+    @property
+    def traits(self) -> Traits:
+        """What the encoder means for replay, augmentation and training."""
+        return traits_of(self.encoder)
 
     @property
     def state_size(self) -> int:
@@ -60,7 +65,7 @@ class PolicySpec:
         return 0 if self.encoder == "none" else self.camera_features * len(self.cameras) + self.goal_size
 
     @staticmethod
-    def from_space(space: SpaceSpec, encoder: EncoderKind, **options: Any) -> "PolicySpec":
+    def from_space(space: SpaceSpec, encoder: str, **options: Any) -> "PolicySpec":
         """The spec that follows from the spaces; `options` are the remaining fields."""
         state = tuple((n, shape[0]) for n, (shape, _) in space.observations.items() if n.startswith("state/"))
         images = {n[6:]: shape for n, (shape, _) in space.observations.items() if n.startswith("image/")}
@@ -141,9 +146,10 @@ class Policy(nn.Module):
         self.spec = spec
         goals = [(f"goal{i}/goal", 6) for i in range(spec.goal_size // 6)]
         self.normaliser = Normaliser([*spec.state, *goals])
-        self.vision: Vision | None = None
+        self.vision: Vision | TrunkVision | None = None
         if spec.encoder != "none":
-            self.vision = Vision(spec.cameras, spec.image_size, spec.camera_features, spec.goal_size)
+            size = spec.image_size
+            self.vision = make_vision(spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size)
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
 
@@ -174,9 +180,17 @@ class Policy(nn.Module):
         return torch.tanh(mean)[0].numpy()
 
     def trainable_names(self) -> list[str]:
-        """What changes while learning, and is published: the head, and the encoder if it is trained end to end."""
-        prefixes = ("head.", "vision.") if self.spec.encoder == "end_to_end" else ("head.",)
-        return [name for name in self.state_dict() if name.startswith(prefixes)]
+        """What changes while learning, and is published: the head, and what is trained of the encoder."""
+        vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[self.spec.traits.trained]
+        return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
+
+    @property
+    def trained_vision(self) -> nn.Module | None:
+        """The part of the encoder that the critics' loss trains, if any: it reads images, or what is cached of them."""
+        trained = self.spec.traits.trained
+        if isinstance(self.vision, TrunkVision) and trained == "readouts":
+            return self.vision.readouts
+        return self.vision if trained == "all" else None
 
     def arrays(self, trainable: bool) -> dict[str, Array]:
         """Copies of the part that learning changes, or of the part that stays (normaliser, frozen encoder)."""

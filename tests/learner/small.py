@@ -7,15 +7,17 @@ from robot_rl.learner.agents.rlpd import Agent, RLPDConfig
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import SpaceSpec
 
+PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3)
 SPACES = {
     "none": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3),
-    "goal": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3),
-    "end_to_end": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3),
+    "goal": PIXELS,
+    "end_to_end": PIXELS,
+    "resnet10": PIXELS,
 }
 
 
 def make_agent(encoder: str = "none", seed: int = 0, **options: object) -> Agent:
-    spec = PolicySpec.from_space(SPACES[encoder], encoder, camera_features=8, hidden=(32, 32))  # type: ignore[arg-type]
+    spec = PolicySpec.from_space(SPACES[encoder], encoder, camera_features=8, hidden=(32, 32))
     small = {"hidden": (32, 32), "batch_size": 16, "critics": 2, "actor_period": 1}
     return Agent(spec, RLPDConfig(**(small | options)), seed)  # type: ignore[arg-type]
 
@@ -32,15 +34,21 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
         "discount": torch.full((size,), agent.config.discount),
         "demo": (torch.arange(size) < size // 2).float(),
     }
-    if spec.encoder == "goal":
+    if spec.traits.cached:
         for name in ("vision", "next_vision"):
-            batch[name] = torch.randn(size, spec.vision_size, generator=g).half()
-    if spec.encoder == "end_to_end":
+            batch[name] = torch.randn(size, cached_size(agent), generator=g).half()
+    else:
         for camera in spec.cameras:
             for prefix in ("image/", "next/image/"):
                 shape = (size, *spec.image_size, 3)
                 batch[prefix + camera] = torch.randint(0, 256, shape, generator=g, dtype=torch.uint8)
     return batch
+
+
+def cached_size(agent: Agent) -> int:
+    """Numbers that are cached of a frame."""
+    vision = agent.policy.vision
+    return vision.cached_size if vision is not None and agent.spec.traits.cached else 0
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:

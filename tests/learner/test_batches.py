@@ -11,7 +11,7 @@ from robot_rl.data.windows import Window
 from robot_rl.learner import batches
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.types import DataError, Provenance, SpaceSpec
-from tests.learner.small import SPACES, make_agent
+from tests.learner.small import SPACES, cached_size, make_agent
 from tests.learner.test_training import pixel_steps
 
 PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
@@ -19,7 +19,7 @@ CONFIG = BatchConfig(size=8, window=Window(discount=0.9), shift_pixels=2)
 
 
 def filled() -> Replay:
-    replay = Replay(PIXELS, 100)
+    replay = Replay(PIXELS, 100, pad=2)
     for episode, author in enumerate([Provenance.DEMO, Provenance.POLICY, Provenance.HUMAN]):
         for step in pixel_steps(author, episode, 10):
             replay.append(step)
@@ -80,7 +80,7 @@ def test_the_batch_in_use_stays_while_the_next_is_made(monkeypatch: pytest.Monke
 
 def test_what_goes_wrong_in_the_thread_is_told_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "PREFETCH_BYTES", 0)
-    replay = Replay(PIXELS, 100)
+    replay = Replay(PIXELS, 100, pad=2)
     source = Batches(replay, CONFIG, np.random.default_rng(0))
     with pytest.raises(DataError, match="no transition"):
         drawn(source, 3)
@@ -89,24 +89,23 @@ def test_what_goes_wrong_in_the_thread_is_told_and_not_the_end(monkeypatch: pyte
     assert len(drawn(source, 3)) == 3
 
 
-@pytest.mark.parametrize("encoder", ["none", "goal", "end_to_end"])
+@pytest.mark.parametrize("encoder", ["none", "goal", "end_to_end", "resnet10"])
 def test_a_blank_batch_looks_like_one_from_the_replay(encoder: str) -> None:
     """Otherwise what was compiled for the one is compiled again for the other."""
     agent, space = make_agent(encoder), SPACES[encoder]
-    replay = Replay(
-        space, 9, keep_images=encoder == "end_to_end", vision_size=agent.spec.vision_size * (encoder == "goal")
-    )
+    size = cached_size(agent)
+    replay = Replay(space, 9, keep_images=not size, vision_size=size)
     rng = np.random.default_rng(0)
     for index in range(5):
         step = pixel_steps(Provenance.DEMO, count=1)[0]
         observation = {
             name: rng.integers(0, 9, shape).astype(dtype) for name, (shape, dtype) in space.observations.items()
         }
-        features = np.zeros((1, agent.spec.vision_size), np.float16) if encoder == "goal" else None
+        features = np.zeros((1, size), np.float16) if size else None
         changed = {"observation": observation, "index": index, "terminated": False, "executed": np.zeros(3, np.float32)}
         replay.append(type(step)(**{**vars(step), **changed}), features)
     config = BatchConfig(size=4, window=Window(discount=0.9))
-    batch, blank = drawn(Batches(replay, config, rng), 1)[0], blank_batch(agent.spec, config)
+    batch, blank = drawn(Batches(replay, config, rng), 1)[0], blank_batch(agent.spec, config, size)
     assert {n: (t.shape, t.dtype, t.stride()) for n, t in batch.items()} == {
         n: (t.shape, t.dtype, t.stride()) for n, t in blank.items()
     }

@@ -190,7 +190,7 @@ def test_both_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str)
         agent=RLPDConfig(hidden=(32, 32), batch_size=8),
         schedule=ScheduleConfig(start_steps=0),
         pretrain=PretrainConfig(epochs=1, batch_size=4),
-        encoder=encoder,  # type: ignore[arg-type]
+        encoder=encoder,
         camera_features=8,
         feature_variants=2,
         compile=False,

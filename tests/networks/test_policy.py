@@ -29,9 +29,9 @@ def observe(seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize("encoder", ["none", "end_to_end", "goal"])
+@pytest.mark.parametrize("encoder", ["none", "end_to_end", "goal", "resnet10"])
 def test_spec_survives_json_and_rebuilds_the_policy(encoder: str) -> None:
-    spec = PolicySpec.from_space(SPACE, encoder)  # type: ignore[arg-type]
+    spec = PolicySpec.from_space(SPACE, encoder)
     assert PolicySpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert spec.goal_size == (6 if encoder == "goal" else 0)
     policy = Policy(spec)

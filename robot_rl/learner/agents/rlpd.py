@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from robot_rl.learner.compilation import Compiled
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
-from robot_rl.networks.encoders import Vision, convolution_dtype
+from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import Policy, PolicySpec, squashed_sample
 from robot_rl.types import Array, ConfigError, DataError
 
@@ -85,8 +85,8 @@ class Agent:
     while learning:
         metrics = agent.update(batch, bc_weight)     # tensors; read them now and then
     ```
-    Batches are those of `data/replay.py`, gathered with this config's `n_step` and `discount`. With the encoder
-    "end_to_end" they hold images, with "goal" the frozen encoder's cached features.
+    Batches are those of `data/replay.py`, gathered with this config's `n_step` and `discount`. They hold images, or
+    what is cached of them where (a part of) the encoder is frozen.
     """
 
     def __init__(self, spec: PolicySpec, config: RLPDConfig, seed: int, device: str = "cpu"):
@@ -96,16 +96,16 @@ class Agent:
             policy = Policy(spec)
             critics = Critics(policy.feature_size + spec.action_size, config.hidden, config.critics)
         self.policy, self.critics = policy.to(self.device), critics.to(self.device)
-        self.trains_encoder = spec.encoder == "end_to_end"
         self.target_critics = _frozen_copy(self.critics)
-        self.target_vision: Vision | None = None
-        self._trained_vision: Vision | None = None
-        if self.policy.vision is not None:
-            self.policy.vision.requires_grad_(self.trains_encoder)
-            if self.trains_encoder:
-                self.policy.vision.set_dtype(convolution_dtype(self.device))
-                self.target_vision = _frozen_copy(self.policy.vision)
-                self._trained_vision = self.policy.vision
+        self.target_vision: nn.Module | None = None
+        self._trained_vision = self.policy.trained_vision
+        self._reads_cache = spec.traits.cached
+        trained = self.policy.trainable_names()
+        for name, parameter in self.policy.named_parameters():
+            parameter.requires_grad_(name in trained)
+        if self.policy.vision is not None and self._trained_vision is not None:
+            self.policy.vision.set_dtype(convolution_dtype(self.device))
+            self.target_vision = _frozen_copy(self._trained_vision)
         self.log_temperature = torch.tensor(config.initial_temperature, device=self.device).log().requires_grad_()
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.updates = 0
@@ -123,8 +123,9 @@ class Agent:
         if self._trained_vision is not None and self.target_vision is not None:
             self._trained += [*self._trained_vision.parameters()]
             self._targets += [*self.target_vision.parameters()]
-        names = self.policy.trainable_names()
-        self._averaged: list[Tensor] = [self.policy.get_parameter(name) for name in names]
+        parameters = dict(self.policy.named_parameters())
+        names = [name for name in self.policy.trainable_names() if name in parameters]
+        self._averaged: list[Tensor] = [parameters[name] for name in names]
         self._averages: list[Tensor] = [self.average.get_parameter(name) for name in names]
         self.critic_optimizer = torch.optim.Adam(self._trained, rate, fused=True)
         self.actor_optimizer = torch.optim.Adam(self.policy.head.parameters(), rate, fused=True)
@@ -140,15 +141,18 @@ class Agent:
         self._critic_fn = Compiled(self.critic_loss)
         self._actor_fn = Compiled(self.actor_loss)
 
-    def features(self, batch: Batch, prefix: str, vision: Vision | None) -> Tensor:
-        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` encodes images; None: the cache."""
+    def features(self, batch: Batch, prefix: str, vision: nn.Module | None) -> Tensor:
+        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` is what is trained of the encoder: it
+        reads images or the cache; None: the cache is all."""
         state = batch["next_state" if prefix else "state"]
-        if self.spec.encoder == "none":
+        if not self.spec.cameras:
             return self.policy.features(state, None)
-        if vision is None:
-            return self.policy.features(state, batch["next_vision" if prefix else "vision"].float())
+        if self._reads_cache:
+            cached = batch["next_vision" if prefix else "vision"].float()
+            return self.policy.features(state, cached if vision is None else vision(cached))
         head = "next/image/" if prefix else "image/"
-        return self.policy.features(state, vision({name: batch[head + name] for name in self.spec.cameras}))
+        images = {name: batch[head + name] for name in self.spec.cameras}
+        return self.policy.features(state, vision(images) if vision is not None else None)
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
         """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
@@ -157,7 +161,7 @@ class Agent:
         discount^m. A time limit is no termination: there the value is bootstrapped.
         """
         online = self.features(batch, "next", self._trained_vision)
-        target = online if not self.trains_encoder else self.features(batch, "next", self.target_vision)
+        target = online if self.target_vision is None else self.features(batch, "next", self.target_vision)
         mean, log_std = self.policy.head(online)
         action, log_prob = squashed_sample(mean, log_std, noise)
         weights = members_of(self.target_critics.weights(), members)

@@ -10,7 +10,8 @@ from robot_rl.learner.compilation import Compiled
 from robot_rl.types import ConfigError, DataError
 from tests.learner.small import make_agent, make_batch, same, snapshot
 
-ENCODERS = ["none", "goal", "end_to_end"]
+ENCODERS = ["none", "goal", "end_to_end", "resnet10"]
+TRAINED = ["end_to_end", "resnet10"]
 
 
 def test_time_limits_bootstrap_and_terminations_do_not() -> None:
@@ -60,7 +61,7 @@ def test_targets_move_only_by_polyak_averaging(encoder: str) -> None:
     agent.update(batch)
     for old, new, online in zip(before, agent._targets, agent._trained, strict=True):
         assert torch.allclose(new, old + 0.005 * (online - old), atol=1e-7)
-    assert (agent.target_vision is not None) == (encoder == "end_to_end")
+    assert (agent.target_vision is not None) == (encoder in TRAINED)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -68,8 +69,7 @@ def test_actor_step_leaves_critics_and_encoder_unchanged(encoder: str) -> None:
     agent = make_agent(encoder)
     batch = make_batch(agent)
     with torch.no_grad():
-        vision = agent.policy.vision if agent.trains_encoder else None
-        features = agent.features(batch, "", vision)
+        features = agent.features(batch, "", agent.policy.trained_vision)
     critics, head = snapshot(agent.critics), snapshot(agent.policy.head)
     encoder_before = snapshot(agent.policy.vision) if agent.policy.vision is not None else {}
     agent._update_actor(features, batch, torch.zeros(16), bc_weight=2.0)
@@ -89,8 +89,9 @@ def test_critic_updates_leave_the_actor_alone() -> None:
         assert moved == (n % 3 == 0) == (agent.log_temperature.item() != temperature)
 
 
-def test_frozen_encoder_and_normaliser_never_change() -> None:
-    agent = make_agent("goal")
+@pytest.mark.parametrize("encoder", ["goal", "resnet10"])
+def test_frozen_encoder_and_normaliser_never_change(encoder: str) -> None:
+    agent = make_agent(encoder)
     before = {name: array.copy() for name, array in agent.frozen_parameters().items()}
     assert any(name.startswith("vision.") for name in before)
     for seed in range(5):
@@ -99,7 +100,8 @@ def test_frozen_encoder_and_normaliser_never_change() -> None:
     assert all((before[name] == after[name]).all() for name in before)
     held = {id(p) for o in agent._optimizers().values() for group in o.param_groups for p in group["params"]}
     assert agent.policy.vision is not None
-    assert not held & {id(p) for p in agent.policy.vision.parameters()}
+    frozen = [p for name, p in agent.policy.named_parameters() if name in before]
+    assert frozen and not held & {id(p) for p in frozen}
 
 
 def test_published_and_frozen_parameters_are_the_whole_policy() -> None:
@@ -108,16 +110,27 @@ def test_published_and_frozen_parameters_are_the_whole_policy() -> None:
         published, frozen = set(agent.policy_parameters()), set(agent.frozen_parameters())
         assert not published & frozen
         assert published | frozen == set(agent.policy.state_dict())
-        assert any(name.startswith("vision.") for name in published) == (encoder == "end_to_end")
+        assert any(name.startswith("vision.") for name in published) == (encoder in TRAINED)
 
 
-def test_end_to_end_encoder_learns_from_the_critic() -> None:
-    agent = make_agent("end_to_end")
-    assert agent.policy.vision is not None
-    before = snapshot(agent.policy.vision)
+@pytest.mark.parametrize("encoder", TRAINED)
+def test_what_is_trained_of_the_encoder_learns_from_the_critic(encoder: str) -> None:
+    agent = make_agent(encoder)
+    trained = agent.policy.trained_vision
+    assert trained is not None
+    before = snapshot(trained)
     agent.update(make_batch(agent))
-    after = snapshot(agent.policy.vision)
-    assert all(not torch.equal(before[name], after[name]) for name in before if name.endswith("weight"))
+    after = snapshot(trained)
+    assert all(not torch.equal(before[name], after[name]) for name in before if name.endswith(("weight", "kernel")))
+
+
+def test_a_frozen_trunk_is_neither_a_target_nor_published() -> None:
+    """It is 20 MB: HIL-SERL broadcasts it with every publication (serl 3.3), and holds it in params and targets."""
+    agent = make_agent("resnet10")
+    assert agent.target_vision is not None
+    numbers = sum(array.size for array in agent.policy_parameters().values())
+    assert numbers < 60_000 < sum(array.size for array in agent.frozen_parameters().values())
+    assert {name.split(".")[0] for name in agent.target_vision.state_dict()} == {"cameras"}
 
 
 def test_bc_term_counts_only_demonstrations_that_the_critics_prefer() -> None:
