@@ -111,12 +111,18 @@ def _plot_learner(metrics: list[dict[str, Any]], folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
     names = ["critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s"]
-    names = [name for name in names if any(name in row for row in metrics)]
-    figure, grid = pyplot.subplots(2, 3, figsize=(11, 5.5), dpi=120, squeeze=False)
+    if not any("critic_loss" in row for row in metrics):  # imitation
+        names = ["bc_loss", "updates_per_s"]
+    offline = any(row.get("offline_updates") for row in metrics)
+    lines = -(-len(names) // 3)
+    figure, grid = pyplot.subplots(lines, 3, figsize=(11, 2.75 * lines), dpi=120, squeeze=False)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
     for axes, name in zip(grid.flat, names, strict=False):
         rows = [row for row in metrics if name in row]
-        axes.plot([row["env_steps"] for row in rows], [row[name] for row in rows], color="#1f77b4")
-        axes.set(title=name.replace("_", " "), xlabel="control steps")
+        x = [row["offline_updates"] + row["updates"] if offline else row["env_steps"] for row in rows]
+        axes.plot(x, [row[name] for row in rows], color="#1f77b4")
+        axes.set(title=name.replace("_", " "), xlabel="updates" if offline else "control steps")
         axes.grid(alpha=0.3)
     return _save(figure, folder.plots / "learner.png")
 

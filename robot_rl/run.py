@@ -39,7 +39,8 @@ STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a
 class TrainConfig:
     """The options of `robot-rl train`.
 
-    `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`);
+    `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
+    behaviour cloning makes none of its own, whatever is said);
     `wander_steps` follow each demonstration, for pretraining the encoder (pixels only). With `listen`
     (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of another
     machine, which comes with `robot-rl join`.
@@ -59,6 +60,8 @@ class TrainConfig:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
 
 
+PHASES = {"pretraining": "the encoder", "cloning": "the demonstrations"}
+"""What the learner does before there are steps, as it calls it, and with what."""
 PORTS = 5  # of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
 DEFAULT_STEPS = {"pixels": 12_000, "state": 5_000}
 
@@ -66,6 +69,8 @@ DEFAULT_STEPS = {"pixels": 12_000, "state": 5_000}
 def create_run(task: str, options: TrainConfig) -> RunFolder:
     """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
     hardware = config.load_hardware(options.hardware)
+    if options.learner.offline and not options.demos:
+        raise config.ConfigError(f"{options.learner.algorithm} learns from demonstrations alone: ask for some (demos)")
     addresses = (
         consecutive_addresses(options.listen, PORTS) if options.listen else free_addresses(len(hardware.arms) + PORTS)
     )
@@ -75,7 +80,7 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         obs=options.obs,
         clock=options.clock,
         seed=options.seed,
-        steps=options.steps or DEFAULT_STEPS[options.obs],
+        steps=0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs],
         demos=options.demos,
         wander_steps=options.wander_steps if options.obs == "pixels" else 0,
         arm_addresses=tuple(addresses[PORTS:]),
@@ -166,7 +171,8 @@ def record_demos(folder: RunFolder, display: Display, stop: StopRequest, process
 
 def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:
     """Let actor and learner work until the learner has everything; a stop ends the actor first, then the learner."""
-    processes.start("actor", ["actor", str(folder.path)])
+    if folder.settings.steps:
+        processes.start("actor", ["actor", str(folder.path)])
     watch_training(folder, processes, display, stop, until="learner")
 
 
@@ -183,9 +189,10 @@ def watch_training(
         metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
         done = max((rows[-1]["env_steps"] for rows in (metrics, episodes) if rows), default=0)
         learner = status.latest().get("learner")
-        if learner is not None and learner.values.get("phase") == "pretraining":
-            display.show("pretraining", learner.values["done"] + 1, learner.values["total"], "the encoder")
-        elif folder.demos_file.exists():
+        phase = learner.values.get("phase") if learner is not None else None
+        if learner is not None and phase in PHASES:
+            display.show(phase, learner.values["done"], learner.values["total"], PHASES[phase])
+        elif folder.demos_file.exists() and folder.settings.steps:
             total = folder.settings.steps - json.loads(folder.demos_file.read_text())["steps"]
             display.show("training", done, total, training_note(episodes, metrics))
         if done:  # before that the learner pretrains and compiles

@@ -17,9 +17,10 @@ from robot_rl.types import ConfigError, SpaceSpec
 class RunSettings:
     """What actor, learner and evaluation of one run share.
 
-    `steps` are the control steps of the whole run, demonstrations and wandering included: robot time. In lockstep the
-    weights change every `block_steps` steps. The addresses are where the processes listen; `arm_addresses`, if given,
-    stand in for those of the hardware file. `remote_actor`: the robot is on another machine than the learner.
+    `steps` are the control steps of the whole run, demonstrations and wandering included: robot time; 0: no others.
+    In lockstep the weights change every `block_steps` steps. The addresses are where the processes listen;
+    `arm_addresses`, if given, stand in for those of the hardware file. `remote_actor`: the robot is on another machine
+    than the learner.
     """
 
     task: str

@@ -34,6 +34,7 @@ from robot_rl.types import Array, Identity, Mark, Step
 
 log = logging.getLogger(__name__)
 
+OFFLINE_AT_ONCE = 500  # updates on the demonstrations between two lines of metrics
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
 SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
 FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
@@ -100,13 +101,22 @@ class Learner:
             return False
         if self.training.goal_error is not None:
             self._write_line({"env_steps": 0, "pretraining": asdict(self.training.goal_error)})
+        self._clone_behaviour()
         self._refill()
         return True
 
     def _tell_pretraining(self, done: int, total: int) -> None:
-        self._status.publish({"phase": "pretraining", "done": done, "total": total})
+        self._status.publish({"phase": "pretraining", "done": done + 1, "total": total})
         if self._stop.is_set():
             raise StoppedEarly
+
+    def _clone_behaviour(self) -> None:
+        """The updates before the first own step, if the agent makes any; the actor waits for an answer meanwhile."""
+        while (due := self.training.offline_due) > 0 and not self._stop.is_set():
+            self.training.clone_behaviour(min(due, OFFLINE_AT_ONCE), self._stop.is_set)
+            done = self.training.offline_updates
+            self._status.publish({"phase": "cloning", "done": done, "total": done + self.training.offline_due})
+            self._write_line(self.training.metrics())
 
     def _refill(self) -> None:
         """A resumed run: its own steps and marks so far come back from the log.
@@ -227,9 +237,9 @@ class Learner:
 
     @cached_property
     def _total_steps(self) -> int:
-        """Own steps of the whole run: what its demonstrations leave."""
+        """Own steps of the whole run: what its demonstrations leave, if it has any."""
         demo_steps: int = json.loads(self._folder.demos_file.read_text())["steps"]
-        return self._settings.steps - demo_steps
+        return max(0, self._settings.steps - demo_steps)
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps

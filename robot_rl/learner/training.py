@@ -14,13 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robot_rl.config import find, names_of
 from robot_rl.data.replay import LOCAL, Replay, Stream
 from robot_rl.data.windows import Window
-from robot_rl.learner.agents.rlpd import Agent, RLPDConfig
+from robot_rl.learner.agents._parts import AnyAgent
+from robot_rl.learner.agents.bc import BCConfig
+from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_frames, pretrain
-from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear_decay
+from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
 from robot_rl.networks.augment import PAD, photometric, random_shift
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
@@ -29,7 +32,9 @@ from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import check_name
 from robot_rl.types import Array, ConfigError, DataError, Mark, Provenance, SpaceSpec, Step
+from robot_rl.validation import nearest
 
+AGENTS = "learner/agents"
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
 BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"
 
@@ -38,6 +43,8 @@ BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin w
 class LearnerConfig:
     """How to learn.
 
+    algorithm: "rlpd" (options: agent); "bc", behaviour cloning of the demonstrations without any step of its own, and
+        "hg_dagger", which adds corrections (both: imitation).
     encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras, else
         "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch 64.
         "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss trains.
@@ -54,7 +61,9 @@ class LearnerConfig:
         once per block), and a checkpoint is written after so many environment steps.
     """
 
+    algorithm: str = "rlpd"
     agent: RLPDConfig = field(default_factory=RLPDConfig)
+    imitation: BCConfig = field(default_factory=BCConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     encoder: str = "auto"
@@ -70,9 +79,23 @@ class LearnerConfig:
     checkpoint_steps: int = 1_000
 
     def __post_init__(self) -> None:
+        if self.algorithm not in names_of(AGENTS):
+            raise ConfigError(
+                f"{self.algorithm!r} is no algorithm; there are: {nearest(self.algorithm, names_of(AGENTS))}"
+            )
         check_name(self.encoder, "auto")
         if self.encoder == "resnet10" and not self.encoder_weights:
             raise ConfigError("encoder resnet10 begins with published weights; say where the file is: encoder_weights")
+
+    @property
+    def options(self) -> RLPDConfig | BCConfig:
+        """Those of the algorithm."""
+        return self.agent if self.algorithm == "rlpd" else self.imitation
+
+    @property
+    def offline(self) -> bool:
+        """Whether it learns from the demonstrations alone, and the run has no steps of its own."""
+        return bool(find(AGENTS, self.algorithm).Agent.offline)
 
 
 def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
@@ -81,7 +104,7 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     if encoder == "auto":
         encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
     features = config.camera_features or (256 if encoder == "resnet10" else 64)
-    return PolicySpec.from_space(space, encoder, hidden=config.agent.hidden, camera_features=features)
+    return PolicySpec.from_space(space, encoder, hidden=config.options.hidden, camera_features=features)
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
@@ -95,6 +118,7 @@ class Training:
     ```
     training = Training(space, LearnerConfig(), seed=0, run_steps=5000)
     training.load_demonstrations(demo_log.read())
+    training.clone_behaviour(training.offline_due)
     while training.env_steps < 5000:
         training.add(steps)                          # whatever has arrived
         training.update(training.due())
@@ -111,13 +135,15 @@ class Training:
         self.space, self.config, self.seed = space, config, seed
         self.spec = spec_for(config, space)
         self.variants = variants_for(config, self.spec)
-        self.agent = Agent(self.spec, config.agent, seed, config.device)
+        self.options = config.options
+        self.agent: AnyAgent = find(AGENTS, config.algorithm).Agent(self.spec, self.options, seed, config.device)
         self.vision = self.agent.policy.vision
         if self.spec.encoder == "resnet10" and isinstance(self.vision, TrunkVision):
             load_weights(self.vision.trunks[0], Path(config.encoder_weights))
         if config.compile:
             self.agent.compile()
         self.governor = UpdateGovernor(config.schedule)
+        self.offline_updates = 0
         self.env_steps = 0
         self.episodes = 0
         self.goal_error: GoalError | None = None
@@ -138,9 +164,9 @@ class Training:
     def warm_up(self) -> None:
         """Let the compiler do its work (20 s cold on two cores, 2 s cached) while the demonstrations are recorded."""
         saved = {name: tensor.clone() for name, tensor in self.agent.state_dict().items()}
-        for _ in range(self.config.agent.actor_period):
+        for _ in range(self.options.actor_period):
             blank = blank_batch(self.spec, self._batch_config(), self._cached_size)
-            self.agent.update(blank, self.config.agent.bc_weight)
+            self.agent.update(blank, self.bc_weight)
         self.agent.load_state_dict(saved)
 
     def load_demonstrations(
@@ -149,7 +175,7 @@ class Training:
         restored: Checkpoint | None = None,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        """Fit the normaliser, pretrain the encoder, fill the replay, clone the behaviour.
+        """Fit the normaliser, pretrain the encoder, fill the replay.
 
         With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for the encoder
         alone: it pursues nothing. `progress` is called during the pretraining; what it raises ends it.
@@ -172,10 +198,6 @@ class Training:
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
         self._batches = Batches(self.replay, batch_config, self._generator)
-        if restored is None and demos:
-            with closing(self._batches.draw(self.config.agent.bc_initial_updates, demo_fraction=1.0)) as batches:
-                for batch in batches:
-                    self.agent.clone_behaviour(batch)
         if restored is None:
             self.agent.begin_average()
 
@@ -185,7 +207,7 @@ class Training:
         return self.vision.cached_size if self.vision is not None and self.spec.traits.cached else 0
 
     def _batch_config(self) -> BatchConfig:
-        agent, images = self.config.agent, bool(self.spec.cameras) and not self.spec.traits.cached
+        agent, images = self.options, bool(self.spec.cameras) and not self.spec.traits.cached
         return BatchConfig(
             size=agent.batch_size,
             window=Window(agent.n_step, agent.discount),
@@ -247,6 +269,20 @@ class Training:
         tensor = torch.from_numpy(images)
         return photometric(tensor, self._generator, self.config.pretrain.brightness, torch.float32)
 
+    @property
+    def offline_due(self) -> int:
+        """Updates on the demonstrations that are still to be made before the first own step."""
+        return self.options.bc_initial_updates - self.offline_updates if self.replay.demo_transitions else 0
+
+    def clone_behaviour(self, count: int, until: Callable[[], bool] = lambda: False) -> None:
+        """Make `count` updates on the demonstrations alone, or fewer if `until()` turns true."""
+        if self._batches is None:
+            raise DataError(BEGIN)
+        with closing(self._batches.draw(count, 1.0, until)) as batches:
+            for batch in batches:
+                self._metrics.append(self.agent.clone_behaviour(batch))
+                self.offline_updates += 1
+
     def due(self) -> int:
         """Updates that the schedule asks for now. None before there is a transition to learn from."""
         if not self.replay.own_transitions and not self.replay.demo_transitions:
@@ -264,7 +300,7 @@ class Training:
             raise DataError(BEGIN)
         self._updating = True
         try:
-            with closing(self._batches.draw(count, self.config.agent.demo_fraction, until)) as batches:
+            with closing(self._batches.draw(count, self.options.demo_fraction, until)) as batches:
                 for batch in batches:
                     self._metrics.append(self.agent.update(batch, self.bc_weight))
                     self.governor.count()
@@ -275,7 +311,7 @@ class Training:
     @property
     def bc_weight(self) -> float:
         """Weight of the BC term now."""
-        return linear_decay(self.config.agent.bc_weight, self.config.agent.bc_decay_steps, self.env_steps)
+        return self.options.bc_weight_at(self.env_steps)
 
     def metrics(self) -> dict[str, float]:
         """Means over the updates since the last call, speed and counters: a line of metrics.jsonl."""
@@ -288,13 +324,18 @@ class Training:
             "env_steps": self.env_steps,
             "episodes": self.episodes,
             "updates": self.governor.updates,
-            "updates_per_s": (self.governor.updates - updates) / max(now - then, 1e-9),
+            "offline_updates": self.offline_updates,
+            "updates_per_s": (self._updates - updates) / max(now - then, 1e-9),
             "bc_weight": self.bc_weight,
             "demo_transitions": self.replay.demo_transitions,
             "own_transitions": self.replay.own_transitions,
         }
-        self._metrics, self._measured_from = [], (now, self.governor.updates)
+        self._metrics, self._measured_from = [], (now, self._updates)
         return out | means
+
+    @property
+    def _updates(self) -> int:
+        return self.governor.updates + self.offline_updates
 
     def publishable(self) -> dict[str, Array]:
         """The weights that the actor needs anew."""
@@ -309,6 +350,7 @@ class Training:
         own = {
             "env_steps": self.env_steps,
             "updates": self.governor.updates,
+            "offline_updates": self.offline_updates,
             "forgiven": self.governor.forgiven,
             "generator": self._generator.bit_generator.state,
         }
@@ -320,6 +362,7 @@ class Training:
             raise DataError(f"the checkpoint is of another policy ({checkpoint.spec}) than this run's ({self.spec})")
         self.agent.load_state_dict(checkpoint.agent)
         self.governor.updates = checkpoint.counters["updates"]
+        self.offline_updates = checkpoint.counters["offline_updates"]
         self.governor.forgiven = checkpoint.counters["forgiven"]
         self._generator.bit_generator.state = checkpoint.counters["generator"]
-        self._measured_from = (time.monotonic(), self.governor.updates)
+        self._measured_from = (time.monotonic(), self._updates)

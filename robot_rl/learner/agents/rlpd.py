@@ -4,22 +4,20 @@
 on tensors alone, so that `Agent.compile` can hand them to torch.compile. Nothing here logs or leaves the device.
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from robot_rl.learner.agents._parts import Batch, averaged, features, frozen_copy, load_state, state_of
 from robot_rl.learner.compilation import Compiled
+from robot_rl.learner.schedule import linear_decay
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import Policy, PolicySpec, squashed_sample
-from robot_rl.types import Array, ConfigError, DataError
-
-Batch = Mapping[str, Tensor]
-M = TypeVar("M", bound=nn.Module)
+from robot_rl.types import Array, ConfigError
 
 
 @dataclass(frozen=True)
@@ -75,6 +73,10 @@ class RLPDConfig:
         if self.n_step < 1:
             raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
 
+    def bc_weight_at(self, env_steps: int) -> float:
+        """Weight of the BC term after so many own steps."""
+        return linear_decay(self.bc_weight, self.bc_decay_steps, env_steps)
+
 
 class Agent:
     """Policy, critics, targets, temperature and their optimisers.
@@ -89,6 +91,8 @@ class Agent:
     what is cached of them where (a part of) the encoder is frozen.
     """
 
+    offline: ClassVar[bool] = False
+
     def __init__(self, spec: PolicySpec, config: RLPDConfig, seed: int, device: str = "cpu"):
         self.spec, self.config, self.device = spec, config, torch.device(device)
         with torch.random.fork_rng(devices=[]):
@@ -96,20 +100,19 @@ class Agent:
             policy = Policy(spec)
             critics = Critics(policy.feature_size + spec.action_size, config.hidden, config.critics)
         self.policy, self.critics = policy.to(self.device), critics.to(self.device)
-        self.target_critics = _frozen_copy(self.critics)
+        self.target_critics = frozen_copy(self.critics)
         self.target_vision: nn.Module | None = None
         self._trained_vision = self.policy.trained_vision
-        self._reads_cache = spec.traits.cached
         trained = self.policy.trainable_names()
         for name, parameter in self.policy.named_parameters():
             parameter.requires_grad_(name in trained)
         if self.policy.vision is not None and self._trained_vision is not None:
             self.policy.vision.set_dtype(convolution_dtype(self.device))
-            self.target_vision = _frozen_copy(self._trained_vision)
+            self.target_vision = frozen_copy(self._trained_vision)
         self.log_temperature = torch.tensor(config.initial_temperature, device=self.device).log().requires_grad_()
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.updates = 0
-        self.average = _frozen_copy(self.policy)
+        self.average = frozen_copy(self.policy)
         self._make_optimizers()
         self._target_fn: Callable[..., Tensor] = self.critic_target
         self._critic_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.critic_loss
@@ -123,10 +126,7 @@ class Agent:
         if self._trained_vision is not None and self.target_vision is not None:
             self._trained += [*self._trained_vision.parameters()]
             self._targets += [*self.target_vision.parameters()]
-        parameters = dict(self.policy.named_parameters())
-        names = [name for name in self.policy.trainable_names() if name in parameters]
-        self._averaged: list[Tensor] = [parameters[name] for name in names]
-        self._averages: list[Tensor] = [self.average.get_parameter(name) for name in names]
+        self._averaged, self._averages = averaged(self.policy, self.average)
         self.critic_optimizer = torch.optim.Adam(self._trained, rate, fused=True)
         self.actor_optimizer = torch.optim.Adam(self.policy.head.parameters(), rate, fused=True)
         self.temperature_optimizer = torch.optim.Adam([self.log_temperature], rate)
@@ -142,17 +142,8 @@ class Agent:
         self._actor_fn = Compiled(self.actor_loss)
 
     def features(self, batch: Batch, prefix: str, vision: nn.Module | None) -> Tensor:
-        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` is what is trained of the encoder: it
-        reads images or the cache; None: the cache is all."""
-        state = batch["next_state" if prefix else "state"]
-        if not self.spec.cameras:
-            return self.policy.features(state, None)
-        if self._reads_cache:
-            cached = batch["next_vision" if prefix else "vision"].float()
-            return self.policy.features(state, cached if vision is None else vision(cached))
-        head = "next/image/" if prefix else "image/"
-        images = {name: batch[head + name] for name in self.spec.cameras}
-        return self.policy.features(state, vision(images) if vision is not None else None)
+        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` is what is trained of the encoder."""
+        return features(self.policy, batch, prefix, vision)
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
         """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
@@ -229,7 +220,7 @@ class Agent:
         return {"actor_loss": loss.detach(), "bc_loss": bc, "entropy": entropy, "temperature": temperature}
 
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]:
-        """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement."""
+        """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement and any average."""
         with torch.no_grad():
             features = self.features(batch, "", self._trained_vision)
         mean, _ = self.policy.head(features)
@@ -237,6 +228,7 @@ class Agent:
         self.actor_optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.actor_optimizer.step()
+        self.begin_average()
         return {"bc_loss": loss.detach()}
 
     def _noise(self, batch: Batch) -> Tensor:
@@ -273,10 +265,7 @@ class Agent:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All of it as flat, named tensors: the next update after `load_state_dict` is the one that would have been."""
-        out = {f"{m}.{n}": t for m, module in self._modules().items() for n, t in module.state_dict().items()}
-        for name, optimizer in self._optimizers().items():
-            for i, moments in optimizer.state_dict()["state"].items():
-                out |= {f"{name}.{i}.{key}": value for key, value in moments.items()}
+        out = state_of(self._modules(), self._optimizers())
         out["log_temperature"] = self.log_temperature.detach()
         out["generator"] = self.generator.get_state()
         out["updates"] = torch.tensor(self.updates)
@@ -284,27 +273,8 @@ class Agent:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over what `state_dict` gave. Raises DataError if it is another agent's."""
-        try:
-            for name, module in self._modules().items():
-                module.load_state_dict({n.removeprefix(name + "."): t for n, t in state.items() if _of(n, name)})
-            for name, optimizer in self._optimizers().items():
-                moments: dict[int, dict[str, Tensor]] = {}
-                for key, value in state.items():
-                    if _of(key, name):
-                        _, i, moment = key.split(".")
-                        moments.setdefault(int(i), {})[moment] = value.clone()
-                optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-            with torch.no_grad():
-                self.log_temperature.copy_(state["log_temperature"])
-            self.generator.set_state(state["generator"].cpu())
-            self.updates = int(state["updates"])
-        except (KeyError, RuntimeError) as error:
-            raise DataError(f"this checkpoint was made with other networks than this run's: {error}") from error
-
-
-def _of(name: str, module: str) -> bool:
-    return name.startswith(module + ".")
-
-
-def _frozen_copy(module: M) -> M:
-    return copy.deepcopy(module).requires_grad_(False)
+        load_state(self._modules(), self._optimizers(), state)
+        with torch.no_grad():
+            self.log_temperature.copy_(state["log_temperature"])
+        self.generator.set_state(state["generator"].cpu())
+        self.updates = int(state["updates"])
