@@ -23,7 +23,7 @@ from benchmarks.other import Other, lines_heard, say
 from robot_rl.benchmark import random_steps
 from robot_rl.data.codec import StepCodec, space_from_json, space_json
 from robot_rl.data.log import StepLog
-from robot_rl.data.memory import keep_freed_memory
+from robot_rl.data.memory import settle_memory
 from robot_rl.data.records import HEADER_SIZE
 from robot_rl.transport.endpoint import bind, connect, new_socket
 from robot_rl.transport.keys import Keyring
@@ -47,11 +47,11 @@ class DiskClock:
 
     def watch(self) -> "DiskClock":
         """Count from now on, for the rest of this process."""
-        writev, fdatasync = os.writev, os.fdatasync
+        pwritev, fdatasync = os.pwritev, os.fdatasync
 
-        def timed_writev(*arguments: Any) -> int:
+        def timed_pwritev(*arguments: Any) -> int:
             begun = time.perf_counter()
-            written = writev(*arguments)
+            written = pwritev(*arguments)
             self.write_s += time.perf_counter() - begun
             return written
 
@@ -60,7 +60,7 @@ class DiskClock:
             fdatasync(fd)
             self.sync_s += time.perf_counter() - begun
 
-        os.writev, os.fdatasync = timed_writev, timed_fdatasync
+        os.pwritev, os.fdatasync = timed_pwritev, timed_fdatasync
         return self
 
 
@@ -96,10 +96,10 @@ class StepsResult:
 
 def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str = OPEN) -> StepsResult:
     """From `send` to the acknowledgement of the last; with a folder through spool and log, else the link alone."""
-    keep_freed_memory()
+    settle_memory()
     some = list(random_steps(space, _DISTINCT))
     clock = DiskClock()
-    writev, fdatasync = os.writev, os.fdatasync
+    pwritev, fdatasync = os.pwritev, os.fdatasync
     with Other("links.py", "take_steps", address, json.dumps(space_json(space)), folder or "") as other:
         sender = StepSender(other.answer(), space, spool=folder and folder / "spool", wait_when_full=True)
         try:
@@ -114,7 +114,7 @@ def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str
             sender.drain(_PATIENCE_S)
             seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
         finally:
-            os.writev, os.fdatasync = writev, fdatasync
+            os.pwritev, os.fdatasync = pwritev, fdatasync
             other.tell()
             theirs = other.answer()
             sender.close()
@@ -124,7 +124,7 @@ def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str
 
 def take_steps(address: str, space_text: str, folder: str) -> None:
     """The learner's end of the link: log if there is a folder, acknowledge, until told to stop."""
-    keep_freed_memory()
+    settle_memory()
     space = space_from_json(json.loads(space_text))
     receiver = StepReceiver(address, space)
     log = StepLog(Path(folder) / "steps.log", space, sync_every_s=0.5) if folder else None
@@ -137,8 +137,7 @@ def take_steps(address: str, space_text: str, folder: str) -> None:
         told += heard
         batch = receiver.receive(0.05)
         if log is not None:
-            for received in batch:
-                log.append_record(received.record)
+            log.append_records([received.record for received in batch])
         receiver.ack(batch)
     say({"clock": asdict(clock), "cpu": time.process_time() - cpu})
     receiver.close()
@@ -148,7 +147,7 @@ def take_steps(address: str, space_text: str, folder: str) -> None:
 
 def raw_steps(space: SpaceSpec, count: int, address: str = OPEN) -> float:
     """Steps per second of bare ZeroMQ: frames as long as ours, made beforehand; nothing is looked at."""
-    keep_freed_memory()
+    settle_memory()
     size = StepCodec(space).size
     messages = [[os.urandom(24), os.urandom(HEADER_SIZE * BATCH), os.urandom(size * BATCH)] for _ in range(8)]
     with Other("links.py", "answer_each", address) as other, new_socket(zmq.DEALER) as socket:
@@ -169,7 +168,7 @@ def raw_steps(space: SpaceSpec, count: int, address: str = OPEN) -> float:
 
 def answer_each(address: str) -> None:
     """Acknowledge each message, until told to stop."""
-    keep_freed_memory()
+    settle_memory()
     with new_socket(zmq.ROUTER) as socket:
         say(bind(socket, address))
         while not lines_heard():
@@ -191,7 +190,7 @@ class WeightsResult:
 
 def weights(megabytes: float, count: int, every_s: float, slow_s: float = 0.0) -> WeightsResult:
     """Publish `count` versions, one `every_s`; the subscriber looks without a pause, or once in `slow_s`."""
-    keep_freed_memory()
+    settle_memory()
     rng = np.random.default_rng(0)
     parameters = {f"layer{n}": rng.normal(size=int(megabytes * 1e6 / 80)).astype(np.float32) for n in range(20)}
     published: list[float] = []
@@ -215,7 +214,7 @@ def weights(megabytes: float, count: int, every_s: float, slow_s: float = 0.0) -
 
 def take_weights(address: str, count_text: str, slow_text: str) -> None:
     """The actor's end: copies what comes to where its policy has it, and notes when it had each version."""
-    keep_freed_memory()
+    settle_memory()
     count, slow_s = int(count_text), float(slow_text)
     subscriber = WeightsSubscriber(address)
     first = subscriber.wait_for(-1, _PATIENCE_S)

@@ -15,7 +15,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.intervene import Intervention
 from robot_rl.config import Hardware, Task
-from robot_rl.data.memory import keep_freed_memory
+from robot_rl.data.memory import settle_memory
 from robot_rl.interfaces import Teleop, World
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
@@ -51,7 +51,7 @@ class ActorConfig:
 
 def run_actor(run: str | Path) -> None:
     """Act until the run has its steps, or until a stop is asked for; then drain what was not yet acknowledged."""
-    keep_freed_memory()
+    settle_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
         actor = Actor(folder, stop)

@@ -93,31 +93,30 @@ class StepCodec:
 
     def encode(self, step: Step) -> bytes:
         """The message of a step; raises DataError if it does not fit the space."""
-        return b"".join(self.pieces(step))
+        out = bytearray(self.size)
+        self.encode_into(step, memoryview(out))
+        return bytes(out)
 
-    def pieces(self, step: Step) -> list[bytes | memoryview]:
-        """What the message of a step is joined from: checked, but no image is copied yet. DataError as `encode`."""
+    def encode_into(self, step: Step, out: memoryview) -> None:
+        """Write the message of a step over these `size` bytes: the one copy of its images. DataError as `encode`."""
         _check_scalars(step.reward, step.index, step.t_monotonic, step.t_wall)
-        header = _HEADER.pack(
-            _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance,
+        _HEADER.pack_into(
+            out, 0, _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance,
             step.episode, step.index, step.weights_version, step.reward, step.t_monotonic, step.t_wall,
         )  # fmt: skip
-        pieces: list[bytes | memoryview] = [header, self._prefix]
+        out[_HEADER.size : self._start] = self._prefix
         given = self._arrays(step)
-        floats = []
-        for place, array in zip(self._places, given, strict=True):
-            if array.shape != place.shape or array.dtype != place.dtype:
-                raise DataError(f"{_what(place.name)} of the step is {_describe(array.dtype.name, array.shape)}; the "
-                                f"space says {_describe(place.dtype.name, place.shape)}: convert it where it is "
-                                "made")  # fmt: skip
-            pieces.append(arrays.raw(array))
-            if place.padding:
-                pieces.append(place.padding)
-            if place.dtype.kind == "f":
-                floats.append(array.ravel())
-        if not np.isfinite(np.concatenate(floats)).all():
-            _check_finite({place.name: array for place, array in zip(self._places, given, strict=True)})
-        return pieces
+        for (name, dtype, shape, n, at, padding), array in zip(self._places, given, strict=True):
+            if array.dtype != dtype or array.shape != shape:
+                raise DataError(f"{_what(name)} of the step is {_describe(array.dtype.name, array.shape)}; the "
+                                f"space says {_describe(dtype.name, shape)}: convert it where it is made")  # fmt: skip
+            end = at + n * dtype.itemsize
+            out[at:end] = arrays.raw(array)
+            if padding:
+                out[end : end + len(padding)] = padding
+        for dtype, at, size, _ in self._runs:
+            if dtype.kind == "f" and not np.isfinite(np.frombuffer(out, dtype, size // dtype.itemsize, at)).all():
+                _check_finite({place.name: array for place, array in zip(self._places, given, strict=True)})
 
     def decode(self, message: bytes | memoryview) -> Step:
         """The step of a message; raises DataError for anything that is not exactly a step of this space."""

@@ -1,6 +1,6 @@
 """The step log: an append-only file of records (`records.py`), which is the durable form of the replay buffer.
 
-A record is written with one system call straight into the page cache, so a killed process loses nothing that it had
+Records are written with one system call straight into the page cache, so a killed process loses nothing that it had
 appended; `sync` bounds what a power cut can take. A torn tail (the record in hand at a kill) is cut off on opening;
 a record that is damaged in the middle is an error that says where, never passed over.
 """
@@ -9,13 +9,13 @@ import logging
 import os
 import secrets
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
 from robot_rl.data.marks import decode_mark, encode_mark
-from robot_rl.data.records import Kind, Payload, Record
+from robot_rl.data.records import Kind, Payload, Record, RecordFile
 from robot_rl.data.recovery import LOG_MAGIC, damaged, recover
 from robot_rl.data.sync import BackgroundSync
 from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step
@@ -45,9 +45,9 @@ class StepLog:
         self._codec = StepCodec(space)
         self._own_epoch = secrets.randbits(63)
         self._offsets = array("q")
-        self._end = 0
+        self._file: RecordFile
         self._writable = not read_only
-        flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT | os.O_APPEND
+        flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
         try:
             self._fd = os.open(self.path, flags, 0o644)
         except OSError as error:
@@ -82,17 +82,25 @@ class StepLog:
         self.append_record(records.frame(kind, identity, payload))
 
     def append_record(self, record: Record) -> None:
-        """Append a record as it was framed. Raises DataError (disk full, read-only) with the log as it was before."""
-        record = records.seal(record)
+        """Append a record as it was framed. Raises as `append_records` does."""
+        self.append_records([record])
+
+    def append_records(self, several: Sequence[Record]) -> None:
+        """Append records with one system call. Raises DataError (disk full, read-only) with the log as it was."""
+        if not several:
+            return
+        sealed = [records.seal(record) for record in several]
+        at = self._file.end
         try:
-            end = records.write(self._fd, [record.header, record.payload], self._end)
+            self._file.append([piece for record in sealed for piece in (record.header, record.payload)])
             if self._syncing is not None:
                 self._syncing.written(self._fd)
         except OSError as error:
             raise self._unwritable(error) from error
-        self._offsets.append(self._end)
-        self._end = end
-        self.positions[record.identity.actor, record.identity.epoch] = record.identity.seq
+        for record in sealed:
+            self._offsets.append(at)
+            at += record.size
+            self.positions[record.identity.actor, record.identity.epoch] = record.identity.seq
 
     def sync(self) -> None:
         """Wait until the disk has all that was appended (0.2 to 10 ms): survives a power cut from then on."""
@@ -131,6 +139,7 @@ class StepLog:
         fd, self._fd = self._fd, -1
         try:
             if self._writable:
+                self._file.trim()
                 os.fdatasync(fd)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -149,14 +158,17 @@ class StepLog:
             if records.head_is_torn(self._fd, LOG_MAGIC):
                 self._create()
                 return
-        head, self._end = records.read_head(self.path, self._fd, LOG_MAGIC, "step log")
+        head, start = records.read_head(self.path, self._fd, LOG_MAGIC, "step log")
         if head["schema"] != SCHEMA or head["space_hash"] != space_hash(self.space):
             raise DataError(
                 f"log {self.path} was written with schema {head['schema']} and space {head['space_hash']} "
                 f"({_names(space_from_json(head['space']))}); this run has schema {SCHEMA} and space "
                 f"{space_hash(self.space)} ({_names(self.space)}). Use another run folder, or the same task and obs"
             )
-        self._offsets, self._end, self.positions = recover(self.path, self._fd, self._end, "log", self._writable)
+        self._offsets, end, self.positions = recover(self.path, self._fd, start, "log", self._writable)
+        self._file = RecordFile(self._fd, end)
+        if self._writable:
+            records.renew_head(self._fd, LOG_MAGIC)
 
     def _create(self) -> None:
         torn = os.fstat(self._fd).st_size
@@ -165,7 +177,7 @@ class StepLog:
         head = {"schema": SCHEMA, "space_hash": space_hash(self.space), "space": space_json(self.space)}
         try:
             os.ftruncate(self._fd, 0)
-            self._end = records.write_head(self._fd, LOG_MAGIC, head)
+            self._file = RecordFile(self._fd, records.write_head(self._fd, LOG_MAGIC, head))
         except OSError as error:
             raise self._unwritable(error) from error
         self.sync()

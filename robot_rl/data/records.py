@@ -1,10 +1,13 @@
 """Records: how the learner's log and the actor's spool frame what must not be lost, on disk and on the wire alike.
 
-    file    = head | record | record | ...
-    head    = magic of the kind of file, length, crc32 | JSON
-    record  = header (magic, kind, actor, epoch, seq, length, crc32 of the payload, crc32 of the header) | payload
+    file    = head | record | record | ... | zeros
+    head    = magic of the kind of file and its version, length, crc32 | JSON
+    record  = header (magic, kind, actor, epoch, seq, length, crc of the payload, crc of the header) | payload
 
 A header is made once, by whoever makes the record; spool, link and log hand it on as it is. Everything little-endian.
+The magic of a record says which checksum it has: CRC-32C, or zlib's CRC-32 in files of version 1, which are read as
+they are and become version 2 when they are written to. The zeros are room that the disk has been asked for ahead
+(`RecordFile`); a file that was closed has none.
 """
 
 import fcntl
@@ -13,12 +16,13 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from robot_rl.data.checksum import crc32c
 from robot_rl.types import DataError, Identity
 
 Payload = bytes | memoryview
@@ -55,7 +59,9 @@ class Record(NamedTuple):
 
 _HEADER = struct.Struct("<4sB3x32sQQII")
 _CRC = struct.Struct("<I")
-_MAGIC = b"RRrc"
+_MAGIC = b"RRr2"
+_CHECKSUMS: dict[bytes, Callable[[Payload], int]] = {_MAGIC: crc32c, b"RRrc": zlib.crc32}
+_COMMON = b"RRr"  # how the magic of every version begins
 _KIND_AT = 4
 _UNSEALED = 0x80  # a bit of the kind: the checksum of the payload is not there (on the wire only)
 _HEAD = struct.Struct("<8sII")
@@ -68,8 +74,8 @@ ACTOR_BYTES = 32
 def frame(kind: int, identity: Identity, payload: Payload) -> Record:
     """The record of a payload. DataError for a name of an actor that does not fit."""
     actor = check_actor(identity.actor)
-    header = _HEADER.pack(_MAGIC, kind, actor, identity.epoch, identity.seq, len(payload), zlib.crc32(payload))
-    return Record(kind, identity, header + _CRC.pack(zlib.crc32(header)), payload)
+    header = _HEADER.pack(_MAGIC, kind, actor, identity.epoch, identity.seq, len(payload), crc32c(payload))
+    return Record(kind, identity, header + _CRC.pack(crc32c(header)), payload)
 
 
 def unsealed(kind: int, identity: Identity, payload: Payload) -> Record:
@@ -77,7 +83,7 @@ def unsealed(kind: int, identity: Identity, payload: Payload) -> Record:
     header = _HEADER.pack(
         _MAGIC, kind | _UNSEALED, check_actor(identity.actor), identity.epoch, identity.seq, len(payload), 0
     )
-    return Record(kind, identity, header + _CRC.pack(zlib.crc32(header)), payload)
+    return Record(kind, identity, header + _CRC.pack(crc32c(header)), payload)
 
 
 def seal(record: Record) -> Record:
@@ -92,17 +98,19 @@ def is_unsealed(record: Record) -> bool:
 
 def parse(data: Payload) -> Header | None:
     """The header in these bytes, or None if they are no whole header."""
-    if len(data) != HEADER_SIZE or data[:4] != _MAGIC:
+    if len(data) != HEADER_SIZE or (checksum := _CHECKSUMS.get(bytes(data[:4]))) is None:
         return None
-    if zlib.crc32(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
+    if checksum(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
         return None
     _, kind, actor, epoch, seq, length, crc = _HEADER.unpack_from(data)
     return Header(kind & ~_UNSEALED, Identity(_name(actor), epoch, seq), length, crc)
 
 
 def is_whole(record: Record) -> bool:
-    """Whether the payload matches the checksum in its header, if it has one (14 us for 98 kB)."""
-    return is_unsealed(record) or zlib.crc32(record.payload) == _HEADER.unpack_from(record.header)[-1]
+    """Whether the payload matches the checksum in its header, if it has one."""
+    if is_unsealed(record):
+        return True
+    return _CHECKSUMS[record.header[:4]](record.payload) == _HEADER.unpack_from(record.header)[-1]
 
 
 @lru_cache(maxsize=1024)
@@ -140,11 +148,11 @@ def next_header(fd: int, start: int, size: int, block: int = 1 << 20) -> int | N
     """Where the next whole header begins, at byte `start` or behind it; None if there is none."""
     while start < size:
         data = os.pread(fd, block + HEADER_SIZE, start)
-        at = data.find(_MAGIC)
+        at = data.find(_COMMON)
         while 0 <= at < block:
             if parse(data[at : at + HEADER_SIZE]) is not None:
                 return start + at
-            at = data.find(_MAGIC, at + 1)
+            at = data.find(_COMMON, at + 1)
         start += block
     return None
 
@@ -156,33 +164,61 @@ def read(fd: int, offset: int) -> Record | None:
     if header is None:
         return None
     payload = os.pread(fd, header.length, offset + HEADER_SIZE)
-    if len(payload) != header.length or zlib.crc32(payload) != header.crc:
+    if len(payload) != header.length or _CHECKSUMS[data[:4]](payload) != header.crc:
         return None
     return Record(header.kind, header.identity, data, payload)
 
 
-def write(fd: int, pieces: list[Payload], end: int) -> int:
-    """Append the pieces to a file opened with O_APPEND, `end` bytes long; returns its new length.
+class RecordFile:
+    """The end of a file that one thread of one process appends to. `end` is where its last record ends.
 
-    Raises OSError (disk full, read-only) with the file cut back to what it was, if the system still lets us.
+    A write that makes a file longer changes its inode, and waits while the file system's journal has that in hand: up
+    to 80 ms when another thread syncs. So a file that has grown to `AHEAD_FROM` gets its room ahead, in portions that
+    grow with it, and writes go into that. Zeros are what it holds until then.
     """
-    total = sum(len(piece) for piece in pieces)
-    try:
-        written = os.writev(fd, pieces)
-        while written < total:  # a disk that is nearly full takes a part, and says why at the next attempt
-            written += os.write(fd, b"".join(pieces)[written:])
-    except OSError:
-        cut(fd, end)
-        raise
-    return end + total
 
+    AHEAD_FROM = 4 << 20
+    AHEAD_AT_MOST = 16 << 20
 
-def cut(fd: int, end: int) -> None:
-    """Cut the file off at byte `end`. What cannot be cut off now is a torn tail, and goes when the file is opened."""
-    try:
-        os.ftruncate(fd, end)
-    except OSError:
-        return
+    def __init__(self, fd: int, end: int):
+        self.fd, self.end = fd, end
+        self._room = os.fstat(fd).st_size  # to where the file reaches
+
+    def append(self, pieces: Sequence[Payload]) -> None:
+        """Append the pieces with one system call.
+
+        Raises OSError (disk full, read-only) with the file cut back to what it was, if the system still lets us.
+        """
+        total = sum(map(len, pieces))
+        if self.end + total > self._room:
+            self._ask_for_room(self.end + total)
+        try:
+            written = os.pwritev(self.fd, pieces, self.end)
+            while written < total:  # a disk that is nearly full takes a part, and says why at the next attempt
+                written += os.pwrite(self.fd, b"".join(pieces)[written:], self.end + written)
+        except OSError:
+            self.trim()
+            raise
+        self.end += total
+        self._room = max(self._room, self.end)
+
+    def trim(self) -> None:
+        """Give the room back that is left. What cannot be cut off now goes when the file is opened."""
+        try:
+            os.ftruncate(self.fd, self.end)
+        except OSError:
+            return
+        self._room = self.end
+
+    def _ask_for_room(self, needed: int) -> None:
+        if needed < self.AHEAD_FROM:
+            return
+        try:
+            os.posix_fallocate(self.fd, self.end, min(self.end, self.AHEAD_AT_MOST) + needed - self.end)
+        except OSError:  # there is not so much left, or the limit is near: as much as there is, write by write
+            self.trim()
+            return
+        self._room = os.fstat(self.fd).st_size
 
 
 def lock(fd: int, what: str, timeout_s: float = 2.0) -> None:
@@ -205,21 +241,34 @@ def lock(fd: int, what: str, timeout_s: float = 2.0) -> None:
 def write_head(fd: int, magic: bytes, head: dict[str, Any]) -> int:
     """Write the head of an empty file; returns its length. Raises OSError."""
     text = json.dumps(head).encode()
-    return write(fd, [_HEAD.pack(magic, len(text), zlib.crc32(text)), text], 0)
+    file = RecordFile(fd, 0)
+    file.append([_HEAD.pack(magic, len(text), zlib.crc32(text)), text])
+    return file.end
+
+
+def versions(magic: bytes) -> tuple[bytes, bytes]:
+    """How files of this kind begin: now, and in version 1."""
+    return magic, magic[:6] + b"\x01\n"
+
+
+def renew_head(fd: int, magic: bytes) -> None:
+    """A file of version 1 is about to get records that only version 2 has: let it say so. Raises OSError."""
+    if os.pread(fd, 8, 0) != magic:
+        os.pwrite(fd, magic, 0)
 
 
 def head_is_torn(fd: int, magic: bytes) -> bool:
     """Whether the file ends inside its head: its creator was killed before there was any record."""
     data, size = os.pread(fd, _HEAD.size, 0), os.fstat(fd).st_size
     if len(data) < _HEAD.size:
-        return magic.startswith(data[:8])
-    return data[:8] == magic and size < _HEAD.size + _HEAD.unpack(data)[1]
+        return any(one.startswith(data[:8]) for one in versions(magic))
+    return data[:8] in versions(magic) and size < _HEAD.size + _HEAD.unpack(data)[1]
 
 
 def read_head(path: Path, fd: int, magic: bytes, what: str) -> tuple[dict[str, Any], int]:
     """The head of a file and where it ends; DataError if it is damaged, or not the head of a `what`."""
     data = os.pread(fd, _HEAD.size, 0)
-    if len(data) < _HEAD.size or data[:8] != magic:
+    if len(data) < _HEAD.size or data[:8] not in versions(magic):
         raise DataError(f"{path} is not a {what}")
     _, length, crc = _HEAD.unpack(data)
     text = os.pread(fd, min(length, _MAX_HEAD), _HEAD.size)

@@ -1,12 +1,15 @@
 """Opening a file of records after whatever became of its writer: a torn tail goes, damage in the middle is named.
 
 A tail is torn if nothing whole follows: the record in hand at a kill, or what a power cut kept from the disk. A record
-that is damaged before whole ones is an error that changes nothing; `repair` keeps all the others.
+that is damaged before whole ones is an error that changes nothing; `repair` keeps all the others. But a power cut may
+also leave a hole: a block that the disk never got, with later ones that it did. The file ends there then, and what
+follows the hole, which nobody had been promised, is set aside.
 """
 
 import logging
 import os
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -18,10 +21,14 @@ from robot_rl.types import DataError, Identity, Mark, MarkKind
 
 log = logging.getLogger(__name__)
 
-LOG_MAGIC = b"RRLOG\x00\x01\n"
-SPOOL_MAGIC = b"RRSPL\x00\x01\n"
+LOG_MAGIC = b"RRLOG\x00\x02\n"
+SPOOL_MAGIC = b"RRSPL\x00\x02\n"
 KINDS = {LOG_MAGIC: "step log", SPOOL_MAGIC: "spool"}
 """The kinds of files made of records, by how they begin."""
+BLOCK = 4096
+MAYBE_UNSYNCED, MAYBE_UNSYNCED_RECORDS = 32 << 20, 4_000
+"""Bytes and records at the end of a file among which holes are looked for: far more than a robot makes until the next
+sync."""
 
 Positions = dict[tuple[str, int], int]
 """The last sequence number of each (actor, epoch)."""
@@ -36,7 +43,10 @@ class Contents(NamedTuple):
 
 
 def recover(path: Path, fd: int, start: int, what: str, writable: bool = True) -> Contents:
-    """Walk over the headers from byte `start` on and cut a torn tail off; DataError for damage in the middle."""
+    """Walk over the headers from byte `start` on and cut a torn tail off; DataError for damage in the middle.
+
+    The newest payloads are looked at too.
+    """
     size = os.fstat(fd).st_size
     offsets, end, positions = array("q"), start, {}
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # the payloads between the headers are not wanted from the disk
@@ -45,20 +55,70 @@ def recover(path: Path, fd: int, start: int, what: str, writable: bool = True) -
         positions[header.identity.actor, header.identity.epoch] = header.identity.seq
         end = offset + HEADER_SIZE + header.length
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
-    if end < size and records.next_header(fd, end + 1, size) is not None:
+    used = _without_zeros(fd, end, size)
+    follows = end < used and records.next_header(fd, end + 1, used) is not None
+    if follows and not (used < size and is_hole(fd, end, end + HEADER_SIZE)):
         raise DataError(f"{what} {path} is damaged in the middle: record {len(offsets)} at byte {end} has no valid "
                         f"header, and there are records behind it. {how_to_repair(path)}")  # fmt: skip
     whole = len(offsets)
-    while offsets and records.read(fd, offsets[-1]) is None:
-        end = offsets.pop()  # a power cut may leave several whose bytes never reached the disk
-    if len(offsets) < whole:
+    torn = _first_torn(fd, offsets, end, used < size)
+    if torn < whole:
+        follows |= any(records.read(fd, offset) for offset in offsets[torn + 1 :])
+        end = offsets[torn]
+        del offsets[torn:]
         positions = _count_again(fd, offsets)
-    if end < size:
-        if writable:
-            os.ftruncate(fd, end)
+    if end < used:
+        if writable and follows:
+            _set_aside(path, fd, end, used)
         done = "was cut off" if writable else "is passed over"
-        log.warning("%s %s: a torn tail of %d bytes %s, %d records remain", what, path, size - end, done, len(offsets))
+        log.warning("%s %s: a torn tail of %d bytes %s, %d records remain", what, path, used - end, done, len(offsets))
+    if end < size and writable:
+        os.ftruncate(fd, end)
     return Contents(offsets, end, positions)
+
+
+def is_hole(fd: int, begin: int, end: int) -> bool:
+    """Whether a block of the disk that these bytes lie in, wholly or in part, holds zeros alone."""
+    first = begin - begin % BLOCK
+    data = os.pread(fd, -(-(end - first) // BLOCK) * BLOCK, first)
+    return any(not data[at : at + BLOCK].strip(b"\0") for at in range(0, len(data), BLOCK))
+
+
+def _first_torn(fd: int, offsets: array, end: int, unclosed: bool) -> int:
+    """Which record a power cut has torn; their number, if none.
+
+    In a file that was not closed that is where there is a hole; else where nothing whole follows.
+    """
+    torn = len(offsets)
+    first = bisect_left(offsets, end - MAYBE_UNSYNCED, max(0, torn - MAYBE_UNSYNCED_RECORDS)) if unclosed else torn
+    for number in range(first, torn):
+        ends = offsets[number + 1] if number + 1 < torn else end
+        if records.read(fd, offsets[number]) is None and is_hole(fd, offsets[number], ends):
+            return number
+    while torn and records.read(fd, offsets[torn - 1]) is None:
+        torn -= 1  # a power cut may leave several whose bytes never reached the disk
+    return torn
+
+
+def _without_zeros(fd: int, begin: int, end: int) -> int:
+    """Where the zeros begin with which these bytes end."""
+    while end > begin:
+        data = os.pread(fd, min(end - begin, 1 << 20), max(begin, end - (1 << 20)))
+        kept = len(data.rstrip(b"\0"))
+        end -= len(data) - kept
+        if kept:
+            break
+    return end
+
+
+def _set_aside(path: Path, fd: int, begin: int, end: int) -> None:
+    """Keep the bytes that are about to be cut off although there are whole records among them."""
+    aside = path.with_name(f"{path.name}.cut-at-{begin}")
+    with aside.open("wb") as out:
+        for at in range(begin, end, 1 << 20):
+            out.write(os.pread(fd, min(1 << 20, end - at), at))
+    log.warning("%s: the disk never got a block of the record at byte %d (a power cut does that); the file ends there "
+                "now, and what followed is in %s", path, begin, aside)  # fmt: skip
 
 
 def damaged(path: Path, what: str, number: int, offset: int) -> DataError:
@@ -86,11 +146,11 @@ def repair(path: Path) -> tuple[int, int]:
     draft = path.with_name(path.name + ".repairing")
     with path.open("rb") as file, draft.open("wb") as out:
         fd = file.fileno()
-        magic = os.pread(fd, 8, 0)
-        if magic not in KINDS:
+        magic = next((one for one in KINDS if os.pread(fd, 8, 0) in records.versions(one)), None)
+        if magic is None:
             raise DataError(f"{path} is neither of these: {', '.join(KINDS.values())}")
         head, start = records.read_head(path, fd, magic, KINDS[magic])
-        out.write(os.pread(fd, start, 0))
+        out.write(magic + os.pread(fd, start, 0)[len(magic) :])
         last: Positions = {(head["actor"], head["epoch"]): head["first"] - 1} if "first" in head else {}
         kept = lost = 0
         for record in _whole_records(fd, start):

@@ -14,13 +14,13 @@ import os
 import time
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, space_hash
-from robot_rl.data.records import Record
+from robot_rl.data.records import Record, RecordFile
 from robot_rl.data.recovery import SPOOL_MAGIC, damaged, placeholder, recover
 from robot_rl.data.sync import BackgroundSync
 from robot_rl.types import DataError, Identity, SpaceSpec
@@ -86,15 +86,23 @@ class Spool:
         return sum(segment.size for segment in self._all())
 
     def append(self, record: Record) -> None:
-        """Append the next record of the own epoch. DataError (disk full, read-only) with the spool as it was."""
+        """Append the next record of the own epoch. DataError as `append_all`."""
+        self.append_all([record])
+
+    def append_all(self, several: Sequence[Record]) -> None:
+        """Append the next records of the own epoch with one system call, if they fit into one segment.
+
+        DataError (disk full, read-only) with the spool as it was: all of them are in it, or none.
+        """
         segment = self._segments[self.epoch][-1]
-        if record.identity.seq != segment.end_seq or record.identity.epoch != self.epoch:
-            raise DataError(f"record {record.identity} is not the next of the spool, which is {segment.end_seq}")
+        for seq, record in enumerate(several, segment.end_seq):
+            if record.identity.seq != seq or record.identity.epoch != self.epoch:
+                raise DataError(f"record {record.identity} is not the next of the spool, which is {seq}")
         try:
-            if segment.offsets and segment.size + record.size > self._segment_bytes:
-                os.fdatasync(segment.fd)  # no file is on the disk before the one that precedes it
+            if segment.offsets and segment.size + sum(record.size for record in several) > self._segment_bytes:
+                segment.finish()  # no file is on the disk before the one that precedes it
                 segment = self._begin_segment(segment.end_seq)
-            segment.append(record)
+            segment.append(several)
             self._sync.written(segment.fd)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -128,6 +136,7 @@ class Spool:
     def close(self, delivered: bool = False) -> None:
         """Let go of the files. `delivered`: everything is acknowledged and nothing is unfinished, so all of it goes."""
         self._sync.close()
+        self._current.file.trim()
         if delivered:
             for segment in list(self._all()):
                 self._remove(segment)
@@ -165,7 +174,7 @@ class Spool:
             log.warning("spool %s lacks the records %d to %d: marks stand for them", before[-1].path,
                         before[-1].end_seq, segment.first - 1)  # fmt: skip
             for seq in range(before[-1].end_seq, segment.first):
-                before[-1].append(placeholder(Identity(self.actor, segment.epoch, seq)))
+                before[-1].append([placeholder(Identity(self.actor, segment.epoch, seq))])
         before.append(segment)
 
     def _begin_segment(self, first: int) -> "_Segment":
@@ -197,10 +206,14 @@ class Spool:
 class _Segment:
     """One file: records `first` to `end_seq` - 1 of an epoch."""
 
-    def __init__(self, path: Path, fd: int, epoch: int, first: int, offsets: array, size: int):
+    def __init__(self, path: Path, fd: int, epoch: int, first: int, offsets: array, end: int):
         self.path, self.fd, self.epoch, self.first = path, fd, epoch, first
-        self.offsets, self.size = offsets, size
+        self.offsets, self.file = offsets, RecordFile(fd, end)
         self.acknowledged_at: float | None = None  # since when all of it is, on the monotonic clock [s]
+
+    @property
+    def size(self) -> int:
+        return self.file.end
 
     @property
     def end_seq(self) -> int:
@@ -209,7 +222,7 @@ class _Segment:
     @classmethod
     def create(cls, path: Path, head: dict[str, Any]) -> "_Segment":
         """A new file. Raises OSError, and then there is none."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             size = records.write_head(fd, SPOOL_MAGIC, head)
         except OSError:
@@ -221,7 +234,7 @@ class _Segment:
     @classmethod
     def recover(cls, path: Path, ours: dict[str, Any]) -> "_Segment | None":
         """An earlier process's file; None if there was no record in it, and then it is removed."""
-        fd = os.open(path, os.O_RDWR | os.O_APPEND)
+        fd = os.open(path, os.O_RDWR)
         try:
             if records.head_is_torn(fd, SPOOL_MAGIC):
                 return cls._discard(path, fd)
@@ -230,14 +243,15 @@ class _Segment:
             if differ:
                 raise DataError(f"spool {path} was written with another {', '.join(differ)}: deliver it with the task, "
                                 "obs and version that wrote it, or move it away")  # fmt: skip
-            offsets, size, positions = recover(path, fd, start, "spool")
+            offsets, end, positions = recover(path, fd, start, "spool")
             if not offsets:
                 return cls._discard(path, fd)
             stream = (ours["actor"], head["epoch"])
             if positions != {stream: head["first"] + len(offsets) - 1}:
                 raise DataError(f"spool {path} is damaged: it holds {len(offsets)} records from {head['first']} on, "
                                 f"but ends with {positions}. Restore the file from a copy")  # fmt: skip
-            return cls(path, fd, head["epoch"], head["first"], offsets, size)
+            records.renew_head(fd, SPOOL_MAGIC)
+            return cls(path, fd, head["epoch"], head["first"], offsets, end)
         except BaseException:
             os.close(fd)
             raise
@@ -247,11 +261,18 @@ class _Segment:
         path.unlink()
         os.close(fd)
 
-    def append(self, record: Record) -> None:
+    def append(self, several: Sequence[Record]) -> None:
         """Raises OSError with the file as it was."""
-        end = records.write(self.fd, [record.header, record.payload], self.size)
-        self.offsets.append(self.size)
-        self.size = end
+        at = self.size
+        self.file.append([piece for record in several for piece in (record.header, record.payload)])
+        for record in several:
+            self.offsets.append(at)
+            at += record.size
+
+    def finish(self) -> None:
+        """Nothing more will be appended. Waits for the disk; raises OSError."""
+        self.file.trim()
+        os.fdatasync(self.fd)
 
     def close(self) -> None:
         if self.fd >= 0:

@@ -18,7 +18,7 @@ from typing import Any
 
 from robot_rl import config
 from robot_rl.data.log import StepLog
-from robot_rl.data.memory import keep_freed_memory
+from robot_rl.data.memory import settle_memory
 from robot_rl.data.verdicts import counted_steps
 from robot_rl.learner import checkpoint
 from robot_rl.learner.training import LearnerConfig, Training
@@ -43,7 +43,7 @@ QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
 
 def run_learner(run: str | Path) -> None:
     """Learn until the run has its steps, or until a stop is asked for; then save."""
-    keep_freed_memory()
+    settle_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
         learner = Learner(folder, stop)
@@ -195,8 +195,7 @@ class Learner:
     def _receive(self, timeout_s: float) -> int:
         """Log and acknowledge what has arrived, and answer calls. What is logged waits in `_arrived` to be learnt."""
         batch = self._receiver.receive(timeout_s)
-        for received in batch:
-            self._log.append_record(received.record)
+        self._log.append_records([received.record for received in batch])
         self._receiver.ack(batch)
         for received in batch:
             self._arrived.append((received.identity, received.said))

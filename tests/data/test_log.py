@@ -132,13 +132,13 @@ def test_failed_append_leaves_the_log_as_it_was(tmp_path, monkeypatch):
     path = tmp_path / "steps.log"
     with StepLog(path, SPACE) as log:
         log.append_step(make_step(0))
-        real = os.writev
-        monkeypatch.setattr(os, "writev", lambda fd, pieces: real(fd, [pieces[0]]))
+        real = os.pwritev
+        monkeypatch.setattr(os, "pwritev", lambda fd, pieces, at: real(fd, [pieces[0]], at))
 
-        def full(fd, data):
+        def full(fd, data, at):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(os, "write", full)
+        monkeypatch.setattr(os, "pwrite", full)
         with pytest.raises(DataError, match="No space left"):
             log.append_step(make_step(1))
         monkeypatch.undo()

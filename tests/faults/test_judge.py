@@ -22,7 +22,7 @@ EPOCH, NEXT = 7, 8
 
 
 def step(epoch: int, seq: int, index: int, **changes: Any) -> Record:
-    payload = b"".join(StepCodec(SPACE).pieces(make_step(index, **changes)))
+    payload = StepCodec(SPACE).encode(make_step(index, **changes))
     return records.frame(Kind.STEP, Identity("actor", epoch, seq), payload)
 
 

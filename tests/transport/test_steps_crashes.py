@@ -13,6 +13,7 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.recovery import repair
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.steps import StepReceiver, StepSender
+from robot_rl.transport.steps.outbox import KEPT_WINDOWS
 from robot_rl.types import DataError, Identity, LinkError, Mark, MarkKind, Step
 from tests.data.full_disk import files_of_at_most
 from tests.data.test_codec import SPACE, make_step
@@ -159,7 +160,7 @@ def test_the_backlog_lies_on_the_disk_and_not_in_memory(tmp_path, learner):
     while sender.stored < 500 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sender.stored == 500 == sender.unacknowledged
-    assert len(sender._courier._outbox._memory) <= 8
+    assert len(sender._courier._outbox._memory) <= 8 * KEPT_WINDOWS
     learner.receiver = StepReceiver(learner.address, SPACE)
     learner.take_until(delivered(sender))
     assert [step.index for step in learner.log.read()] == list(range(500))

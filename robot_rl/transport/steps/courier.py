@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import zmq
@@ -24,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Parcel(NamedTuple):
-    """A record as it is handed over: its payload in pieces, and whether an episode ends with it."""
+    """A record as it is handed over: its payload, and whether an episode ends with it."""
 
     kind: int
-    pieces: list[Payload]
+    payload: Payload
     ends_episode: bool
 
 
@@ -101,26 +100,26 @@ class Courier:
             self._socket.close()
 
     def _store(self) -> None:
-        """Up to a message's worth, between two looks at the network: what goes together is copied together, once."""
+        """Up to a message's worth, between two looks at the network."""
         parcels = [self._handed.popleft() for _ in range(min(len(self._handed), BATCH))]
-        together = memoryview(b"".join(chain.from_iterable(parcel.pieces for parcel in parcels)))
-        start = 0
+        if not parcels:
+            return
+        several = [
+            self._frame(parcel.kind, Identity(self._actor, self._outbox.epoch, seq), parcel.payload)
+            for seq, parcel in enumerate(parcels, self._taken)
+        ]
+        self._taken += len(several)
         for parcel in parcels:
-            end = start + sum(map(len, parcel.pieces))
-            identity = Identity(self._actor, self._outbox.epoch, self._taken)
-            record = self._frame(parcel.kind, identity, together[start:end])
-            start = end
-            self._taken += 1
             if parcel.kind == records.Kind.STEP:
                 self._finished = parcel.ends_episode
-            try:
-                self._outbox.put(record, self._stores)
-                if parcel.ends_episode and self._outbox.spool is not None:
-                    self._outbox.spool.sync_soon()
-            except DataError as error:
-                self._stores = False
-                log.error("%s", error)
-                self._tell(error)
+        try:
+            self._outbox.put(several, self._stores)
+            if self._outbox.spool is not None and any(parcel.ends_episode for parcel in parcels):
+                self._outbox.spool.sync_soon()
+        except DataError as error:
+            self._stores = False
+            log.error("%s", error)
+            self._tell(error)
 
     def _exchange(self) -> None:
         try:

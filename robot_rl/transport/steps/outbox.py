@@ -1,6 +1,7 @@
 """What an actor has to deliver, in order, and how far that is. No socket, no thread: the courier's bookkeeping."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from robot_rl.data.records import Record
@@ -8,6 +9,9 @@ from robot_rl.data.spool import Spool
 from robot_rl.types import DataError
 
 log = logging.getLogger(__name__)
+
+KEPT_WINDOWS = 4
+"""So a burst need not be read back from the spool, only what a learner that is away has not taken."""
 
 
 @dataclass
@@ -23,9 +27,9 @@ class _Stream:
 class Outbox:
     """Streams that earlier processes left in the spool, oldest first, then the own one; each after the other.
 
-    Of the own records, those in the window of what may be on its way are kept in memory; the backlog behind them lies
-    in the spool and is read from there when its turn comes. Without a spool (or once that cannot be written) all of
-    it stays in memory.
+    Of the own records, those in the window of what may be on its way are kept in memory, and those of the next ones
+    (`KEPT_WINDOWS`); the backlog behind them lies in the spool and is read from there when its turn comes. Without a
+    spool (or once that cannot be written) all of it stays in memory.
     """
 
     def __init__(self, epoch: int, window: int, spool: Spool | None = None):
@@ -69,20 +73,21 @@ class Outbox:
         """Whether nothing is on its way."""
         return self._streams[0].next == self._streams[0].base
 
-    def put(self, record: Record, spooled: bool = True) -> None:
-        """Take the next own record. DataError if it cannot be written to the spool; it is then kept in memory.
+    def put(self, several: Sequence[Record], spooled: bool = True) -> None:
+        """Take the next own records. DataError if the spool cannot be written; they are then kept in memory.
 
         Once that has happened, `spooled` must be False: the spool holds no record behind one that it lacks.
         """
         own = self._own
-        own.end += 1
+        own.end += len(several)
         try:
             if self.spool is not None and spooled:
-                self.spool.append(record)
+                self.spool.append_all(several)
                 self._stored = own.end
         finally:
-            if record.identity.seq >= self._stored or record.identity.seq < own.base + self._window:
-                self._memory[record.identity.seq] = record
+            for record in several:
+                if record.identity.seq >= self._stored or record.identity.seq < own.base + KEPT_WINDOWS * self._window:
+                    self._memory[record.identity.seq] = record
 
     def resume(self, position: int) -> None:
         """The learner's log of the current epoch ends at this seq: go on behind it."""

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from robot_rl.data import records
 from robot_rl.data.records import HEADER_SIZE, Payload, Record
 from robot_rl.types import DataError
@@ -76,15 +78,23 @@ def batch(epoch: int, several: Sequence[Record]) -> list[Payload]:
 
 
 def _together(payloads: Sequence[Payload]) -> Payload:
-    """The payloads, one after the other; without a copy if they are all that lies in one piece of memory."""
+    """The payloads, one after the other; without a copy if they lie so in one piece of memory."""
+    first = payloads[0]
     if len(payloads) == 1:
-        return payloads[0]
-    wholes = {id(p.obj): p.obj for p in payloads if isinstance(p, memoryview)}
-    if len(wholes) == 1 and all(isinstance(p, memoryview) for p in payloads):
-        (whole,) = wholes.values()
-        if isinstance(whole, bytes) and len(whole) == sum(len(p) for p in payloads):
-            return whole
+        return first
+    whole = first.obj if isinstance(first, memoryview) else None
+    if whole is not None and all(isinstance(payload, memoryview) and payload.obj is whole for payload in payloads):
+        begins = [_address(payload) for payload in payloads]
+        ends = [begin + len(payload) for begin, payload in zip(begins, payloads, strict=True)]
+        if begins[1:] == ends[:-1]:
+            start = _address(memoryview(whole))
+            return memoryview(whole)[begins[0] - start : ends[-1] - start]
     return b"".join(payloads)
+
+
+def _address(data: Payload) -> int:
+    address: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+    return address
 
 
 def parse_head(frames: Sequence[Payload]) -> Head:

@@ -46,8 +46,7 @@ class StepReceiver:
     receiver = StepReceiver(address, space, step_log.positions)
     while running:
         batch = receiver.receive(timeout_s=0.1)
-        for received in batch:
-            step_log.append_record(received.record)
+        step_log.append_records([received.record for received in batch])
         receiver.ack(batch)     # only now: acknowledged means persisted
     ```
     """

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from robot_rl.data import records
 from robot_rl.data.codec import StepCodec
 from robot_rl.data.marks import encode_mark
@@ -15,6 +17,7 @@ from robot_rl.data.spool import SEGMENT_BYTES, Spool
 from robot_rl.transport.endpoint import check_address
 from robot_rl.transport.steps.courier import Courier, Parcel, Progress
 from robot_rl.transport.steps.outbox import Outbox
+from robot_rl.transport.steps.protocol import BATCH
 from robot_rl.types import Identity, LinkError, Mark, MarkKind, RobotRLError, SpaceSpec, Step
 
 WINDOW = 256
@@ -67,6 +70,7 @@ class StepSender:
         if opened is not None:
             self._end = record_gap(opened, outbox, self._codec)
         self._progress = Progress(self._end, self._end, 0, outbox.leftovers)
+        self._free = memoryview(b"")  # where the next steps are written
         self._handed: deque[Parcel] = deque()
         self._courier = Courier(
             self._address, actor, space, outbox, self._handed, self._end, resend_s, self._take_report
@@ -90,9 +94,9 @@ class StepSender:
     def send(self, said: Step | Mark) -> Identity:
         """Hand over a step or a mark. DataError if it does not fit; DataError or LinkError if an earlier one failed."""
         if isinstance(said, Step):
-            parcel = Parcel(Kind.STEP, self._codec.pieces(said), said.terminated or said.truncated)
+            parcel = Parcel(Kind.STEP, self._encode(said), said.terminated or said.truncated)
         else:
-            parcel = Parcel(Kind.MARK, [encode_mark(said)], False)
+            parcel = Parcel(Kind.MARK, encode_mark(said), False)
         with self._changed:
             self._raise_failure()
             if self._in_memory >= self._limit:
@@ -119,6 +123,15 @@ class StepSender:
         if not self._closed:
             self._closed = True
             self._courier.close()
+
+    def _encode(self, step: Step) -> memoryview:
+        """The step's message, behind that of the step before it: so several go to the network as they lie."""
+        if len(self._free) < self._codec.size:
+            self._free = np.empty(BATCH * self._codec.size, np.uint8).data
+        payload = self._free[: self._codec.size]
+        self._codec.encode_into(step, payload)
+        self._free = self._free[self._codec.size :]
+        return payload
 
     @property
     def _in_memory(self) -> int:
@@ -174,7 +187,7 @@ def record_gap(spool: Spool, outbox: Outbox, codec: StepCodec) -> int:
         gap = find_gap(spool, codec)
         if gap is None:
             return 0
-        outbox.put(records.frame(Kind.MARK, Identity(spool.actor, spool.epoch, 0), encode_mark(gap)))
+        outbox.put([records.frame(Kind.MARK, Identity(spool.actor, spool.epoch, 0), encode_mark(gap))])
         return 1
     except BaseException:
         spool.close()
