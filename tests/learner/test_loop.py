@@ -33,23 +33,23 @@ CONFIG = LearnerConfig(
 )
 
 
-def make_folder(path: Path, clock: str = "lockstep") -> RunFolder:
+def make_folder(path: Path, clock: str = "lockstep", config: LearnerConfig = CONFIG, steps: int = STEPS) -> RunFolder:
     """A run whose demonstrations are recorded."""
-    steps, weights, calls, learner, actor = free_addresses(5)
+    steps_in, weights, calls, learner, actor = free_addresses(5)
     settings = RunSettings(
         task="peg_insert",
         hardware="sim_panda",
         obs="state",
         clock=clock,  # type: ignore[arg-type]
-        steps=STEPS,
+        steps=steps,
         block_steps=BLOCK,
-        steps_address=steps,
+        steps_address=steps_in,
         weights_address=weights,
         calls_address=calls,
         learner_status_address=learner,
         actor_status_address=actor,
     )
-    folder = RunFolder.create(path, {"run": settings, "learner": CONFIG})
+    folder = RunFolder.create(path, {"run": settings, "learner": config})
     with StepLog(folder.demos_log, folder.spaces()) as demos:
         for episode in range(2):
             for index in range(LENGTH + 1):

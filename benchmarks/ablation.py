@@ -1,0 +1,378 @@
+"""What each ingredient of the main job contributes: many trainings, one table, one picture. Results: docs/ablation.md.
+
+.venv/bin/python benchmarks/ablation.py --obs pixels           runs what is not there yet; Ctrl-C, then again: goes on
+.venv/bin/python benchmarks/ablation.py --list                 names the variants, and how far each is
+.venv/bin/python benchmarks/ablation.py --only rlpd bc --seeds 0
+.venv/bin/python benchmarks/ablation.py --summarise            table and picture of what is there
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from robot_rl.actor.evaluate import wilson_interval
+from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.types import ConfigError
+from robot_rl.validation import nearest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = (sys.executable, "-m", "robot_rl.cli")
+ObsKind = Literal["pixels", "state"]
+
+END_TO_END = ("--learner.encoder", "end_to_end", "--learner.schedule.utd", "1", "--learner.agent.batch-size", "64")
+UTDS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row: what `robot-rl train` is told besides task, seed and steps. `pixels`: from pixels, besides that.
+
+    `obs`: where it makes sense. `weights`: whether it needs the file with the published weights of the ResNet-10.
+    """
+
+    name: str
+    what: str
+    arguments: tuple[str, ...] = ()
+    pixels: tuple[str, ...] = ()
+    obs: tuple[ObsKind, ...] = ("pixels", "state")
+    weights: bool = False
+
+
+VARIANTS = (
+    Variant(
+        "rlpd", f"the defaults: 20 demonstrations, corrections, BC term, {ScheduleConfig().utd:g} updates per step"
+    ),
+    Variant("no-corrections", "nobody corrects", ("--actor.no-corrections",)),
+    Variant("no-demos", "no demonstrations; from pixels end to end", ("--demos", "0"), END_TO_END),
+    Variant(
+        "no-human",
+        "neither demonstrations nor corrections; from pixels end to end",
+        ("--demos", "0", "--actor.no-corrections"),
+        END_TO_END,
+    ),
+    Variant("no-bc-term", "without the BC term", ("--learner.agent.bc-weight", "0")),
+    Variant("bc-init", "begins from behaviour cloning", ("--learner.agent.bc-initial-updates", "20000")),
+    Variant("bc", "behaviour cloning of the 20 demonstrations", ("--learner.algorithm", "bc")),
+    Variant("bc-100", "behaviour cloning of 100 demonstrations", ("--learner.algorithm", "bc", "--demos", "100")),
+    Variant("hg-dagger", "behaviour cloning with corrections (HG-DAgger)", ("--learner.algorithm", "hg_dagger")),
+    Variant("end-to-end", "small CNN trained by the critics, 1 update per step, batch 64", END_TO_END, obs=("pixels",)),
+    Variant(
+        "random-encoder",
+        "small CNN as it was initialised, frozen",
+        ("--learner.pretrain.learning-rate", "0", "--learner.pretrain.epochs", "1"),
+        obs=("pixels",),
+    ),
+    Variant("resnet10", "ResNet-10 as HIL-SERL", ("--learner.encoder", "resnet10"), obs=("pixels",), weights=True),
+    *(
+        Variant(f"utd-{utd}", f"{utd} update{'s' * (utd > 1)} per step", ("--learner.schedule.utd", f"{utd}"))
+        for utd in UTDS
+        if utd != ScheduleConfig().utd
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: a variant with a seed, its arguments, and the run's folder below `runs/`."""
+
+    variant: Variant
+    seed: int
+    arguments: tuple[str, ...]
+    folder: Path
+
+    @property
+    def is_done(self) -> bool:
+        return (self.folder / "evaluation.json").exists()
+
+    @property
+    def note(self) -> Path:
+        """What this program keeps of the run: its arguments, and the seconds of each sitting."""
+        return self.folder / "ablation.json"
+
+    def command(self, episodes: int) -> list[str]:
+        """How to begin it, or to go on with it. Raises ConfigError if its folder is of a run with other arguments."""
+        if self.note.exists() and json.loads(self.note.read_text())["arguments"] != list(self.arguments):
+            raise ConfigError(f"'{self.folder}' was made with other arguments: move it away, or choose another --name")
+        if (self.folder / "config.json").exists():
+            return ["train", "--resume", str(self.folder), "--eval-episodes", str(episodes)]
+        return ["train", *self.arguments, "--name", str(self.folder.relative_to("runs"))]
+
+    def write_note(self, seconds: float | None = None) -> None:
+        """Take down the arguments, and a sitting of so many seconds."""
+        sittings = json.loads(self.note.read_text())["sittings_s"] if self.note.exists() else []
+        sittings += [] if seconds is None else [round(seconds, 1)]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.note.write_text(json.dumps({"arguments": self.arguments, "sittings_s": sittings}, indent=2) + "\n")
+
+
+@dataclass(frozen=True)
+class Options:
+    """obs: what the policy sees. only: these variants. seeds: of the trainings. steps: of each; 0: the task's default.
+    episodes: of each evaluation. jobs: trainings at a time; with more than one the wall times are upper bounds.
+    weights: file with the published weights of the ResNet-10. name: of the folder in runs/. out: of page and picture.
+    list, summarise: run nothing.
+    """
+
+    obs: ObsKind = "pixels"
+    only: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2)
+    task: str = "peg_insert"
+    steps: int = 0
+    episodes: int = 100
+    jobs: int = 1
+    weights: str = ""
+    name: str = "ablation"
+    out: Path = ROOT / "docs"
+    list: bool = False
+    summarise: bool = False
+
+
+def jobs_of(options: Options, say: Callable[[str], None] = print) -> list[Job]:
+    """All trainings, seed by seed, so that a first table has a number of each variant early."""
+    names = [variant.name for variant in VARIANTS]
+    for name in options.only:
+        if name not in names:
+            raise ConfigError(f"{name!r} is no variant; there are: {nearest(name, names)}")
+    chosen = [v for v in VARIANTS if v.name in (options.only or names) and options.obs in v.obs]
+    for variant in [v for v in chosen if v.weights and not options.weights]:
+        say(f"{variant.name} is left out: it needs the published weights; say where they are with --weights")
+        chosen.remove(variant)
+    return [job_of(variant, seed, options) for seed in options.seeds for variant in chosen]
+
+
+def job_of(variant: Variant, seed: int, options: Options) -> Job:
+    """The training of a variant with a seed."""
+    arguments = [options.task, "--obs", options.obs, "--seed", f"{seed}", "--eval-episodes", f"{options.episodes}"]
+    arguments += ["--steps", f"{options.steps}"] if options.steps else []
+    arguments += variant.arguments + (variant.pixels if options.obs == "pixels" else ())
+    arguments += ["--learner.encoder-weights", options.weights] if variant.weights else []
+    folder = Path("runs") / options.name / f"{options.task}-{options.obs}" / f"{variant.name}-{seed}"
+    return Job(variant, seed, tuple(arguments), folder)
+
+
+class Trainings:
+    """Runs jobs as processes, `at_once` at a time; a Ctrl-C stops them in order, and they can go on later.
+
+    ```
+    failed = Trainings(episodes=100).run(jobs, at_once=2)
+    ```
+    """
+
+    def __init__(self, episodes: int, program: Sequence[str] = PROGRAM, say: Callable[[str], None] = print):
+        self._episodes, self._program, self._say = episodes, program, say
+        self._running: dict[Job, tuple[subprocess.Popen, float]] = {}
+
+    def run(self, jobs: Iterable[Job], at_once: int = 1) -> list[Job]:
+        """Run what is not done yet; returns what came to no evaluation, with the end of its log said."""
+        waiting = deque(job for job in jobs if not job.is_done)
+        for job in waiting:
+            job.command(self._episodes)  # what does not fit is refused before anything starts
+        total, failed = len(waiting), list[Job]()
+        try:
+            while waiting or self._running:
+                while waiting and len(self._running) < at_once:
+                    self._start(waiting.popleft(), f"{total - len(waiting)} of {total}")
+                time.sleep(0.2)
+                failed += [job for job in self._ended() if not job.is_done]
+        except KeyboardInterrupt:
+            for process, _ in self._running.values():
+                process.send_signal(signal.SIGINT)
+            for process, _ in self._running.values():
+                process.wait()
+            self._ended()
+            raise
+        return failed
+
+    def _start(self, job: Job, which: str) -> None:
+        command = [*self._program, *job.command(self._episodes)]
+        self._say(f"{which}: {job.folder}")
+        job.write_note()
+        with (job.folder / "ablation.log").open("ab") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self._running[job] = (process, time.monotonic())
+
+    def _ended(self) -> list[Job]:
+        """Those that have ended since the last look."""
+        ended = [job for job, (process, _) in self._running.items() if process.poll() is not None]
+        for job in ended:
+            process, begun = self._running.pop(job)
+            job.write_note(time.monotonic() - begun)
+            if not job.is_done:
+                tail = (job.folder / "ablation.log").read_text(errors="replace").splitlines()[-5:]
+                self._say(
+                    "\n  ".join([f"{job.folder} ended with code {process.returncode}, without evaluation:", *tail])
+                )
+        return ended
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a variant came to, over the seeds that are there. Numbers of a single run are means over them."""
+
+    variant: Variant
+    successes: dict[int, int]
+    episodes: int
+    steps: float
+    robot_minutes: float
+    wall_minutes: float
+    corrections: float
+    hours: float
+    revisions: frozenset[str]
+
+    @property
+    def total(self) -> int:
+        return sum(self.successes.values())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's, of all episodes together: between seeds of one setting the rates differ by more."""
+        return wilson_interval(self.total, self.episodes)
+
+
+def results_of(jobs: Sequence[Job]) -> list[Result]:
+    """The variants of which at least one seed is evaluated, in their order."""
+    done = [(job, json.loads((job.folder / "evaluation.json").read_text())) for job in jobs if job.is_done]
+    variants = [v for v in VARIANTS if any(job.variant.name == v.name for job, _ in done)]
+    return [_result(variant, [pair for pair in done if pair[0].variant.name == variant.name]) for variant in variants]
+
+
+def _result(variant: Variant, done: Sequence[tuple[Job, dict[str, Any]]]) -> Result:
+    def mean(key: str) -> float:
+        return float(np.mean([row[key] for _, row in done]))
+
+    configs = [json.loads((job.folder / "config.json").read_text()) for job, _ in done]
+    sittings = [s for job, _ in done if job.note.exists() for s in json.loads(job.note.read_text())["sittings_s"]]
+    return Result(
+        variant,
+        {job.seed: row["successes"] for job, row in done},
+        sum(row["episodes"] for _, row in done),
+        mean("env_steps"),
+        mean("robot_minutes"),
+        mean("wall_minutes"),
+        mean("interventions"),
+        sum(sittings) / 3600.0,
+        frozenset(config["code"]["revision"] for config in configs),
+    )
+
+
+HEAD = """\
+| variant | what | successes | 95 % interval | per seed | steps | robot min | wall min | corrections |
+|---|---|---|---|---|---|---|---|---|"""
+
+
+def table(results: Sequence[Result], seeds: Sequence[int]) -> str:
+    """Markdown: a row for each variant, and what it cost."""
+    rows = []
+    for r in results:
+        low, high = r.interval
+        per_seed = ", ".join(str(r.successes.get(seed, "-")) for seed in seeds)
+        rows.append(
+            f"| `{r.variant.name}` | {r.variant.what} | {r.total} of {r.episodes} "
+            f"| {100 * low:.1f} to {100 * high:.1f} % | {per_seed} "
+            f"| {r.steps:,.0f} | {r.robot_minutes:.1f} | {r.wall_minutes:.1f} | {r.corrections:.0f} |"
+        )
+    revisions = ", ".join(sorted({revision for r in results for revision in r.revisions}))
+    runs, hours = sum(len(r.successes) for r in results), sum(r.hours for r in results)
+    cost = f"{runs} runs, {hours:.1f} hours of wall time one after another, evaluations included; revision {revisions}."
+    return "\n".join([HEAD, *rows, "", cost])
+
+
+def plot(results: Sequence[Result], path: Path, title: str) -> None:
+    """A point with its interval for each variant, and a ring for each seed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.38 * len(results)), dpi=120)
+    for y, r in enumerate(results):
+        low, high = (100 * end for end in r.interval)
+        axes.plot([low, high], [y, y], color="#1f77b4", linewidth=2.5)
+        axes.plot(100 * r.total / r.episodes, y, "o", color="#1f77b4")
+        each = [100 * n * len(r.successes) / r.episodes for n in r.successes.values()]
+        axes.plot(each, [y] * len(each), "o", markerfacecolor="none", markeredgecolor="#777777", markersize=4)
+    axes.set_yticks(range(len(results)), [r.variant.name for r in results])
+    axes.invert_yaxis()
+    axes.set(xlim=(-2, 102), xlabel="successes of 100 greedy episodes: all seeds with 95 % interval; rings: each seed")
+    axes.set_title(title)
+    axes.grid(alpha=0.3, axis="x")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def put_between(page: str, key: str, block: str) -> str:
+    """The page with `block` between its two markers for `key`; at its end, if it has none."""
+    begin, end = f"<!-- {key}: begin -->", f"<!-- {key}: end -->"
+    if begin not in page or end not in page:
+        return f"{page.rstrip()}\n\n{begin}\n{block}\n{end}\n".lstrip()
+    before, rest = page.split(begin, 1)
+    return f"{before}{begin}\n{block}\n{end}{rest.split(end, 1)[1]}"
+
+
+def summarise(jobs: Sequence[Job], options: Options) -> str:
+    """Write the table into OUT/ablation.md and the picture beside it; returns the table."""
+    results = results_of(jobs)
+    if not results:
+        raise ConfigError(f"no run in runs/{options.name} is evaluated yet")
+    key = f"{options.task}-{options.obs}"
+    picture = Path("pictures") / f"ablation-{key}.png"
+    text = table(results, options.seeds)
+    plot(results, options.out / picture, f"{options.task}, {options.obs}")
+    page = options.out / "ablation.md"
+    before = page.read_text() if page.exists() else ""
+    page.write_text(put_between(before, key, f"{text}\n\n![{key}]({picture})"))
+    return text
+
+
+def state_of(job: Job) -> str:
+    if job.is_done:
+        row = json.loads((job.folder / "evaluation.json").read_text())
+        return f"{row['successes']} of {row['episodes']}"
+    return "begun" if (job.folder / "config.json").exists() else "-"
+
+
+def run(options: Options) -> int:
+    """Train what is not there yet, then write table and picture. Returns an exit code."""
+    jobs = jobs_of(options)
+    if options.list:
+        for job in jobs:
+            print(f"{job.variant.name:<16} seed {job.seed}  {state_of(job):<12} {' '.join(job.arguments)}")
+        return 0
+    failed: list[Job] = []
+    if not options.summarise:
+        failed = Trainings(options.episodes).run(jobs, options.jobs)
+    everything = jobs_of(replace(options, only=(), weights=options.weights or "-"), say=lambda text: None)
+    print(summarise(everything, options))
+    return 1 if failed else 0
+
+
+def main() -> int:
+    import tyro
+
+    os.environ.setdefault("PYTHONPATH", str(ROOT))
+    try:
+        return run(tyro.cli(Options, description=__doc__))
+    except ConfigError as error:
+        print(f"ablation: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("ablation: stopped and saved; the same command goes on", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
