@@ -102,4 +102,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
 	$(BIN)/pip install -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \
+		echo "pylibfranka has no wheel for this machine (it wants x86-64 Linux with glibc 2.34): its tests are skipped"
 	@touch $@

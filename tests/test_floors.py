@@ -24,13 +24,26 @@ FLOORS = (
         "signals",
     },
     {"actor", "learner", "console"},
-    {"run", "cli", "browse", "remote", "benchmark", "report", "progress", "resources", "supervise"},
+    {
+        "run",
+        "cli",
+        "browse",
+        "remote",
+        "benchmark",
+        "benchmark_arm",
+        "check",
+        "report",
+        "progress",
+        "resources",
+        "supervise",
+    },
 )
 """Every file or folder of the package stands on one floor, and imports from its own floor or one below."""
 
 ONLY_IN = {
     "mujoco": ("robot_rl/controllers/arms/mujoco.py", "robot_rl/cameras/mujoco.py", "robot_rl/sim/"),
     "pyrealsense2": ("robot_rl/cameras/realsense.py",),
+    "pylibfranka": ("robot_rl/controllers/arms/franka.py", "robot_rl/controllers/grippers/franka.py"),
     "gymnasium": ("robot_rl/actor/env.py",),
     "torch": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/data/replay.py", "robot_rl/benchmark.py"),
     "safetensors": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/transport/"),

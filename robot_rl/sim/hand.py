@@ -1,7 +1,7 @@
 """A simulated Franka Hand: a width that moves at a speed until it is there or something is between the fingers.
 
 The fingers of the scene do not move with it: the hand of `panda.py` is welded around what it holds. `object_width_m`
-says how wide that is; None lets the fingers meet. Range and speed: Franka Hand product manual (80 mm, 50 mm/s a finger).
+says how wide that is; None lets the fingers meet. Range and speed: Franka Hand product manual, 80 mm, 50 mm/s each.
 """
 
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""The simulated FR3 as a process of its own, and the handle of whoever started it.
+"""The handle of whoever starts a simulated FR3; the process itself is `__main__.py`.
 
 What no real robot has, the world's truth, its reset and the faults of tests, goes through the pipes between the two: a
 JSON object of one key a line, `{"reset": 7}`, answered by `{"ok": ...}` or `{"error": "..."}`. On the real clock the
@@ -6,33 +6,19 @@ world is also sent by UDP, a hundred times a second, for a loop that must not wa
 """
 
 import contextlib
-import gc
 import json
-import os
-import queue
-import random
 import select
-import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
 from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import messages
-from robot_rl.sim.fci import layout
-from robot_rl.sim.fci.robot import FciRobot
-from robot_rl.sim.fci.server import FciServer
-from robot_rl.sim.hand import Hand
-from robot_rl.transport.endpoint import Wakeup
-from robot_rl.types import Array, ConfigError, DeviceError, LinkError, RobotRLError, Use, WorldState
-from robot_rl.validation import from_json, to_json
+from robot_rl.types import DeviceError, LinkError, Use, WorldState
+from robot_rl.validation import to_json
 
-WORLD_EVERY_TICKS = 10
 START_TIMEOUT_S = 120.0
 """The first start on a machine compiles."""
 
@@ -145,116 +131,3 @@ class Simulation:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-class Control:
-    """The pipes' end in the simulation: a thread reads requests, the server's carries them out between two ticks."""
-
-    def __init__(self, robot: FciRobot, hand: Hand, world_port: int):
-        self._robot, self._hand = robot, hand
-        self.server: FciServer | None = None
-        self.wakeup = Wakeup()
-        self.stopped = False
-        self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.objects = len(robot.world().objects)
-        self._layout = messages.world_layout(7, self.objects)
-        self._stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._stream.connect(("127.0.0.1", world_port))
-        self._ticks = 0
-
-    def listen(self) -> None:
-        """Start to read requests; the end of stdin is the end of the simulation."""
-        threading.Thread(target=self._read_stdin, daemon=True).start()
-
-    def _read_stdin(self) -> None:
-        for line in sys.stdin.buffer:
-            self._requests.put(line)
-            self.wakeup.set()
-        self.stop()
-
-    def stop(self, *_: object) -> None:
-        """Leave after this tick."""
-        self.stopped = True
-        self.wakeup.set()
-
-    def between_ticks(self) -> bool:
-        """Carry out what was asked, publish the world now and then; False once it is time to leave."""
-        while not self._requests.empty():
-            try:
-                ((what, value),) = json.loads(self._requests.get()).items()
-                say({"ok": self._do(what, value)})
-            except (RobotRLError, TypeError, ValueError) as error:
-                say({"error": str(error)})
-        self._ticks += 1
-        if self._ticks % WORLD_EVERY_TICKS == 0:
-            with contextlib.suppress(OSError):
-                self._stream.send(self._world())
-        return not self.stopped
-
-    def _do(self, what: str, value: Any) -> Any:
-        robot, server = self._robot, self.server
-        assert server is not None
-        match what:
-            case "status":
-                return robot.status() | {"slips": server.slips, "network": asdict(server.network)}
-            case "world":
-                return self._world().hex()
-            case "reset":
-                robot.reset(int(value))
-                return self._world().hex()
-            case "network":
-                vars(server.network).update(asdict(replace(server.network, **value)))
-            case "user_stop":
-                robot.user_stop(bool(value))
-            case "jam_hand":
-                self._hand.jammed = bool(value)
-            case _:
-                raise ConfigError(f"unknown request {what!r}; known: status, world, reset, network, user_stop, jam_hand")
-        return None
-
-    def _world(self) -> bytes:
-        record: Array = messages.record(self._layout, self._robot.world())
-        return record.tobytes()
-
-
-def run(job: Mapping[str, Any]) -> None:
-    """The process: build the robot, listen, say where, serve until stdin ends or a signal comes."""
-    config = from_json(ArmConfig, job["arm"])
-    scene = from_json(Use, job["scene"]) if job["scene"] else None
-    robot, hand = FciRobot(config, scene), Hand(job["object_width_m"])
-    control = Control(robot, hand, job["world_port"])
-    ip, server = _listen_somewhere(job["ip"], robot, hand, job["clock"], control.wakeup)
-    control.server = server
-    signal.signal(signal.SIGTERM, control.stop)
-    signal.signal(signal.SIGINT, control.stop)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    if job["clock"] == "real":
-        with contextlib.suppress(OSError):  # without the right to, the simulated robot slips more often
-            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(80))
-    control.listen()
-    say({"ok": {"ip": ip, "objects": control.objects}})
-    try:
-        server.run(control.between_ticks)
-    finally:
-        server.close()
-
-
-def say(answer: Mapping[str, Any]) -> None:
-    """One line on stdout."""
-    with contextlib.suppress(BrokenPipeError):  # nobody is left to hear it; the end of stdin says so too
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-
-
-def _listen_somewhere(ip: str, robot: FciRobot, hand: Hand, clock: ClockKind, wakeup: Wakeup) -> tuple[str, FciServer]:
-    """The ports are fixed, so each simulated robot has a loopback address: the one asked for, or a free one."""
-    if ip:
-        return ip, FciServer(ip, robot, hand, clock, wakeup)
-    chance = random.Random(os.getpid())
-    for _ in range(20):
-        ip = f"127.{chance.randrange(1, 255)}.{chance.randrange(255)}.{chance.randrange(1, 255)}"
-        with contextlib.suppress(LinkError):
-            return ip, FciServer(ip, robot, hand, clock, wakeup)
-    raise LinkError(f"no loopback address has its ports {layout.ARM_PORT} and {layout.HAND_PORT} free")

@@ -127,7 +127,7 @@ class FciRobot:
             case layout.Command.SET_NE_TO_EE | layout.Command.SET_EE_TO_K:
                 matrix = value["pose"].reshape(4, 4).T
                 rotation = matrix[:3, :3]
-                if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-5) or not np.allclose(matrix[3], [0, 0, 0, 1]):
+                if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-5 or matrix[3].tolist() != [0, 0, 0, 1]:
                     return layout.INVALID
                 pose = np.concatenate([matrix[:3, 3], quat_from_matrix(np.ascontiguousarray(rotation))])
                 if command == layout.Command.SET_NE_TO_EE:
@@ -227,7 +227,7 @@ class FciRobot:
         """How it stands with the robot, as plain data."""
         return {
             "mode": self.mode.name,
-            "errors": [Error(i).name for i in np.flatnonzero(self._errors)],
+            "errors": [error.name for error in Error if self._errors[error]],
             "ticks": self.message_id,
             "lost_ticks": self.lost_ticks,
             "largest_speed": float(np.abs(self._reading.dq).max()),

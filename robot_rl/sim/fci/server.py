@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -234,7 +235,7 @@ class ArmPort(Listener):
 
 
 class HandPort(Listener):
-    """Port 1338: commands by TCP, each answered when the hand is through with it; the width by UDP, 30 times a second."""
+    """Port 1338: commands by TCP, each answered when the hand is through; the width by UDP, 30 times a second."""
 
     def __init__(self, host: str, hand: Hand, network: Network):
         super().__init__(host, layout.HAND_PORT)
@@ -326,7 +327,7 @@ class HandPort(Listener):
 
 
 class FciServer:
-    """Arm and hand at one address. `between_ticks` is called once a tick, by the same thread; `wakeup` shortens a wait."""
+    """Arm and hand at one address. `wakeup` lets another thread end a wait of `run` early."""
 
     def __init__(self, host: str, robot: FciRobot, hand: Hand, clock: ClockKind, wakeup: Wakeup):
         self.network = Network()
@@ -364,8 +365,8 @@ class FciServer:
             remaining = deadline - time.monotonic()
             newer = self._listen(max(remaining, 0.0))
             command = command if newer is None else newer
-            if remaining <= 0.0:  # listened once more after the deadline: what came while this process slept is not lost
-                break
+            if remaining <= 0.0:
+                break  # having listened once more: what came while this process slept is not lost
         self._robot.step(command)
         return deadline + layout.TICK_S
 
@@ -389,7 +390,7 @@ class FciServer:
         if self.network.cut:
             time.sleep(timeout_s)
             return None
-        sockets = [*self._arm.sockets(), *self._hand.sockets(), self._wakeup.fd]
+        sockets: list[Any] = [*self._arm.sockets(), *self._hand.sockets(), self._wakeup.fd]
         ready, _, _ = select.select(sockets, [], [], timeout_s)
         if self._wakeup.fd in ready:
             self._wakeup.clear()

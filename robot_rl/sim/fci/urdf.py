@@ -18,11 +18,13 @@ def robot_urdf() -> str:
         where = f"{a!r} {-math.sin(alpha) * d!r} {math.cos(alpha) * d!r}"
         parts.append(
             f'<link name="link{index}"><inertial><origin xyz="{_text(link.com)}"/><mass value="{link.mass!r}"/>'
-            f'<inertia ixx="{xx!r}" iyy="{yy!r}" izz="{zz!r}" ixy="{xy!r}" ixz="{xz!r}" iyz="{yz!r}"/></inertial></link>'
+            f'<inertia ixx="{xx!r}" iyy="{yy!r}" izz="{zz!r}" ixy="{xy!r}" ixz="{xz!r}" iyz="{yz!r}"/>'
+            "</inertial></link>"
             f'<joint name="joint{index}" type="revolute"><origin xyz="{where}" rpy="{alpha!r} 0 0"/>'
             f'<parent link="link{index - 1}"/><child link="link{index}"/><axis xyz="0 0 1"/>'
             f'<limit lower="{low!r}" upper="{high!r}" velocity="{speed!r}" effort="{torque!r}"/>'
-            f'<position_based_velocity_limits velocity_offset="0.0" deceleration_limit="{DECELERATION_LIMIT!r}"/></joint>'
+            f'<position_based_velocity_limits velocity_offset="0.0" deceleration_limit="{DECELERATION_LIMIT!r}"/>'
+            "</joint>"
         )
     parts.append(
         f'<link name="link8"/><joint name="joint8" type="fixed"><origin xyz="0 0 {FLANGE_D!r}"/>'

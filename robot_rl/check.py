@@ -1,0 +1,306 @@
+"""Is this bench ready? Everything that a set-up needs, tried one after the other, with what to do where it is not.
+
+`robot-rl check HARDWARE` starts the arm's process as a run would: the arm is held where it stands, and nothing else is
+commanded. `robot-rl pose HARDWARE` only measures, so that a person may guide the arm by hand meanwhile.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_rl import config, geometry
+from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
+from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.gripper import GripperProcess
+from robot_rl.supervise import Supervisor
+from robot_rl.transport.endpoint import free_addresses
+from robot_rl.types import ArmState, Array, RobotRLError
+
+PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",)}
+"""By driver: what it needs installed."""
+
+START_S = 180.0
+"""The first start on a machine compiles."""
+
+LEAST_RATE_HZ = 990.0
+LARGEST_LATE_SHARE = 0.01
+LARGEST_ROUND_TRIP_MS = 2.0
+LARGEST_FORCE_AT_REST = 5.0
+LEAST_GRIPPER_WIDTH = 0.01
+"""What is right: rate of the loop, share of late ticks, p99 of a pose there and back, [N] without contact, [m] open."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was tried: whether it is right, what was found, and what to do if it is not."""
+
+    part: str
+    what: str
+    right: bool
+    found: str
+    advice: str = ""
+
+
+def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -> list[Finding]:
+    """Try everything. Nothing raises: what does not work is a finding."""
+    findings = list(_check_files(hardware, task))
+    findings += _check_machine()
+    for arm in hardware.arms:
+        findings += _guarded(arm.name, lambda arm=arm: _check_arm(hardware, arm, task, seconds))
+    for gripper in hardware.grippers:
+        findings += _guarded(gripper.name, lambda gripper=gripper: _check_gripper(gripper))
+    return findings
+
+
+def _guarded(part: str, findings: Any) -> list[Finding]:
+    done: list[Finding] = []
+    try:
+        for finding in findings():
+            done.append(finding)
+    except RobotRLError as error:
+        done.append(Finding(part, "connection", False, "failed", str(error)))
+    return done
+
+
+def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
+    """The hardware file has been read already, strictly; here it meets the task and the packages."""
+    yield Finding("files", f"hardware '{hardware.name}'", True, f"{len(hardware.arms)} arm(s), every field valid")
+    if task is not None:
+        try:
+            config.check_fit(task, hardware)
+            for arm in hardware.arms:
+                config.tighten(arm.limits, task.limits)
+            yield Finding("files", f"limits against task '{task.name}'", True, "start poses and limits fit")
+        except RobotRLError as error:
+            yield Finding("files", f"limits against task '{task.name}'", False, "do not fit", str(error))
+    drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
+    for driver in dict.fromkeys(drivers):
+        for package in PACKAGES.get(driver, ()):
+            try:
+                yield Finding("files", f"package {package}", True, metadata.version(package))
+            except metadata.PackageNotFoundError:
+                yield Finding("files", f"package {package}", False, "not installed", f"pip install {package}")
+
+
+def _check_machine() -> Iterator[Finding]:
+    """What a 1 kHz loop wants of the machine."""
+    realtime = Path("/sys/kernel/realtime")
+    if realtime.exists() and realtime.read_text().strip() == "1":
+        yield Finding("machine", "kernel", True, f"{os.uname().release}, real-time")
+    else:
+        advice = "expect a lost cycle now and then; a PREEMPT_RT kernel keeps the tails short (docs/franka.md)"
+        yield Finding("machine", "kernel", True, f"{os.uname().release}, not real-time", advice)
+    try:
+        before = os.sched_getscheduler(0), os.sched_getparam(0)
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, *before)
+        yield Finding("machine", "real-time priority", True, "permitted")
+    except OSError:
+        advice = "allow it in /etc/security/limits.conf: rtprio 99 and memlock unlimited (docs/franka.md)"
+        yield Finding("machine", "real-time priority", False, "not permitted", advice)
+
+
+def _check_arm(hardware: Hardware, arm: ArmConfig, task: Task | None, seconds: float) -> Iterator[Finding]:
+    with arm_process(hardware, arm, task) as client:
+        info, name = client.info, arm.name
+        kind = "simulated" if info.simulated else "real"
+        yield Finding(name, "connection", True, f"{kind}, {info.joints} joints, driver {arm.driver}")
+        if client.refresh().fault:
+            yield _check_fault(name, client.refresh())
+            return
+        yield from _check_timing(name, client, seconds)
+        state = client.refresh()
+        yield _check_fault(name, state)
+        yield from _check_stance(arm, task, state)
+
+
+def _check_fault(name: str, state: ArmState) -> Finding:
+    if not state.fault:
+        return Finding(name, "error state", True, "no fault")
+    reason = getattr(state, "reason", "")
+    advice = f"{reason}. Look at the arm, mend that, then start again: a fault is never cleared by itself"
+    return Finding(name, "error state", False, state.fault.name, advice)
+
+
+def _check_timing(name: str, client: ArmClient, seconds: float) -> Iterator[Finding]:
+    """The loop's rhythm while somebody asks for states at 100 Hz, and how long those take."""
+    timing = measure_timing(client, seconds)
+    rate, late, lost = timing["rate_hz"], timing["late_share"], timing["lost_ticks"]
+    found = f"{rate:.1f} Hz over {seconds:g} s, {100 * late:.1f} % of ticks late, {lost:.0f} lost"
+    advice = "close other programs, allow real-time priority, give the loop a core (loop_cpu)"
+    right = rate >= LEAST_RATE_HZ and late <= LARGEST_LATE_SHARE
+    yield Finding(name, "loop", right, found, "" if right else advice)
+    p99 = timing["pose_round_trip_ms_p99"]
+    right = p99 <= LARGEST_ROUND_TRIP_MS
+    found = f"{timing['pose_round_trip_ms_p50']:.2f} ms, p99 {p99:.2f} ms"
+    yield Finding(
+        name, "round trip of a pose", right, found, "" if right else "the machine is busy: close other programs"
+    )
+
+
+def measure_timing(client: ArmClient, seconds: float, beside: Callable[[], None] = lambda: None) -> dict[str, float]:
+    """Rate and lost cycles of the loop over `seconds`, and the round trip of a state, asked for at 100 Hz.
+
+    `beside` is called between two of them.
+    """
+    before, first = client.stats(), client.refresh()
+    trips: list[float] = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        begun = time.perf_counter()
+        client.refresh()
+        trips.append(1e3 * (time.perf_counter() - begun))
+        beside()
+        time.sleep(0.01)
+    after, last = client.stats(), client.refresh()
+    ticks = last.sequence - first.sequence
+    return {
+        "rate_hz": ticks / max(last.t - first.t, 1e-3),
+        "late_share": (after.late_ticks - before.late_ticks) / max(ticks, 1),
+        "lost_ticks": after.lost_ticks - before.lost_ticks,
+        "law_us_p50": after.law_us_p50,
+        "tick_us_p50": after.tick_us_p50,
+        "tick_us_p999": after.tick_us_p999,
+        "pose_round_trip_ms_p50": float(np.median(trips)),
+        "pose_round_trip_ms_p99": float(np.percentile(trips, 99)),
+    }
+
+
+def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterator[Finding]:
+    """Where the arm stands, against its limits, and what it feels there."""
+    limits = config.tighten(arm.limits, task.limits) if task else arm.limits
+    position = state.pose_base_tcp[:3]
+    low, high = np.array(limits.workspace_low), np.array(limits.workspace_high)
+    inside = bool((position >= low).all() and (position <= high).all())
+    found = "TCP at " + ", ".join(f"{x:.3f}" for x in position) + " m"
+    advice = "guide it into the box, or measure another one with `robot-rl pose`"
+    yield Finding(
+        arm.name, "workspace", inside, found + (", inside" if inside else ", outside"), "" if inside else advice
+    )
+    margin = np.minimum(state.q - limits.joint_low, limits.joint_high - state.q)
+    right = bool((margin > limits.joint_margin).all())
+    found = f"joint {int(margin.argmin()) + 1} is {margin.min():.2f} rad from its limit, the nearest"
+    yield Finding(arm.name, "joints", right, found, "" if right else "guide the arm to another posture")
+    force = float(np.linalg.norm(state.wrench_base_tcp[:3]))
+    right = force < LARGEST_FORCE_AT_REST
+    advice = "does it touch anything? else `load` in the hardware file, or the end effector in Desk, is wrong"
+    yield Finding(arm.name, "force at rest", right, f"{force:.1f} N", "" if right else advice)
+
+
+def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:
+    """What the hand says of itself: nothing is moved."""
+    process = GripperProcess(gripper)
+    try:
+        reading = process.state().reading
+        right = reading.max_width_m >= LEAST_GRIPPER_WIDTH
+        found = f"{1e3 * reading.width_m:.0f} of {1e3 * reading.max_width_m:.0f} mm open" + ", holds" * reading.grasped
+        advice = "the hand does not know its range: home it, with nothing between the fingers"
+        yield Finding(gripper.name, "gripper range", right, found, "" if right else advice)
+    finally:
+        process.close()
+
+
+@contextmanager
+def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterator[ArmClient]:
+    """A client of an arm's process: of one that runs already, or of one that is started for this."""
+    try:
+        client = ArmClient(arm.address, timeout_s=0.3)
+    except RobotRLError:
+        client = None
+    if client is not None:
+        try:
+            yield client
+        finally:
+            client.close()
+        return
+    (address,) = free_addresses(1)
+    arguments = ["arm", hardware.name, "--arm", arm.name, "--clock", "real", "--address", address]
+    with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
+        processes.start(arm.name, arguments + (["--task", task.name] if task else []))
+        client = _connect(processes, address)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def _connect(processes: Supervisor, address: str) -> ArmClient:
+    """Wait for an arm's process that is starting, or hear why it has not."""
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            return ArmClient(address, timeout_s=0.5)
+        except RobotRLError:
+            processes.check()
+            if time.monotonic() > deadline:
+                raise
+
+
+def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
+    """The findings as a table for a terminal."""
+    from rich.table import Table
+
+    out = Table(title=f"{hardware.name}: " + ("ready" if all(f.right for f in findings) else "not ready yet"))
+    for heading in ("part", "what", "", "found", "what to do"):
+        out.add_column(heading)
+    for f in findings:
+        out.add_row(f.part, f.what, "[green]right[/]" if f.right else "[red]mend[/]", f.found, f.advice)
+    return out
+
+
+def as_json(hardware: Hardware, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The findings as plain data."""
+    ready = all(finding.right for finding in findings)
+    return {"hardware": hardware.name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
+
+
+# ------------------------------------------------------------------------------------------------------ pose
+
+
+class PoseWatcher:
+    """Measures an arm that somebody guides by hand: its pose now, and the box that its tool has been in."""
+
+    def __init__(self, arm: ArmConfig, task: Task | None):
+        tool = np.array(arm.pose_flange_tcp)
+        if task is not None:
+            tool = geometry.pose_multiply(tool, np.array(task.pose_tcp_tool))
+        kind = config.find("controllers/arms", arm.driver).Arm
+        self._arm = kind(replace(arm, pose_flange_tcp=tuple(tool)), task.scene if task else None)
+        try:
+            self._arm.set_tool(tool)
+        except BaseException:
+            self._arm.close()
+            raise
+        self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
+
+    def look(self) -> Array:
+        """The pose `(7,)` of the tool in the base, now."""
+        pose: Array = self._arm.read().pose.copy()
+        rest = getattr(self._arm, "rest", None)
+        if rest is not None:
+            rest()  # nothing is answered here: the next look measures anew
+        self._low, self._high = np.minimum(self._low, pose[:3]), np.maximum(self._high, pose[:3])
+        return pose
+
+    def lines(self, pose: Array, margin_m: float) -> str:
+        """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin."""
+        low, high = self._low - margin_m, self._high + margin_m
+        return (
+            f"start=(StartPose(pose_base_tool={_numbers(pose)}),),\n"
+            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)}}},'
+        )
+
+    def close(self) -> None:
+        self._arm.close()
+
+
+def _numbers(values: Array) -> str:
+    return "(" + ", ".join(f"{value:.4f}" for value in values + 0.0) + ")"

@@ -1,0 +1,1 @@
+"""One file = one kind of gripper: a class `Gripper` that implements `interfaces.Gripper`."""

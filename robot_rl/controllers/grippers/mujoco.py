@@ -1,0 +1,46 @@
+"""The simulated Franka Hand, in real time: what `franka.py` is to a real one, without a wire between."""
+
+import time
+
+from robot_rl.sim.hand import MAX_WIDTH, Hand, HandOutcome
+from robot_rl.types import DeviceError, GripperReading
+
+STEP_S = 0.005
+
+
+class Gripper:
+    """Implements `interfaces.Gripper`. `object_width_m` is how wide what is between the fingers is."""
+
+    def __init__(self, name: str, object_width_m: float | None = None):
+        self._name = name
+        self._hand = Hand(object_width_m)
+
+    def read(self) -> GripperReading:
+        hand = self._hand
+        return GripperReading(hand.width, MAX_WIDTH, hand.grasped)
+
+    def home(self) -> None:
+        self._hand.home()
+        self._finish("homing")
+
+    def move(self, width_m: float, speed: float) -> bool:
+        self._hand.move(width_m, speed)
+        return self._finish(f"a move to {1e3 * width_m:.0f} mm")
+
+    def grasp(self, width_m: float, speed: float, force_n: float, tolerance_m: float) -> bool:
+        self._hand.grasp(width_m, tolerance_m, tolerance_m, speed)
+        return self._finish(f"a grasp of {1e3 * width_m:.0f} mm")
+
+    def stop(self) -> None:
+        self._hand.stop()
+
+    def close(self) -> None:
+        self._hand.stop()
+
+    def _finish(self, what: str) -> bool:
+        while self._hand.outcome is None:
+            time.sleep(STEP_S)
+            self._hand.step(STEP_S)
+        if self._hand.outcome in (HandOutcome.FAIL, HandOutcome.ABORTED):
+            raise DeviceError(f"gripper '{self._name}': {what} failed")
+        return self._hand.outcome == HandOutcome.SUCCESS
