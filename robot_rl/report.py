@@ -113,6 +113,7 @@ def _plot_learner(metrics: list[dict[str, Any]], folder: RunFolder) -> Path:
     names = ["critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s"]
     if not any("critic_loss" in row for row in metrics):  # imitation
         names = ["bc_loss", "updates_per_s"]
+        metrics = [row for row in metrics if "bc_loss" in row]
     offline = any(row.get("offline_updates") for row in metrics)
     lines = -(-len(names) // 3)
     figure, grid = pyplot.subplots(lines, 3, figsize=(11, 2.75 * lines), dpi=120, squeeze=False)
@@ -123,6 +124,7 @@ def _plot_learner(metrics: list[dict[str, Any]], folder: RunFolder) -> Path:
         x = [row["offline_updates"] + row["updates"] if offline else row["env_steps"] for row in rows]
         axes.plot(x, [row[name] for row in rows], color="#1f77b4")
         axes.set(title=name.replace("_", " "), xlabel="updates" if offline else "control steps")
+        axes.set_yscale("log" if name == "bc_loss" else "linear")
         axes.grid(alpha=0.3)
     return _save(figure, folder.plots / "learner.png")
 

@@ -54,3 +54,11 @@ def test_learning_curves_are_drawn_from_whatever_there_is(folder):
     assert [path.name for path in plot_learning(folder)] == ["success.png", "learner.png"]
     folder.episodes_file.unlink()
     assert [path.name for path in plot_learning(folder)] == ["learner.png"]
+
+
+def test_cloning_is_drawn_over_its_updates(folder):
+    same = {"env_steps": 0, "updates": 0, "updates_per_s": 9.0}
+    rows = [same | {"offline_updates": n, "bc_loss": 1 / n} for n in (1, 2)]
+    folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder.episodes_file.unlink()
+    assert [path.name for path in plot_learning(folder)] == ["learner.png"]
