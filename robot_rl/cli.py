@@ -20,12 +20,13 @@ import robot_rl
 from robot_rl import config
 from robot_rl.clock import ClockKind
 from robot_rl.supervise import GONE
-from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RobotRLError
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError
 from robot_rl.validation import nearest
 
 T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+MUST_BE_MENDED = (ArmFaultError, RefusedError)  # by somebody, before another start can go better
 TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
@@ -425,7 +426,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         VERBS[verb](rest)
     except RobotRLError as error:
         print(f"robot-rl: {error}", file=sys.stderr)
-        return GONE if isinstance(error, LinkError | DeviceError) and not isinstance(error, ArmFaultError) else 2
+        return GONE if isinstance(error, LinkError | DeviceError) and not isinstance(error, MUST_BE_MENDED) else 2
     except OSError as error:
         if error.errno not in DISK_REFUSES:
             raise

@@ -24,6 +24,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind
 from robot_rl.data import arrays
+from robot_rl.data.checksum import crc32c
 from robot_rl.data.codec import StepCodec, space_hash
 from robot_rl.data.episodes import Archive, ArchiveWriter
 from robot_rl.data.log import StepLog
@@ -180,7 +181,7 @@ def read_spool(data: bytes, folder: Path) -> Any:
 
 def read_weights(data: bytes, folder: Path) -> Any:
     header = weights._HEADER.pack(1, 1, 1)
-    for frame in (data, weights._PREFIX.pack(weights._MAGIC, zlib.crc32(header + data)) + header + data):
+    for frame in (data, weights._PREFIX.pack(weights._MAGIC, crc32c(header + data)) + header + data):
         with pytest.raises(DataError):
             weights._decode(frame)
     raise DataError("as it should be")

@@ -4,7 +4,11 @@ import time
 
 import pytest
 
+from robot_rl.actor.loop import ActorConfig
+from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
+from robot_rl.transport.calls import CallServer
+from robot_rl.transport.hello import Hello, check
 
 ARM = ["arm", "sim_panda", "--task", "peg_insert", "--clock", "lockstep", "--address"]
 
@@ -65,3 +69,21 @@ def test_where_people_are_waited_for_a_standstill_is_only_spoken_of(tmp_path, ca
     for now in (0.0, 61.0, 1e6):
         standstill.look("the same", now)
     assert len(caplog.records) == 2
+
+
+def test_a_process_that_is_refused_ends_the_run_at_once_and_says_why(tmp_path):
+    server = CallServer()
+    settings = RunSettings("peg_insert", "sim_panda", "state", calls_address=server.address)
+    run = RunFolder.create(tmp_path / "run", {"run": settings, "actor": ActorConfig()})
+    ours = Hello("learner", *(f"another {name}" for name in ("task", "hardware", "space")), 0, "another code")
+    server.register("hello", lambda body, _: check(ours, body))
+    server.start()
+    restarts: list[str] = []
+    with Supervisor(tmp_path) as processes, pytest.raises(ProcessFailed) as failure:
+        processes.start("actor", ["actor", str(run.path)])
+        mend = lambda: processes.restart_failed(restarts.append)  # noqa: E731
+        processes.watch(until="actor", each=lambda: None, period_s=0.02, mend=mend)
+    server.close()
+    assert "ended with code 2" in str(failure.value)
+    assert "code: learner has 'another code', actor has" in str(failure.value)
+    assert not restarts

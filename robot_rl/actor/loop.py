@@ -110,14 +110,17 @@ class Actor:
         lockstep = self._settings.clock == "lockstep"
         if lockstep and not self._is_over():  # also in the middle of a block, after this actor's predecessor died
             self._wait_for_weights(self._step // self._settings.block_steps)
-        try:
-            while not self._is_over():
-                self._play_episode()
-        except DataError:
-            with suppress(LinkError):
-                self._sender.drain(timeout_s=STOP_PATIENCE_S)
-            raise
-        self._sender.drain(timeout_s=STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
+        while not self._is_over():
+            try:
+                while not self._is_over():
+                    self._play_episode()
+            except DataError:
+                with suppress(LinkError):
+                    self._sender.drain(timeout_s=STOP_PATIENCE_S)
+                raise
+            self._sender.drain(timeout_s=STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
+            if not self._stop.is_set():
+                self._recount()
 
     def _play_episode(self) -> None:
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))

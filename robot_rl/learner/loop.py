@@ -148,6 +148,7 @@ class Learner:
             self._update(self.training.due())
         self._report()
         self._save()
+        self._calls.poll()  # the actor asks whether this is the end
         if self._settings.remote_actor:
             self._wait_for_farewell()
 

@@ -1,6 +1,7 @@
 """Calls: a request and its reply, by name, with a JSON body and named arrays. A bad request never ends the server.
 
-Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id, error} | named arrays.
+Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id, error} | named arrays; beside
+an error that asking again does not mend stands `refused`.
 """
 
 import json
@@ -14,7 +15,7 @@ import zmq
 
 from robot_rl.data import arrays as named
 from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, bind, connect, new_socket
-from robot_rl.types import Array, DataError, LinkError, RobotRLError
+from robot_rl.types import Array, DataError, LinkError, RefusedError, RobotRLError
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,8 @@ class CallServer:
             reply_body, reply_arrays = reply if isinstance(reply, tuple) else (reply or {}, {})
             return _write({"id": number, "body": reply_body}, reply_arrays)
         except RobotRLError as error:
-            return _write({"id": number, "error": str(error)}, {})
+            refused = {"refused": True} if isinstance(error, RefusedError) else {}
+            return _write({"id": number, "error": str(error)} | refused, {})
         except Exception as error:  # whatever a handler raises is the caller's to know
             log.exception("a call failed")
             return _write({"id": number, "error": f"{type(error).__name__}: {error}"}, {})
@@ -114,7 +116,10 @@ class CallClient:
         self._socket = self._open()
 
     def call(self, name: str, body: Body | None = None, arrays: Arrays | None = None, timeout_s: float = 5.0) -> Reply:
-        """Ask and wait. LinkError if the other side refuses, fails, is silent for `timeout_s`, or does not trust us."""
+        """Ask and wait. LinkError if the other side fails, is silent for `timeout_s`, or does not trust us.
+
+        RefusedError, a kind of it, if the other side will not work with this one.
+        """
         self._number += 1
         request = _write({"id": self._number, "name": name, "body": body or {}}, arrays or {})
         deadline = time.monotonic() + timeout_s
@@ -137,7 +142,8 @@ class CallClient:
             if reply.get("id") not in (self._number, None):
                 continue  # the late answer to a call that was given up
             if "error" in reply:
-                raise LinkError(f"{self._who} at {self._address} refused '{name}': {reply['error']}")
+                kind = RefusedError if reply.get("refused") else LinkError
+                raise kind(f"{self._who} at {self._address} refused '{name}': {reply['error']}")
             if not isinstance(reply.get("body"), dict):
                 raise DataError(f"the answer of {self._who} at {self._address} to '{name}' has no body")
             return Reply(reply["body"], reply_arrays)

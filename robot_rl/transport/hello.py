@@ -14,7 +14,7 @@ import robot_rl
 from robot_rl import config
 from robot_rl.config import Hardware, Task
 from robot_rl.data.codec import SCHEMA, space_hash
-from robot_rl.types import LinkError, SpaceSpec
+from robot_rl.types import RefusedError, SpaceSpec
 
 MUST_AGREE = ("schema", "space", "task", "hardware", "code")
 
@@ -57,7 +57,7 @@ def _hash(value: Any) -> str:
 
 
 def check(ours: Hello, theirs: dict[str, Any]) -> None:
-    """Raise LinkError naming both sides of everything that differs."""
+    """Raise RefusedError naming both sides of everything that differs."""
     role = theirs.get("role", "the other side")
     differ = [
         f"{name}: {ours.role} has {getattr(ours, name)!r}, {role} has {theirs.get(name)!r}"
@@ -65,5 +65,5 @@ def check(ours: Hello, theirs: dict[str, Any]) -> None:
         if theirs.get(name) != getattr(ours, name)
     ]
     if differ:
-        raise LinkError(f"{ours.role} and {role} do not fit together ({'; '.join(differ)}). Start both with the same "
-                        "task file, hardware file, obs and version of robot_rl")  # fmt: skip
+        raise RefusedError(f"{ours.role} and {role} do not fit together ({'; '.join(differ)}). Start both with the "
+                           "same task file, hardware file, obs and version of robot_rl")  # fmt: skip

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.faults.bench import record_demos
-from tests.faults.play import play
-from tests.faults.table import named
+from tests.faults.bench import Bench, record_demos
+from tests.faults.play import play, require
+from tests.faults.table import log_flipped, named
 
 SELECTION = [
     "both killed, learner again while they start",
@@ -14,9 +14,28 @@ SELECTION = [
 ]
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    return record_demos(tmp_path_factory.mktemp("template"))
+
+
 @pytest.mark.timeout(1200)
-def test_a_run_that_suffers_one_fault_after_the_other_goes_on_to_its_end_and_loses_nothing(tmp_path):
+def test_a_run_that_suffers_one_fault_after_the_other_goes_on_to_its_end_and_loses_nothing(tmp_path, template):
     faults = [named(name) for name in SELECTION]
-    outcomes = play(faults, record_demos(tmp_path), tmp_path / "round", seed=3)
+    outcomes = play(faults, template, tmp_path / "round", seed=3)
     assert [outcome.fault for outcome in outcomes] == SELECTION
     assert all(outcome.lost == outcome.duplicated == outcome.damaged == 0 for outcome in outcomes)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("at", [20, 70], ids=["in a block before the last", "in the last block"])
+def test_a_run_whose_log_lost_a_step_to_a_repair_makes_another_in_its_place(tmp_path, template, at):
+    """In lockstep actor and learner count alike, or they wait for each other for ever. A block is 50 steps."""
+    bench = Bench(template, tmp_path / "round", seed=5, own_steps=100)
+    try:
+        bench.wait_for_steps(at)
+        log_flipped(bench)
+        bench.wait_for_end()
+        assert require(bench, "the end", ended=True).damaged == 1
+    finally:
+        bench.close()

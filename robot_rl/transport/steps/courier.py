@@ -17,7 +17,7 @@ from robot_rl.transport.endpoint import LinkSocket, Wakeup, connect, new_socket
 from robot_rl.transport.steps import protocol
 from robot_rl.transport.steps.outbox import Outbox
 from robot_rl.transport.steps.protocol import BATCH, Greeting, Message
-from robot_rl.types import DataError, Identity, LinkError, RobotRLError, SpaceSpec
+from robot_rl.types import DataError, Identity, LinkError, RefusedError, RobotRLError, SpaceSpec
 
 log = logging.getLogger(__name__)
 
@@ -161,8 +161,8 @@ class Courier:
             log.warning("message from %s passed over: %s", self._address, error)
             return
         if head.message is Message.REFUSED:
-            raise LinkError(f"the learner at {self._address} refuses the steps of '{self._actor}': "
-                            f"{frames[1].decode(errors='replace')}")  # fmt: skip
+            raise RefusedError(f"the learner at {self._address} refuses the steps of '{self._actor}': "
+                               f"{frames[1].decode(errors='replace')}")  # fmt: skip
         if head.epoch != self._outbox.current:
             return  # about a stream that is delivered
         if head.message is Message.POSITION and not self._streaming:
