@@ -35,10 +35,6 @@ class LinkError(RobotRLError):
     """The process on the other side of a link is missing, silent, or speaks another version."""
 
 
-class RefusedError(LinkError):
-    """The other side will not work with this one: another code, task, hardware or space. Starting again does not help."""
-
-
 class DataError(RobotRLError):
     """A message, log or checkpoint is damaged, or does not fit this run."""
 
@@ -143,7 +139,8 @@ class WorldState:
     """The simulator's own truth: joint angles, the pose `(n, 7)` of each object that can move, and success.
 
     Only `cameras/mujoco.py`, `rewards/simulator.py` and `teleop/scripted.py` may look at it, and a task's state-only
-    variant, under its own name. `goal_base_tcp (7,)` is the TCP pose at which the task is done.
+    variant, under its own name. `goal_base_tcp (7,)` is the TCP pose at which the task is done. `seed` is the last
+    reset's: how the scene looks follows from it.
     """
 
     sequence: int
@@ -152,6 +149,7 @@ class WorldState:
     objects: Array
     goal_base_tcp: Array
     success: bool
+    seed: int = 0
 
 
 class Provenance(IntEnum):

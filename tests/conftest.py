@@ -64,19 +64,19 @@ from robot_rl import config
 from robot_rl.controllers.server import serve
 if __name__ == "__main__":
     arm = replace(config.load_hardware("sim_panda").arms[0], address=sys.argv[1])
-    serve(arm, config.load_task("peg_insert").scene, sys.argv[2])
+    serve(arm, config.load_task(sys.argv[3]).scene, sys.argv[2])
 """
 
 
 @pytest.fixture
 def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
-    """`start_arm("lockstep")` or `start_arm("real")`: the simulated arm of peg_insert in a process of its own."""
+    """`start_arm("lockstep")` or `start_arm("real")`: the simulated arm of a task in a process of its own."""
     script = tmp_path / "serve_arm.py"  # a file, because the real clock spawns its loop from it
     script.write_text(SERVE)
     started: list[ArmProcess] = []
 
-    def start(clock: str) -> ArmProcess:
-        started.append(ArmProcess(subprocess.Popen([sys.executable, str(script), address, clock]), address))
+    def start(clock: str, task: str = "peg_insert") -> ArmProcess:
+        started.append(ArmProcess(subprocess.Popen([sys.executable, str(script), address, clock, task]), address))
         return started[-1]
 
     yield start

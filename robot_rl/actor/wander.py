@@ -9,6 +9,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Task
+from robot_rl.sim.socket import Socket
 from robot_rl.types import ArmState, Array
 
 
@@ -19,29 +20,34 @@ class Wanderer:
     episodes start. Ranges are half-widths in the goal frame, [m] and [rad].
     """
 
-    def __init__(self, task: Task, rng: np.random.Generator, *, depth_m: float = 0.025):
+    def __init__(self, task: Task, rng: np.random.Generator):
         self._rng = rng
-        self._depth_m = depth_m
+        socket = Socket.of(task.scene)
+        self._depth_m = socket.depth_m
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         start = task.start[0]
-        self._wide = np.concatenate([np.array(start.translation) * 2.0, np.array(start.rotation) * 1.2])
-        self._wide[5] *= 2.5  # the socket turns about this axis as well
+        # as far as the start may be from the socket, which turns about the last axis; elsewhere a little further
+        shift = np.array(start.translation) + socket.socket_range_m
+        self._wide = np.concatenate([shift, 1.2 * np.array(start.rotation)])
+        self._wide[5] = start.rotation[2] + socket.socket_range_rad
         self._goal = geometry.IDENTITY
         self._waypoint = geometry.IDENTITY
-        self._outside = False
+        self._target = geometry.IDENTITY
 
     def begin_episode(self, arm: ArmState) -> None:
         """The arm stands at the goal: remember it, and go straight out."""
         self._goal = arm.pose_base_tcp
-        self._outside = False
+        self._target = geometry.IDENTITY
         out = -(self._depth_m + 0.006)
         self._waypoint = geometry.pose_move(self._goal, np.array([0.0, 0.0, out, 0.0, 0.0, 0.0]))
 
     def act(self, arm: ArmState) -> Array:
-        """The action `(6,)` towards the current waypoint."""
+        """The action `(6,)` towards the current waypoint. One that the arm's limits keep out of reach is given up."""
         left = geometry.pose_delta(arm.target_base_tcp, self._waypoint)
-        if np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02:
-            self._outside = True
+        arrived = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
+        stopped = bool((np.abs(geometry.pose_delta(self._target, arm.target_base_tcp)) < 0.05 * self._scale).all())
+        self._target = arm.target_base_tcp
+        if arrived or stopped:
             self._waypoint = self._choose()
             left = geometry.pose_delta(arm.target_base_tcp, self._waypoint)
         action = left / self._scale

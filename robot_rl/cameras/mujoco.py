@@ -15,6 +15,7 @@ import numpy as np
 
 from robot_rl.config import ArmConfig
 from robot_rl.interfaces import World
+from robot_rl.sim.looks import Appearance
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, ConfigError, DeviceError, Use, WorldState
 
@@ -66,6 +67,7 @@ class _Stage:
         self._scene: Any = find_scene(scene)
         self._model = build_model(self._scene)
         self._data = mujoco.MjData(self._model)
+        self._appearance = Appearance(self._model, self._scene.looks)
         self._context = open_gl(width, height)
         self._renderer = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_resizeOffscreen(width, height, self._renderer)
@@ -97,15 +99,23 @@ class _Stage:
         return names.index(name)
 
     def show(self, world: WorldState) -> None:
-        """Take over joint angles and object poses, unless they are there already."""
+        """Take over joint angles and object poses, and the looks of a new episode, unless they are there already."""
         if world is self._shown:
             return
+        if self._shown is None or world.seed != self._shown.seed:
+            self._dress(world.seed)
         self._data.qpos[:] = world.q
         self._scene.place_objects(self._model, self._data, world.objects)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
         self._shown = world
+
+    def _dress(self, seed: int) -> None:
+        self._appearance.dress(seed)
+        self._context.make_current()
+        for texture in self._appearance.textures:
+            mujoco.mjr_uploadTexture(self._model, self._renderer, texture)
 
     def draw(self, index: int) -> Array:
         """A new picture `(H, W, 3)` uint8."""

@@ -75,6 +75,7 @@ def world_layout(joints: int, objects: int) -> np.dtype:
         ("objects", "<f8", (objects, 7)),
         ("goal_base_tcp", "<f8", 7),
         ("success", "?"),
+        ("seed", "<i8"),
     ])
 
 
@@ -141,6 +142,7 @@ def to_world(value: Array) -> WorldState:
         objects=value["objects"],
         goal_base_tcp=value["goal_base_tcp"],
         success=bool(value["success"]),
+        seed=int(value["seed"]),
     )
 
 

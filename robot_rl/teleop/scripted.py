@@ -6,7 +6,7 @@ numbers as a SpaceMouse, with its own pace and an unsteady hand.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,18 +14,22 @@ import numpy as np
 from robot_rl import geometry
 from robot_rl.config import Task
 from robot_rl.interfaces import World
+from robot_rl.sim.socket import Socket
 from robot_rl.types import ArmState, Array, DeviceError, TeleopReading
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
-ALIGNED_M, ALIGNED_RAD = 0.00035, 0.012  # clearance is 0.5 mm per side; 0.012 rad turns 0.12 mm of it away
+ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
+ROOMY_M = 0.0005  # setting off downwards swings the tip 0.7 mm aside: into a tighter hole, in proportion more slowly
 HOVER_M = 0.003  # above the rim while lining up
 
 
 @dataclass(frozen=True)
 class OperatorHabits:
-    """How this operator works: depth of the hole [m], pace, hand, patience (in control steps), and when to let go."""
+    """How this operator works: pace, hand, patience (in control steps), and when to let go.
 
-    depth_m: float = 0.025
+    An arm further than `far_m` [m] aside of the goal, and further than any episode starts, is on its way out.
+    """
+
     slowest_pace: float = 0.6
     unsteadiness: float = 0.12
     patience_steps: int = 12
@@ -56,7 +60,12 @@ class Teleop:
             raise DeviceError("teleop 'scripted' needs a simulated arm: it steers by the simulator's truth")
         self._world = world
         self._mode = mode
-        self._habits = habits or OperatorHabits()
+        socket, habits = Socket.of(task.scene), habits or OperatorHabits()
+        furthest_m = float(np.linalg.norm(np.array(task.start[0].translation[:2]) + socket.socket_range_m))
+        self._habits = replace(habits, far_m=max(habits.far_m, 1.1 * furthest_m))
+        self._depth_m = socket.depth_m
+        self._aligned_m, self._aligned_rad = ALIGNED * socket.clearance_m, ALIGNED_RAD_PER_M * socket.clearance_m
+        self._gentle = min(1.0, socket.clearance_m / ROOMY_M)
         self._rng = np.random.default_rng(seed)
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self._watch = _Watch(self._habits)
@@ -94,15 +103,19 @@ class Teleop:
 
     def _steer(self, arm: ArmState, goal: Array, offset: Array) -> Array:
         """Line up a little above the rim, then push in; an unsteady hand while there is room."""
-        height, depth = -offset[2], self._habits.depth_m
-        aligned = bool((np.abs(offset[:2]) < ALIGNED_M).all() and (np.abs(offset[3:]) < ALIGNED_RAD).all())
+        height, depth = -offset[2], self._depth_m
+        upright = bool((np.abs(offset[3:]) < self._aligned_rad).all())
+        aligned = upright and bool((np.abs(offset[:2]) < self._aligned_m).all())
         inserting = height < depth - 0.0005 or (aligned and height < depth + 2 * HOVER_M)
         along = PRESS_M if inserting else -(depth + HOVER_M)
         waypoint = geometry.pose_move(goal, np.array([0.0, 0.0, along, 0.0, 0.0, 0.0]))
         action = self._pace * geometry.pose_delta(arm.target_base_tcp, waypoint) / self._scale
         far = float(np.linalg.norm(offset[:2])) > 0.004
         hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * (1.0 if far else 0.1)
-        return np.clip(action + hand, -1.0, 1.0)
+        action = np.clip(action + hand, -1.0, 1.0)
+        if inserting and height > depth - 0.002:
+            action[2] = min(action[2], self._gentle)
+        return action
 
 
 class _Watch:

@@ -3,21 +3,26 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from robot_rl import config
 from robot_rl.cameras import mujoco as cameras
 from robot_rl.controllers.arms.mujoco import Arm
-from robot_rl.types import ConfigError, DeviceError
+from robot_rl.types import ConfigError, DeviceError, Use
 from tests.controllers.bench import HARDWARE, TASK
+
+HARD = config.load_task("peg_insert_hard").scene or Use("empty")
+EASY = TASK.scene or Use("empty")
 
 
 class StillWorld:
     """A world that somebody else moves."""
 
-    def __init__(self):
-        self.arm = Arm(HARDWARE, TASK.scene)
+    def __init__(self, scene=TASK.scene):
+        self.arm = Arm(HARDWARE, scene)
         self.reset(0)
 
     def reset(self, seed):
@@ -68,6 +73,44 @@ def test_the_hole_is_seen_by_both_cameras(views, world):
         socket = (blue > red + 40) & (blue > green)
         peg = (red > blue + 40) & (red > green + 30)
         assert socket.mean() > 0.02 and peg.mean() > 0.005
+
+
+def test_without_ranges_of_looks_not_one_pixel_changes(gl, world, monkeypatch):
+    assert "looks" not in EASY.options
+    pictures = []
+    for undressed in (False, True):
+        if undressed:
+            monkeypatch.setattr(cameras.Appearance, "dress", lambda self, seed: None)
+        world.reset(5)
+        opened = [cameras.Camera(name, scene=TASK.scene, arm=HARDWARE, world=world) for name in ("wrist", "front")]
+        pictures.append(np.stack([camera.read() for camera in opened]))
+        for camera in opened:
+            camera.close()
+    np.testing.assert_array_equal(pictures[0], pictures[1])
+
+
+@pytest.mark.parametrize("only", [None, "light_m", "brightness", "tint", "colour", "texture", "camera_m", "camera_rad"])
+def test_looks_follow_from_the_seed_of_the_episode_alone(gl, only):
+    looks = HARD.options["looks"]
+    options = {**HARD.options, "socket_range_m": 0.0, "socket_range_rad": 0.0}
+    scene = replace(HARD, options={**options, "looks": looks if only is None else {only: looks[only]}})
+    world = StillWorld(scene)
+
+    def look(*seeds):
+        pictures = []
+        opened = [cameras.Camera(name, scene=scene, arm=HARDWARE, world=world) for name in ("wrist", "front")]
+        for seed in seeds:
+            world.reset(seed)
+            pictures.append(np.stack([camera.read() for camera in opened]))
+        for camera in opened:
+            camera.close()
+        return pictures
+
+    first, second, again = look(1, 2, 1)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(second, look(2)[0])  # another process, with another past
+    for a, b in zip(first, second, strict=True):
+        assert (a != b).any(axis=2).mean() > 0.02
 
 
 def test_cameras_of_one_scene_share_a_model_and_the_last_one_frees_it(views):

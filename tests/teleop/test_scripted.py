@@ -10,18 +10,20 @@ from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
 from robot_rl.data.log import StepLog
 from robot_rl.teleop.scripted import OperatorHabits, Teleop
-from robot_rl.types import ArmState, DeviceError, Fault, Provenance, WorldState
+from robot_rl.types import ArmState, DeviceError, Fault, Provenance, Use, WorldState
 
 TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda")
 GOAL = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 
 
-def test_twenty_demonstrations_of_twenty_succeed(start_arm, tmp_path):
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
-    env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
+@pytest.mark.parametrize("name", ["peg_insert", "peg_insert_hard"])
+def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
+    task = config.load_task(name)
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep", name).address)
+    env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(env, Teleop(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
+        recorder = DemoRecorder(env, Teleop(task, env.world, mode="demonstrate", seed=0), log, seed=0)
         recorder.record(20)
         steps = list(log.read())
     env.close()
@@ -82,6 +84,22 @@ def test_it_takes_over_from_an_arm_that_is_stuck_and_lets_go_again():
 
 def test_it_takes_over_at_once_from_an_arm_that_leaves():
     assert engaged(corrector(far_m=0.05), [arm_at(0.01, 0.0, -0.04), arm_at(0.08, 0.0, -0.04)]) == [False, True]
+
+
+def test_an_arm_as_far_from_the_socket_as_an_episode_starts_is_not_on_its_way_out():
+    approach = [arm_at(0.068, 0.068, -0.08), arm_at(0.064, 0.064, -0.08)]
+    assert engaged(corrector(), approach) == [True, True]
+    hard = Teleop(config.load_task("peg_insert_hard"), StillWorld(), mode="correct", seed=0)
+    hard.begin_episode()
+    assert engaged(hard, approach) == [False, False]
+
+
+def test_it_lines_up_above_the_rim_whatever_the_depth():
+    for depth_m, goes_down in ((0.025, True), (0.040, False)):
+        task = replace(TASK, scene=Use("peg_insert", {"depth_m": depth_m}))
+        teleop = Teleop(task, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
+        teleop.begin_episode()
+        assert (teleop.read([arm_at(0.02, 0.0, -0.042)]).action[2] > 0.0) == goes_down
 
 
 def test_it_steers_towards_the_goal_within_the_action_space():

@@ -107,12 +107,14 @@ class Arm:
             objects=scene.objects(data),
             goal_base_tcp=scene.goal_base_tool(data, self._pose_flange_tool),
             success=scene.success(data),
+            seed=self._seed,
         )
 
     def reset(self, seed: int) -> None:
         """Put the arm at its home posture, at rest, and the objects where the seed says."""
         mujoco.mj_resetData(self._model, self._data)
         self._data.qpos[:JOINTS] = self._home
+        self._seed = seed
         self._scene.place(self._model, self._data, seed)
         mujoco.mj_forward(self._model, self._data)
         self._reading.wrench[:] = 0.0

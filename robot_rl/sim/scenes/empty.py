@@ -3,12 +3,15 @@
 import mujoco
 import numpy as np
 
+from robot_rl.sim.looks import Looks
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array
 
 
 class Scene:
     """A table and two cameras. Nothing moves but the arm, and nothing counts as a success."""
+
+    looks = Looks()
 
     def add_to(self, spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
         """Add table, light and cameras to a model that holds the arm."""

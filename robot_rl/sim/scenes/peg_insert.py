@@ -5,14 +5,18 @@ body: its pose is state, so that a reset moves it and a camera's model can be to
 """
 
 import math
+from collections.abc import Mapping
 
 import mujoco
 import numpy as np
 
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_multiply
+from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.panda import GREY, POSE_FLANGE_HAND, TOOL_CONTACT, WORLD_CONTACT
+from robot_rl.sim.socket import Socket
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array
+from robot_rl.validation import from_json
 
 PEG_HALF_WIDTH = 0.010
 PEG_LENGTH = 0.060
@@ -27,26 +31,22 @@ BOX = mujoco.mjtGeom.mjGEOM_BOX
 class Scene:
     """What `controllers/arms/mujoco.py` simulates and `cameras/mujoco.py` draws.
 
-    `socket_range_m` and `socket_range_rad` are half-widths of the uniform ranges of position and yaw about
-    `socket_nominal`; `clearance_m` is the gap on each side of the peg. A success is a tip `success_depth_m` below the
-    rim, within the walls.
+    The options are the fields of `sim/socket.py: Socket`, and `looks`, those of `sim/looks.py: Looks` that are not 0.
     """
 
     def __init__(
         self,
-        clearance_m: float = 0.0005,
-        depth_m: float = 0.025,
-        success_depth_m: float = 0.024,
-        socket_nominal: tuple[float, float] = (0.5, 0.0),
-        socket_range_m: float = 0.02,
-        socket_range_rad: float = math.radians(10.0),
+        clearance_m: float = Socket.clearance_m,
+        depth_m: float = Socket.depth_m,
+        success_depth_m: float = Socket.success_depth_m,
+        socket_nominal: tuple[float, float] = Socket.socket_nominal,
+        socket_range_m: float = Socket.socket_range_m,
+        socket_range_rad: float = Socket.socket_range_rad,
+        looks: Mapping[str, float] | None = None,
     ):
-        self.clearance = clearance_m
-        self.depth = depth_m
-        self.success_depth = success_depth_m
-        self.socket_nominal = socket_nominal
-        self.socket_range = socket_range_m
-        self.socket_yaw = socket_range_rad
+        x, y = socket_nominal
+        self.socket = Socket(clearance_m, depth_m, success_depth_m, (x, y), socket_range_m, socket_range_rad)
+        self.looks = from_json(Looks, looks or {}, source="scene 'peg_insert': looks")
         pose_hand_tip = np.array([0.0, 0.0, HAND_TO_TIP, 0.0, 0.0, 0.0, 1.0])
         self.pose_flange_tip: Array = pose_multiply(np.array(POSE_FLANGE_HAND), pose_hand_tip)
 
@@ -63,28 +63,30 @@ class Scene:
         add_camera(
             hand, "wrist", at=(0.07, 0.0, 0.045), look_at=(0.0, 0.0, HAND_TO_TIP), up=(0.0, 0.0, -1.0), fovy=62.0
         )
-        x, y = self.socket_nominal
+        x, y = self.socket.socket_nominal
         front = (x + 0.30, y + 0.10, 0.20)
         add_camera(spec.worldbody, "front", at=front, look_at=(x, y, 0.055), up=(0.0, 0.0, 1.0), fovy=32.0)
+        add_textures(spec, self.looks)
 
     def _add_socket(self, spec: mujoco.MjSpec) -> None:
         """Four walls around a square hole; the table is its bottom, under a dark sheet that is only seen."""
-        socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*self.socket_nominal, 0.0])
-        inner, half_depth = PEG_HALF_WIDTH + self.clearance, self.depth / 2
+        socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*self.socket.socket_nominal, 0.0])
+        inner, half_depth = PEG_HALF_WIDTH + self.socket.clearance_m, self.socket.depth_m / 2
         middle, outer = inner + WALL / 2, inner + WALL
         look = {"type": BOX, "rgba": [0.20, 0.45, 0.75, 1.0], "group": 0, **WORLD_CONTACT}
-        for side in (-1.0, 1.0):
-            socket.add_geom(size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **look)
-            socket.add_geom(size=[inner, WALL / 2, half_depth], pos=[0.0, side * middle, half_depth], **look)
+        for i, side in enumerate((-1.0, 1.0)):
+            end, flank = {"name": f"socket-{2 * i}", **look}, {"name": f"socket-{2 * i + 1}", **look}
+            socket.add_geom(size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **end)
+            socket.add_geom(size=[inner, WALL / 2, half_depth], pos=[0.0, side * middle, half_depth], **flank)
         sheet = {"rgba": GREY, "contype": 0, "conaffinity": 0}
         socket.add_geom(type=BOX, size=[inner, inner, 0.0002], pos=[0.0, 0.0, 0.0003], **sheet)
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
         """Put the socket where the seed says: uniform in position and yaw about the nominal place."""
         rng = np.random.default_rng(seed)
-        offset = rng.uniform(-self.socket_range, self.socket_range, 2)
-        yaw = rng.uniform(-self.socket_yaw, self.socket_yaw)
-        x, y = self.socket_nominal
+        offset = rng.uniform(-self.socket.socket_range_m, self.socket.socket_range_m, 2)
+        yaw = rng.uniform(-self.socket.socket_range_rad, self.socket.socket_range_rad)
+        x, y = self.socket.socket_nominal
         quat = np.array([0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)])
         self.place_objects(model, data, np.array([[x + offset[0], y + offset[1], 0.0, *quat]]))
 
@@ -107,9 +109,10 @@ class Scene:
         return goal
 
     def success(self, data: mujoco.MjData) -> bool:
-        """Whether the tip is `success_depth` below the rim and between the walls."""
+        """Whether the tip is `success_depth_m` below the rim and between the walls."""
         tip = np.array([*data.site("tip").xpos, 0.0, 0.0, 0.0, 1.0])
         x, y, z = pose_multiply(pose_inverse(self.objects(data)[0]), tip)[:3]
         # half a millimetre of give for soft contacts; outside the walls it would be 20 mm
-        room = self.clearance + 0.0005
-        return bool(self.depth - z >= self.success_depth and abs(x) <= room and abs(y) <= room)
+        room = self.socket.clearance_m + 0.0005
+        deep = self.socket.depth_m - z >= self.socket.success_depth_m
+        return bool(deep and abs(x) <= room and abs(y) <= room)

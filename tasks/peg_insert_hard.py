@@ -1,0 +1,38 @@
+"""The harder sibling of `peg_insert`: half the clearance, a socket that moves and turns further, looks that change."""
+
+import math
+from dataclasses import replace
+
+from robot_rl.config import load_task
+from robot_rl.types import Use
+
+EASY = load_task("peg_insert")
+assert EASY.scene is not None
+
+TASK = replace(
+    EASY,
+    name="peg_insert_hard",
+    description="insert the peg into a tighter socket, fully, whatever the light",
+    # 0.25 mm of air on each side of the peg; the socket anywhere within 50 mm and 20 degrees
+    scene=Use(
+        "peg_insert",
+        {
+            **EASY.scene.options,
+            "clearance_m": 0.00025,
+            "socket_range_m": 0.050,
+            "socket_range_rad": math.radians(20.0),
+            # Half-widths, drawn anew for each episode
+            "looks": {
+                "light_m": 0.4,  # lamps about 1.5 m above the table: by 15 degrees
+                "brightness": 0.4,
+                "tint": 0.15,
+                "colour": 0.15,
+                "texture": 0.5,
+                "camera_m": 0.003,
+                "camera_rad": math.radians(1.5),  # a mount that was taken off and put back
+            },
+        },
+    ),
+    # As many times what the scripted operator takes as there: 22 steps here (81 in the worst of 300), 18 of 100 there
+    max_steps=120,
+)
