@@ -35,6 +35,10 @@ class LinkError(RobotRLError):
     """The process on the other side of a link is missing, silent, or speaks another version."""
 
 
+class RefusedError(LinkError):
+    """The other side will not work with this one: another code, task, hardware or space. Starting again does not help."""
+
+
 class DataError(RobotRLError):
     """A message, log or checkpoint is damaged, or does not fit this run."""
 
