@@ -1,6 +1,7 @@
 """The scene: it is as hard as it says, success is what it says, and it can be done."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,3 +96,17 @@ def test_home_is_above_the_nominal_socket_and_inside_the_workspace(arm):
 def test_an_option_that_the_scene_does_not_have_is_named():
     with pytest.raises(ConfigError, match=r"peg_insert.*tightness"):
         find_scene(Use("peg_insert", {"tightness": 1}))
+
+
+@pytest.mark.parametrize(("friction", "slides"), [(0.4, True), (1.0, False)])
+def test_a_pressed_peg_slides_where_the_push_exceeds_the_friction(friction, slides):
+    """10 N down (5 mm of 2,000 N/m) and 6 N aside: more than 0.4 of it, less than all of it."""
+    scene = replace(TASK.scene, options={**TASK.scene.options, "friction": friction})
+    arm = LockstepArm(Arm(HARDWARE, scene), ArmSetup(TOOL, TASK.compliance, LIMITS, 0.02, 0.15))
+    _, state = insert(arm, 0, offset=0.004, steps=40)
+    pressed = state.pose_base_tcp.copy()
+    for push in (0.0, 0.003):
+        target = pressed + np.array([push, 0.0, -0.005, 0.0, 0.0, 0.0, 0.0])
+        for _ in range(8):
+            state = arm.command(ArmTarget(target, 0.1))
+    assert (state.pose_base_tcp[0] - pressed[0] > 0.0005) == slides

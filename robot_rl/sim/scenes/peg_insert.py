@@ -6,6 +6,7 @@ body: its pose is state, so that a reset moves it and a camera's model can be to
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -42,10 +43,11 @@ class Scene:
         socket_nominal: tuple[float, float] = Socket.socket_nominal,
         socket_range_m: float = Socket.socket_range_m,
         socket_range_rad: float = Socket.socket_range_rad,
+        friction: float = Socket.friction,
         looks: Mapping[str, float] | None = None,
     ):
         x, y = socket_nominal
-        self.socket = Socket(clearance_m, depth_m, success_depth_m, (x, y), socket_range_m, socket_range_rad)
+        self.socket = Socket(clearance_m, depth_m, success_depth_m, (x, y), socket_range_m, socket_range_rad, friction)
         self.looks = from_json(Looks, looks or {}, source="scene 'peg_insert': looks")
         pose_hand_tip = np.array([0.0, 0.0, HAND_TO_TIP, 0.0, 0.0, 0.0, 1.0])
         self.pose_flange_tip: Array = pose_multiply(np.array(POSE_FLANGE_HAND), pose_hand_tip)
@@ -55,7 +57,7 @@ class Scene:
         add_stage(spec)
         middle = HAND_TO_TIP - PEG_LENGTH / 2
         half = [PEG_HALF_WIDTH, PEG_HALF_WIDTH, PEG_LENGTH / 2]
-        peg = {"density": 2700.0, "rgba": [0.86, 0.36, 0.14, 1.0], "group": 1, **TOOL_CONTACT}
+        peg = {"density": 2700.0, "rgba": [0.86, 0.36, 0.14, 1.0], "group": 1, **self._contact(TOOL_CONTACT)}
         hand.add_geom(name="peg", type=BOX, size=half, pos=[0.0, 0.0, middle], **peg)
         hand.add_site(name="tip", pos=[0.0, 0.0, HAND_TO_TIP], group=4, size=[0.002] * 3)
         self._add_socket(spec)
@@ -73,13 +75,17 @@ class Scene:
         socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*self.socket.socket_nominal, 0.0])
         inner, half_depth = PEG_HALF_WIDTH + self.socket.clearance_m, self.socket.depth_m / 2
         middle, outer = inner + WALL / 2, inner + WALL
-        look = {"type": BOX, "rgba": [0.20, 0.45, 0.75, 1.0], "group": 0, **WORLD_CONTACT}
+        look = {"type": BOX, "rgba": [0.20, 0.45, 0.75, 1.0], "group": 0, **self._contact(WORLD_CONTACT)}
         for i, side in enumerate((-1.0, 1.0)):
             end, flank = {"name": f"socket-{2 * i}", **look}, {"name": f"socket-{2 * i + 1}", **look}
             socket.add_geom(size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **end)
             socket.add_geom(size=[inner, WALL / 2, half_depth], pos=[0.0, side * middle, half_depth], **flank)
         sheet = {"rgba": GREY, "contype": 0, "conaffinity": 0}
         socket.add_geom(type=BOX, size=[inner, inner, 0.0002], pos=[0.0, 0.0, 0.0003], **sheet)
+
+    def _contact(self, kind: dict[str, int]) -> dict[str, Any]:
+        """A surface of the pair: of two friction coefficients MuJoCo takes the larger one."""
+        return {**kind, "friction": [self.socket.friction, 0.005, 0.0001]}
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
         """Put the socket where the seed says: uniform in position and yaw about the nominal place."""
