@@ -103,7 +103,8 @@ def measure_law(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     """The control law alone, called from compiled code as the loop calls it."""
     arm = config.find("controllers/arms", hardware.arms[0].driver).Arm(hardware.arms[0], task.scene)
     reading, compliance = arm.read(), task.compliance
-    gains = np.array([compliance.stiffness, compliance.damping, compliance.error_clip])
+    clip = compliance.error_clip
+    gains = np.array([compliance.stiffness, compliance.damping, clip, clip, compliance.integral])
     target = geometry.pose_move(reading.pose, np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.05]))
     measured = (reading.q, reading.dq, reading.coriolis, reading.pose, reading.jacobian)
     arguments = (target, *measured, reading.q.copy(), gains, compliance.nullspace_stiffness)
@@ -128,10 +129,10 @@ def repeat_law(
     nullspace_stiffness: float,
 ) -> float:
     """`n` ticks of reference filter and torque law; the sum keeps the compiler from leaving them out."""
-    reference, total = pose.copy(), 0.0
+    reference, nothing, total = pose.copy(), np.zeros(6), 0.0
     for _ in range(n):
         reference = filter_reference(reference, target, 0.02, 0.00025, 0.001)
-        tau = impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness)
+        tau = impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, nothing)
         total += tau[0]
     return total
 

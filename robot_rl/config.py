@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from robot_rl.limits import is_unit, limit_problems, outside
 from robot_rl.limits import tighten as tighten
-from robot_rl.types import ArmLimits, Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.types import ArmLimits, Compliance, ConfigError, Load, SpaceSpec, Use
 from robot_rl.validation import Problem, from_json, from_yaml, nearest, to_json
 from robot_rl.validation import apply_overrides as apply_overrides
 
@@ -39,7 +39,9 @@ ObsKind = Literal["pixels", "state"]
 class ArmConfig:
     """One arm of a hardware file: its driver (a file of `controllers/arms`), where its process listens, its limits.
 
-    `home` are the joint angles [rad] where resets begin; `pose_flange_tcp` places the TCP between the fingertips.
+    `home` are the joint angles [rad] where resets begin; `pose_flange_tcp` places the TCP between the fingertips;
+    `load` is what hangs on the flange, sent to an arm that has to know it. On the real clock the 1 kHz loop may have
+    a core of its own, `loop_cpu`.
     """
 
     name: str
@@ -48,6 +50,8 @@ class ArmConfig:
     limits: ArmLimits
     pose_flange_tcp: tuple[float, float, float, float, float, float, float]
     address: str = "tcp://127.0.0.1:5560"
+    load: Load | None = None
+    loop_cpu: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -99,7 +103,8 @@ class Task:
     An action is a move of the target in its own frame, `[-1, 1]` times `action_translation` [m] and
     `action_rotation` [rad], per arm. The target is kept within `leash_translation` [m] and `leash_rotation` [rad] of
     the measured pose so that it cannot wind up. `pose_tcp_tool` is the point of the tool that the task controls, seen
-    from the hardware's TCP (a grasped peg's tip). `limits` tightens fields of the hardware's `ArmLimits`. `scene` is
+    from the hardware's TCP (a grasped peg's tip). `compliance` is the law in contact; `reset_compliance`, if given, is
+    stiffer, for precise resets. `limits` tightens fields of the hardware's `ArmLimits`. `scene` is
     a file of `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key
     (`{"agent.discount": 0.97}`).
     """
@@ -119,6 +124,7 @@ class Task:
     leash_rotation: float = 0.15
     pose_tcp_tool: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     compliance: Compliance = Compliance()
+    reset_compliance: Compliance | None = None
     limits: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -266,3 +272,22 @@ def _hardware_problems(hardware: Hardware) -> Iterator[Problem]:
             yield ("arms", i, "pose_flange_tcp"), "does not end in a unit quaternion xyzw"
         for place, message in limit_problems(arm.limits, len(arm.home)):
             yield ("arms", i, "limits", *place), message
+        for place, message in _load_problems(arm.load):
+            yield ("arms", i, "load", *place), message
+        for j, (at, low, high) in enumerate(zip(arm.home, arm.limits.joint_low, arm.limits.joint_high, strict=False)):
+            if not low + arm.limits.joint_margin <= at <= high - arm.limits.joint_margin:
+                yield ("arms", i, "home", j), f"= {at:g} is not inside the joint's limits, {low:g} to {high:g} rad"
+
+
+def _load_problems(load: Load | None) -> Iterator[Problem]:
+    """A load that no body can have, whose weight and inertia an arm would compensate all the same."""
+    if load is None:
+        return
+    if not 0.0 <= load.mass_kg <= 20.0:
+        yield ("mass_kg",), f"= {load.mass_kg:g}: wanted 0 to 20"
+    if max(abs(at) for at in load.centre_m) > 0.5:
+        yield ("centre_m",), f"= {list(load.centre_m)}: wanted within 0.5 m of the flange"
+    xx, yy, zz, *products = load.inertia
+    largest = max(xx, yy, zz)
+    if min(xx, yy, zz) < 0.0 or 2.0 * largest > xx + yy + zz + 1e-12 or max(map(abs, products)) > largest:
+        yield ("inertia",), f"= {list(load.inertia)}: no body has these moments; xx, yy, zz, xy, xz, yz [kg m^2]"

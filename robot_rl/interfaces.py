@@ -7,14 +7,26 @@ A folder is a kind, a file is which. Each file holds one class named like its ki
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from robot_rl.types import ArmState, Array, Observation, TeleopReading, WorldState
+from robot_rl.types import (
+    ArmState,
+    Array,
+    Compliance,
+    GripperReading,
+    Load,
+    Observation,
+    Outcome,
+    TeleopReading,
+    WorldState,
+)
 
 
 class ArmReading:
     """What an arm driver measures each tick, in buffers that are written in place (1 kHz: no allocation).
 
     `q, dq, coriolis (n,)`; `pose (7,)` of the TCP in the base; `jacobian (6, n)` of the TCP in base axes;
-    `wrench (6,)` from the world on the tool, base axes, at the TCP. Gravity is compensated below the driver.
+    `wrench (6,)` from the world on the tool, base axes, at the TCP. Gravity is compensated below the driver. `tau (n,)`
+    are the torques [Nm] that were in force when the arm was opened or recovered: the first command starts from them.
+    `twist (6,)` is None unless the driver measures it itself, for want of a Jacobian.
     """
 
     def __init__(self, joints: int):
@@ -26,6 +38,8 @@ class ArmReading:
         self.pose = np.zeros(7)
         self.jacobian = np.zeros((6, joints))
         self.wrench = np.zeros(6)
+        self.tau = np.zeros(joints)
+        self.twist: Array | None = None
 
 
 class Arm(Protocol):
@@ -36,6 +50,15 @@ class Arm(Protocol):
         reading = arm.read()
         arm.write(torque_law(reading))  # [Nm], without gravity
     ```
+
+    A driver is built with `Arm(config, scene)` and may offer more, which the loop looks for by name:
+
+    - `paced = True`: `read` waits for the arm's own next cycle (Franka), so that nobody else keeps time; `lost_cycles`
+      counts the cycles that went by without a command of ours.
+    - `set_load(load)`: the load of the hardware file, once, before anything moves. (The simulated arm has none: its
+      hand and peg are bodies of the model, and their weight is compensated exactly.)
+    - `recover()`: somebody has acknowledged a fault of the arm's own; make it ready again. Raises DeviceError if it is
+      not to be had, and the fault stays.
     """
 
     joints: int
@@ -45,7 +68,12 @@ class Arm(Protocol):
         ...
 
     def read(self) -> ArmReading:
-        """Measure. The same buffers are returned each time. Raises DeviceError if the arm is gone."""
+        """Measure. The same buffers are returned each time.
+
+        Called again before the next `write`, it measures the same cycle again (with the tool as it is now) and waits
+        for nothing. Raises DeviceError if the arm is gone; ArmDriverError with the kind of the fault if it has stopped
+        (REFLEX, COMMUNICATION, USER_STOP), the message in the robot's own words. Both may come from `write` as well.
+        """
         ...
 
     def write(self, tau: Array) -> None:
@@ -55,6 +83,42 @@ class Arm(Protocol):
     def close(self) -> None:
         """Let go of the arm, which is then held by its own controller or brakes."""
         ...
+
+
+class PoseArm(Protocol):
+    """An arm whose own controller follows poses (UR, xArm, franky): lease, limits and faults stand above it.
+
+    ```
+    while running:                    # 1 kHz; a driver may pass on fewer
+        reading = arm.read()          # `jacobian` of the TCP in base axes, or `twist (6,)` if there is none to be had
+        arm.follow(next_reference)    # inside the workspace, at most the reference speed away from the last one
+    ```
+    What is pressed with is the arm's own matter: `set_compliance`, if the driver offers it, gets the task's values;
+    the limits on force and moment hold above it. Everything else is as for `Arm`.
+    """
+
+    mode: str
+    """"pose": how the loop tells it from an `Arm`."""
+
+    joints: int
+
+    def set_tool(self, pose_flange_tool: Array) -> None: ...
+
+    def read(self) -> ArmReading: ...
+
+    def follow(self, pose_base_tcp: Array) -> None:
+        """Go to the pose `(7,)` of the TCP, which is near: the next one comes in a millisecond."""
+        ...
+
+    def set_compliance(self, compliance: Compliance) -> None:
+        """Optional: be as stiff as the task wants it. Raises ConfigError for what this arm cannot be."""
+        ...
+
+    def set_load(self, load: Load) -> None:
+        """Optional: see `Arm`."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class SimulatedArm(Arm, Protocol):
@@ -80,6 +144,37 @@ class World(Protocol):
 
     def reset(self, seed: int) -> WorldState:
         """Reset the scene; the arm is at its home posture afterwards."""
+        ...
+
+
+class Gripper(Protocol):
+    """A gripper. Each call blocks until the fingers are through, so that `controllers/gripper.py` gives it a process.
+
+    A driver is built with `Gripper(name, **options)`. Any call raises DeviceError if the hand is gone or cannot.
+    """
+
+    def read(self) -> GripperReading:
+        """Measure."""
+        ...
+
+    def home(self) -> None:
+        """Find out the largest width; nothing may be between the fingers."""
+        ...
+
+    def move(self, width_m: float, speed: float) -> bool:
+        """Go to a width [m] at a speed [m/s]; whether it got there."""
+        ...
+
+    def grasp(self, width_m: float, speed: float, force_n: float, tolerance_m: float) -> bool:
+        """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`; whether it is held."""
+        ...
+
+    def stop(self) -> None:
+        """Stand still."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the hand, not of what it holds."""
         ...
 
 
@@ -110,8 +205,11 @@ class Teleop(Protocol):
 class Reward(Protocol):
     """A judge of success. Called once per step, after the observation."""
 
-    def judge(self, observation: Observation) -> tuple[float, bool]:
-        """Reward of the step, and whether the task is done (which terminates the episode)."""
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
+        """Reward of the step, and whether the task is done (which terminates the episode).
+
+        `arms` are the states that the observation was made from, `outcome` the operator's word since the last step.
+        """
         ...
 
 

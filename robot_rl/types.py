@@ -5,7 +5,7 @@ Arrays inside these values are not copied when they are handed over, and nobody 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum, IntFlag, StrEnum
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,14 @@ class DeviceError(RobotRLError):
 
 class ArmFaultError(DeviceError):
     """The arm latched a fault: it holds its pose until somebody acknowledges."""
+
+
+class ArmDriverError(DeviceError):
+    """An arm stopped, or its driver lost it: `fault` says of which kind, the message in the robot's own words."""
+
+    def __init__(self, fault: "Fault", message: str):
+        super().__init__(message)
+        self.fault = fault
 
 
 class LinkError(RobotRLError):
@@ -62,16 +70,89 @@ class Fault(IntEnum):
     WORKSPACE = 5
     FORCE = 6
     DRIVER = 7
+    JOINT_POSITION = 8
+    TCP_ROTATION_SPEED = 9
+    MOMENT = 10
+    KEEP_OUT = 11
+    REFLEX = 12
+    COMMUNICATION = 13
+    USER_STOP = 14
+
+
+DRIVER_FAULTS = (Fault.DRIVER, Fault.REFLEX, Fault.COMMUNICATION, Fault.USER_STOP)
+"""The arm itself has stopped: lost, in a reflex, out of touch, or by its own button. An acknowledgement recovers it."""
+
+
+class Verdict(IntFlag):
+    """What the safety governor made of the last command: passed as it was (0), limited by what, or refused and why.
+
+    `LIMITED` bits add up, from the command itself and from every tick since. A refused command changes nothing but
+    for one that is no pose, which latches a fault.
+    """
+
+    PASSED = 0
+    LEASH = 1 << 0
+    WORKSPACE = 1 << 1
+    ORIENTATION = 1 << 2
+    KEEP_OUT = 1 << 3
+    SPEED = 1 << 4
+    JOINTS = 1 << 5
+    TORQUE = 1 << 6
+    TORQUE_RATE = 1 << 7
+    WRENCH = 1 << 8
+    RETREAT = 1 << 9
+    REFUSED_FAULT = 1 << 16
+    REFUSED_NOT_A_POSE = 1 << 17
+    REFUSED_OLD = 1 << 18
+    REFUSED_OUT_OF_ORDER = 1 << 19
+
+    @property
+    def refused(self) -> bool:
+        """Whether the command was not taken at all."""
+        return self >= Verdict.REFUSED_FAULT
+
+    @property
+    def reasons(self) -> str:
+        """`leash, torque rate`; `passed` if there are none."""
+        names = [flag.name.lower().replace("_", " ") for flag in Verdict if flag & self and flag.name]
+        return ", ".join(names) or "passed"
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box in the base frame [m], by its corners."""
+
+    low: tuple[float, float, float]
+    high: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What hangs on the flange: mass [kg], centre of mass `(3,)` [m] in the flange frame, inertia about that centre.
+
+    `inertia` is xx, yy, zz, xy, xz, yz [kg m^2] along the flange's axes.
+    """
+
+    mass_kg: float
+    centre_m: tuple[float, float, float]
+    inertia: tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True)
 class ArmLimits:
     """What binds every motion of an arm: policy, human and reset alike. A task may tighten it, never widen it.
 
-    The workspace is a box for the TCP in the base frame [m] and the largest tilt and turn [rad] away from
-    `workspace_quat` (the orientation in its middle). A target outside is clipped to it; a measured pose more than
-    `workspace_margin_m` outside latches a fault, as does a joint [rad/s], a TCP [m/s] or an external force [N] above
-    its limit. Torques [Nm] and torque rates [Nm/s] are clipped.
+    Clipped, and reported as a verdict: a target to the workspace (a box for the TCP in the base frame [m], and the
+    largest tilt and turn [rad] away from `workspace_quat`, the orientation in its middle) and out of the `keep_out`
+    boxes; the reference's speed; torques [Nm] and torque rates [Nm/s]. A joint that comes within `joint_margin` [rad]
+    of `joint_low` or `joint_high` is braked, and may push no further at the limit itself; a joint is braked as well
+    from `joint_speed_margin` [rad/s] below its largest speed on.
+
+    Faults: a measured pose more than `workspace_margin_m` outside the workspace or inside a keep-out box; a joint
+    beyond its angle or speed, a TCP beyond its speed; an external force [N] or moment [Nm] beyond its limit. Beyond
+    `retreat_force` or `retreat_moment` the arm also backs away, `retreat_m` along the force, and holds there.
+
+    `max_lease_s` [s]: a command is obeyed for so long at most, and refused if it was made from a state older than that.
     """
 
     workspace_low: tuple[float, float, float]
@@ -86,6 +167,17 @@ class ArmLimits:
     max_torque: tuple[float, ...]
     max_torque_rate: float
     max_force: float
+    max_moment: float
+    retreat_force: float
+    retreat_moment: float
+    retreat_m: float
+    max_tcp_rotation_speed: float
+    joint_low: tuple[float, ...]
+    joint_high: tuple[float, ...]
+    joint_margin: float
+    joint_speed_margin: float
+    max_lease_s: float
+    keep_out: tuple[Box, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,8 +185,11 @@ class Compliance:
     """The impedance that a task wants: per axis in the base frame, translation first.
 
     `stiffness` [N/m, Nm/rad] times `error_clip` [m, rad] is the largest static force [N, Nm] on each axis, whatever
-    the target. `filter_time_s` is the time constant of the reference filter; `nullspace_stiffness` [Nm/rad] pulls the
-    posture towards `posture` (the joint angles [rad] at the start of an episode, if left empty).
+    the target. `error_clip` bounds the pull towards plus, and towards minus as well unless `error_clip_minus` says
+    otherwise. `integral` [N/(m s), Nm/(rad s)] removes the error that friction leaves, within the same static force;
+    0 in contact. `filter_time_s` is the time constant of the reference filter, `gain_time_s` that at which a change of
+    these values while the arm moves takes effect. `nullspace_stiffness` [Nm/rad] pulls the posture towards `posture`
+    (the joint angles [rad] at the start of an episode, if left empty).
     Source: serl_franka_controllers, CartesianImpedanceController (defaults 2000/89/150/7).
     """
 
@@ -103,6 +198,10 @@ class Compliance:
     error_clip: tuple[float, ...] = (0.01, 0.01, 0.01, 0.05, 0.05, 0.05)
     filter_time_s: float = 0.05
     nullspace_stiffness: float = 10.0
+    error_clip_minus: tuple[float, ...] = ()
+    integral: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    gain_time_s: float = 0.1
+    posture: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,12 +209,55 @@ class ArmTarget:
     """What the actor asks of an arm, once per control period.
 
     The arm follows `pose_base_tcp (7,)` until the lease of `lease_periods * period_s` runs out; then it holds. In
-    lockstep the simulated world advances by `period_s` for each target, and nothing moves in between.
+    lockstep the simulated world advances by `period_s` for each target, and nothing moves in between. `seen_t` is the
+    time, on the arm's clock, of the state that the target was made from (`ArmClient` fills it in): a target made from
+    one too old, or older than the last target's, is refused.
     """
 
     pose_base_tcp: Array
     period_s: float
     lease_periods: float = 3.0
+    seen_t: float | None = None
+
+    @property
+    def lease_s(self) -> float:
+        """For how long it is obeyed [s]."""
+        return self.lease_periods * self.period_s
+
+
+@dataclass(frozen=True)
+class JointTarget:
+    """A move in joint space, for resets: to `q (n,)` [rad] on a minimum-jerk path, none of the joints above `speed`.
+
+    The arm goes on while the same target keeps coming: it has the lease of an `ArmTarget`, and its `seen_t`.
+    """
+
+    q: Array
+    period_s: float
+    speed: float = 0.5
+    lease_periods: float = 3.0
+    seen_t: float | None = None
+
+    @property
+    def lease_s(self) -> float:
+        """For how long it is obeyed [s]."""
+        return self.lease_periods * self.period_s
+
+
+@dataclass(frozen=True)
+class WrenchTarget:
+    """Push on the world with a wrench `(6,)` [N, Nm] in base axes at the TCP, for 0.1 s at most, then hold.
+
+    On each axis the push is bounded by stiffness x clip, and the workspace's walls push back.
+    """
+
+    wrench_base_tcp: Array
+    period_s: float
+    seen_t: float | None = None
+    lease_s = 0.1
+
+
+Command = ArmTarget | JointTarget | WrenchTarget
 
 
 @dataclass(frozen=True)
@@ -123,7 +265,8 @@ class ArmState:
     """What the arm reports: measured at `t` [s], on the arm's own monotonic clock.
 
     `twist_base_tcp` and `wrench_base_tcp` are `(6,)`, in base axes at the TCP; the wrench is what the world exerts on
-    the tool. `target_base_tcp` is the target in force, after all limits: what was *executed*.
+    the tool, less what was there at the last tare. `target_base_tcp` is the target in force, after all limits: what was
+    *executed*; `verdict` is what the limits made of the last command. `reason` is the fault in words.
     """
 
     sequence: int
@@ -136,6 +279,32 @@ class ArmState:
     target_base_tcp: Array
     holding: bool
     fault: Fault
+    verdict: Verdict = Verdict.PASSED
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class GripperReading:
+    """What a gripper measures: the width between its fingers [m], the largest there is, and whether it holds something."""
+
+    width_m: float
+    max_width_m: float
+    grasped: bool
+
+
+@dataclass(frozen=True)
+class GripperState:
+    """What a gripper's process reports, measured at `t` [s] of this machine's monotonic clock.
+
+    `busy` while an order is not carried out; `succeeded` says how the last one went. `reason` is a latched fault in
+    words, empty if there is none.
+    """
+
+    t: float
+    reading: GripperReading
+    busy: bool
+    succeeded: bool
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -226,12 +395,24 @@ class Mark:
     t_wall: float = 0.0
 
 
+class Outcome(IntEnum):
+    """The operator's word on the episode in hand, by key or button."""
+
+    NONE = 0
+    SUCCESS = 1
+    FAILURE = 2
+
+
 @dataclass(frozen=True)
 class TeleopReading:
-    """What the operator does now: `engaged` is the clutch, `action (A,)` is meant only while it is held."""
+    """What the operator does now: `engaged` is the clutch, `action (A,)` is meant only while it is held.
+
+    `outcome` is the word on the episode, if it was given since the last reading: a key, a button, the console.
+    """
 
     engaged: bool
     action: Array
+    outcome: Outcome = Outcome.NONE
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from robot_rl import config
 from robot_rl.config import Hardware, Task, load_hardware, load_task, spaces, tighten
-from robot_rl.limits import limit_problems, outside, quat_angle
-from robot_rl.types import ArmLimits, ConfigError, Use
+from robot_rl.limits import limit_problems, outside, quat_angle, require_tighter
+from robot_rl.types import ArmLimits, Box, ConfigError, Use
 from robot_rl.validation import apply_overrides, from_json, nearest, to_json
 
 PACKAGED = Path(__file__).parents[1] / "hardware_configs" / "sim_panda.yaml"
@@ -147,7 +147,7 @@ def test_a_wrong_task_file_is_refused(
 def test_an_unknown_key_names_file_line_and_nearest(broken: Edit) -> None:
     complaint = broken("max_force: 80.0", "max_forse: 80.0")
     assert (
-        f"mine.yaml:{line_of('max_force')}: arms[0].limits.max_forse is not a known key; allowed: max_force"
+        f"mine.yaml:{line_of('max_force')}: arms[0].limits.max_forse is not a known key; allowed: joint_high"
         in complaint
     )
     assert "did you mean 'max_force'?" in complaint
@@ -176,6 +176,15 @@ ALLOWED = ("arms", "cameras", "grippers", "teleop")
         ("workspace_low: [0.35, ", "workspace_low: [0.75, ", "must be below workspace_high; it is not on x"),
         ("workspace_quat: [1.0", "workspace_quat: [1.1", "wanted a unit quaternion"),
         ("max_torque: [87.0, ", "max_torque: [", "has 6 numbers; this arm has 7 joints"),
+        ("mass_kg: 0.73", "mass_kg: 730", "arms[0].load.mass_kg = 730: wanted 0 to 20"),
+        (
+            "mass_kg: 0.73",
+            "mas_kg: 0.73",
+            "load.mas_kg is not a known key; allowed: centre_m, inertia, mass_kg",
+        ),
+        ("[0.001, 0.0025,", "[0.001, 0.25,", "no body has these moments"),
+        ("home: [0.0, 0.181353737", "home: [0.0, 1.78", "home[1] = 1.78 is not inside the joint's limits"),
+        ("keep_out: []", "keep_out: [{low: [0, 0, 0], hihg: [1, 1, 1]}]", "did you mean 'high'"),
         ("driver: mujoco", "driver: mojoco", "'mojoco' is not in robot_rl/controllers/arms; it has: "),
         ("name: scripted", "name: script", "'script' is not in robot_rl/teleop; it has: "),
         ("name: front", "name: wrist", "'wrist' is taken by another of the cameras"),
@@ -266,7 +275,7 @@ def test_widening_names_both_values(limits: ArmLimits) -> None:
 def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     """Whatever numbers a task gives: it is refused, or every limit is at least as tight as the hardware's."""
     limits = load_hardware("sim_panda").arms[0].limits
-    names = st.sampled_from(sorted(to_json(limits).keys() - {"workspace_quat"}))
+    names = st.sampled_from(sorted(to_json(limits).keys() - {"workspace_quat", "keep_out"}))
     number = st.floats(-0.5, 3.0)
     changes = {}
     for name in data.draw(st.lists(names, unique=True, max_size=4)):
@@ -280,7 +289,8 @@ def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     for name, before in to_json(limits).items():
         after = getattr(tight, name)
         pairs = zip(before, after, strict=True) if isinstance(before, list) else [(before, after)]
-        assert all(b >= a if name == "workspace_low" else b <= a for a, b in pairs)
+        grows = name in ("workspace_low", "joint_low", "joint_margin", "joint_speed_margin")
+        assert name == "retreat_m" or all(b >= a if grows else b <= a for a, b in pairs)
     assert not list(limit_problems(tight, 7))
 
 
@@ -288,6 +298,28 @@ def test_a_task_can_tighten_and_leaves_the_rest(limits: ArmLimits) -> None:
     assert tighten(limits, {"max_force": 40.0, "workspace_low": [0.4, -0.1, 0.0]}) == replace(
         limits, max_force=40.0, workspace_low=(0.4, -0.1, 0.0)
     )
+
+
+def test_a_task_adds_keep_out_boxes_and_takes_none_away(limits: ArmLimits) -> None:
+    own, theirs = Box((0.4, 0.0, 0.0), (0.5, 0.1, 0.1)), Box((0.6, 0.0, 0.0), (0.65, 0.1, 0.1))
+    tight = tighten(replace(limits, keep_out=(own,)), {"keep_out": [vars(theirs)]})
+    assert tight.keep_out == (own, theirs)
+    with pytest.raises(ConfigError, match="never widen it: keep_out lacks"):
+        require_tighter(tight, replace(tight, keep_out=(theirs,)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"retreat_force": 79.0}, "retreat_force = 79: wanted at least max_force, 80"),
+        ({"joint_margin": 2.0}, r"joint_low.1 = -1.7628: wanted more than two joint_margin below joint_high"),
+        ({"joint_speed_margin": 2.0}, "joint_speed_margin = 2: wanted less than every max_joint_speed"),
+        ({"keep_out": [{"low": [0, 0, 0], "high": [0, 1, 1]}]}, "keep_out.0.low must be below high; it is not on x"),
+    ],
+)
+def test_limits_that_make_no_sense_together(changes: dict[str, Any], complaint: str, limits: ArmLimits) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        tighten(limits, changes)
 
 
 def test_the_workspace_may_turn_inside_itself(limits: ArmLimits) -> None:

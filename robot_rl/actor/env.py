@@ -14,7 +14,7 @@ from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.interfaces import Camera, Reward
 from robot_rl.sim.world import WorldClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, SpaceSpec, Use
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, Outcome, SpaceSpec, Use
 
 
 class RobotEnv(gymnasium.Env):
@@ -48,6 +48,7 @@ class RobotEnv(gymnasium.Env):
         self._observer = Observer(hardware, sees_goal=obs == "state")
         self._resetter = Resetter(self.arms, self.clock, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
+        self.outcome = Outcome.NONE  # the operator's word; whoever reads the device says it here before the step
         self._steps = 0
         self._judged = True
         self._deadline = 0.0
@@ -87,7 +88,7 @@ class RobotEnv(gymnasium.Env):
         self._steps += 1
 
         observation = self._observe()
-        reward, terminated = self.reward.judge(observation) if self._judged else (0.0, False)
+        reward, terminated = self._judge(observation)
         faults = [state.fault for state in self.arm_states]
         truncated = not terminated and (self._steps >= self.task.max_steps or any(faults))
         info = {"executed": self._executed(before), "faults": faults, "late_s": late_s}
@@ -127,6 +128,10 @@ class RobotEnv(gymnasium.Env):
         world = self.world.refresh() if self.world is not None else None
         images = {name: camera.read() for name, camera in self.cameras.items()} if self.obs == "pixels" else {}
         return self._observer.observe(self.arm_states, images, world)
+
+    def _judge(self, observation: dict[str, Array]) -> tuple[float, bool]:
+        outcome, self.outcome = self.outcome, Outcome.NONE
+        return self.reward.judge(observation, self.arm_states, outcome) if self._judged else (0.0, False)
 
     def _executed(self, before: Sequence[Array]) -> Array:
         """The move from the last target to the one in force, in units of the action space."""

@@ -1,15 +1,30 @@
 """The actor's end of the link to an arm's process."""
 
+import time
+from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 import zmq
 
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import ArmInfo, Kind
+from robot_rl.controllers.recorder import LoopStats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.transport.endpoint import connect, new_socket
-from robot_rl.types import ArmLimits, ArmState, ArmTarget, Array, Compliance, DeviceError, LinkError
+from robot_rl.types import (
+    ArmFaultError,
+    ArmLimits,
+    ArmState,
+    ArmTarget,
+    Array,
+    Compliance,
+    DeviceError,
+    JointTarget,
+    LinkError,
+    WrenchTarget,
+)
 
 ANSWER_S = 10.0
 """How long an arm that has answered before may be silent: far more than it needs, so it is gone."""
@@ -61,6 +76,8 @@ class ArmClient:
         ...wait for the deadline...
         state = arm.state()
     ```
+
+    A target that does not say from which state it was made is stamped with the newest that this client has seen.
     """
 
     def __init__(self, address: str, *, timeout_s: float = 30.0):
@@ -87,11 +104,54 @@ class ArmClient:
         Raises DeviceError with the arm's reason if it refuses.
         """
         setup = ArmSetup(np.asarray(pose_flange_tool, float), compliance, limits, leash_translation, leash_rotation)
-        return self._ask(Kind.CONFIGURE, messages.setup_record(messages.setup_layout(self.info.joints), setup))
+        return self._ask(Kind.CONFIGURE, messages.record(messages.setup_layout(self.info.joints), setup))
+
+    def tune(self, compliance: Compliance) -> ArmState:
+        """Another compliance, while the arm goes on with what it does. Raises DeviceError if the arm refuses."""
+        return self._ask(Kind.TUNE, messages.record(messages.compliance_layout(self.info.joints), compliance))
+
+    def tare(self) -> ArmState:
+        """The arm stands still and touches nothing: its wrench is zero now. Raises DeviceError if it is far off."""
+        return self._ask(Kind.TARE)
 
     def command(self, target: ArmTarget) -> ArmState:
         """Send a target. In lockstep the answer is the state one period later, on the real clock the state now."""
-        return self._ask(Kind.COMMAND, messages.record(messages.TARGET, target))
+        return self._ask(Kind.COMMAND, messages.record(messages.TARGET, self._stamped(target)))
+
+    def push(self, target: WrenchTarget) -> ArmState:
+        """Push with a wrench for 0.1 s; the answer is as for `command`."""
+        return self._ask(Kind.PUSH, messages.record(messages.PUSH, self._stamped(target)))
+
+    def move_joints(self, target: JointTarget, *, patience_s: float = 30.0, tolerance: float = 0.01) -> ArmState:
+        """Move to a posture and wait until the arm stands there, within `tolerance` [rad] of each joint.
+
+        Raises ArmFaultError if a fault stops it, DeviceError if it has not arrived after `patience_s` of the arm's
+        time: then something is in its way, against which it presses no harder than the joint clip allows.
+        """
+        layout, begun = messages.joint_target_layout(self.info.joints), self.refresh().t
+        while True:
+            state = self._ask(Kind.MOVE_JOINTS, messages.record(layout, self._stamped(target)))
+            if state.fault:
+                raise ArmFaultError(
+                    f"the move stopped: {state.fault.name}: {state.reason}; look at it, then acknowledge"
+                )
+            away = np.abs(state.q - target.q)
+            if (away < tolerance).all() and np.abs(state.dq).max() < 0.02:
+                return state
+            if state.t - begun > patience_s:
+                joint = int(away.argmax())
+                raise DeviceError(
+                    f"the arm did not arrive within {patience_s:g} s: joint {joint + 1} is off by {away[joint]:.3f} rad"
+                )
+            if self.info.clock == "real":
+                time.sleep(target.period_s)
+
+    def stats(self) -> LoopStats:
+        """How the arm's loop keeps time."""
+        return messages.to_stats(messages.body_as(messages.STATS, self._link.ask(Kind.STATS)))
+
+    def _stamped(self, target: Any) -> Any:
+        return target if target.seen_t is not None or self._latest is None else replace(target, seen_t=self._latest.t)
 
     def state(self) -> ArmState:
         """The newest state. In lockstep, where nothing moves by itself, that of the last answer."""

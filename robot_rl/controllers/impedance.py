@@ -14,8 +14,14 @@ import numpy as np
 from robot_rl.compiled import njit
 from robot_rl.geometry import pose_error, quat_from_rotvec, quat_multiply, quat_normalize
 
-STIFFNESS, DAMPING, ERROR_CLIP = 0, 1, 2
-"""Rows of `gains (3, 6)`: [N/m, Nm/rad], [Ns/m, Nms/rad], [m, rad], per axis of the base frame."""
+STIFFNESS, DAMPING, CLIP_PLUS, CLIP_MINUS, INTEGRAL = range(5)
+"""Rows of `gains (5, 6)`: [N/m, Nm/rad], [Ns/m, Nms/rad], twice [m, rad], [N/(m s), Nm/(rad s)]; base axes."""
+
+JOINT_STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)
+JOINT_DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)
+JOINT_CLIP = 0.05
+"""Joint-space moves: [Nm/rad], [Nms/rad] (libfranka's example joint_impedance_control.cpp), and [rad] of lag at most,
+so that a blocked joint presses with no more than 30 Nm."""
 
 NULLSPACE_DAMPING = 1e-3
 """Damping d of the pseudo-inverse of J^T in the posture projector. serl_franka_controllers has 0.04 beside a posture
@@ -62,20 +68,51 @@ def solve_damped(jacobian, vector, damping):
 
 
 @njit
-def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness):
+def spring_force(error, push, gains):
+    """Static force `(6,)` [N, Nm] for a pose error `(6,)` and a `push (6,)` on top of it (feed-forward, integral).
+
+    Bounded on each axis by `K clip`, whatever comes in: the sum as well as the spring alone.
+    """
+    force = np.empty(6)
+    for i in range(6):
+        low, high = -gains[CLIP_MINUS, i], gains[CLIP_PLUS, i]
+        K = gains[STIFFNESS, i]
+        force[i] = min(max(K * min(max(error[i], low), high) + push[i], K * low), K * high)
+    return force
+
+
+@njit
+def integrate(integral, error, gains, dt):
+    """The next integral force `(6,)` [N, Nm]: it grows with the clipped error, and never beyond what has effect.
+
+    Anti-windup by clamping: with the spring's own share it stays within `K clip`, so that it unwinds at once.
+    """
+    out = np.zeros(6)
+    for i in range(6):
+        if gains[INTEGRAL, i] > 0.0:
+            low, high = -gains[CLIP_MINUS, i], gains[CLIP_PLUS, i]
+            K = gains[STIFFNESS, i]
+            e = min(max(error[i], low), high)
+            out[i] = min(max(integral[i] + gains[INTEGRAL, i] * e * dt, K * (low - e)), K * (high - e))
+    return out
+
+
+@njit
+def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, push):
     """Joint torques `(n,)` [Nm] that pull the tool to `reference` like a damped spring of bounded force.
 
     ```
-    e   = clip(reference - pose, -clip, clip)            per axis; rotation as a full-angle rotation vector, base axes
-    F   = K e - D (J dq)
-    v   = kn (posture - q) - 2 sqrt(kn) dq               critically damped pull towards the posture
+    e   = clip(reference - pose, -clip_minus, clip_plus)  per axis; rotation as a full-angle rotation vector, base axes
+    F   = clip(K e + push, -K clip_minus, K clip_plus) - D (J dq)
+    v   = kn (posture - q) - 2 sqrt(kn) dq                critically damped pull towards the posture
     tau = J^T F + (I - J^T (J J^T + d I)^-1 J) v + c
     ```
-    The static force on each axis is at most `K clip`. Gravity is not in it: the arm compensates that itself.
+    The static force on each axis is at most `K clip`; `push (6,)` [N, Nm] is what an integral term and a wanted wrench
+    add within it. Gravity is not in it: the arm compensates that itself.
     Source: serl_franka_controllers; the projector is its damped SVD, written as a 6x6 solve.
     """
     n = q.shape[0]
-    error = pose_error(pose, reference)
+    spring = spring_force(pose_error(pose, reference), push, gains)
     twist = twist_of(jacobian, dq)
     pull = np.empty(n)
     damping = 2.0 * math.sqrt(nullspace_stiffness)
@@ -84,8 +121,7 @@ def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains,
     leaked = solve_damped(jacobian, twist_of(jacobian, pull), NULLSPACE_DAMPING)
     force = np.empty(6)
     for i in range(6):
-        e = min(max(error[i], -gains[ERROR_CLIP, i]), gains[ERROR_CLIP, i])
-        force[i] = gains[STIFFNESS, i] * e - gains[DAMPING, i] * twist[i] - leaked[i]
+        force[i] = spring[i] - gains[DAMPING, i] * twist[i] - leaked[i]
     tau = np.empty(n)
     for j in range(n):
         s = pull[j] + coriolis[j]
@@ -93,6 +129,30 @@ def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains,
             s += jacobian[i, j] * force[i]
         tau[j] = s
     return tau
+
+
+@njit
+def joint_torque(q, dq, coriolis, reference, reference_speed, joint_gains):
+    """Joint torques `(n,)` [Nm] that pull each joint to `reference (n,)`: `K clip(q_r - q) + D (dq_r - dq) + c`.
+
+    `joint_gains (2, n)` are stiffness [Nm/rad] and damping [Nms/rad]; the clip is `JOINT_CLIP`.
+    """
+    tau = np.empty(q.shape[0])
+    for j in range(q.shape[0]):
+        e = min(max(reference[j] - q[j], -JOINT_CLIP), JOINT_CLIP)
+        tau[j] = joint_gains[0, j] * e + joint_gains[1, j] * (reference_speed[j] - dq[j]) + coriolis[j]
+    return tau
+
+
+@njit
+def minimum_jerk(phase):
+    """Share of the way and its derivative by the phase, for a phase in [0, 1] (Flash and Hogan 1985)."""
+    s = min(max(phase, 0.0), 1.0)
+    return s * s * s * (10.0 + s * (6.0 * s - 15.0)), 30.0 * s * s * (1.0 - s) * (1.0 - s)
+
+
+PEAK_OF_MINIMUM_JERK = 1.875
+"""Its largest speed, over its mean speed."""
 
 
 @njit

@@ -8,8 +8,9 @@ from typing import Any
 
 from robot_rl.clock import ClockKind
 from robot_rl.controllers.loop import TICK_S, ArmLoop
+from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.types import ArmState, ArmTarget, ConfigError, WorldState
+from robot_rl.types import ArmState, Command, Compliance, ConfigError, WorldState
 
 LONGEST_PERIOD_S = 10.0
 
@@ -21,7 +22,8 @@ class LockstepArm:
 
     def __init__(self, arm: Any, setup: ArmSetup):
         self._arm = arm
-        self._loop = ArmLoop(arm, setup)
+        self.ring = Ring(arm.joints)
+        self._loop = ArmLoop(arm, setup, self.ring)
         self.joints = arm.joints
         self.objects = len(arm.world().objects)
         self._started = time.monotonic()
@@ -30,13 +32,21 @@ class LockstepArm:
         self._loop.configure(setup)
         return self._loop.observe()
 
-    def command(self, target: ArmTarget) -> ArmState:
+    def tune(self, compliance: Compliance) -> ArmState:
+        self._loop.tune(compliance)
+        return self._loop.observe()
+
+    def tare(self) -> ArmState:
+        self._loop.tare()
+        return self._loop.observe()
+
+    def command(self, target: Command) -> ArmState:
         """Advance the world by one period under this target."""
         if not TICK_S <= target.period_s <= LONGEST_PERIOD_S:
             raise ConfigError(f"period_s is {target.period_s}; allowed: {TICK_S} to {LONGEST_PERIOD_S} s")
         loop = self._loop
         # half a tick of slack: the lease ends between two ticks, whatever the rounding of t
-        loop.command(target.pose_base_tcp, loop.t + target.lease_periods * target.period_s + 0.5 * TICK_S)
+        loop.obey(target, loop.t + target.lease_s + 0.5 * TICK_S)
         tick, first = loop.tick, loop.ticks + 1
         for index in range(first, first + round(target.period_s / TICK_S)):
             tick(index * TICK_S)
@@ -60,6 +70,9 @@ class LockstepArm:
     def timing(self) -> tuple[int, int, float]:
         """(ticks so far, late ticks, worst lateness): in lockstep nothing is late."""
         return self._loop.ticks, 0, 0.0
+
+    def stats(self) -> LoopStats:
+        return loop_stats(self.ring, 0, 0.0, 0)
 
     def close(self) -> None:
         self._arm.close()

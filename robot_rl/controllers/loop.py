@@ -6,21 +6,130 @@ an acknowledgement, a reset) happens between two ticks.
 """
 
 import math
+import time
 
 import numpy as np
 
 from robot_rl.compiled import njit
 from robot_rl.controllers import safety
-from robot_rl.controllers.impedance import filter_reference, impedance_torque, twist_of
+from robot_rl.controllers.impedance import (
+    CLIP_MINUS,
+    CLIP_PLUS,
+    JOINT_CLIP,
+    JOINT_DAMPING,
+    JOINT_STIFFNESS,
+    PEAK_OF_MINIMUM_JERK,
+    STIFFNESS,
+    filter_reference,
+    impedance_torque,
+    integrate,
+    joint_torque,
+    minimum_jerk,
+    twist_of,
+)
+from robot_rl.controllers.recorder import LAW, TICKS, Ring, T
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.interfaces import Arm, SimulatedArm
-from robot_rl.types import ArmState, Array, DeviceError, Fault
+from robot_rl.geometry import pose_error
+from robot_rl.interfaces import Arm, ArmReading, PoseArm, SimulatedArm
+from robot_rl.types import (
+    DRIVER_FAULTS,
+    ArmDriverError,
+    ArmLimits,
+    ArmState,
+    ArmTarget,
+    Array,
+    Command,
+    Compliance,
+    DeviceError,
+    Fault,
+    JointTarget,
+    Verdict,
+    WrenchTarget,
+)
 
 TICK_S = 0.001
 
-FILTER, STEP, ANGLE, NULLSPACE, MARGIN, TCP_SPEED, FORCE, TORQUE_STEP = range(8)
-"""Entries of `scalars (8,)`: filter gain per tick, largest reference step [m] and turn [rad] per tick, nullspace
-stiffness, workspace margin [m], largest TCP speed [m/s], force [N], and torque step [Nm] per tick."""
+TARE_FILTER_S = 0.05
+LARGEST_TARE = (20.0, 5.0)
+"""[N], [Nm]: what a wrongly stated load explains. More than that is something that the tool touches."""
+
+(
+    FILTER, STEP, ANGLE, NULLSPACE, NULLSPACE_GOAL, BLEND, TARE_GAIN,
+    MARGIN, KEEP_OUT_MARGIN, JOINT_SLACK, TCP_SPEED, TCP_ROTATION_SPEED, FORCE, MOMENT,
+    RETREAT_FORCE, RETREAT_MOMENT, RETREAT_M, TORQUE_STEP, JOINT_MARGIN, SPEED_MARGIN, CONE,
+) = range(21)  # fmt: skip
+"""Entries of `scalars`: filter gain per tick, largest reference step [m] and turn [rad] per tick, nullspace stiffness
+now and soon, share of a new gain taken over per tick, gain of the tare's filter, then limits as in `ArmLimits`."""
+
+FELT, SLOW, TARE = range(3)
+"""Rows of `wrenches (3, 6)`: measured less the tare; measured, filtered; the tare."""
+
+MODE, VERDICT, RETREATED, HOLDING = range(4)
+"""Entries of `flags (4,)`, integers."""
+
+POSE, JOINTS, WRENCH = range(3)
+"""Modes: what the last command was, and so which law is in force."""
+
+START, GOAL, NOW, SPEED = range(4)
+"""Rows of `move (4, n)` [rad], [rad/s]: a joint-space move."""
+
+PHASE, DURATION = range(2)
+"""Entries of `move_clock (2,)`: how far on a joint-space move is, 0 to 1, and how long it takes [s]."""
+
+WORKSPACE_BOX, FIRST_KEEP_OUT = 0, 1
+"""`boxes (1 + k, 2, 3)`: the workspace, then what to keep out of."""
+
+
+@njit
+def record_into(
+    row: Array,
+    times: Array,
+    fault: int,
+    flags: Array,
+    q: Array,
+    dq: Array,
+    tau: Array,
+    pose: Array,
+    target: Array,
+    reference: Array,
+    wrench: Array,
+    twist: Array,
+) -> None:
+    """Fill a row of the black box, in the order of `recorder.columns`."""
+    row[:4] = times
+    row[4], row[5], row[6], row[7] = fault, flags[VERDICT], flags[MODE], flags[HOLDING]
+    n, at = q.shape[0], 8
+    for values in (q, dq, tau):
+        row[at : at + n] = values
+        at += n
+    for values in (pose, target, reference):
+        row[at : at + 7] = values
+        at += 7
+    row[at : at + 6] = wrench
+    row[at + 6 : at + 12] = twist
+
+
+@njit
+def advance_move_into(
+    move: Array, move_clock: Array, q: Array, jacobian: Array, max_speed: float, max_turn: float
+) -> None:
+    """One tick of a joint-space move, in place: slower where the tool would be too fast; a joint that lags is awaited."""
+    for j in range(q.shape[0]):
+        if abs(move[NOW, j] - q[j]) > JOINT_CLIP:
+            move[SPEED] = 0.0
+            return
+    way = move[GOAL] - move[START]
+    _, rate = minimum_jerk(move_clock[PHASE])
+    twist = twist_of(jacobian, way * (rate / move_clock[DURATION]))
+    slow = 1.0
+    if safety.norm(twist, 0) > max_speed:
+        slow = max_speed / safety.norm(twist, 0)
+    if safety.norm(twist, 3) * slow > max_turn:
+        slow = max_turn / safety.norm(twist, 3)
+    move_clock[PHASE] = min(move_clock[PHASE] + slow * TICK_S / move_clock[DURATION], 1.0)
+    share, rate = minimum_jerk(move_clock[PHASE])
+    move[NOW] = move[START] + share * way
+    move[SPEED] = (slow * rate / move_clock[DURATION]) * way
 
 
 @njit
@@ -28,41 +137,108 @@ def control_into(
     tau: Array,
     target: Array,
     reference: Array,
+    integral: Array,
+    push: Array,
+    wrenches: Array,
+    flags: Array,
+    move: Array,
+    move_clock: Array,
     q: Array,
     dq: Array,
     coriolis: Array,
     pose: Array,
     jacobian: Array,
+    twist: Array,
     wrench: Array,
     posture: Array,
     gains: Array,
+    gains_goal: Array,
+    joint_gains: Array,
     joint_limits: Array,
-    box: Array,
+    boxes: Array,
+    middle_quat: Array,
     scalars: Array,
     latched: int,
+    times: Array,
+    row: Array,
 ) -> int:
     """One tick of control: check the state, move the reference, write the next torques into `tau (n,)`.
 
     Returns the fault code. A new fault puts `target` and `reference` at the measured pose, so that the arm holds
-    there; while one is latched nothing else is checked but that the numbers are numbers. Without those the torques
-    fade to zero, and the arm's own gravity compensation is all that is left.
+    there, or backs away from a hard blow; while one is latched nothing else is checked but the blow, and that the
+    numbers are numbers. Without those the torques fade to zero, and the arm's own gravity compensation is all that is
+    left. Everything that a tick knows goes into `row`, for the black box.
     """
     finite = safety.pose_is_valid(pose) and safety.all_finite(q) and safety.all_finite(dq)
-    if not (finite and safety.all_finite(wrench) and safety.all_finite(coriolis)):
+    if not (finite and safety.all_finite(wrench) and safety.all_finite(coriolis) and safety.all_finite(twist)):
         tau[:] = safety.limit_torque(np.zeros(tau.shape[0]), tau, joint_limits, scalars[TORQUE_STEP])
+        record_into(
+            row, times, safety.STATE_NOT_FINITE, flags, q, dq, tau, pose, target, reference, wrenches[FELT], twist
+        )
         return safety.STATE_NOT_FINITE
+    for i in range(6):
+        wrenches[SLOW, i] += scalars[TARE_GAIN] * (wrench[i] - wrenches[SLOW, i])
+        wrenches[FELT, i] = wrench[i] - wrenches[TARE, i]
+    workspace, keep_out = boxes[WORKSPACE_BOX], boxes[FIRST_KEEP_OUT:]
+    felt = wrenches[FELT]
+
     code = latched
     if latched == safety.NONE:
-        twist = twist_of(jacobian, dq)
-        code = safety.check_state(
-            dq, twist, pose, wrench, joint_limits, box, scalars[MARGIN], scalars[TCP_SPEED], scalars[FORCE]
-        )
+        code = safety.check_joints(q, dq, joint_limits, scalars[JOINT_SLACK])
+        if code == safety.NONE:
+            code = safety.check_tool(
+                twist, pose, felt, workspace, keep_out, scalars[MARGIN], scalars[KEEP_OUT_MARGIN],
+                scalars[TCP_SPEED : TCP_ROTATION_SPEED + 1], scalars[FORCE : MOMENT + 1],
+            )  # fmt: skip
         if code != safety.NONE:
             target[:] = pose
             reference[:] = pose
-    reference[:] = filter_reference(reference, target, scalars[FILTER], scalars[STEP], scalars[ANGLE])
-    wanted = impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, scalars[NULLSPACE])
+            integral[:] = 0.0
+            push[:] = 0.0
+            flags[MODE], flags[HOLDING], flags[RETREATED] = POSE, 1, 0
+    hard = safety.norm(felt, 0) > scalars[RETREAT_FORCE] or safety.norm(felt, 3) > scalars[RETREAT_MOMENT]
+    if hard and code != safety.NONE and flags[RETREATED] == 0:
+        target[:] = safety.retreat_from(pose, felt, scalars[RETREAT_M], workspace, keep_out, middle_quat, scalars[CONE])
+        flags[RETREATED] = 1
+        flags[VERDICT] |= safety.RETREATING
+
+    for r in range(gains.shape[0]):
+        for i in range(6):
+            gains[r, i] += scalars[BLEND] * (gains_goal[r, i] - gains[r, i])
+    scalars[NULLSPACE] += scalars[BLEND] * (scalars[NULLSPACE_GOAL] - scalars[NULLSPACE])
+    if flags[MODE] == JOINTS:
+        target[:] = pose
+        reference[:] = pose
+        advance_move_into(move, move_clock, q, jacobian, scalars[STEP] / TICK_S, scalars[ANGLE] / TICK_S)
+        wanted = joint_torque(q, dq, coriolis, move[NOW], move[SPEED], joint_gains)
+    else:
+        before = reference.copy()
+        if flags[MODE] == WRENCH:
+            # a reference at the tool does not pull; a tool beyond a wall is pulled back to it
+            reference[:] = safety.clip_to_workspace(pose, workspace, middle_quat, scalars[CONE])
+        else:
+            reference[:] = filter_reference(reference, target, scalars[FILTER], scalars[STEP], scalars[ANGLE])
+            moved = pose_error(before, reference)
+            slow = safety.norm(moved, 0) < (1.0 - 1e-6) * scalars[STEP]
+            if not (slow and safety.norm(moved, 3) < (1.0 - 1e-6) * scalars[ANGLE]):
+                flags[VERDICT] |= safety.SLOWED
+        if keep_out.shape[0] > 0:
+            allowed = safety.stay_out(reference, before, keep_out)
+            if safety.differ(allowed, reference, 0, 3):
+                flags[VERDICT] |= safety.KEPT_OUT
+                reference[:] = allowed
+        if flags[MODE] == WRENCH:
+            target[:] = reference
+        integral[:] = integrate(integral, pose_error(pose, reference), gains, TICK_S)
+        wanted = impedance_torque(
+            q, dq, coriolis, pose, jacobian, reference, posture, gains, scalars[NULLSPACE], push + integral
+        )
+    flags[VERDICT] |= safety.brake_joints_into(
+        wanted, q, dq, joint_limits, scalars[JOINT_MARGIN], scalars[SPEED_MARGIN]
+    )
     tau[:] = safety.limit_torque(wanted, tau, joint_limits, scalars[TORQUE_STEP])
+    flags[VERDICT] |= safety.torque_verdict(wanted, tau, joint_limits)
+    record_into(row, times, code, flags, q, dq, tau, pose, target, reference, felt, twist)
     return code
 
 
@@ -70,96 +246,222 @@ class ArmLoop:
     """The control of one arm: its target, lease, fault and torques from tick to tick.
 
     ```
-    loop.command(pose_base_tcp, expires)     # whenever a target arrives
+    loop.command(pose_base_tcp, expires)     # whenever a target arrives; or move_joints, push
     loop.tick(t)                             # read -> lease -> reference -> impedance -> safety -> write
     ```
     `t` and `expires` are seconds of one clock, which is the caller's. After a fault, or once the lease has run out,
     the arm holds the pose that was measured then. A command ends a hold; only `acknowledge` ends a fault.
     """
 
-    def __init__(self, arm: Arm | SimulatedArm, setup: ArmSetup):
+    def __init__(self, arm: Arm | PoseArm | SimulatedArm, setup: ArmSetup, ring: Ring | None = None):
+        n = arm.joints
         self._arm = arm
-        self._read, self._write = arm.read, arm.write
-        self._tau = np.zeros(arm.joints)
-        self._target = np.zeros(7)
-        self._reference = np.zeros(7)
-        self._posture = np.zeros(arm.joints)
-        self._expires = -math.inf
-        self._excursion_allowed = False
+        self._read = arm.read
+        self._follows_poses = getattr(arm, "mode", "torque") == "pose"
+        self._write = arm.follow if self._follows_poses else arm.write  # type: ignore[union-attr]
+        self._ring = ring or Ring(n)
+        self._tau = np.zeros(n)
+        self._target, self._reference = np.zeros(7), np.zeros(7)
+        self._command = self._reference if self._follows_poses else self._tau
+        self._integral, self._push = np.zeros(6), np.zeros(6)
+        self._wrenches = np.zeros((3, 6))
+        self._flags = np.zeros(4, np.int64)
+        self._move, self._move_clock = np.zeros((4, n)), np.array([0.0, 1.0])
+        self._posture = np.zeros(n)
+        self._gains, self._gains_goal = np.zeros((5, 6)), np.zeros((5, 6))
+        self._joint_gains = np.array([np.resize(JOINT_STIFFNESS, n), np.resize(JOINT_DAMPING, n)])
+        self._scalars = np.zeros(CONE + 1)
+        self._times = np.zeros(4)
+        self._expires = self._seen_t = -math.inf
+        self._excursion = Fault.NONE
         self.ticks = 0
         self.t = 0.0
-        self.holding = True
+        self.late_s = 0.0  # how late the caller was with this tick, for the record
         self.fault = Fault.NONE
+        self.reason = ""
         self.configure(setup)
-        self._compile()
+        self._tau[:] = self._reading.tau
 
-    def _compile(self) -> None:
-        """Compile, or load, every function of a tick before the first deadline."""
-        self.command(self._reading.pose, 0.0)
-        self._control(self._tau.copy())
-        twist_of(self._reading.jacobian, self._reading.dq)
-        self._hold()
+    # ------------------------------------------------------------------------------------------ setting up
 
     def configure(self, setup: ArmSetup) -> None:
         """Take over a task's set-up (checked before, `setup.check_setup`) and hold where the arm is."""
-        compliance, limits = setup.compliance, setup.limits
+        limits = setup.limits
         self._arm.set_tool(np.array(setup.pose_flange_tool, float))
-        self._leash = (float(setup.leash_translation), float(setup.leash_rotation))
-        self._gains = np.array([compliance.stiffness, compliance.damping, compliance.error_clip], float)
-        self._joint_limits = np.array([limits.max_joint_speed, limits.max_torque], float)
-        self._box = np.array([limits.workspace_low, limits.workspace_high], float)
+        self._leash = np.array([setup.leash_translation, setup.leash_rotation], float)
+        self._limits = limits
+        self._joint_limits = np.array([limits.max_joint_speed, limits.max_torque, limits.joint_low, limits.joint_high])
+        corners = [(limits.workspace_low, limits.workspace_high), *((box.low, box.high) for box in limits.keep_out)]
+        self._boxes = np.array(corners, float)
         self._middle_quat = np.array(limits.workspace_quat, float)
-        self._angle = float(limits.workspace_angle)
-        self._margin = float(limits.workspace_margin_m)
-        time_constant = compliance.filter_time_s
-        self._scalars = np.zeros(8)
-        self._scalars[FILTER] = 1.0 - math.exp(-TICK_S / time_constant) if time_constant > 0.0 else 1.0
-        self._scalars[STEP] = limits.max_reference_speed * TICK_S
-        self._scalars[ANGLE] = limits.max_reference_rotation_speed * TICK_S
-        self._scalars[NULLSPACE] = compliance.nullspace_stiffness
-        self._scalars[MARGIN] = self._margin
-        self._scalars[TCP_SPEED], self._scalars[FORCE] = limits.max_tcp_speed, limits.max_force
-        self._scalars[TORQUE_STEP] = limits.max_torque_rate * TICK_S
+        self._set_limits(limits)
+        self.tune(setup.compliance)
+        self._gains[:] = self._gains_goal
+        self._scalars[NULLSPACE] = self._scalars[NULLSPACE_GOAL]
+        self._wrenches[TARE] = 0.0
         self._settle()
+
+    def _set_limits(self, limits: ArmLimits) -> None:
+        s = self._scalars
+        s[STEP] = limits.max_reference_speed * TICK_S
+        s[ANGLE] = limits.max_reference_rotation_speed * TICK_S
+        s[TARE_GAIN] = 1.0 - math.exp(-TICK_S / TARE_FILTER_S)
+        s[MARGIN], s[KEEP_OUT_MARGIN], s[JOINT_SLACK] = limits.workspace_margin_m, limits.workspace_margin_m, 0.0
+        s[TCP_SPEED], s[TCP_ROTATION_SPEED] = limits.max_tcp_speed, limits.max_tcp_rotation_speed
+        s[FORCE], s[MOMENT] = limits.max_force, limits.max_moment
+        s[RETREAT_FORCE], s[RETREAT_MOMENT] = limits.retreat_force, limits.retreat_moment
+        s[RETREAT_M] = limits.retreat_m
+        s[TORQUE_STEP] = limits.max_torque_rate * TICK_S
+        s[JOINT_MARGIN], s[SPEED_MARGIN] = limits.joint_margin, limits.joint_speed_margin
+        s[CONE] = limits.workspace_angle
+
+    def tune(self, compliance: Compliance) -> None:
+        """Another compliance (checked before, `setup.check_compliance`), while the arm goes on.
+
+        The gains get there within a few `gain_time_s`, so that nothing jumps.
+        """
+        c, s = compliance, self._scalars
+        self._gains_goal[:] = (c.stiffness, c.damping, c.error_clip, c.error_clip_minus or c.error_clip, c.integral)
+        s[NULLSPACE_GOAL] = c.nullspace_stiffness
+        s[FILTER], s[BLEND] = _share_per_tick(c.filter_time_s), _share_per_tick(c.gain_time_s)
+        self._wanted_posture = c.posture
+        if c.posture:
+            self._posture[:] = c.posture
+        if hasattr(self._arm, "set_compliance"):
+            self._arm.set_compliance(compliance)
 
     def _settle(self) -> None:
         """Hold at the measured pose and posture, and wait for a command."""
         self._reading = self._read()
-        self._posture[:] = self._reading.q
+        self._posture[:] = self._wanted_posture or self._reading.q
         self._hold()
 
     def _hold(self) -> None:
         self._target[:] = self._reading.pose
         self._reference[:] = self._reading.pose
-        self.holding = True
+        self._integral[:] = 0.0
+        self._push[:] = 0.0
+        self._flags[MODE], self._flags[HOLDING], self._flags[RETREATED] = POSE, 1, 0
         self._expires = math.inf
 
-    def command(self, pose_base_tcp: Array, expires: float) -> None:
-        """Follow a target `(7,)` until `expires`, kept on the leash of the measured pose and in the workspace.
+    @property
+    def holding(self) -> bool:
+        """Whether the arm holds a pose, because nothing has been commanded or the lease ran out or for a fault."""
+        return bool(self._flags[HOLDING])
 
-        A target that is not a pose latches a fault. While a fault is latched, targets are ignored.
+    # ------------------------------------------------------------------------------------------ commands
+
+    def obey(self, target: Command, expires: float) -> None:
+        """Follow a target of any kind until `expires`."""
+        if isinstance(target, ArmTarget):
+            self.command(target.pose_base_tcp, expires, target.seen_t)
+        elif isinstance(target, JointTarget):
+            self.move_joints(target.q, target.speed, expires, target.seen_t)
+        else:
+            self.push(target.wrench_base_tcp, expires, target.seen_t)
+
+    def command(self, pose_base_tcp: Array, expires: float, seen_t: float | None = None) -> None:
+        """Follow a target `(7,)` until `expires`, within all limits. The verdict is in the next state.
+
+        A target that is not a pose latches a fault. While a fault is latched, targets are refused; so are those made
+        from a state too old, or older than the last target's.
         """
-        if self.fault != Fault.NONE:
-            return
-        if not (safety.pose_is_valid(pose_base_tcp) and math.isfinite(expires)):
-            self._latch(Fault.TARGET_NOT_FINITE)
+        numbers = safety.pose_is_valid(pose_base_tcp) and math.isfinite(expires)
+        if not self._accepts(numbers, seen_t):
             return
         pose = pose_base_tcp.copy()
         pose[3:] /= np.linalg.norm(pose[3:])
-        pose = safety.clip_to_leash(pose, self._reading.pose, *self._leash)
-        self._target[:] = safety.clip_to_workspace(pose, self._box, self._middle_quat, self._angle)
+        self._target[:], bits = safety.limit_target(
+            pose, self._reading.pose, self._reference, self._leash,
+            self._boxes[WORKSPACE_BOX], self._boxes[FIRST_KEEP_OUT:], self._middle_quat, self._scalars[CONE],
+        )  # fmt: skip
+        self._take(POSE, bits, expires)
+
+    def move_joints(self, q: Array, speed: float, expires: float, seen_t: float | None = None) -> None:
+        """Move to the joint angles `(n,)` (checked before, `setup.check_joint_target`) while this is repeated."""
+        if not self._accepts(safety.all_finite(q) and math.isfinite(speed + expires) and speed > 0.0, seen_t):
+            return
+        if self._follows_poses:
+            raise DeviceError("this arm follows poses: it has no joint-space moves")
+        if self._flags[MODE] != JOINTS or not np.array_equal(q, self._move[GOAL]):
+            move = self._move
+            move[START], move[GOAL], move[NOW], move[SPEED] = self._reading.q, q, self._reading.q, 0.0
+            way = float(np.abs(q - self._reading.q).max())
+            self._move_clock[:] = 0.0, max(PEAK_OF_MINIMUM_JERK * way / speed, 100.0 * TICK_S)
+        self._posture[:] = self._wanted_posture or q
+        self._take(JOINTS, 0, expires)
+
+    def push(self, wrench_base_tcp: Array, expires: float, seen_t: float | None = None) -> None:
+        """Push with a wrench `(6,)`, in base axes, for `WrenchTarget.lease_s` at most."""
+        if not self._accepts(safety.all_finite(wrench_base_tcp) and math.isfinite(expires), seen_t):
+            return
+        if self._follows_poses:
+            raise DeviceError("this arm follows poses: it cannot push with a wrench")
+        K, low, high = self._gains_goal[STIFFNESS], self._gains_goal[CLIP_MINUS], self._gains_goal[CLIP_PLUS]
+        wrench, bits = safety.limit_wrench(wrench_base_tcp, -K * low, K * high)
+        self._take(WRENCH, bits, min(expires, self.t + WrenchTarget.lease_s + 0.5 * TICK_S))
+        self._push[:] = wrench
+
+    def _accepts(self, numbers: bool, seen_t: float | None) -> bool:
+        """Whether a command may be taken up; if not, its verdict says why."""
+        refusal = Verdict.PASSED
+        if self.fault != Fault.NONE:
+            refusal = Verdict.REFUSED_FAULT
+        elif not numbers or (seen_t is not None and not math.isfinite(seen_t)):
+            refusal = Verdict.REFUSED_NOT_A_POSE
+            self._latch(Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite, or is no pose")
+        elif seen_t is not None:
+            if seen_t < self._seen_t or seen_t > self.t + 0.5 * TICK_S:
+                refusal = Verdict.REFUSED_OUT_OF_ORDER
+            elif self.t - seen_t > self._limits.max_lease_s:
+                refusal = Verdict.REFUSED_OLD
+            else:
+                self._seen_t = seen_t
+        if refusal:
+            self._flags[VERDICT] = refusal
+        return not refusal
+
+    def _take(self, mode: int, bits: int, expires: float) -> None:
+        if mode != self._flags[MODE]:
+            self._integral[:] = 0.0
+        self._push[:] = 0.0
+        self._flags[MODE], self._flags[VERDICT], self._flags[HOLDING] = mode, bits, 0
         self._expires = expires
-        self.holding = False
+
+    # ------------------------------------------------------------------------------------------ faults, tare, reset
 
     def acknowledge(self) -> None:
         """Clear the fault; the arm goes on holding where it is, until the next command.
 
-        An arm that was found outside its workspace may then be driven back in: the excursion is not a fault again
+        An arm that stopped by itself is asked to recover, and the fault stays if it cannot. An arm that was found
+        outside its workspace or beyond a joint's limit may then be driven back in: the excursion is not a fault again
         before it has ended, and targets are inside in any case.
         """
-        self._excursion_allowed = self.fault == Fault.WORKSPACE
-        self.fault = Fault.NONE
+        if self.fault in DRIVER_FAULTS and hasattr(self._arm, "recover"):
+            try:
+                self._arm.recover()
+                self._reading = self._read()
+            except DeviceError as error:
+                self._latch(fault_of(error), str(error))
+                return
+            self._tau[:] = self._reading.tau
+        self._excursion = self.fault if self.fault in _EXCURSIONS else Fault.NONE
+        self.fault, self.reason = Fault.NONE, ""
         self._hold()
+
+    def tare(self) -> None:
+        """What the tool feels now is zero from now on: for an arm that stands still and touches nothing.
+
+        Raises DeviceError if it feels more than a wrong load explains: it touches something.
+        """
+        force, moment = safety.norm(self._wrenches[SLOW], 0), safety.norm(self._wrenches[SLOW], 3)
+        if force > LARGEST_TARE[0] or moment > LARGEST_TARE[1]:
+            raise DeviceError(
+                f"the wrench cannot be tared: the tool feels {force:.1f} N, {moment:.1f} Nm; allowed: "
+                f"{LARGEST_TARE[0]:g} N, {LARGEST_TARE[1]:g} Nm. Does it touch something? Is `load` of the hardware "
+                "file right?"
+            )
+        self._wrenches[TARE] = self._wrenches[SLOW]
 
     def reset(self, seed: int) -> None:
         """Simulation only: a new scene, the arm at home and at rest. A latched fault stays latched."""
@@ -167,41 +469,98 @@ class ArmLoop:
             raise DeviceError("this arm is not simulated: it has no world to reset")
         self._arm.reset(seed)
         self._tau[:] = 0.0
+        self._wrenches[:] = 0.0
         self._settle()
 
-    def _latch(self, fault: Fault) -> None:
-        self.fault = fault
+    def _latch(self, fault: Fault, reason: str) -> None:
+        self.fault, self.reason = fault, reason
         self._hold()
+
+    # ------------------------------------------------------------------------------------------ the tick
 
     def tick(self, t: float) -> None:
         """One millisecond: read -> lease -> reference -> impedance -> safety -> write."""
         try:
-            self._reading = self._read()
-            if t >= self._expires and not self.holding:
+            self._reading = reading = self._read()
+            begun = time.perf_counter()
+            self._times[T], self._times[T + 1] = t, self.late_s
+            if t >= self._expires and not self._flags[HOLDING]:
                 self._hold()
-            if self._excursion_allowed:
+            if self._excursion:
                 self._watch_excursion()
-            code = self._control(self._tau)
+            code = self._control(self._tau, reading.twist)
+            law_s = time.perf_counter() - begun
             if code != self.fault:
                 self.fault = Fault(code)
-                self.holding = True
-            self._write(self._tau)
-        except DeviceError:
-            self._latch(Fault.DRIVER)
+                self.reason = self._explain()
+                self._expires = math.inf
+            self._write(self._command)
+            self._times[LAW], self._times[LAW + 1] = law_s, time.perf_counter() - begun
+        except DeviceError as error:
+            self._latch(fault_of(error), str(error))
+            self._record()
+        self._ring.count[0] += 1
         self.ticks += 1
         self.t = t
 
-    def _control(self, tau: Array) -> int:
+    def _control(self, tau: Array, twist: Array | None) -> int:
         r = self._reading
         code: int = control_into(
-            tau, self._target, self._reference, r.q, r.dq, r.coriolis, r.pose, r.jacobian, r.wrench,
-            self._posture, self._gains, self._joint_limits, self._box, self._scalars, int(self.fault),
+            tau, self._target, self._reference, self._integral, self._push, self._wrenches, self._flags,
+            self._move, self._move_clock, r.q, r.dq, r.coriolis, r.pose, r.jacobian,
+            twist_of(r.jacobian, r.dq) if twist is None else twist, r.wrench,
+            self._posture, self._gains, self._gains_goal, self._joint_gains, self._joint_limits, self._boxes,
+            self._middle_quat, self._scalars, int(self.fault), self._times,
+            self._ring.rows[self._ring.count[0] % TICKS],
         )  # fmt: skip
         return code
 
+    def _record(self) -> None:
+        """A row for a tick that the arm did not answer, with what was known last."""
+        r, row = self._reading, self._ring.rows[self._ring.count[0] % TICKS]
+        record_into(
+            row, self._times, int(self.fault), self._flags, r.q, r.dq, self._tau, r.pose, self._target,
+            self._reference, self._wrenches[FELT], self._twist(),
+        )  # fmt: skip
+
+    def _twist(self) -> Array:
+        twist = self._reading.twist
+        return twist_of(self._reading.jacobian, self._reading.dq) if twist is None else twist.copy()
+
+    def _explain(self) -> str:
+        """The latched fault in words: what was measured, and what is allowed."""
+        r, limits, felt, twist = self._reading, self._limits, self._wrenches[FELT], self._twist()
+        j = int(np.argmax(np.abs(r.dq) / np.array(limits.max_joint_speed)))
+        k = int(np.argmax(np.maximum(np.array(limits.joint_low) - r.q, r.q - np.array(limits.joint_high))))
+        at = ", ".join(f"{x:.3f}" for x in r.pose[:3])
+        words = {
+            Fault.STATE_NOT_FINITE: "the arm measured something that is not a finite number",
+            Fault.JOINT_SPEED: f"joint {j + 1} moved at {abs(r.dq[j]):.2f} rad/s; limit {limits.max_joint_speed[j]:g}",
+            Fault.JOINT_POSITION: f"joint {k + 1} is at {r.q[k]:.3f} rad; its range is {limits.joint_low[k]:g} to "
+            f"{limits.joint_high[k]:g}",
+            Fault.TCP_SPEED: f"the tool moved at {safety.norm(twist, 0):.2f} m/s; limit {limits.max_tcp_speed:g}",
+            Fault.TCP_ROTATION_SPEED: f"the tool turned at {safety.norm(twist, 3):.2f} rad/s; limit "
+            f"{limits.max_tcp_rotation_speed:g}",
+            Fault.WORKSPACE: f"the tool was found at ({at}) m, outside the workspace and its margin",
+            Fault.KEEP_OUT: f"the tool was found at ({at}) m, inside a keep-out box",
+            Fault.FORCE: f"{safety.norm(felt, 0):.1f} N on the tool; limit {limits.max_force:g}",
+            Fault.MOMENT: f"{safety.norm(felt, 3):.1f} Nm on the tool; limit {limits.max_moment:g}",
+        }
+        return words.get(self.fault, "")
+
     def _watch_excursion(self) -> None:
-        self._excursion_allowed = bool(safety.outside_workspace(self._reading.pose, self._box) > 0.0)
-        self._scalars[MARGIN] = math.inf if self._excursion_allowed else self._margin
+        """Whether an acknowledged excursion goes on: until it has ended, it is no fault again."""
+        r, s, limits = self._reading, self._scalars, self._limits
+        goes_on = {
+            Fault.WORKSPACE: lambda: safety.outside_workspace(r.pose, self._boxes[WORKSPACE_BOX]) > 0.0,
+            Fault.KEEP_OUT: lambda: any(safety.depth_inside(r.pose, box) > 0.0 for box in self._boxes[FIRST_KEEP_OUT:]),
+            Fault.JOINT_POSITION: lambda: bool(((r.q < limits.joint_low) | (r.q > limits.joint_high)).any()),
+        }[self._excursion]()
+        usual = 0.0 if self._excursion == Fault.JOINT_POSITION else limits.workspace_margin_m
+        s[_EXCURSIONS[self._excursion]] = math.inf if goes_on else usual
+        self._excursion = self._excursion if goes_on else Fault.NONE
+
+    # ------------------------------------------------------------------------------------------ reports
 
     def observe(self) -> ArmState:
         """Measure anew and report: lockstep only, where the world stands still between two ticks."""
@@ -217,9 +576,67 @@ class ArmLoop:
             q=r.q.copy(),
             dq=r.dq.copy(),
             pose_base_tcp=r.pose.copy(),
-            twist_base_tcp=twist_of(r.jacobian, r.dq),
-            wrench_base_tcp=r.wrench.copy(),
+            twist_base_tcp=self._twist(),
+            wrench_base_tcp=r.wrench - self._wrenches[TARE],
             target_base_tcp=self._target.copy(),
             holding=self.holding,
             fault=self.fault,
+            verdict=Verdict(int(self._flags[VERDICT])),
+            reason=self.reason,
         )
+
+    @property
+    def lost_ticks(self) -> int:
+        """The arm's own cycles that went by without a command, as far as its driver counts them."""
+        return int(getattr(self._arm, "lost_cycles", 0))
+
+
+class _Still:
+    """An arm that stands still and does nothing, to compile the law with."""
+
+    def __init__(self, joints: int):
+        self.joints = joints
+        self._reading = ArmReading(joints)
+        self._reading.pose[6] = 1.0
+
+    def set_tool(self, pose_flange_tool: Array) -> None: ...
+
+    def read(self) -> ArmReading:
+        return self._reading
+
+    def write(self, tau: Array) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def warm_up(joints: int) -> None:
+    """Compile, or load, all that a tick needs: seconds on a new machine, which no arm would wait for."""
+    far, much = (1.0,) * joints, 100.0
+    limits = ArmLimits(
+        (-1.0,) * 3, (1.0,) * 3, (0.0, 0.0, 0.0, 1.0), 1.0, 1.0, 1.0, 1.0, much, (much,) * joints, (much,) * joints,
+        much, much, much, much, much, 0.1, much, tuple(-x for x in far), far, 0.1, 0.1, 1.0,
+    )  # fmt: skip
+    compliance = Compliance()
+    pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    loop = ArmLoop(_Still(joints), ArmSetup(pose, compliance, limits, 0.1, 0.1))
+    loop.command(pose, 1.0)
+    loop.tick(0.0)
+    loop.push(np.zeros(6), 1.0)
+    loop.move_joints(np.zeros(joints), 0.1, 1.0)
+    loop.tick(TICK_S)
+    loop.tare()
+    loop.state()
+
+
+_EXCURSIONS = {Fault.WORKSPACE: MARGIN, Fault.KEEP_OUT: KEEP_OUT_MARGIN, Fault.JOINT_POSITION: JOINT_SLACK}
+"""Faults that an arm must be driven out of, and the entry of `scalars` that lets it."""
+
+
+def fault_of(error: DeviceError) -> Fault:
+    """Which fault an error of the driver is."""
+    return error.fault if isinstance(error, ArmDriverError) else Fault.DRIVER
+
+
+def _share_per_tick(time_constant_s: float) -> float:
+    """What a first-order filter takes over per tick."""
+    return 1.0 - math.exp(-TICK_S / time_constant_s) if time_constant_s > 0.0 else 1.0

@@ -5,18 +5,36 @@ kind and number of its request, so that an answer that comes after its client ha
 An answer with `status` 1 has an error's text as its body. Little endian.
 """
 
+import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from robot_rl.clock import ClockKind
+from robot_rl.controllers.recorder import LoopStats
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.types import ArmLimits, ArmState, ArmTarget, Array, Compliance, DataError, Fault, WorldState
+from robot_rl.limits import MOST_KEEP_OUT
+from robot_rl.types import (
+    ArmLimits,
+    ArmState,
+    ArmTarget,
+    Array,
+    Box,
+    Compliance,
+    DataError,
+    Fault,
+    JointTarget,
+    Verdict,
+    WorldState,
+    WrenchTarget,
+)
 
 HEADER = struct.Struct("<4sBBHI")
-MAGIC = b"RRA1"
+MAGIC = b"RRA2"
 OK, ERROR = 0, 1
 MAX_BYTES = 1 << 16
 """Larger messages are not accepted by either side."""
@@ -32,6 +50,11 @@ class Kind(IntEnum):
     ACKNOWLEDGE = 5
     WORLD = 6
     RESET = 7
+    TUNE = 8
+    TARE = 9
+    MOVE_JOINTS = 10
+    PUSH = 11
+    STATS = 12
 
 
 @dataclass(frozen=True)
@@ -46,7 +69,10 @@ class ArmInfo:
 
 
 INFO = np.dtype([("joints", "<u4"), ("objects", "<u4"), ("lockstep", "?"), ("simulated", "?"), ("name", "S64")])
-TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8")])
+TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8"), ("seen_t", "<f8")])
+PUSH = np.dtype([("wrench_base_tcp", "<f8", 6), ("period_s", "<f8"), ("seen_t", "<f8")])
+STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
+REASON_BYTES = 200
 SEED = np.dtype([("seed", "<i8")])
 
 
@@ -63,6 +89,8 @@ def state_layout(joints: int) -> np.dtype:
         ("target_base_tcp", "<f8", 7),
         ("holding", "?"),
         ("fault", "u1"),
+        ("verdict", "<u4"),
+        ("reason", f"S{REASON_BYTES}"),
     ])
 
 
@@ -79,41 +107,64 @@ def world_layout(joints: int, objects: int) -> np.dtype:
     ])
 
 
+def joint_target_layout(joints: int) -> np.dtype:
+    """`JointTarget`."""
+    numbers = [(name, "<f8") for name in ("period_s", "speed", "lease_periods", "seen_t")]
+    return np.dtype([("q", "<f8", joints), *numbers])
+
+
+def compliance_layout(joints: int) -> np.dtype:
+    """`Compliance`."""
+    six = ("stiffness", "damping", "error_clip", "error_clip_minus", "integral")
+    return _layout_of(Compliance, dict.fromkeys(six, 6) | {"posture": joints})
+
+
+def limits_layout(joints: int) -> np.dtype:
+    """`ArmLimits`; of `keep_out` the low and high corners, NaN where there is no box."""
+    sizes = {"workspace_low": 3, "workspace_high": 3, "workspace_quat": 4}
+    sizes |= dict.fromkeys(("max_joint_speed", "max_torque", "joint_low", "joint_high"), joints)
+    return _layout_of(ArmLimits, {**sizes, "keep_out": (MOST_KEEP_OUT, 2, 3)})
+
+
 def setup_layout(joints: int) -> np.dtype:
-    """`ArmSetup`, with its `Compliance` and `ArmLimits` flat."""
-    sizes = {
-        "workspace_low": 3,
-        "workspace_high": 3,
-        "workspace_quat": 4,
-        "max_joint_speed": joints,
-        "max_torque": joints,
-    }
-    sizes |= {"stiffness": 6, "damping": 6, "error_clip": 6}
-    names = [field.name for kind in (Compliance, ArmLimits) for field in fields(kind)]
-    flat = [(name, "<f8", sizes[name]) if name in sizes else (name, "<f8") for name in names]
-    return np.dtype([("pose_flange_tool", "<f8", 7), ("leash_translation", "<f8"), ("leash_rotation", "<f8"), *flat])
+    """`ArmSetup`."""
+    return np.dtype([
+        ("pose_flange_tool", "<f8", 7),
+        ("leash_translation", "<f8"),
+        ("leash_rotation", "<f8"),
+        ("compliance", compliance_layout(joints)),
+        ("limits", limits_layout(joints)),
+    ])
+
+
+def _layout_of(kind: type, sizes: Mapping[str, int | tuple[int, ...]]) -> np.dtype:
+    """The numbers of a dataclass, one after the other."""
+    return np.dtype([
+        (field.name, "<f8", sizes[field.name]) if field.name in sizes else (field.name, "<f8") for field in fields(kind)
+    ])
 
 
 def record(layout: np.dtype, value: object) -> Array:
-    """A structured value `()` of a dataclass whose fields are the layout's; a wrong size raises DataError."""
+    """A structured value `()` of a dataclass whose fields are the layout's; a wrong size raises DataError.
+
+    What is None or empty is NaN.
+    """
     out = np.zeros((), layout)
     for name in layout.names or ():
-        try:
-            out[name] = getattr(value, name)
-        except ValueError as error:
-            raise DataError(f"{name} has the wrong size for this arm: {error}") from error
-    return out
-
-
-def setup_record(layout: np.dtype, setup: ArmSetup) -> Array:
-    """A structured value of an `ArmSetup`."""
-    out = np.zeros((), layout)
-    for source in (setup, setup.compliance, setup.limits):
-        for name in {field.name for field in fields(source)} & set(layout.names or ()):
-            value = np.asarray(getattr(source, name), float)
-            if value.shape != out[name].shape:
-                raise DataError(f"{name} must have shape {out[name].shape} for this arm; it has {value.shape}")
-            out[name] = value
+        own = getattr(value, name)
+        if out.dtype[name].names:
+            out[name] = record(out.dtype[name], own)
+        elif isinstance(own, str):
+            out[name] = own.encode()[:REASON_BYTES]
+        elif name == "keep_out":
+            out[name] = np.nan
+            out[name][: len(own)] = [(box.low, box.high) for box in own] or np.zeros((0, 2, 3))
+        elif own is None or (isinstance(own, tuple) and not own):
+            out[name] = np.nan
+        elif np.shape(own) != out[name].shape:
+            raise DataError(f"{name} must have shape {out[name].shape} for this arm; it has {np.shape(own)}")
+        else:
+            out[name] = own
     return out
 
 
@@ -130,6 +181,8 @@ def to_state(value: Array) -> ArmState:
         target_base_tcp=value["target_base_tcp"],
         holding=bool(value["holding"]),
         fault=Fault(int(value["fault"])),
+        verdict=Verdict(int(value["verdict"])),
+        reason=bytes(value["reason"]).decode(errors="ignore"),
     )
 
 
@@ -148,20 +201,60 @@ def to_world(value: Array) -> WorldState:
 
 def to_setup(value: Array) -> ArmSetup:
     """The `ArmSetup` of a structured value."""
-    plain = {name: value[name].tolist() for name in value.dtype.names or ()}
-    plain = {name: tuple(number) if isinstance(number, list) else number for name, number in plain.items()}
+    limits = _numbers(value["limits"])
+    corners = [box.tolist() for box in value["limits"]["keep_out"] if not np.isnan(box).all()]
+    limits["keep_out"] = tuple(Box(tuple(low), tuple(high)) for low, high in corners)
     return ArmSetup(
-        pose_flange_tool=np.array(plain["pose_flange_tool"]),
-        compliance=Compliance(**{field.name: plain[field.name] for field in fields(Compliance)}),
-        limits=ArmLimits(**{field.name: plain[field.name] for field in fields(ArmLimits)}),
-        leash_translation=plain["leash_translation"],
-        leash_rotation=plain["leash_rotation"],
+        pose_flange_tool=value["pose_flange_tool"].copy(),
+        compliance=to_compliance(value["compliance"]),
+        limits=ArmLimits(**limits),
+        leash_translation=float(value["leash_translation"]),
+        leash_rotation=float(value["leash_rotation"]),
     )
+
+
+def to_compliance(value: Array) -> Compliance:
+    """The `Compliance` of a structured value."""
+    return Compliance(**_numbers(value))
+
+
+def _numbers(value: Array) -> dict[str, Any]:
+    """Numbers and tuples by name; a tuple of nothing but NaN is empty."""
+    plain = {name: value[name].tolist() for name in value.dtype.names or ()}
+    return {name: _tuple(number) if isinstance(number, list) else number for name, number in plain.items()}
+
+
+def _tuple(numbers: list[Any]) -> tuple[Any, ...]:
+    return () if all(x != x for x in numbers) else tuple(numbers)
 
 
 def to_target(value: Array) -> ArmTarget:
     """The `ArmTarget` of a structured value."""
-    return ArmTarget(value["pose_base_tcp"].copy(), float(value["period_s"]), float(value["lease_periods"]))
+    return ArmTarget(
+        value["pose_base_tcp"].copy(), float(value["period_s"]), float(value["lease_periods"]), _seen(value)
+    )
+
+
+def to_joint_target(value: Array) -> JointTarget:
+    """The `JointTarget` of a structured value."""
+    return JointTarget(
+        value["q"].copy(), float(value["period_s"]), float(value["speed"]), float(value["lease_periods"]), _seen(value)
+    )
+
+
+def to_push(value: Array) -> WrenchTarget:
+    """The `WrenchTarget` of a structured value."""
+    return WrenchTarget(value["wrench_base_tcp"].copy(), float(value["period_s"]), _seen(value))
+
+
+def _seen(value: Array) -> float | None:
+    seen_t = float(value["seen_t"])
+    return None if math.isnan(seen_t) else seen_t
+
+
+def to_stats(value: Array) -> LoopStats:
+    """The `LoopStats` of a structured value."""
+    return LoopStats(**{name: float(value[name]) for name in value.dtype.names or ()})
 
 
 def to_info(value: Array) -> ArmInfo:

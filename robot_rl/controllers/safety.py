@@ -1,7 +1,8 @@
 """The limits below everything that learns: pure functions of a tick, with no exceptions for anyone.
 
-A target is moved into the workspace and onto the leash, a torque is clipped in size and in rate; a measured state
-outside its limits latches a fault. The same numbers bind the policy, the human and the reset.
+A target is moved onto the leash, into the workspace and out of the keep-out boxes, a joint is braked before its limits,
+a torque is clipped in size and in rate: what was done to a command is its verdict. A measured state outside its limits
+latches a fault. The same numbers bind the policy, the human and the reset.
 """
 
 import math
@@ -18,20 +19,39 @@ from robot_rl.geometry import (
     quat_normalize,
     quat_to_rotvec,
 )
-from robot_rl.types import Fault
+from robot_rl.types import Fault, Verdict
 
 NONE = int(Fault.NONE)
 STATE_NOT_FINITE = int(Fault.STATE_NOT_FINITE)
+JOINT_POSITION = int(Fault.JOINT_POSITION)
 JOINT_SPEED = int(Fault.JOINT_SPEED)
 TCP_SPEED = int(Fault.TCP_SPEED)
+TCP_ROTATION_SPEED = int(Fault.TCP_ROTATION_SPEED)
 WORKSPACE = int(Fault.WORKSPACE)
+KEEP_OUT = int(Fault.KEEP_OUT)
 FORCE = int(Fault.FORCE)
+MOMENT = int(Fault.MOMENT)
+
+LEASHED = int(Verdict.LEASH)
+BOXED = int(Verdict.WORKSPACE)
+TURNED = int(Verdict.ORIENTATION)
+KEPT_OUT = int(Verdict.KEEP_OUT)
+SLOWED = int(Verdict.SPEED)
+BRAKED = int(Verdict.JOINTS)
+TORQUE_CLIPPED = int(Verdict.TORQUE)
+TORQUE_RATE_CLIPPED = int(Verdict.TORQUE_RATE)
+WRENCH_CLIPPED = int(Verdict.WRENCH)
+RETREATING = int(Verdict.RETREAT)
 
 LOW, HIGH = 0, 1
-"""Rows of `box (2, 3)` [m]: the corners of the workspace in the base frame."""
+"""Rows of a box `(2, 3)` [m]: its corners in the base frame."""
 
-SPEED, TORQUE = 0, 1
-"""Rows of `joint_limits (2, n)`: largest joint speed [rad/s] and torque [Nm]."""
+SPEED, TORQUE, JOINT_LOW, JOINT_HIGH = range(4)
+"""Rows of `joint_limits (4, n)`: largest joint speed [rad/s], torque [Nm], and the joint's range [rad]."""
+
+BRAKING_S = 1.0
+"""Brakes: full torque for a joint that is this many rad/s faster than it may be. The lightest joint (0.1 kg m^2 of
+rotor, 12 Nm) then slows down with a time constant of 8 ms, the heaviest about as fast: stable at 1 kHz."""
 
 
 @njit
@@ -74,6 +94,119 @@ def clip_to_leash(pose, measured, translation, rotation):
 
 
 @njit
+def depth_inside(position, box):
+    """How deep [m] a position lies inside a box, to its nearest face; negative outside."""
+    depth = np.inf
+    for i in range(3):
+        depth = min(depth, position[i] - box[LOW, i], box[HIGH, i] - position[i])
+    return depth
+
+
+@njit
+def stay_out(pose, before, boxes):
+    """The pose, stopped at the faces of the keep-out `boxes (k, 2, 3)` through which it would have come from `before`.
+
+    It slides along a face. From inside a box (it was measured there) it may only go less deep. Since a coordinate is
+    only ever pulled back towards the one before, a pose inside the workspace stays inside.
+    """
+    out = pose.copy()
+    for _ in range(2):  # pulled out of one box it may lie in another
+        for k in range(boxes.shape[0]):
+            box = boxes[k]
+            if depth_inside(out, box) <= 0.0:
+                continue
+            if depth_inside(before, box) > 0.0:
+                if depth_inside(out, box) > depth_inside(before, box):
+                    out[:3] = before[:3]
+                continue
+            best = np.inf
+            axis, face = 0, 0.0
+            for i in range(3):
+                if before[i] <= box[LOW, i] and out[i] - box[LOW, i] < best:
+                    best, axis, face = out[i] - box[LOW, i], i, box[LOW, i]
+                if before[i] >= box[HIGH, i] and box[HIGH, i] - out[i] < best:
+                    best, axis, face = box[HIGH, i] - out[i], i, box[HIGH, i]
+            out[axis] = face
+    for k in range(boxes.shape[0]):
+        if depth_inside(out, boxes[k]) > max(depth_inside(before, boxes[k]), 0.0):
+            out[:3] = before[:3]
+    return out
+
+
+@njit
+def differ(a, b, first, last):
+    """Whether two arrays differ between two indices by more than rounding."""
+    for i in range(first, last):  # noqa: SIM110 (numba does not compile any() of a generator)
+        if abs(a[i] - b[i]) > 1e-9:
+            return True
+    return False
+
+
+@njit
+def limit_target(pose, measured, reference, leash, box, boxes, middle_quat, angle):
+    """A valid target `(7,)` made allowed, and what had to be done for it (`Verdict` bits).
+
+    In this order: onto the leash `(2,)` [m, rad] of the measured pose, into the workspace, out of the keep-out boxes on
+    the side where the reference is. What comes out is inside all but the leash, whatever went in.
+    """
+    leashed = clip_to_leash(pose, measured, leash[0], leash[1])
+    error = pose_error(measured, pose)
+    bits = 0
+    long = math.sqrt(error[0] ** 2 + error[1] ** 2 + error[2] ** 2) > leash[0]
+    if long or math.sqrt(error[3] ** 2 + error[4] ** 2 + error[5] ** 2) > leash[1]:
+        bits |= LEASHED
+    inside = clip_to_workspace(leashed, box, middle_quat, angle)
+    if differ(inside, leashed, 0, 3):
+        bits |= BOXED
+    if differ(pose_error(inside, leashed), np.zeros(6), 3, 6):
+        bits |= TURNED
+    out = inside
+    if boxes.shape[0] > 0:
+        out = stay_out(inside, reference, boxes)
+        if differ(out, inside, 0, 3):
+            bits |= KEPT_OUT
+    return out, bits
+
+
+@njit
+def limit_wrench(wrench, limit_low, limit_high):
+    """A wanted wrench `(6,)` within bounds per axis, and the `Verdict` bits."""
+    out = np.empty(6)
+    bits = 0
+    for i in range(6):
+        out[i] = min(max(wrench[i], limit_low[i]), limit_high[i])
+        if out[i] != wrench[i]:
+            bits = WRENCH_CLIPPED
+    return out, bits
+
+
+@njit
+def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
+    """Keep joints off their limits, in place on the torques `(n,)`; returns the `Verdict` bits.
+
+    The speed that a joint may have towards a limit falls from its limit less `speed_margin` to zero over the last
+    `margin` [rad] (a velocity damper: Faverjon and Tournassoud 1987); faster, and it is braked. Towards the limit it may
+    push with the same share of its torque, at the limit not at all.
+    """
+    bits = 0
+    for j in range(tau.shape[0]):
+        largest, free = joint_limits[TORQUE, j], joint_limits[SPEED, j] - speed_margin
+        for side in (-1.0, 1.0):
+            room = joint_limits[JOINT_HIGH, j] - q[j] if side > 0.0 else q[j] - joint_limits[JOINT_LOW, j]
+            share = 1.0 if room >= margin else max(room, 0.0) / margin
+            over = side * dq[j] - share * free
+            wanted = side * tau[j]
+            if share < 1.0 and wanted > share * largest:
+                wanted = share * largest
+            if over > 0.0:
+                wanted = min(wanted, 0.0) - largest / BRAKING_S * over
+            if wanted != side * tau[j]:
+                tau[j] = side * wanted
+                bits = BRAKED
+    return bits
+
+
+@njit
 def limit_torque(wanted, last, joint_limits, max_step):
     """Torques `(n,)` [Nm] within the joints' limits and within `max_step` [Nm] of the last tick's torques."""
     out = np.empty(wanted.shape[0])
@@ -81,6 +214,19 @@ def limit_torque(wanted, last, joint_limits, max_step):
         tau = min(max(wanted[j], -joint_limits[TORQUE, j]), joint_limits[TORQUE, j])
         out[j] = last[j] + min(max(tau - last[j], -max_step), max_step)
     return out
+
+
+@njit
+def torque_verdict(wanted, out, joint_limits):
+    """The `Verdict` bits of `limit_torque`."""
+    bits = 0
+    for j in range(wanted.shape[0]):
+        clipped = min(max(wanted[j], -joint_limits[TORQUE, j]), joint_limits[TORQUE, j])
+        if clipped != wanted[j]:
+            bits |= TORQUE_CLIPPED
+        if abs(clipped - out[j]) > 1e-9:
+            bits |= TORQUE_RATE_CLIPPED
+    return bits
 
 
 @njit
@@ -93,19 +239,50 @@ def outside_workspace(position, box):
 
 
 @njit
-def check_state(dq, twist, pose, wrench, joint_limits, box, margin, max_tcp_speed, max_force):
-    """The `Fault` code that a measured state deserves, `NONE` if all is well.
+def norm(vector, first):
+    """Length of three numbers of a twist or wrench, from `first` on."""
+    return math.sqrt(vector[first] ** 2 + vector[first + 1] ** 2 + vector[first + 2] ** 2)
 
-    `margin` [m] is how far outside the box the tool may be measured; the orientation has no margin of its own, since
-    the target's is clipped. Speeds in [rad/s] and [m/s]; `wrench` in base axes, of which the force [N] counts.
-    """
+
+@njit
+def check_joints(q, dq, joint_limits, slack):
+    """The `Fault` code of the joints; `slack` [rad] is how far beyond their range they may be (an excursion)."""
     for j in range(dq.shape[0]):
         if abs(dq[j]) > joint_limits[SPEED, j]:
             return JOINT_SPEED
-    if math.sqrt(twist[0] ** 2 + twist[1] ** 2 + twist[2] ** 2) > max_tcp_speed:
+        if q[j] < joint_limits[JOINT_LOW, j] - slack or q[j] > joint_limits[JOINT_HIGH, j] + slack:
+            return JOINT_POSITION
+    return NONE
+
+
+@njit
+def check_tool(twist, pose, wrench, box, boxes, margin, keep_out_margin, speeds, forces):
+    """The `Fault` code that the tool's measured state deserves, `NONE` if all is well.
+
+    The margins [m] are how far outside the box, and inside a keep-out box, the tool may be measured; the orientation
+    has no margin of its own, since the target's is clipped. `speeds (2,)` [m/s, rad/s], `forces (2,)` [N, Nm].
+    """
+    if norm(twist, 0) > speeds[0]:
         return TCP_SPEED
+    if norm(twist, 3) > speeds[1]:
+        return TCP_ROTATION_SPEED
     if outside_workspace(pose, box) > margin:
         return WORKSPACE
-    if math.sqrt(wrench[0] ** 2 + wrench[1] ** 2 + wrench[2] ** 2) > max_force:
+    for k in range(boxes.shape[0]):
+        if depth_inside(pose, boxes[k]) > keep_out_margin:
+            return KEEP_OUT
+    if norm(wrench, 0) > forces[0]:
         return FORCE
+    if norm(wrench, 3) > forces[1]:
+        return MOMENT
     return NONE
+
+
+@njit
+def retreat_from(pose, wrench, distance, box, boxes, middle_quat, angle):
+    """The pose `distance` [m] away from what presses on the tool: along the force of `wrench (6,)`, in the workspace."""
+    force = norm(wrench, 0)
+    away = pose.copy()
+    if force > 1.0:
+        away[:3] += distance / force * wrench[:3]
+    return stay_out(clip_to_workspace(away, box, middle_quat, angle), pose, boxes)

@@ -2,15 +2,19 @@
 
 One ZeroMQ ROUTER socket; each request gets one answer, a damaged one gets an error's text. In lockstep the loop is
 ticked in place; on the real clock it has a process of its own (`realtime.py`), which holds the arm when this side,
-or the client behind it, falls silent.
+or the client behind it, falls silent. Each fault, and each hold in mid-motion that nobody has asked for, is logged and
+leaves a black box (`recorder.py`).
 """
 
 import logging
 import math
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import zmq
@@ -21,20 +25,23 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.realtime import RealTimeArm
-from robot_rl.controllers.setup import ArmSetup, check_setup
+from robot_rl.controllers.recorder import BlackBox, LoopStats, Ring, about_arm
+from robot_rl.controllers.setup import ArmSetup, check_compliance, check_joint_target, check_setup, open_driver
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.types import (
     ArmState,
-    ArmTarget,
     Array,
+    Command,
     Compliance,
     ConfigError,
     DeviceError,
     Fault,
+    JointTarget,
     LinkError,
     RobotRLError,
     Use,
     WorldState,
+    WrenchTarget,
 )
 
 log = logging.getLogger(__name__)
@@ -43,6 +50,17 @@ POLL_MS = 50
 DEFAULT_LEASH = (0.02, 0.15)
 """[m], [rad]: what binds targets before a task has said otherwise."""
 
+STILL = (0.002, 0.005)
+"""[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to know."""
+
+STATS_EVERY_S = 60.0
+
+
+def blackbox_folder() -> Path:
+    """Where black boxes lie unless somebody says otherwise."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "robot_rl" / "blackbox"
+
 
 class ServedArm(Protocol):
     """What the server needs of an arm, whichever clock it runs on."""
@@ -50,30 +68,38 @@ class ServedArm(Protocol):
     clock: ClockKind
     joints: int
     objects: int
+    ring: Ring
 
     def configure(self, setup: ArmSetup) -> ArmState: ...
-    def command(self, target: ArmTarget) -> ArmState: ...
+    def tune(self, compliance: Compliance) -> ArmState: ...
+    def tare(self) -> ArmState: ...
+    def command(self, target: Command) -> ArmState: ...
     def acknowledge(self) -> ArmState: ...
     def reset(self, seed: int) -> WorldState: ...
     def state(self) -> ArmState: ...
     def world(self) -> WorldState: ...
     def timing(self) -> tuple[int, int, float]: ...
+    def stats(self) -> LoopStats: ...
     def close(self) -> None: ...
 
 
 def serve(
-    config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real", stop: Callable[[], bool] | None = None
+    config: ArmConfig,
+    scene: Use | None = None,
+    clock: ClockKind = "real",
+    stop: Callable[[], bool] | None = None,
+    blackbox: Path | None = None,
 ) -> None:
     """Run the arm's process until SIGINT, SIGTERM or `stop()`; the arm holds, then everything is let go.
 
-    Raises LinkError if the address is taken, ConfigError for a set-up that this arm refuses or a lockstep clock for
-    an arm that is not simulated.
+    Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken, ConfigError for a
+    set-up that this arm refuses or a lockstep clock for an arm that is not simulated, DeviceError if the loop dies.
     """
     stopped = threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
-    server = Server(config, open_arm(config, scene, clock))
+    server = Server(config, open_arm(config, scene, clock), blackbox)
     try:
         while not (stopped.is_set() or (stop is not None and stop())):
             server.serve_once(POLL_MS)
@@ -90,22 +116,31 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
     if clock == "lockstep":
         if not simulated:
             raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")
-        return LockstepArm(kind(config, scene), setup)
-    objects = len(kind(config, scene).world().objects) if simulated else 0
+        return LockstepArm(open_driver(config, scene, clock), setup)
+    objects = 0
+    if simulated:
+        arm = kind(config, scene)
+        objects = len(arm.world().objects)
+        arm.close()
     return RealTimeArm(config, scene, setup, len(config.home), objects)
 
 
 class Server:
     """The socket of one arm. Used by one thread."""
 
-    def __init__(self, config: ArmConfig, arm: ServedArm):
+    def __init__(self, config: ArmConfig, arm: ServedArm, blackbox: Path | None = None):
         self._config, self._arm = config, arm
-        simulated = hasattr(find("controllers/arms", config.driver).Arm, "world")
-        self._info = messages.ArmInfo(config.name, arm.joints, arm.objects, arm.clock, simulated)
+        kind = find("controllers/arms", config.driver).Arm
+        self._follows_poses = getattr(kind, "mode", "torque") == "pose"
+        self._info = messages.ArmInfo(config.name, arm.joints, arm.objects, arm.clock, hasattr(kind, "world"))
+        about = about_arm(config.name, config.driver, config.limits)
+        aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
+        self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)
+        self._stats_due = time.monotonic() + STATS_EVERY_S
         self._setup_layout = messages.setup_layout(arm.joints)
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
-        self._held, self._fault = True, Fault.NONE
+        self._held, self._fault, self._was_moving = True, Fault.NONE, False
         self._socket = new_socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
@@ -119,10 +154,17 @@ class Server:
         """Answer what has come within the time; watch the arm otherwise."""
         if not self._socket.poll(timeout_ms):
             if self._arm.clock == "real":
-                self._watch(self._arm.state())
+                self._watch(self._state_or_black_box())
             return
         client, *frames = self._socket.recv_multipart()
         self._socket.send_multipart([client, self._answer(frames)])
+
+    def _state_or_black_box(self) -> ArmState:
+        try:
+            return self._arm.state()
+        except DeviceError as error:
+            self._blackbox.save("LOOP_DIED", str(error))
+            raise
 
     def _answer(self, frames: list[bytes]) -> bytes:
         kind, number = 0, 0
@@ -141,7 +183,23 @@ class Server:
             case Kind.INFO:
                 return messages.info_record(self._info)
             case Kind.COMMAND:
-                return self._state(arm.command(checked_target(messages.body_as(messages.TARGET, body))))
+                target = messages.to_target(messages.body_as(messages.TARGET, body))
+                return self._state(arm.command(self._checked(target)))
+            case Kind.MOVE_JOINTS:
+                layout = messages.joint_target_layout(arm.joints)
+                joints = messages.to_joint_target(messages.body_as(layout, body))
+                check_joint_target(joints, self._config.limits)
+                return self._state(arm.command(self._checked(joints)))
+            case Kind.PUSH:
+                return self._state(arm.command(self._checked(messages.to_push(messages.body_as(messages.PUSH, body)))))
+            case Kind.TUNE:
+                compliance = messages.to_compliance(messages.body_as(messages.compliance_layout(arm.joints), body))
+                check_compliance(compliance, arm.joints)
+                return self._state(arm.tune(compliance))
+            case Kind.TARE:
+                return self._state(arm.tare())
+            case Kind.STATS:
+                return messages.record(messages.STATS, arm.stats())
             case Kind.STATE:
                 return self._state(arm.state())
             case Kind.CONFIGURE:
@@ -159,31 +217,53 @@ class Server:
             return messages.record(self._world_layout, arm.reset(int(messages.body_as(messages.SEED, body)["seed"])))
         return messages.record(self._world_layout, arm.world())
 
+    def _checked(self, target: Command) -> Command:
+        """A target that may go to the loop. Numbers that are none are left to it: it latches a fault for them."""
+        if self._follows_poses and isinstance(target, JointTarget | WrenchTarget):
+            raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves and does not push")
+        if not (math.isfinite(target.period_s) and target.period_s > 0.0):
+            raise ConfigError(f"period_s is {target.period_s}; it must be a positive number of seconds")
+        longest = self._config.limits.max_lease_s
+        if not (math.isfinite(target.lease_s) and 0.0 < target.lease_s <= longest + 1e-9):
+            raise ConfigError(
+                f"a lease of {target.lease_s:g} s; allowed: 0 < value <= {longest:g} (limits.max_lease_s)"
+            )
+        return target
+
     def _state(self, state: ArmState) -> Array:
         self._watch(state)
         return messages.record(self._state_layout, state)
 
     def _watch(self, state: ArmState) -> None:
-        """Log a fault, and a hold that nobody has asked for."""
-        if state.fault != self._fault and state.fault != Fault.NONE:
-            log.error("arm '%s' holds: fault %s; acknowledge it to go on", self._config.name, state.fault.name)
+        """Log faults, and holds that nobody asked for, with a black box of each; now and then how the loop keeps time."""
+        name = self._config.name
+        if state.fault not in (self._fault, Fault.NONE):
+            path = self._blackbox.save(state.fault.name, state.reason)
+            log.error("arm '%s' holds: fault %s: %s; black box: %s; acknowledge it to go on",
+                      name, state.fault.name, state.reason, path)  # fmt: skip
         elif state.holding and not self._held and state.fault == Fault.NONE:
-            log.warning("arm '%s' holds: no command came before the lease ran out", self._config.name)
+            log.warning("arm '%s' holds: no command came before the lease ran out", name)
+            if self._was_moving:
+                self._blackbox.save("LEASE", "no command came before the lease ran out")
         self._held, self._fault = state.holding, state.fault
+        ahead = float(np.linalg.norm(state.target_base_tcp[:3] - state.pose_base_tcp[:3]))
+        self._was_moving = ahead > STILL[0] or float(np.linalg.norm(state.twist_base_tcp[:3])) > STILL[1]
+        if self._arm.clock == "real" and time.monotonic() > self._stats_due:
+            self._stats_due = time.monotonic() + STATS_EVERY_S
+            self._log_stats()
+
+    def _log_stats(self) -> None:
+        s = self._arm.stats()
+        log.info(
+            "arm '%s': %.1f Hz, period p50 %.0f us, p99 %.0f us; %d ticks, %d late (worst by %.1f ms), %d lost; "
+            "law p50 %.1f us, tick p99.9 %.0f us",
+            self._config.name, s.rate_hz, s.period_us_p50, s.period_us_p99, s.ticks, s.late_ticks, s.worst_late_ms,
+            s.lost_ticks, s.law_us_p50, s.tick_us_p999,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Hold the arm, let go of it, leave."""
-        ticks, late, worst_s = self._arm.timing()
-        log.info("arm '%s': %d ticks, %d late, worst by %.1f ms", self._config.name, ticks, late, 1e3 * worst_s)
+        self._log_stats()
+        self._blackbox.close()
         self._arm.close()
         self._socket.close()
-
-
-def checked_target(value: Any) -> ArmTarget:
-    """The target of a request. A pose that is none is left to the loop, which latches a fault for it."""
-    target = messages.to_target(value)
-    if not (math.isfinite(target.period_s) and target.period_s > 0.0):
-        raise ConfigError(f"period_s is {target.period_s}; it must be a positive number of seconds")
-    if not (math.isfinite(target.lease_periods) and 0.0 < target.lease_periods <= 100.0):
-        raise ConfigError(f"lease_periods is {target.lease_periods}; allowed: 0 < value <= 100")
-    return target

@@ -7,11 +7,15 @@ moves. A task may tighten the hardware file's limits; it can never widen one.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
+from typing import Any
 
 import numpy as np
 
-from robot_rl.geometry import quat_conjugate, quat_multiply, quat_to_rotvec
-from robot_rl.types import ArmLimits, Array, Compliance, ConfigError
+from robot_rl.clock import ClockKind
+from robot_rl.config import ArmConfig, find
+from robot_rl.limits import require_tighter
+from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarget, Use
 
 LARGEST_STIFFNESS = (6000.0,) * 3 + (300.0,) * 3
 LARGEST_DAMPING = (400.0,) * 3 + (30.0,) * 3
@@ -20,19 +24,11 @@ LARGEST_DAMPING = (400.0,) * 3 + (30.0,) * 3
 LARGEST_ERROR_CLIP = (0.1,) * 3 + (0.5,) * 3
 """[m, rad]; the widest that HIL-SERL's examples ask for."""
 
+LARGEST_INTEGRAL = (10_000.0,) * 3 + (500.0,) * 3
+"""[N/(m s), Nm/(rad s)]: a few tenths of a second to the largest static force."""
+
 LARGEST_NULLSPACE_STIFFNESS = 100.0
 LARGEST_FILTER_TIME_S = 2.0
-
-TIGHTER_IS_SMALLER = (
-    "workspace_margin_m",
-    "max_reference_speed",
-    "max_reference_rotation_speed",
-    "max_tcp_speed",
-    "max_joint_speed",
-    "max_torque",
-    "max_torque_rate",
-    "max_force",
-)
 
 
 @dataclass(frozen=True)
@@ -50,50 +46,54 @@ class ArmSetup:
     leash_rotation: float
 
 
+def open_driver(config: ArmConfig, scene: Use | None, clock: ClockKind) -> Any:
+    """Open the arm of a hardware file with its driver, and tell it its load. A driver may want to know the clock."""
+    kind = find("controllers/arms", config.driver).Arm
+    arm = kind(config, scene, clock) if "clock" in signature(kind).parameters else kind(config, scene)
+    if config.load is not None and hasattr(arm, "set_load"):
+        arm.set_load(config.load)
+    return arm
+
+
 def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:
     """Raise ConfigError if the arm must not run with this set-up."""
     pose = np.asarray(setup.pose_flange_tool, float)
     if pose.shape != (7,) or not np.isfinite(pose).all() or abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
         raise ConfigError(f"pose_flange_tool must be 7 finite numbers with a unit quaternion (xyzw), not {pose}")
-    check_compliance(setup.compliance)
-    check_limits(setup.limits, hardware, joints)
+    check_compliance(setup.compliance, joints)
+    require_tighter(hardware, setup.limits)
     _check_range("leash_translation", (setup.leash_translation,), (0.5,))
     _check_range("leash_rotation", (setup.leash_rotation,), (math.pi / 2,))
 
 
-def check_compliance(compliance: Compliance) -> None:
+def check_compliance(compliance: Compliance, joints: int) -> None:
     """Raise ConfigError unless every gain is finite, positive and within the range that is stable at 1 kHz."""
     _check_range("compliance.stiffness", compliance.stiffness, LARGEST_STIFFNESS)
     _check_range("compliance.damping", compliance.damping, LARGEST_DAMPING)
     _check_range("compliance.error_clip", compliance.error_clip, LARGEST_ERROR_CLIP)
+    if compliance.error_clip_minus:
+        _check_range("compliance.error_clip_minus", compliance.error_clip_minus, LARGEST_ERROR_CLIP)
+    _check_range("compliance.integral", compliance.integral, LARGEST_INTEGRAL, zero=True)
     _check_range("compliance.filter_time_s", (compliance.filter_time_s,), (LARGEST_FILTER_TIME_S,), zero=True)
+    _check_range("compliance.gain_time_s", (compliance.gain_time_s,), (LARGEST_FILTER_TIME_S,), zero=True)
     largest = (LARGEST_NULLSPACE_STIFFNESS,)
     _check_range("compliance.nullspace_stiffness", (compliance.nullspace_stiffness,), largest, zero=True)
-
-
-def check_limits(limits: ArmLimits, hardware: ArmLimits, joints: int) -> None:
-    """Raise ConfigError if a limit is not a positive number, has the wrong size, or is wider than the hardware's."""
-    for name in TIGHTER_IS_SMALLER:
-        asked, allowed = _as_tuple(getattr(limits, name)), _as_tuple(getattr(hardware, name))
-        if name in ("max_joint_speed", "max_torque") and not len(asked) == len(allowed) == joints:
-            raise ConfigError(f"limits.{name} needs {joints} numbers, one per joint; it has {len(asked)}")
-        _check_range(f"limits.{name}", asked, allowed, wider="a task may tighten a limit of the hardware, not widen it")
-    low, high = np.asarray(limits.workspace_low), np.asarray(limits.workspace_high)
-    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise ConfigError(f"limits.workspace_low {tuple(low)} must be below workspace_high {tuple(high)} on each axis")
-    if (low < np.asarray(hardware.workspace_low)).any() or (high > np.asarray(hardware.workspace_high)).any():
+    if compliance.posture and (len(compliance.posture) != joints or not all(map(math.isfinite, compliance.posture))):
         raise ConfigError(
-            f"the workspace {tuple(low)} to {tuple(high)} is wider than the hardware's {hardware.workspace_low} to "
-            f"{hardware.workspace_high}; a task may tighten a limit of the hardware, not widen it"
+            f"compliance.posture is {compliance.posture}; it must be {joints} joint angles [rad], or empty"
         )
-    turn = quat_multiply(quat_conjugate(np.array(hardware.workspace_quat)), np.array(limits.workspace_quat))
-    reach = float(np.linalg.norm(quat_to_rotvec(turn))) + limits.workspace_angle
-    allowed_angle = hardware.workspace_angle + 1e-9
-    _check_range("limits.workspace_angle (with the turn of workspace_quat)", (reach,), (allowed_angle,))
 
 
-def _as_tuple(value: float | Sequence[float]) -> tuple[float, ...]:
-    return tuple(value) if isinstance(value, Sequence) else (value,)
+def check_joint_target(target: JointTarget, limits: ArmLimits) -> None:
+    """Raise ConfigError for a posture that the limits do not allow, or a speed that is none."""
+    joints = len(limits.joint_low)
+    if len(target.q) != joints:
+        raise ConfigError(f"a joint target needs {joints} angles [rad]; it has {len(target.q)}")
+    for joint, (q, low, high) in enumerate(zip(target.q, limits.joint_low, limits.joint_high, strict=True)):
+        low, high = low + limits.joint_margin, high - limits.joint_margin
+        if not low <= q <= high:
+            raise ConfigError(f"joint {joint + 1} cannot go to {q:.4g} rad; allowed: {low:.4g} to {high:.4g}")
+    _check_range("speed", (target.speed,), (min(limits.max_joint_speed) - limits.joint_speed_margin,))
 
 
 def _check_range(

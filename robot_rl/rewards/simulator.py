@@ -1,7 +1,9 @@
 """The simulator's own truth as the judge: one for the step that completes the task, and the episode is over."""
 
+from collections.abc import Sequence
+
 from robot_rl.interfaces import World
-from robot_rl.types import DeviceError, Observation
+from robot_rl.types import ArmState, DeviceError, Observation, Outcome
 
 
 class Reward:
@@ -15,7 +17,7 @@ class Reward:
             )
         self._world = world
 
-    def judge(self, observation: Observation) -> tuple[float, bool]:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
         """(1, True) at success, else (0, False)."""
         success = self._world.latest.success
         return float(success), success

@@ -25,7 +25,7 @@ def test_a_state_survives_the_wire():
 
 def test_a_setup_survives_the_wire():
     layout = messages.setup_layout(7)
-    back = messages.to_setup(messages.body_as(layout, messages.setup_record(layout, SETUP).tobytes()))
+    back = messages.to_setup(messages.body_as(layout, messages.record(layout, SETUP).tobytes()))
     np.testing.assert_array_equal(back.pose_flange_tool, SETUP.pose_flange_tool)
     assert (back.compliance, back.limits) == (SETUP.compliance, SETUP.limits)
 

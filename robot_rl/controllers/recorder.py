@@ -1,0 +1,221 @@
+"""The black box of an arm: what the loop did in the last 30 s, tick by tick, written to disk when something happens.
+
+The loop writes one row per tick into a ring in memory (`Ring`), in shared memory on the real clock, so that it outlives
+the loop's process. The network side copies the ring when a fault is latched, and a thread of it writes the file: the
+loop never waits. The same rows are where the loop's statistics come from.
+
+A file is an `.npz` without pickle: `rows (n, w)` float64, `columns (w,)` and `about`, a JSON text; `blackbox.py` draws
+it.
+"""
+
+import json
+import logging
+import threading
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_rl.types import Array, DataError
+
+log = logging.getLogger(__name__)
+
+SECONDS = 30
+TICKS = 1000 * SECONDS
+STATS_TICKS = 10_000
+"""Statistics are over the last ten seconds."""
+
+AFTERMATH_S = 0.5
+"""How much of what follows a fault is in the file, on the real clock."""
+
+KEEP = 20
+"""Files kept of each kind of event; the oldest goes."""
+
+HEAD = ("t", "late_s", "law_s", "tick_s", "fault", "verdict", "mode", "holding")
+T, LATE, LAW, TICK, FAULT, VERDICT, MODE, HOLDING = range(len(HEAD))
+"""First columns. `law_s` and `tick_s` are how long the tick *before* took: law and limits alone; until written."""
+
+
+def columns(joints: int) -> list[str]:
+    """Names of the columns of a row: the head, then the measured, the wanted and the commanded."""
+    axes, turn = ("x", "y", "z"), ("qx", "qy", "qz", "qw")
+    names = list(HEAD)
+    for name in ("q", "dq", "tau"):
+        names += [f"{name}{j + 1}" for j in range(joints)]
+    for name in ("pose", "target", "reference"):
+        names += [f"{name}_{axis}" for axis in axes + turn]
+    for name in ("force", "moment", "speed", "turn"):
+        names += [f"{name}_{axis}" for axis in axes]
+    return names
+
+
+class Ring:
+    """The last `TICKS` rows. The loop alone writes, whoever copies may be beside it or in another process.
+
+    `count` is how many rows have been written since the start; row k lies at `k % TICKS`. A row is filled first and
+    counted then; a copy leaves out whatever the writer may have overtaken meanwhile.
+    """
+
+    def __init__(self, joints: int, *, name: str | None = None, shared: bool = False):
+        """A ring of zeros; or the shared one called `name` that another process has made."""
+        self.columns = columns(joints)
+        size = 8 + 8 * TICKS * len(self.columns)
+        self._owner = name is None
+        self._memory = SharedMemory(name, create=self._owner, size=size) if shared or name else None
+        if self._memory is None or self._memory.buf is None:
+            self.count, self.rows = np.zeros(1, np.int64), np.zeros((TICKS, len(self.columns)))
+        else:
+            self.count = np.frombuffer(self._memory.buf, np.int64, 1)
+            flat = np.frombuffer(self._memory.buf, np.float64, TICKS * len(self.columns), 8)
+            self.rows = flat.reshape(TICKS, len(self.columns))
+
+    @property
+    def name(self) -> str:
+        """What another process opens it by."""
+        if self._memory is None:
+            raise DataError("this ring is not shared between processes")
+        return self._memory.name
+
+    def copy(self, last: int = TICKS) -> Array:
+        """The newest rows `(n, w)`, oldest first, n at most `last`."""
+        end = int(self.count[0])
+        index = np.arange(max(end - min(last, TICKS), 0), end)
+        rows = self.rows[index % TICKS]
+        overtaken = int(self.count[0]) + 1 - TICKS  # plus the one that is being written
+        result: Array = rows[max(overtaken - int(index[0]), 0) :] if len(index) else rows
+        return result
+
+    def close(self) -> None:
+        """Let go of the memory; who made it also removes it."""
+        if self._memory is None:
+            return
+        del self.count, self.rows
+        self._memory.close()
+        if self._owner:
+            self._memory.unlink()
+        self._memory = None
+
+
+@dataclass(frozen=True)
+class LoopStats:
+    """How the loop keeps time: counted since its start, and percentiles over the last ten seconds.
+
+    `late_ticks` began more than half a millisecond late (overruns), by `worst_late_ms` at the worst; `lost_ticks` are
+    the cycles of the arm's own that went by without a command. `law_us` is the control law with all limits, `tick_us`
+    a whole tick from the measurement to the command.
+    """
+
+    ticks: float = 0.0
+    late_ticks: float = 0.0
+    worst_late_ms: float = 0.0
+    lost_ticks: float = 0.0
+    rate_hz: float = 0.0
+    period_us_p50: float = 0.0
+    period_us_p99: float = 0.0
+    period_us_max: float = 0.0
+    law_us_p50: float = 0.0
+    law_us_p999: float = 0.0
+    tick_us_p50: float = 0.0
+    tick_us_p999: float = 0.0
+
+
+def loop_stats(ring: Ring, late_ticks: int, worst_late_s: float, lost_ticks: int) -> LoopStats:
+    """The statistics that a ring and the loop's counters hold."""
+    rows = ring.copy(STATS_TICKS)[1:]  # how long a tick took stands in the row of the next
+    counted = {"late_ticks": late_ticks, "worst_late_ms": 1e3 * worst_late_s, "lost_ticks": lost_ticks}
+    if len(rows) < 2:
+        return LoopStats(ticks=float(ring.count[0]), **counted)
+    periods, law, tick = 1e6 * np.diff(rows[:, T]), 1e6 * rows[:, LAW], 1e6 * rows[:, TICK]
+    return LoopStats(
+        ticks=float(ring.count[0]),
+        rate_hz=1e6 * len(periods) / max(float(periods.sum()), 1.0),
+        period_us_p50=float(np.percentile(periods, 50)),
+        period_us_p99=float(np.percentile(periods, 99)),
+        period_us_max=float(periods.max()),
+        law_us_p50=float(np.percentile(law, 50)),
+        law_us_p999=float(np.percentile(law, 99.9)),
+        tick_us_p50=float(np.percentile(tick, 50)),
+        tick_us_p999=float(np.percentile(tick, 99.9)),
+        **counted,
+    )
+
+
+class BlackBox:
+    """Writes the ring of one arm to files in a folder, one per event. Belongs to the network side."""
+
+    def __init__(self, ring: Ring, folder: Path, about: Mapping[str, Any], aftermath_s: float = AFTERMATH_S):
+        self._ring, self._folder, self._about, self._aftermath_s = ring, folder, about, aftermath_s
+        self._threads: list[threading.Thread] = []
+
+    def save(self, event: str, reason: str) -> Path:
+        """Write a file for an event (a fault's name), in a thread of its own. Returns where it will be."""
+        now = time.time()
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+        path = self._folder / f"{stamp}-{int(now * 1e6) % 1_000_000:06d}-{self._about['arm']}-{event}.npz"
+        about = {**self._about, "event": event, "reason": reason, "t_wall": now}
+        about["event_t"] = float(self._ring.rows[(int(self._ring.count[0]) - 1) % TICKS, T])
+        # in lockstep there is no aftermath to wait for, and time must not go on before the copy is made
+        rows = None if self._aftermath_s else self._ring.copy()
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._threads.append(threading.Thread(target=self._write, args=(path, about, rows), daemon=True))
+        self._threads[-1].start()
+        return path
+
+    def _write(self, path: Path, about: dict[str, Any], rows: Array | None) -> None:
+        if rows is None:
+            time.sleep(self._aftermath_s)
+            rows = self._ring.copy()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial")
+            with partial.open("wb") as file:
+                np.savez(file, rows=rows, columns=np.array(self._ring.columns), about=np.array(json.dumps(about)))
+            partial.rename(path)
+            for old in sorted(self._folder.glob(f"*-{about['event']}.npz"))[:-KEEP]:
+                old.unlink()
+        except OSError as error:
+            log.error("the black box %s could not be written: %s", path, error)
+
+    def close(self) -> None:
+        """Wait until what was begun is on disk."""
+        for thread in self._threads:
+            thread.join(10.0)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A black box that was read: `rows (n, w)` float64, the names of their columns, and what it is about."""
+
+    rows: Array
+    columns: tuple[str, ...]
+    about: Mapping[str, Any]
+
+    def column(self, name: str) -> Array:
+        """One column `(n,)`, by name. Raises DataError if there is none."""
+        if name not in self.columns:
+            raise DataError(f"no column {name!r}; there is: {', '.join(self.columns)}")
+        values: Array = self.rows[:, self.columns.index(name)]
+        return values
+
+
+def load(path: Path) -> Recording:
+    """Read a black box. Raises DataError if the file is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            rows, names, about = file["rows"], file["columns"], json.loads(str(file["about"]))
+        rows = rows.astype(np.float64, casting="safe")
+        if rows.ndim != 2 or rows.shape[1] != len(names) or not isinstance(about, dict):
+            raise ValueError(f"rows of shape {rows.shape} for {len(names)} columns")
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is no black box: {error}") from error
+    return Recording(rows, tuple(map(str, names)), about)
+
+
+def about_arm(name: str, driver: str, limits: Any) -> dict[str, Any]:
+    """What every black box of an arm says about it."""
+    return {"arm": name, "driver": driver, "limits": asdict(limits)}
