@@ -16,8 +16,9 @@ class Socket:
 
     `clearance_m` is the gap on each side of the peg; a tip `success_depth_m` below the rim of the `depth_m` is in.
     `socket_range_m` and `socket_range_rad` are half-widths of the uniform ranges of position and yaw about
-    `socket_nominal`. `friction` is Coulomb's coefficient between peg and socket. Two printed parts of PLA stick with 0.12
-    to 0.38 (Santana et al. 2020, doi 10.1177/1464420720978997); MuJoCo's default, 1, is rubber's. Raises ConfigError for a socket that cannot be.
+    `socket_nominal`. `friction` is Coulomb's coefficient between peg and socket: two printed parts of PLA stick with
+    0.12 to 0.38 (Santana et al. 2020, doi 10.1177/1464420720978997); MuJoCo's default, 1, is rubber's. Raises
+    ConfigError for a socket that cannot be.
     """
 
     clearance_m: float = 0.0005
