@@ -7,7 +7,6 @@
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -363,7 +362,6 @@ def run(options: Options) -> int:
 def main() -> int:
     import tyro
 
-    os.environ.setdefault("PYTHONPATH", str(ROOT))
     try:
         return run(tyro.cli(Options, description=__doc__))
     except ConfigError as error:
