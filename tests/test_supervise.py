@@ -75,7 +75,7 @@ def test_a_process_that_is_refused_ends_the_run_at_once_and_says_why(tmp_path):
     server = CallServer()
     settings = RunSettings("peg_insert", "sim_panda", "state", calls_address=server.address)
     run = RunFolder.create(tmp_path / "run", {"run": settings, "actor": ActorConfig()})
-    ours = Hello("learner", *(f"another {name}" for name in ("task", "hardware", "space")), 0, "another code")
+    ours = Hello("learner", "another task", "another hardware", "another space", 0, "another code")
     server.register("hello", lambda body, _: check(ours, body))
     server.start()
     restarts: list[str] = []

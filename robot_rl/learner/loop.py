@@ -96,7 +96,8 @@ class Learner:
             demos = counted_steps(log.entries())
         try:
             restored = checkpoint.load_newest(self._folder.checkpoints)
-            self.training.load_demonstrations(demos, restored, self._tell_pretraining)
+            features = self._folder.path / "features.bin"
+            self.training.load_demonstrations(demos, restored, self._tell_pretraining, features)
         except StoppedEarly:
             return False
         if self.training.goal_error is not None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from robot_rl.config import find, names_of
+from robot_rl.data.features import FeatureFile, hash_of
 from robot_rl.data.replay import LOCAL, Replay, Stream
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
@@ -149,6 +150,7 @@ class Training:
         self.goal_error: GoalError | None = None
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
+        self._kept: FeatureFile | None = None
         self._batches: Batches | None = None
         self._updating = False
         self._generator = np.random.default_rng(seed)
@@ -174,11 +176,13 @@ class Training:
         steps: Iterable[Step],
         restored: Checkpoint | None = None,
         progress: Callable[[int, int], None] = lambda done, total: None,
+        features: Path | None = None,
     ) -> None:
         """Fit the normaliser, pretrain the encoder, fill the replay.
 
         With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for the encoder
-        alone: it pursues nothing. `progress` is called during the pretraining; what it raises ends it.
+        alone: it pursues nothing. `progress` is called during the pretraining; what it raises ends it. `features`: the
+        file that keeps what a frozen encoder makes of the frames.
         """
         steps = list(steps)
         demos = [step for step in steps if step.provenance == Provenance.DEMO]
@@ -195,6 +199,7 @@ class Training:
             variants=self.variants,
             pad=batch_config.shift_pixels,
         )
+        self._keep_features(features)
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
         self._batches = Batches(self.replay, batch_config, self._generator)
@@ -244,8 +249,14 @@ class Training:
             for step, stream in zip(steps, streams, strict=True):
                 self.replay.append(step, stream=stream)
             return
-        for step, stream, features in zip(steps, streams, self._features(steps), strict=True):
+        made = self._features(steps) if self._kept is None else self._kept.of(steps, self._features)
+        for step, stream, features in zip(steps, streams, made, strict=True):
             self.replay.append(step, features, stream)
+
+    def _keep_features(self, path: Path | None) -> None:
+        if path is not None and self.spec.traits.cached and self.vision is not None:
+            parameters = {name: tensor.cpu().numpy() for name, tensor in self.vision.state_dict().items()}
+            self._kept = FeatureFile(path, hash_of(parameters), self._features([]).shape[1:])
 
     def _check_written_between_updates(self) -> None:
         if self._updating:

@@ -1,7 +1,7 @@
 """Calls: a request and its reply, by name, with a JSON body and named arrays. A bad request never ends the server.
 
-Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id, error} | named arrays; beside
-an error that asking again does not mend stands `refused`.
+Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id, error} | named arrays.
+Beside an error that asking again does not mend stands `refused`.
 """
 
 import json
