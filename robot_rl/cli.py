@@ -7,8 +7,10 @@ free of the learner's libraries. Options are typed by the dataclasses of the cod
 import errno
 import json
 import logging
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -155,15 +157,28 @@ def evaluate(arguments: Sequence[str]) -> None:
 
 def benchmark(arguments: Sequence[str]) -> None:
     """Measure the speed of each part, in one table."""
+    from rich.console import Console
+
+    from robot_rl import benchmark_arm
     from robot_rl.benchmark import run_benchmark
 
-    def benchmark(json: bool = False) -> None:
-        """Measure the speed of each part.
+    def benchmark(json: bool = False, arm: bool = False, seconds: float = 60.0, burners: int = 0) -> None:
+        """Measure the speed of each part; or, with --arm, of the arm's loop against a simulated FR3 behind its wire.
 
         Args:
             json: one JSON object on stdout instead of a table.
+            arm: the arm's loop alone, in real time.
+            seconds: for how long the loop is watched.
+            burners: how many busy processes load the machine meanwhile.
         """
-        run_benchmark(json=json)
+        if not arm:
+            run_benchmark(json=json)
+            return
+        numbers = benchmark_arm.measure_arm(seconds, burners)
+        if json:
+            print_json(numbers)
+        else:
+            Console().print(benchmark_arm.table(numbers, benchmark_arm.ASKED))
 
     parse("benchmark", benchmark, arguments)
 
@@ -193,6 +208,68 @@ def arm(arguments: Sequence[str]) -> None:
 
     logging.getLogger().setLevel(logging.INFO)
     parse("arm", arm, arguments)
+
+
+def check(arguments: Sequence[str]) -> None:
+    """Is this bench ready? Connection, timing, errors, limits, gripper: what is right, and what to mend."""
+    from rich.console import Console
+
+    from robot_rl import check as bench
+
+    def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: bool = False) -> int:
+        """Is this bench ready? The arm is held where it stands; nothing else is commanded.
+
+        Args:
+            hardware: a file of hardware_configs/.
+            task: whose limits and start poses are to fit as well.
+            seconds: for how long the loop's rhythm is watched.
+            json: one JSON object on stdout instead of a table.
+        """
+        read = config.load_hardware(hardware)
+        findings = bench.check(read, config.load_task(task) if task else None, seconds)
+        if json:
+            print_json(bench.as_json(read, findings))
+        else:
+            Console().print(bench.table(read, findings))
+        return sum(not finding.right for finding in findings)
+
+    if parse("check", check, arguments):
+        raise SystemExit(1)
+
+
+def pose(arguments: Sequence[str]) -> None:
+    """Guide the arm by hand: its pose and the box it has been in, as lines for a task file."""
+    from robot_rl.check import PoseWatcher
+
+    def pose(
+        hardware: HardwareName, arm: str = "", task: str = "", seconds: float = 0.0, margin_m: float = 0.01
+    ) -> None:
+        """Guide the arm by hand to where episodes start, and through all the room it may use; end with Ctrl-C.
+
+        Args:
+            hardware: a file of hardware_configs/.
+            arm: which of its arms; the first, if not said.
+            task: whose tool is meant; without one, the TCP of the hardware file.
+            seconds: end by itself after so long; 0 waits for Ctrl-C.
+            margin_m: by how much the workspace is larger than where the tool has been.
+        """
+        chosen = choose_arm(config.load_hardware(hardware), arm, "")
+        watcher = PoseWatcher(chosen, config.load_task(task) if task else None)
+        until = time.monotonic() + (seconds or math.inf)
+        now = watcher.look()
+        try:
+            while time.monotonic() < until:
+                now = watcher.look()
+                if sys.stderr.isatty():
+                    print("\r" + "  ".join(f"{x:8.4f}" for x in now), end="", file=sys.stderr, flush=True)
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+        finally:
+            watcher.close()
+        print(watcher.lines(now, margin_m))
+
+    parse("pose", pose, arguments)
 
 
 def data(arguments: Sequence[str]) -> None:
@@ -365,6 +442,8 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "data": data,
     "keys": keys,
     "arm": arm,
+    "check": check,
+    "pose": pose,
     "actor": actor,
     "learner": learner,
 }

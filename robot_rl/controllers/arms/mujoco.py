@@ -71,6 +71,8 @@ class Arm:
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[:JOINTS], data.qfrc_gravcomp[:JOINTS]
         self._ctrl, self._external = data.ctrl, data.qfrc_constraint[:JOINTS]
+        self.tau_external = self._external  # (7,) [Nm]: what contacts did to the joints in the last tick
+        self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up
         # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's origin from the body
         self._model.site_sameframe[self._tool] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
 

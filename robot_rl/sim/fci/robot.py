@@ -73,6 +73,17 @@ class FciRobot:
         self._pose_ne_ee, self._pose_ee_k = np.array([0.0] * 6 + [1.0]), np.array([0.0] * 6 + [1.0])
         self._set_frames()
         self._brake()
+        self._compile()
+
+    def _compile(self) -> None:
+        """Compile, or load, whatever a tick needs, before anybody waits for one."""
+        state = np.zeros((), layout.STATE)
+        self.step(None)
+        self.state_into(state)
+        self.settings_into(state)
+        self.message_id = 0
+        self._arm.reset(0)
+        self._brake()
 
     # ------------------------------------------------------------------------------------------ what a client asks
 

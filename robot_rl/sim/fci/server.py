@@ -27,6 +27,10 @@ from robot_rl.transport.endpoint import Wakeup
 from robot_rl.types import Array, LinkError
 
 HAND_EVERY_TICKS = 33
+FIRST_COMMAND_S = 0.03
+"""How long, in lockstep, a client may think about its first command; then it gets another state, with no time between.
+Its library wants more than one before it begins."""
+
 SLIP_S = 0.5 * layout.TICK_S
 """A tick that begins later than this is counted as the server's own slip."""
 
@@ -66,17 +70,16 @@ class Listener:
     def sockets(self) -> list[socket.socket]:
         return [each for each in (self._listening, self.client) if each is not None]
 
-    def accept(self, ready: list[socket.socket]) -> bool:
+    def accept(self, ready: list[socket.socket]) -> None:
         """Take in a new client, if one knocks and there is none."""
         if self._listening not in ready or self._listening is None:
-            return False
+            return
         client, _ = self._listening.accept()
         if self.client is not None:
             client.close()
-            return False
+            return
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client, self._buffer = client, b""
-        return True
 
     def received(self, ready: list[socket.socket]) -> bytes | None:
         """All bytes that wait to be understood; None once the client is gone."""
@@ -133,9 +136,8 @@ class ArmPort(Listener):
 
     def receive(self, ready: list[socket.socket]) -> Array | None:
         """Answer requests; the newest torques that have come, or None."""
-        if self.accept(ready):
-            return None
-        self._serve(ready)
+        self._serve(ready)  # first of all: the client that leaves makes room for the one that knocks
+        self.accept(ready)
         return self._torques() if self._udp in ready else None
 
     def _serve(self, ready: list[socket.socket]) -> None:
@@ -246,8 +248,10 @@ class HandPort(Listener):
 
     def receive(self, ready: list[socket.socket]) -> None:
         """Take up commands."""
-        if self.accept(ready):
-            return
+        self._serve(ready)
+        self.accept(ready)
+
+    def _serve(self, ready: list[socket.socket]) -> None:
         data = self.received(ready)
         while data is not None and len(data) >= layout.HAND_HEADER.size:
             number, command_id, size = layout.HAND_HEADER.unpack_from(data)
@@ -372,10 +376,13 @@ class FciServer:
 
     def _wait_for_command(self) -> None:
         """One tick of simulated time, if a command comes; braking after a motion needs none."""
-        robot = self._robot
-        waiting = robot.mode == Mode.MOVE and robot.commanded
-        command = self._listen(0.05 if waiting else layout.TICK_S)
+        robot, moving = self._robot, self._robot.mode == Mode.MOVE
+        waiting = moving and robot.commanded
+        command = self._listen(FIRST_COMMAND_S if moving else layout.TICK_S)
         if robot.mode == Mode.MOVE and command is not None:
+            if int(command["message_id"]) != robot.message_id:
+                robot.commanded = True
+                return  # the answer to an older state than the client has by now
             robot.step(command)
         elif robot.braking:
             robot.step(None)
