@@ -1,4 +1,4 @@
-"""A resumed run has its frozen features from beside the log: none is computed again, and it goes on as it would have."""
+"""A resumed run has its frozen features from beside the log: none is computed again, and it goes on as before."""
 
 import numpy as np
 import pytest
