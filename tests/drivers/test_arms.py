@@ -4,11 +4,14 @@
 lockstep, so that nothing depends on how busy the machine is.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from robot_rl import config
 from robot_rl.controllers.impedance import twist_of
+from robot_rl.controllers.setup import open_driver
 from robot_rl.geometry import pose_error, pose_multiply
 from robot_rl.sim.panda import JOINT_RANGE, flange_pose
 from robot_rl.types import ConfigError
@@ -17,21 +20,27 @@ HARDWARE = {"mujoco": "sim_panda", "fci_sim": "fci_sim"}
 TOOL = np.array([0.01, -0.02, 0.15, 0.0, 0.0, 0.0, 1.0])
 
 
-@pytest.fixture(scope="module", params=HARDWARE)
-def arm(request):
+def open_arm(driver):
     """An open arm over an empty table, whose time stands still between writes."""
-    if request.param == "fci_sim":
+    if driver == "fci_sim":
         pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
-    arm_config = config.load_hardware(HARDWARE[request.param]).arms[0]
-    opened = config.find("controllers/arms", request.param).Arm(arm_config, None, "lockstep")
-    yield opened
-    opened.close()
+    # nothing hangs on the simulated flange but the hand
+    return open_driver(replace(config.load_hardware(HARDWARE[driver]).arms[0], load=None), None, "lockstep")
 
 
-@pytest.fixture(autouse=True)
-def at_home(arm):
-    arm.set_tool(TOOL)
-    arm.reset(0)
+@pytest.fixture(scope="module", params=HARDWARE)
+def opened(request):
+    arm = open_arm(request.param)
+    yield arm
+    arm.close()
+
+
+@pytest.fixture
+def arm(opened):
+    """At home, with a tool."""
+    opened.set_tool(TOOL)
+    opened.reset(0)
+    return opened
 
 
 def wave(tick):
@@ -59,12 +68,11 @@ def test_without_a_write_the_same_cycle_is_measured_again(arm):
 def test_the_jacobian_is_the_derivative_of_the_pose(arm):
     for tick in range(60):
         r = arm.read()
-        before, twist = r.pose.copy(), twist_of(r.jacobian, r.dq)
+        before = r.pose.copy()
         arm.write(wave(tick))
         r = arm.read()
-        mean = 0.5 * (twist + twist_of(r.jacobian, r.dq))
         # a state on the wire is float32, hence 1e-7 m, which a millisecond makes 1e-4 m/s
-        np.testing.assert_allclose(pose_error(before, r.pose) / 0.001, mean, atol=2e-3)
+        np.testing.assert_allclose(pose_error(before, r.pose) / 0.001, twist_of(r.jacobian, r.dq), atol=1e-3)
 
 
 def test_gravity_is_held_below_the_driver(arm):
@@ -87,16 +95,13 @@ def test_the_tool_moves_pose_and_jacobian(arm):
 def test_the_wrench_is_what_the_table_does_to_the_tool(arm):
     """Pressed on the table, the arm feels a force upwards of the size that it presses with."""
     arm.set_tool(np.array([0.0, 0.0, 0.112, 0.0, 0.0, 0.0, 1.0]))  # the fingers' ends
-    start = arm.read().q.copy()
-    for _ in range(1500):
+    for _ in range(2000):
         r = arm.read()
-        force = np.array([0.0, 0.0, -15.0 if r.pose[2] < 0.005 else -4.0, 0.0, 0.0, 0.0]) - 40.0 * twist_of(
-            r.jacobian, r.dq
-        )
+        force = np.array([0.0, 0.0, -8.0, 0.0, 0.0, 0.0]) - 80.0 * twist_of(r.jacobian, r.dq)
         arm.write(np.clip(r.jacobian.T @ force + r.coriolis, -20.0, 20.0))
     r = arm.read()
-    assert abs(r.pose[2]) < 0.01, f"never touched the table: {r.pose[:3]} from {start}"
-    assert 10.0 < r.wrench[2] < 20.0 and np.abs(r.wrench[:2]).max() < 5.0
+    assert abs(r.pose[2]) < 0.01, f"never touched the table: {r.pose[:3]}"
+    assert 5.0 < r.wrench[2] < 11.0 and np.abs(r.wrench[:2]).max() < 5.0
 
 
 def test_a_reset_is_home_at_rest_and_follows_from_the_seed(arm):
@@ -115,10 +120,9 @@ def test_a_reset_is_home_at_rest_and_follows_from_the_seed(arm):
 
 def test_the_same_torques_move_every_kind_of_arm_alike():
     """Over the wire, with Franka's client and Franka's model, the arm does what the simulation does by itself."""
-    pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
     readings = {}
-    for driver, hardware in HARDWARE.items():
-        arm = config.find("controllers/arms", driver).Arm(config.load_hardware(hardware).arms[0], None, "lockstep")
+    for driver in HARDWARE:
+        arm = open_arm(driver)
         arm.set_tool(TOOL)
         arm.reset(0)
         for tick in range(300):
@@ -134,8 +138,6 @@ def test_the_same_torques_move_every_kind_of_arm_alike():
 
 def test_an_option_that_the_driver_does_not_have_is_named():
     pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
-    from dataclasses import replace
-
     arm = replace(config.load_hardware("franka_fr3").arms[0], options={"ipp": "172.16.0.2"})
     with pytest.raises(ConfigError, match="ipp"):
         config.find("controllers/arms", "franka").Arm(arm)

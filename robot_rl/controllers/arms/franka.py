@@ -141,11 +141,9 @@ class Arm:
         try:
             if self._robot is None:
                 self._connect()
-            state = self._robot.read_once()
-            if state.robot_mode == pylibfranka.RobotMode.Reflex:
+            if self._fresh_state().robot_mode == pylibfranka.RobotMode.Reflex:
                 self._robot.automatic_error_recovery()
-                state = self._robot.read_once()
-            self._require_idle(state)
+            self._require_idle()
             self._stopped = None
             self._set_up()
         except RuntimeError as error:
@@ -182,10 +180,11 @@ class Arm:
         if self._robot is None:
             return
         try:
-            state = self._robot.read_once()
+            state = self._fresh_state()
             if state.robot_mode == pylibfranka.RobotMode.Idle:
                 self._send_settings(state)
                 self._settings_due = False
+                self._robot.read_once()  # the next one is of the new tool
         except RuntimeError as error:
             raise self._stop(error) from error
 
@@ -203,7 +202,7 @@ class Arm:
         """Begin torque control, at zero torque."""
         if self._settings_due:
             self._set_up()
-        self._require_idle(self._robot.read_once())
+        self._require_idle()
         self._control = self._robot.start_torque_control()
         state, _ = self._control.readOnce()
         self._last[:] = state.tau_J_d
@@ -249,8 +248,14 @@ class Arm:
         except RuntimeError:
             return None
 
-    def _require_idle(self, state: Any) -> None:
+    def _fresh_state(self) -> Any:
+        """A state that was sent after this was called: the first to come may have been on its way before."""
+        self._robot.read_once()
+        return self._robot.read_once()
+
+    def _require_idle(self) -> None:
         """Raise ArmDriverError unless the robot would let itself be commanded."""
+        state = self._fresh_state()
         if state.robot_mode != pylibfranka.RobotMode.Idle:
             fault, advice = NOT_IDLE.get(state.robot_mode, (Fault.DRIVER, "its mode is unknown"))
             self._stopped = fault, f"the robot at {self._options.ip} cannot be commanded: {advice}"

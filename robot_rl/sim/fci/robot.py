@@ -295,6 +295,7 @@ class FciRobot:
     def _set_frames(self) -> None:
         self._pose_flange_ee = pose_multiply(POSE_FLANGE_NE, self._pose_ne_ee)
         self._arm.set_tool(self._pose_flange_ee)
+        self._reading = self._arm.read()
 
     def _wrench_at_k(self) -> tuple[Array, Array]:
         """The wrench from the world at the stiffness frame, in base axes and in the frame's own."""
