@@ -58,7 +58,8 @@ class RobotEnv(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
-        `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody judges.
+        `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
+        judges and no time limit ends.
         Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it.
         """
         super().reset(seed=seed)
@@ -90,7 +91,8 @@ class RobotEnv(gymnasium.Env):
         observation = self._observe()
         reward, terminated = self._judge(observation)
         faults = [state.fault for state in self.arm_states]
-        truncated = not terminated and (self._steps >= self.task.max_steps or any(faults))
+        over_time = self._judged and self._steps >= self.task.max_steps
+        truncated = not terminated and (over_time or any(faults))
         info = {"executed": self._executed(before), "faults": faults, "late_s": late_s}
         return observation, reward, terminated, truncated, info
 
