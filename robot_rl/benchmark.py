@@ -304,57 +304,75 @@ def random_steps(space: SpaceSpec, count: int, episode_steps: int = 50) -> Itera
 
 
 def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
-    """Batches, updates and actions: from state, and from the cached features of a frozen encoder."""
+    """Batches, updates, actions and memory: from state, and from two cameras of 128 px by each kind of encoder."""
     import torch
 
+    from robot_rl.learner.agents.rlpd import RLPDConfig
+    from robot_rl.learner.training import LearnerConfig
+    from robot_rl.networks.resnet10 import ResNet10, save_weights
+
+    state, pixels = (config.spaces(task, hardware, obs) for obs in OBSERVATIONS)
     threads = torch.get_num_threads()
-    try:
-        return [
-            row
-            for obs in ("state", "pixels")
-            for row in _measure_learning(config.spaces(task, hardware, obs), obs, sizes)
-        ]
-    finally:
-        torch.set_num_threads(threads)
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "resnet10.safetensors"
+        save_weights(ResNet10(), weights)  # as fast as the published ones
+        cases = (
+            ("state", state, LearnerConfig()),
+            ("pixels", pixels, LearnerConfig()),
+            ("resnet10", pixels, LearnerConfig(encoder="resnet10", encoder_weights=str(weights))),
+            ("end_to_end", pixels, LearnerConfig(agent=RLPDConfig(batch_size=64), encoder="end_to_end", threads=2)),
+        )
+        try:
+            return [row for name, space, learner in cases for row in _measure_learning(name, space, learner, sizes)]
+        finally:
+            torch.set_num_threads(threads)
 
 
-def _measure_learning(space: SpaceSpec, obs: ObsKind, sizes: Sizes) -> list[Row]:
-    from robot_rl.data.replay import Replay
-    from robot_rl.learner.training import LearnerConfig, Training
+OBSERVATIONS: tuple[ObsKind, ...] = ("state", "pixels")
+BARS = {
+    "pixels": "; bar 100, HIL-SERL recomputes: 6900",
+    "resnet10": "; bar 100, HIL-SERL recomputes: 6900",
+    "end_to_end": "; bar 150, LeRobot: 600",
+}
+"""Of an update from two cameras of 128 px on two cores [ms]."""
+
+
+def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -> list[Row]:
+    from robot_rl.learner.batches import Batches
+    from robot_rl.learner.training import Training, replay_for
     from robot_rl.networks.policy import LivePolicy
 
-    learner = LearnerConfig(compile=sizes.compile)
+    learner = replace(learner, compile=sizes.compile)
     training = Training(space, learner, seed=0, run_steps=0)
     if sizes.compile:
         training.warm_up()
-    width, size, rng = training.spec.vision_size, learner.agent.batch_size, np.random.default_rng(0)
-    replay = Replay(space, sizes.replay_steps, keep_images=False, vision_size=width)
+    size, rng = learner.agent.batch_size, np.random.default_rng(0)
+    replay, batch_config = replay_for(space, learner, training.agent.policy, sizes.replay_steps), training.batch_config
+    shape = (batch_config.variants, training.agent.policy.cached_size)
+    features = rng.normal(size=shape).astype(np.float16) if shape[1] else None
     for step in random_steps(space, sizes.replay_steps):
-        replay.append(step, rng.normal(size=(1, width)).astype(np.float16) if width else None)
+        replay.append(step, features)
+    batches = Batches(replay, batch_config, rng)
 
     def batch() -> dict[str, Any]:
-        return replay.gather(replay.sample(rng, size // 2, size - size // 2))
+        return next(batches.draw(1, learner.agent.demo_fraction))
 
     one = batch()
     sample_s = median(batch, sizes.batches)
     period = learner.agent.actor_period  # not every update moves the actor: the mean of whole rounds
-    update_s = (
-        median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period) / period
-    )
+    update_s = median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period) / period
     policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
     act_s = median(lambda: policy.act(observation), sizes.updates)
-    seen = "state" if obs == "state" else f"{width} cached features"
-    updates_per_step = learner.schedule.utd
+    kept = "state" if not training.spec.cameras else "images, shifted"
+    if shape[1]:
+        kept = f"{shape[1]} cached numbers in {shape[0]} variants"
+    work = f"RLPD, {learner.agent.critics} critics, batch {size}; {learner.threads} thread{'s' * (learner.threads > 1)}"
     return [
-        Row(f"sample_{obs}_ms", 1e3 * sample_s, "ms", f"batch of {size}, {seen}"),
-        Row(
-            f"update_{obs}_ms",
-            1e3 * update_s,
-            "ms",
-            f"RLPD, {learner.agent.critics} critics, batch {size}; {learner.threads} thread",
-        ),
-        Row(f"updates_{obs}_per_s", 1.0 / (update_s + sample_s), "1/s", f"{updates_per_step:g} per control step"),
-        Row(f"act_{obs}_ms", 1e3 * act_s, "ms", "one action; one thread"),
+        Row(f"sample_{name}_ms", 1e3 * sample_s, "ms", f"batch of {size}, {kept}"),
+        Row(f"update_{name}_ms", 1e3 * update_s, "ms", work + BARS.get(name, "")),
+        Row(f"updates_{name}_per_s", 1.0 / (update_s + sample_s), "1/s", f"{learner.schedule.utd:g} per control step"),
+        Row(f"act_{name}_ms", 1e3 * act_s, "ms", "one action; one thread"),
+        Row(f"memory_{name}_kb_per_step", replay.bytes_per_step / 1e3, "kB", f"in the replay: {kept}"),
     ]
 
 

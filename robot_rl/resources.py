@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from robot_rl import config
+from robot_rl.learner import training
 from robot_rl.run_folder import RunFolder
 from robot_rl.types import RobotRLError, SpaceSpec
 
 PROCESS_BYTES = 3 * 600_000_000  # arm, actor and learner with torch loaded: 0.3 to 0.8 GB each
-OVERHEAD = 1.2  # features, index sets, record headers
+OVERHEAD = 1.2  # episodes, record headers
 
 
 class NotEnoughRoom(RobotRLError):
@@ -19,15 +21,20 @@ class NotEnoughRoom(RobotRLError):
 
 
 def step_bytes(space: SpaceSpec) -> int:
-    """Bytes of one step in the replay and in the log."""
+    """Bytes of one step in the log."""
     observation = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in space.observations.values())
     return observation + 3 * 4 * space.action_size + 64
 
 
 def check_resources(folder: RunFolder) -> str:
     """A line that says what the run needs and what there is. Raises NotEnoughRoom if it would not fit."""
-    data = folder.settings.steps * step_bytes(folder.spaces()) * OVERHEAD
-    memory_need, disk_need = data + PROCESS_BYTES, data + 100e6
+    settings, space = folder.settings, folder.spaces()
+    learner = config.from_json(training.LearnerConfig, folder.sections.get("learner", {}))
+    replay = OVERHEAD * settings.steps * training.step_bytes(space, learner)
+    # demonstrations and wandering come whole before they are learnt from, and lie there twice to pretrain on
+    demos = 2 * settings.demos * (folder.load_task().max_steps + settings.wander_steps) * step_bytes(space)
+    memory_need = replay + demos + PROCESS_BYTES
+    disk_need = OVERHEAD * settings.steps * step_bytes(space) + 100e6
     memory = available_memory()
     disk = shutil.disk_usage(folder.path).free
     text = (

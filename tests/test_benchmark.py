@@ -20,9 +20,14 @@ def test_without_gl_every_other_part_is_measured(
     values = json.loads(shown.out)
     assert values.pop("machine")["cores"] >= 1
     assert all(isinstance(value, float) and value >= 0.0 for value in values.values())
-    parts = ("law", "env_step_state", "loop", "link", "sample_state", "update_state", "update_pixels", "act_pixels")
+    parts = ["law", "env_step_state", "loop", "link", "sample_state", "update_state", "update_pixels", "act_pixels"]
+    parts += ["update_resnet10", "update_end_to_end", "sample_end_to_end"]
     for part in parts:
         assert any(name.startswith(part) for name in values)
+    # a frame costs what is kept of it: two of 128 px padded by 4, or four variants of two 4 x 4 x 512 maps in 16 bit
+    assert 2 * 136**2 * 3 < 1e3 * values["memory_end_to_end_kb_per_step"] < 2 * 136**2 * 3 + 500
+    assert 4 * 2 * 2 * 8192 < 1e3 * values["memory_resnet10_kb_per_step"] < 4 * 2 * 2 * 8192 + 500
+    assert values["memory_pixels_kb_per_step"] < 1.0
     assert "measure_cameras: MUJOCO_GL is 'off'" in shown.err
 
 

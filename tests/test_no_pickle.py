@@ -31,6 +31,7 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.marks import decode_mark
 from robot_rl.data.spool import Spool
 from robot_rl.learner import checkpoint
+from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.run_folder import RunFolder
 from robot_rl.transport import calls, weights
 from robot_rl.transport.endpoint import ANY_PORT, bind, new_socket
@@ -246,6 +247,15 @@ def read_checkpoint(data: bytes, folder: Path) -> Any:
     return checkpoint.load_policy(folder)
 
 
+def read_published_weights(data: bytes, folder: Path) -> Any:
+    """By each of the names that decide how a file is read."""
+    for name in ("a.safetensors", "a.pkl", "a.bin", "a.pt"):
+        (folder / name).write_bytes(data)
+        with pytest.raises(ConfigError):
+            load_weights(ResNet10(), folder / name)
+    raise ConfigError("as it should be")
+
+
 def read_hardware(data: bytes, folder: Path) -> Any:
     path = folder / "hardware_configs" / "hostile.yaml"
     path.parent.mkdir()
@@ -290,6 +300,7 @@ READERS: dict[str, Callable[[bytes, Path], Any]] = {
     "status": read_status,
     "arm": read_arm,
     "checkpoint": read_checkpoint,
+    "published weights": read_published_weights,
     "hardware file": read_hardware,
     "run": read_run,
     "keys": read_keys,

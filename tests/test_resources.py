@@ -3,12 +3,14 @@
 import pytest
 
 from robot_rl import resources
+from robot_rl.learner.training import LearnerConfig
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.types import SpaceSpec
 
 
-def make_run(place, **settings) -> RunFolder:
-    return RunFolder.create(place, {"run": RunSettings("peg_insert", "sim_panda", **settings)})
+def make_run(place, learner=None, **settings) -> RunFolder:
+    sections = {"run": RunSettings("peg_insert", "sim_panda", **settings), "learner": learner or LearnerConfig()}
+    return RunFolder.create(place, sections)
 
 
 def test_a_step_is_as_large_as_its_images_and_numbers():
@@ -22,11 +24,18 @@ def test_the_need_is_told_beside_what_there_is(tmp_path):
     assert 0 < resources.available_memory() < 1e14
 
 
-@pytest.mark.parametrize("short_of", ["memory", "disk"])
-def test_a_run_that_would_not_fit_is_refused(short_of, tmp_path, monkeypatch):
-    folder = make_run(tmp_path / "run", obs="pixels", steps=100_000)  # 12 GB of frames
-    memory, disk = (4e9, 1e15) if short_of == "memory" else (1e15, 4e9)
+@pytest.mark.parametrize("short_of", ["memory", "disk", "nothing"])
+@pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])
+def test_a_run_that_would_not_fit_is_refused(encoder, short_of, tmp_path, monkeypatch):
+    """The log holds 12 GB of frames; so does the replay, or as much of maps, or next to nothing."""
+    learner = LearnerConfig(encoder=encoder, encoder_weights="x")
+    folder = make_run(tmp_path / "run", learner, obs="pixels", steps=100_000)
+    memory = 4e9 if encoder != "goal" else 2e9
+    memory, disk = {"memory": (memory, 1e15), "disk": (1e15, 4e9), "nothing": (20e9, 20e9)}[short_of]
     monkeypatch.setattr(resources, "available_memory", lambda: int(memory))
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": disk}))
+    if short_of == "nothing":
+        resources.check_resources(folder)
+        return
     with pytest.raises(resources.NotEnoughRoom, match=r"shorten it with --steps"):
         resources.check_resources(folder)

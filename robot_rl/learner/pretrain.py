@@ -188,10 +188,11 @@ def _tensors(images: Mapping[str, Array], device: torch.device) -> dict[str, Ten
 def encode(
     vision: Vision | TrunkVision,
     images: Mapping[str, Array],
-    augment: Callable[[Array], Tensor] = torch.from_numpy,
+    augment: Callable[[str, Array, int], Tensor] = lambda camera, frames, first: torch.from_numpy(frames),
     slice_size: int = 64,
 ) -> Array:
-    """What is cached of frames `(N, H, W, 3)` per camera: `(N, V)` float16; `augment` changes the frames before.
+    """What is cached of frames `(N, H, W, 3)` per camera: `(N, V)` float16; `augment(camera, frames, index of the
+    first)` changes the frames before.
 
     In slices, because large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
     """
@@ -199,7 +200,7 @@ def encode(
     count = len(next(iter(images.values())))
     out = np.empty((count, vision.cached_size), np.float16)
     for i in range(0, count, slice_size):
-        part = {n: augment(np.ascontiguousarray(array[i : i + slice_size])) for n, array in images.items()}
+        part = {n: augment(n, np.ascontiguousarray(array[i : i + slice_size]), i) for n, array in images.items()}
         seen = vision.look({name: tensor.to(device) for name, tensor in part.items()})
         if not bool((seen.abs() <= LARGEST).all()):
             raise DataError(f"the encoder's features reach {float(seen.abs().max()):g}; they are cached in 16 bit, "

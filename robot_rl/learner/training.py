@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_fr
 from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
 from robot_rl.networks.augment import PAD, photometric, random_shift
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
@@ -113,6 +114,29 @@ def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
     return config.feature_variants or (4 if spec.traits.cached and spec.traits.shifted else 1)
 
 
+def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:
+    """Pixels by which the images of a batch are shifted: none where features are cached, or where there are none."""
+    return config.shift_pixels if spec.cameras and spec.traits.shifted and not spec.traits.cached else 0
+
+
+def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity: int) -> Replay:
+    """An empty replay of what the policy learns from: images, or what is cached of them, or neither."""
+    traits = policy.spec.traits
+    return Replay(
+        space,
+        capacity,
+        keep_images=bool(policy.spec.cameras) and not traits.cached,
+        vision_size=policy.cached_size,
+        variants=variants_for(config, policy.spec),
+        pad=shift_for(config, policy.spec),
+    )
+
+
+def step_bytes(space: SpaceSpec, config: LearnerConfig) -> float:
+    """Memory that a step takes in the replay of a run."""
+    return replay_for(space, config, Policy(spec_for(config, space)), capacity=1_000).bytes_per_step
+
+
 class Training:
     """Replay, agent and schedule.
 
@@ -135,7 +159,6 @@ class Training:
             use_onednn_matmul()
         self.space, self.config, self.seed = space, config, seed
         self.spec = spec_for(config, space)
-        self.variants = variants_for(config, self.spec)
         self.options = config.options
         self.agent: AnyAgent = find(AGENTS, config.algorithm).Agent(self.spec, self.options, seed, config.device)
         self.vision = self.agent.policy.vision
@@ -152,6 +175,7 @@ class Training:
         self._replay: Replay | None = None
         self._kept: FeatureFile | None = None
         self._batches: Batches | None = None
+        self._frames = 0  # of which there are features
         self._updating = False
         self._generator = np.random.default_rng(seed)
         self._metrics: list[dict[str, Tensor]] = []
@@ -167,7 +191,7 @@ class Training:
         """Let the compiler do its work (20 s cold on two cores, 2 s cached) while the demonstrations are recorded."""
         saved = {name: tensor.clone() for name, tensor in self.agent.state_dict().items()}
         for _ in range(self.options.actor_period):
-            blank = blank_batch(self.spec, self._batch_config(), self._cached_size)
+            blank = blank_batch(self.spec, self.batch_config, self.agent.policy.cached_size)
             self.agent.update(blank)
         self.agent.load_state_dict(saved)
 
@@ -190,34 +214,23 @@ class Training:
             self._restore(restored)
         else:
             self._begin(steps, demos, progress)
-        batch_config = self._batch_config()
-        self._replay = Replay(
-            self.space,
-            len(demos) + self._capacity,
-            keep_images=bool(self.spec.cameras) and not self.spec.traits.cached,
-            vision_size=self._cached_size,
-            variants=self.variants,
-            pad=batch_config.shift_pixels,
-        )
+        self._replay = replay_for(self.space, self.config, self.agent.policy, len(demos) + self._capacity)
         self._keep_features(features)
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
-        self._batches = Batches(self.replay, batch_config, self._generator)
+        self._batches = Batches(self.replay, self.batch_config, self._generator)
         if restored is None:
             self.agent.begin_average()
 
     @property
-    def _cached_size(self) -> int:
-        """Numbers that are cached of a frame of all cameras."""
-        return self.vision.cached_size if self.vision is not None and self.spec.traits.cached else 0
-
-    def _batch_config(self) -> BatchConfig:
-        agent, images = self.options, bool(self.spec.cameras) and not self.spec.traits.cached
+    def batch_config(self) -> BatchConfig:
+        """How batches for this encoder and algorithm are made."""
+        agent = self.options
         return BatchConfig(
             size=agent.batch_size,
             window=Window(agent.n_step, agent.discount),
-            variants=self.variants,
-            shift_pixels=self.config.shift_pixels if images and self.spec.traits.shifted else 0,
+            variants=variants_for(self.config, self.spec),
+            shift_pixels=shift_for(self.config, self.spec),
             device=self.config.device,
         )
 
@@ -249,14 +262,15 @@ class Training:
             for step, stream in zip(steps, streams, strict=True):
                 self.replay.append(step, stream=stream)
             return
+        self._frames += len(steps)
         made = self._features(steps) if self._kept is None else self._kept.of(steps, self._features)
         for step, stream, features in zip(steps, streams, made, strict=True):
             self.replay.append(step, features, stream)
 
     def _keep_features(self, path: Path | None) -> None:
         if path is not None and self.spec.traits.cached and self.vision is not None:
-            parameters = {name: tensor.cpu().numpy() for name, tensor in self.vision.state_dict().items()}
-            self._kept = FeatureFile(path, hash_of(parameters), self._features([]).shape[1:])
+            frozen = self.agent.policy.arrays(trainable=False)  # what is trained reads the features, and changes
+            self._kept = FeatureFile(path, hash_of(frozen), self._features([]).shape[1:])
 
     def _check_written_between_updates(self) -> None:
         if self._updating:
@@ -264,21 +278,30 @@ class Training:
                             "may be on its way")  # fmt: skip
 
     def _features(self, steps: Sequence[Step]) -> Array:
-        """Frozen features `(N, variants, V)` float16 of the steps' frames, the first variant without augmentation."""
-        out = np.empty((len(steps), self.variants, self._cached_size), np.float16)
+        """Frozen features `(N, variants, V)` float16 of the newest steps' frames, the first variant as they are."""
+        variants = variants_for(self.config, self.spec)
+        out = np.empty((len(steps), variants, self.agent.policy.cached_size), np.float16)
         if self.vision is None or not steps:
             return out
         images = {name: np.stack([step.observation["image/" + name] for step in steps]) for name in self.spec.cameras}
-        for variant in range(self.variants):
-            out[:, variant] = encode(self.vision, images, self._augment if variant else torch.from_numpy)
+        out[:, 0] = encode(self.vision, images)
+        for variant in range(1, variants):
+            out[:, variant] = encode(self.vision, images, partial(self._augmented, variant, self._frames - len(steps)))
         return out
 
-    def _augment(self, images: Array) -> Tensor:
-        """One camera's frames as an augmented variant shows them: each shifted, or in another light."""
+    def _augmented(self, variant: int, begin: int, camera: str, frames: Array, first: int) -> Tensor:
+        """A camera's frames as a variant shows them, `begin + first` being the first one's number in the run. What is
+        random follows from that number, so that a resumed run caches what was cached before."""
+        numbers = range(begin + first, begin + first + len(frames))
+        origins = [[self.seed, variant, self.spec.cameras.index(camera), number] for number in numbers]
+        generators = map(np.random.default_rng, origins)
+        return torch.cat([self._augment(f[None], g) for f, g in zip(frames, generators, strict=True)])
+
+    def _augment(self, frame: Array, generator: np.random.Generator) -> Tensor:
+        """The frame `(1, H, W, 3)` shifted, or in another light."""
         if self.spec.traits.shifted:
-            return torch.from_numpy(random_shift(images, self._generator, self.config.shift_pixels))
-        tensor = torch.from_numpy(images)
-        return photometric(tensor, self._generator, self.config.pretrain.brightness, torch.float32)
+            return torch.from_numpy(random_shift(frame, generator, self.config.shift_pixels))
+        return photometric(torch.from_numpy(frame), generator, self.config.pretrain.brightness, torch.float32)
 
     @property
     def offline_due(self) -> int:

@@ -185,6 +185,11 @@ class Policy(nn.Module):
         return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
 
     @property
+    def cached_size(self) -> int:
+        """Numbers that are cached of a frame of all cameras; 0 if nothing is."""
+        return self.vision.cached_size if self.vision is not None and self.spec.traits.cached else 0
+
+    @property
     def trained_vision(self) -> nn.Module | None:
         """The part of the encoder that the critics' loss trains, if any: it reads images, or what is cached of them."""
         trained = self.spec.traits.trained

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from robot_rl.networks.encoders import convolution_dtype
@@ -55,7 +55,6 @@ class ResNet10(nn.Module):
         self.norm_init = nn.GroupNorm(GROUPS, CHANNELS[0])
         sizes = zip((CHANNELS[0], *CHANNELS[:-1]), CHANNELS, strict=True)
         self.blocks = nn.Sequential(*(BasicBlock(n_in, n_out) for n_in, n_out in sizes))
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, image: Tensor) -> Tensor:
         dtype = convolution_dtype(image.device)
@@ -111,6 +110,11 @@ def load_weights(trunk: nn.Module, path: Path) -> None:
     if problems:
         raise ConfigError(f"{path} does not hold the weights of a ResNet-10: {'; '.join(problems)}")
     trunk.load_state_dict({name: found[name] for name in wanted})
+
+
+def save_weights(trunk: ResNet10, path: Path) -> None:
+    """Write a `.safetensors` file that `load_weights` reads."""
+    save_file(trunk.state_dict(), path)
 
 
 def _name(published: str) -> str:

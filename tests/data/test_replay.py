@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -177,6 +178,26 @@ def test_cached_features_follow_their_frames() -> None:
     assert np.array_equal(batch["vision"][:, 0], batch["state"][:, 1])
     assert np.array_equal(batch["next_vision"][:, 0], batch["next_state"][:, 1] + 0.5)
     assert not any(name.startswith("image/") for name in batch)
+
+
+def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> None:
+    space = SpaceSpec({"state/x": ((1,), "float32"), "image/a": ((6, 5, 3), "uint8")}, 2)
+    plain, padded, rng = Replay(space, 9), Replay(space, 9, pad=2), np.random.default_rng(0)
+    for index in range(6):
+        frame = rng.integers(0, 256, (6, 5, 3)).astype(np.uint8)
+        step = Step(**{**vars(make_step(0, index)), "observation": {"state/x": np.zeros(1, "f4"), "image/a": frame}})
+        plain.append(step)
+        padded.append(step)
+    indices = plain.transitions()
+    wanted, whole = plain.gather(indices), padded.gather(indices)
+    assert all(torch.equal(wanted[name], whole[name]) for name in wanted)
+    shifts = {name: rng.integers(0, 5, (len(indices), 2)) for name in ("image/a", "next/image/a")}
+    shifted = padded.gather(indices, shifts=shifts)
+    for name, corners in shifts.items():
+        for frame, (y, x), out in zip(wanted[name].numpy(), corners, shifted[name].numpy(), strict=True):
+            around = np.pad(frame, ((2, 2), (2, 2), (0, 0)), "edge")
+            assert np.array_equal(out, around[y : y + 6, x : x + 5])
+    assert padded.bytes_per_step - plain.bytes_per_step == 3 * (10 * 9 - 6 * 5)
 
 
 def test_half_the_batch_is_demonstrations_and_sampling_is_uniform() -> None:

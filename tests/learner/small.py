@@ -36,19 +36,13 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
     }
     if spec.traits.cached:
         for name in ("vision", "next_vision"):
-            batch[name] = torch.randn(size, cached_size(agent), generator=g).half()
+            batch[name] = torch.randn(size, agent.policy.cached_size, generator=g).half()
     else:
         for camera in spec.cameras:
             for prefix in ("image/", "next/image/"):
                 shape = (size, *spec.image_size, 3)
                 batch[prefix + camera] = torch.randint(0, 256, shape, generator=g, dtype=torch.uint8)
     return batch
-
-
-def cached_size(agent: Agent) -> int:
-    """Numbers that are cached of a frame."""
-    vision = agent.policy.vision
-    return vision.cached_size if vision is not None and agent.spec.traits.cached else 0
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:

@@ -11,7 +11,7 @@ from robot_rl.data.windows import Window
 from robot_rl.learner import batches
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.types import DataError, Provenance, SpaceSpec
-from tests.learner.small import SPACES, cached_size, make_agent
+from tests.learner.small import SPACES, make_agent
 from tests.learner.test_training import pixel_steps
 
 PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
@@ -93,7 +93,7 @@ def test_what_goes_wrong_in_the_thread_is_told_and_not_the_end(monkeypatch: pyte
 def test_a_blank_batch_looks_like_one_from_the_replay(encoder: str) -> None:
     """Otherwise what was compiled for the one is compiled again for the other."""
     agent, space = make_agent(encoder), SPACES[encoder]
-    size = cached_size(agent)
+    size = agent.policy.cached_size
     replay = Replay(space, 9, keep_images=not size, vision_size=size)
     rng = np.random.default_rng(0)
     for index in range(5):

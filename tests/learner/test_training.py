@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
-from robot_rl.learner.training import LearnerConfig, Training
+from robot_rl.learner.training import LearnerConfig, Training, variants_for
 from robot_rl.networks.policy import LivePolicy
+from robot_rl.networks.resnet10 import ResNet10, save_weights
 from robot_rl.types import Array, DataError, Mark, MarkKind, Observation, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/goal": ((2,), "float32")}, 2)
@@ -184,28 +188,79 @@ def pixel_steps(author: Provenance, episode: int = 0, count: int = 6) -> list[St
     return steps
 
 
-@pytest.mark.parametrize("encoder", ["goal", "end_to_end"])
-def test_both_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str) -> None:
+def pixel_training(encoder: str, folder: Path, **options: Any) -> Training:
+    weights = folder / "resnet10.safetensors"
+    if encoder == "resnet10" and not weights.exists():
+        save_weights(ResNet10(), weights)
     config = LearnerConfig(
         agent=RLPDConfig(hidden=(32, 32), batch_size=8),
         schedule=ScheduleConfig(start_steps=0),
         pretrain=PretrainConfig(epochs=1, batch_size=4),
         encoder=encoder,
+        encoder_weights=str(weights),
         camera_features=8,
-        feature_variants=2,
         compile=False,
+        **{"feature_variants": 2, **options},
     )
-    training = Training(PIXELS, config, seed=0, run_steps=20)
-    training.load_demonstrations([
-        *pixel_steps(Provenance.DEMO),
-        *pixel_steps(Provenance.SCRIPT),
-        *pixel_steps(Provenance.DEMO),
-    ])
+    return Training(PIXELS, config, seed=0, run_steps=20)
+
+
+PIXEL_DEMOS = [*pixel_steps(Provenance.DEMO), *pixel_steps(Provenance.SCRIPT), *pixel_steps(Provenance.DEMO)]
+
+
+@pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])
+def test_all_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str, tmp_path: Path) -> None:
+    training = pixel_training(encoder, tmp_path)
+    training.load_demonstrations(PIXEL_DEMOS)
     assert training.replay.demo_transitions == 10  # wandering pursues nothing: it is for the encoder alone
     training.add(pixel_steps(Provenance.POLICY, episode=1))
     training.update(training.due())
     assert np.isfinite(training.metrics()["critic_loss"])
     published = training.publishable()
-    assert any(name.startswith("vision.") for name in published) == (encoder == "end_to_end")
+    assert any(name.startswith("vision.") for name in published) == (encoder != "goal")
+    assert not any(name.startswith("vision.trunks.") for name in published)
     live = LivePolicy(training.spec.to_json(), training.policy())
     assert live.act(pixel_steps(Provenance.POLICY)[0].observation).shape == (2,)
+
+
+@pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])
+def test_resumed_from_pixels_the_same_features_come_back(encoder: str, tmp_path: Path) -> None:
+    """Shifts and lights of the cached variants as well, in whatever portions the steps come."""
+    straight = pixel_training(encoder, tmp_path)
+    straight.load_demonstrations(PIXEL_DEMOS)
+    first, more = pixel_steps(Provenance.POLICY, episode=1), pixel_steps(Provenance.POLICY, episode=2)
+    straight.add(first)
+    straight.update(4)
+    resumed = pixel_training(encoder, tmp_path)
+    resumed.load_demonstrations(PIXEL_DEMOS, straight.checkpoint())
+    resumed.add(first[:2])
+    resumed.add(first[2:])
+    for training in (straight, resumed):
+        training.add(more)
+        training.update(3)
+    assert all(np.array_equal(a, resumed.policy()[name]) for name, a in straight.policy().items())
+
+
+@pytest.mark.parametrize(("encoder", "shifted"), [("goal", False), ("resnet10", True)])
+def test_only_images_without_a_goal_in_them_are_shifted(encoder: str, shifted: bool, tmp_path: Path) -> None:
+    """The first variant is the frame as it is, the others are moved: or lit otherwise, where that moved the goal."""
+    training = pixel_training(encoder, tmp_path)
+    frames = np.stack([step.observation["image/eye"] for step in pixel_steps(Provenance.POLICY)])
+    changed = training._augmented(1, 0, "eye", frames, 0).float().numpy()
+    for before, after in zip(frames.astype(float), changed, strict=True):
+        places = [(y, x) for y in range(-4, 5) for x in range(-4, 5)]
+        inner = after[10:30, 10:30]
+        moved = [p for p in places if np.array_equal(before[10 + p[0] : 30 + p[0], 10 + p[1] : 30 + p[1]], inner)]
+        assert len(moved) == shifted
+        if not shifted:
+            assert np.corrcoef(before[..., 0].ravel(), after[..., 0].ravel())[0, 1] > 0.99
+    assert variants_for(LearnerConfig(encoder=encoder, encoder_weights="x"), training.spec) == (4 if shifted else 1)
+
+
+def test_features_that_sixteen_bit_cannot_hold_are_refused(tmp_path: Path) -> None:
+    training = pixel_training("resnet10", tmp_path)
+    training.load_demonstrations(PIXEL_DEMOS)
+    with torch.no_grad():
+        training.agent.policy.get_parameter("vision.trunks.0.blocks.3.norm2.bias").fill_(1e6)
+    with pytest.raises(DataError, match="16 bit"):
+        training.add(pixel_steps(Provenance.POLICY))
