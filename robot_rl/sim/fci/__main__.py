@@ -87,12 +87,15 @@ class Control:
                 vars(server.network).update(asdict(replace(server.network, **value)))
             case "user_stop":
                 robot.user_stop(bool(value))
+            case "touch":
+                robot.touch[:3] = value
+            case "torque_jump":
+                robot.torque_jump = float(value)
             case "jam_hand":
                 self._hand.jammed = bool(value)
             case _:
-                raise ConfigError(
-                    f"unknown request {what!r}; known: status, world, reset, network, user_stop, jam_hand"
-                )
+                known = "status, world, reset, network, user_stop, touch, torque_jump, jam_hand"
+                raise ConfigError(f"unknown request {what!r}; known: {known}")
         return None
 
     def _world(self) -> bytes:

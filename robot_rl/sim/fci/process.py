@@ -34,7 +34,8 @@ class Simulation:
         robot.ask("user_stop", True)
     ```
     What can be asked: `status`, `world`, `reset` (a seed), `network` (fields of `server.Network`), `user_stop`
-    (pressed or not), `jam_hand` (or not). Used by one thread.
+    (pressed or not), `touch` (a force (3,) [N] on the tool), `torque_jump` (an error [Nm] of the next command),
+    `jam_hand` (or not). Used by one thread.
     """
 
     def __init__(

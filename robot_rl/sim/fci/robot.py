@@ -32,8 +32,8 @@ HOLD_STIFFNESS = np.array([600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0])
 HOLD_DAMPING = np.array([50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0])
 """The internal controller that holds a posture [Nm/rad, Nms/rad]: libfranka's example of joint impedance."""
 
-AT_REST = 0.05
-"""[rad/s]: a braked arm slower than this is held where it is."""
+AT_REST = 0.01
+"""[rad/s]: an arm that is slower stands."""
 
 TORQUE_FILTER_S = 0.01
 """Time constant of `tau_ext_hat_filtered` [s]."""
@@ -64,6 +64,8 @@ class FciRobot:
         self._finished: MoveStatus | None = None
         self._errors, self._reasons = np.zeros(layout.ERRORS, bool), np.zeros(layout.ERRORS, bool)
         self._lost_in_a_row, self._success = 0, 1.0
+        self.touch = np.zeros(6)  # wrench [N, Nm] of somebody who pushes the tool, base axes
+        self.torque_jump = 0.0  # [Nm] by which the next command is off on joint 1, as from a client without limits
         self._tau = np.zeros(7)
         self._tau_external = np.zeros(7)
         self._gain = 1.0 - math.exp(-layout.TICK_S / TORQUE_FILTER_S)
@@ -100,7 +102,7 @@ class FciRobot:
     @property
     def braking(self) -> bool:
         """Whether the arm still moves although no motion is under way."""
-        return self.mode != Mode.MOVE and not self._at_rest
+        return self.mode != Mode.MOVE and bool((np.abs(self._reading.dq) > AT_REST).any())
 
     def stop_motion(self) -> None:
         """End a motion, if there is one, as preempted."""
@@ -155,9 +157,10 @@ class FciRobot:
         if self.mode == Mode.MOVE:
             self._take(command)
         tau = self._tau if self.mode == Mode.MOVE else self._holding_torque()
-        self._arm.write(tau)
+        push = self._reading.jacobian.T @ self.touch
+        self._arm.write(tau + push)
         self._reading = self._arm.read()
-        self._tau_external += self._gain * (self._arm.tau_external - self._tau_external)
+        self._tau_external += self._gain * (self._arm.tau_external + push - self._tau_external)
         self.message_id += 1
         if self.mode == Mode.MOVE:
             self._watch()
@@ -172,7 +175,9 @@ class FciRobot:
                 self._reflex(Error.COMMUNICATION_CONSTRAINTS)
             return
         self._lost_in_a_row, self.commanded = 0, True
-        wanted = command["tau_J_d"]
+        wanted = command["tau_J_d"].copy()
+        wanted[0] += self.torque_jump
+        self.torque_jump = 0.0
         if not np.isfinite(wanted).all() or (np.abs(wanted) > TORQUE).any():
             self._reflex(Error.TORQUE_RANGE)
         elif (np.abs(wanted - self._tau) > TORQUE_STEP).any():
@@ -191,7 +196,7 @@ class FciRobot:
             self._reflex(Error.JOINT_VELOCITY)
         elif (np.abs(self._tau_external) > self._torque[1]).any():
             self._reflex(Error.JOINT_REFLEX)
-        elif (np.abs(self._reading.wrench) > self._force[1]).any():
+        elif (np.abs(self._reading.wrench + self.touch) > self._force[1]).any():
             self._reflex(Error.CARTESIAN_REFLEX)
 
     def _reflex(self, error: Error) -> None:
@@ -206,14 +211,10 @@ class FciRobot:
     def _brake(self) -> None:
         self._reading = self._arm.read()
         self._held = self._reading.q.copy()
-        self._at_rest = False
 
     def _holding_torque(self) -> Array:
-        """Brake, then hold the posture in which the arm came to rest."""
+        """A damped spring to the posture in which the last motion ended."""
         r = self._reading
-        if not self._at_rest:
-            self._held[:] = r.q
-            self._at_rest = bool((np.abs(r.dq) < AT_REST).all())
         tau = HOLD_STIFFNESS * (self._held - r.q) - HOLD_DAMPING * r.dq + r.coriolis
         return np.clip(tau, -TORQUE, TORQUE)
 
@@ -301,7 +302,7 @@ class FciRobot:
         """The wrench from the world at the stiffness frame, in base axes and in the frame's own."""
         r = self._reading
         pose_base_k = pose_multiply(r.pose, self._pose_ee_k)
-        wrench = r.wrench.copy()
+        wrench = r.wrench + self.touch
         wrench[3:] -= np.cross(quat_rotate(r.pose[3:], self._pose_ee_k[:3]), wrench[:3])
         return wrench, rotate_spatial(pose_inverse(pose_base_k)[3:], wrench)
 
