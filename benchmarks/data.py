@@ -174,9 +174,9 @@ def link_rows(folder: Path, sizes: Sizes) -> list[Row]:
                 ours.append(links.steps(PIXELS, count // sizes.link_rounds, address=address))
                 raw.append(links.raw_steps(PIXELS, count // sizes.link_rounds, address))
         best, limit = sorted(ours, key=lambda result: result.per_s)[len(ours) // 2], float(np.median(raw))
-        cpu = f"{1e6 * best.sender_cpu_s:.0f} + {1e6 * best.receiver_cpu_s:.0f} us of processor time per step"
+        beside = f"{best.per_s / limit:.2f} x bare; {processor_time(best)}"
         rows += [
-            Figure(f"{name}_steps_per_s", best.per_s, "steps/s", f"{best.per_s / limit:.2f} x bare; {cpu}", goal),
+            Figure(f"{name}_steps_per_s", best.per_s, "steps/s", beside, goal),
             Row(f"{name}_bare_zeromq_per_s", limit, "steps/s", "the same frames, made beforehand, not looked at"),
         ]
     return rows
@@ -212,9 +212,14 @@ def spool_rows(folder: Path, sizes: Sizes) -> list[Row]:
     ]
 
 
+def processor_time(result: links.StepsResult) -> str:
+    """Of sender and receiver."""
+    return f"{1e6 * result.sender_cpu_s:.0f} + {1e6 * result.receiver_cpu_s:.0f} us of processor time per step"
+
+
 def shares(result: links.StepsResult) -> str:
-    """What part of the time each process spent in the kernel for its file."""
-    both = []
+    """The processor time, and what part of the time each process spent in the kernel for its file."""
+    both = [processor_time(result)]
     for who, clock in (("spool", result.sender), ("log", result.receiver)):
         write, sync = (round(100 * seconds / result.seconds) for seconds in (clock.write_s, clock.sync_s))
         both.append(f"{who} writes {write} % of it, syncs {sync} %")
@@ -247,6 +252,7 @@ def log_rows(folder: Path, sizes: Sizes) -> list[Row]:
     small = disk.read_log(folder / "state.log", STATE, sizes.log_steps)
     large = disk.read_log(folder / "pixels.log", PIXELS, sizes.pixel_log_steps)
     times = 100_000 / small.steps, 100_000 / large.steps
+    computed, kept = disk.features(folder / "features", PIXELS, sizes.pixel_log_steps)
     basis = f"from {large.steps} steps of {large.bytes / large.steps / 1e3:.0f} kB, times {times[1]:g}"
     of = f"{small.steps} steps of {small.bytes / small.steps:.0f} B"
     return [
@@ -255,6 +261,12 @@ def log_rows(folder: Path, sizes: Sizes) -> list[Row]:
         Row("log_open_pixels_cold_s", large.cold_open_s * times[1], "s", f"the same, from the disk; {basis}"),
         Figure("resume_s", small.refill_s, "s", f"opened and read into the replay, from the disk; {of}", 60.0, True),
         Figure("resume_pixels_s", large.refill_s * times[1], "s", f"100000 steps, from the disk; {basis}", 60.0, True),
+        Row(
+            "resume_features_s",
+            1e5 * kept,
+            "s",
+            f"of a frozen encoder, on top; computing them: {1e5 * computed:.0f} s",
+        ),
     ]
 
 

@@ -11,10 +11,12 @@ import numpy as np
 from robot_rl.benchmark import random_steps
 from robot_rl.data import records
 from robot_rl.data.codec import StepCodec
+from robot_rl.data.features import FeatureFile
 from robot_rl.data.log import StepLog
 from robot_rl.data.records import Kind
 from robot_rl.data.replay import Replay
 from robot_rl.data.spool import Spool
+from robot_rl.learner.training import LearnerConfig, Training
 from robot_rl.types import Array, Identity, SpaceSpec
 
 
@@ -72,6 +74,21 @@ def read_log(path: Path, space: SpaceSpec, count: int) -> LogTimes:
     assert len(replay) == count
     path.unlink()
     return LogTimes(count, size, open_s, cold_s, refill_s)
+
+
+def features(path: Path, space: SpaceSpec, count: int, block: int = 50) -> tuple[float, float]:
+    """Seconds per step to have the features of a frozen encoder: computed, and read from where they were kept."""
+    training = Training(space, LearnerConfig(encoder="goal", compile=False), seed=0, run_steps=count)
+    compute, steps, seconds = training._features, list(random_steps(space, block)), []
+    for _ in range(2):
+        kept = FeatureFile(path, "benchmark", compute([]).shape[1:])
+        begun = time.perf_counter()
+        for _ in range(count // block):
+            kept.of(steps, compute)
+        seconds.append((time.perf_counter() - begun) / (count // block * block))
+        kept.close()
+    path.unlink()
+    return seconds[0], seconds[1]
 
 
 def timed_open(path: Path, space: SpaceSpec) -> float:
