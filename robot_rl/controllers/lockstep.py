@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from robot_rl.clock import ClockKind
-from robot_rl.controllers.loop import TICK_S, ArmLoop
+from robot_rl.controllers.loop import TICK_S, ArmLoop, warm_up
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.types import ArmState, Command, Compliance, ConfigError, WorldState
@@ -21,6 +21,7 @@ class LockstepArm:
     clock: ClockKind = "lockstep"
 
     def __init__(self, arm: Any, setup: ArmSetup):
+        warm_up(arm.joints)  # the first start on a machine compiles the law: not while somebody waits for an answer
         self._arm = arm
         self.ring = Ring(arm.joints)
         self._loop = ArmLoop(arm, setup, self.ring)
