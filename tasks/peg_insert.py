@@ -33,7 +33,6 @@ TASK = Task(
             "socket_nominal": SOCKET,
             "socket_range_m": 0.020,
             "socket_range_rad": math.radians(10.0),
-            "friction": 0.4,  # of dry plastic
         },
     ),
     rate_hz=10.0,  # SERL and HIL-SERL

@@ -16,8 +16,8 @@ class Socket:
 
     `clearance_m` is the gap on each side of the peg; a tip `success_depth_m` below the rim of the `depth_m` is in.
     `socket_range_m` and `socket_range_rad` are half-widths of the uniform ranges of position and yaw about
-    `socket_nominal`. `friction` is Coulomb's coefficient between peg and socket: two printed parts of PLA stick with
-    0.12 to 0.38 (Santana et al. 2020, doi 10.1177/1464420720978997); MuJoCo's default, 1, is rubber's. Raises
+    `socket_nominal`. `friction` is Coulomb's coefficient between peg and socket: 1, MuJoCo's default, is sticky as
+    rubber; two printed parts of PLA have 0.12 to 0.38 (Santana et al. 2020, doi 10.1177/1464420720978997). Raises
     ConfigError for a socket that cannot be.
     """
 
@@ -27,7 +27,7 @@ class Socket:
     socket_nominal: tuple[float, float] = (0.5, 0.0)
     socket_range_m: float = 0.02
     socket_range_rad: float = math.radians(10.0)
-    friction: float = 0.4
+    friction: float = 1.0
 
     def __post_init__(self) -> None:
         if self.clearance_m <= 0.0:
