@@ -193,6 +193,7 @@ def arm(arguments: Sequence[str]) -> None:
         task: str = "",
         clock: ClockKind = "real",
         address: str = "",
+        blackbox: str = "",
     ) -> None:
         """Serve one arm of a hardware file.
 
@@ -202,9 +203,11 @@ def arm(arguments: Sequence[str]) -> None:
             task: whose scene a simulated arm stands in.
             clock: lockstep lets simulated time stand still between targets.
             address: where to listen, instead of the hardware file's address.
+            blackbox: folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
         """
         scene = config.load_task(task).scene if task else None
-        serve(choose_arm(config.load_hardware(hardware), arm, address), scene=scene, clock=clock)
+        chosen = choose_arm(config.load_hardware(hardware), arm, address)
+        serve(chosen, scene=scene, clock=clock, blackbox=Path(blackbox) if blackbox else None)
 
     logging.getLogger().setLevel(logging.INFO)
     parse("arm", arm, arguments)
@@ -270,6 +273,30 @@ def pose(arguments: Sequence[str]) -> None:
         print(watcher.lines(now, margin_m))
 
     parse("pose", pose, arguments)
+
+
+def blackbox(arguments: Sequence[str]) -> None:
+    """Draw what an arm did in the seconds around a fault."""
+    from robot_rl.blackbox import SECONDS, describe, draw
+    from robot_rl.controllers.recorder import load
+
+    def blackbox(
+        file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")],
+        out: str = "",
+        seconds: float = SECONDS,
+    ) -> None:
+        """Draw what an arm did in the seconds around a fault, as a PNG.
+
+        Args:
+            file: a black box; the arm's log names it at each fault.
+            out: the picture; beside the file, if not said.
+            seconds: before the event; the file holds 30.
+        """
+        recording = load(Path(file))
+        print(describe(recording))
+        print(draw(recording, Path(out) if out else Path(file).with_suffix(".png"), seconds))
+
+    parse("blackbox", blackbox, arguments)
 
 
 def data(arguments: Sequence[str]) -> None:
@@ -442,6 +469,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "data": data,
     "keys": keys,
     "arm": arm,
+    "blackbox": blackbox,
     "check": check,
     "pose": pose,
     "actor": actor,

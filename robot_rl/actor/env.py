@@ -69,7 +69,7 @@ class RobotEnv(gymnasium.Env):
                 self.world.reset(int(self.np_random.integers(2**31)))
             self.arm_states = [arm.refresh() for arm in self.arms]
             self.require_no_fault()
-            self.arm_states = self._resetter.go([sample_start(start, self.np_random) for start in self.task.start])
+            self.arm_states = self._go([sample_start(start, self.np_random) for start in self.task.start])
         self._observer.begin_episode(self.arm_states)
         self._steps = 0
         self._deadline = self.clock.now()
@@ -125,6 +125,16 @@ class RobotEnv(gymnasium.Env):
                 raise ArmFaultError(f"arm '{arm.name}' holds because of fault {name}; look at it, then acknowledge")
 
     # ------------------------------------------------------------------------------------------ inside
+
+    def _go(self, goals: Sequence[Array]) -> list[ArmState]:
+        """Go to the start poses, stiffly if the task wants it, and tare the wrenches there: the tools touch nothing."""
+        precise = self.task.reset_compliance
+        for arm in self.arms if precise else ():
+            arm.tune(precise)
+        self._resetter.go(goals)
+        for arm in self.arms if precise else ():
+            arm.tune(self.task.compliance)
+        return [arm.tare() for arm in self.arms]
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None

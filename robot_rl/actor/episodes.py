@@ -80,6 +80,7 @@ class EpisodeRunner:
         while not done:
             proposed = act(observation)
             commanded, author = intervention.decide(proposed, env.arm_states)
+            env.outcome = intervention.outcome
             observation, reward, terminated, truncated, info = env.step(commanded)
             truncated = not terminated and (truncated or stop())
             done = terminated or truncated

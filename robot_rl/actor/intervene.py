@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_rl.interfaces import Teleop
-from robot_rl.types import ArmState, Array, Provenance
+from robot_rl.types import ArmState, Array, Outcome, Provenance
 
 
 class Intervention:
@@ -18,19 +18,24 @@ class Intervention:
     ```
     commanded, author = intervention.decide(proposed, arms)
     ```
+    `outcome` is the operator's word on the episode, if it came with the last reading. An operator who is `locked_out`
+    (evaluation) has that word alone.
     """
 
-    def __init__(self, teleop: Teleop | None, release_steps: int = 1):
+    def __init__(self, teleop: Teleop | None, release_steps: int = 1, *, locked_out: bool = False):
         self._teleop = teleop
         self._release_steps = release_steps
         self._open_steps = 0
         self._acts = False
+        self._locked_out = locked_out
         self.segments = 0
+        self.outcome = Outcome.NONE
 
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._acts = False
         self.segments = 0
+        self.outcome = Outcome.NONE
         if self._teleop is not None:
             self._teleop.begin_episode()
 
@@ -39,6 +44,9 @@ class Intervention:
         if self._teleop is None:
             return proposed, Provenance.POLICY
         reading = self._teleop.read(arms)
+        self.outcome = reading.outcome
+        if self._locked_out:
+            return proposed, Provenance.POLICY
         if reading.engaged:
             self.segments += not self._acts
             self._acts, self._open_steps = True, 0

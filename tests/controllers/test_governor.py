@@ -1,0 +1,267 @@
+"""The governor in the loop: every command gets a verdict, and none leaves the limits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.loop import ArmLoop
+from robot_rl.controllers.recorder import Ring
+from robot_rl.types import ArmDriverError, Box, Compliance, DeviceError, Fault, Verdict
+from tests.controllers import adversary
+from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+
+
+@pytest.fixture
+def loop():
+    return make_loop()
+
+
+def test_no_hostile_target_leaves_the_limits():
+    assert adversary.watch(4_000, seed=0) > 1_000
+
+
+def test_the_verdict_says_what_limited_a_command(loop):
+    loop.command(moved(loop, 0.001, 0.0, 0.0), loop.t + 0.3)
+    assert loop.state().verdict == Verdict.PASSED
+    loop.command(moved(loop, 0.1, 0.0, 0.0), loop.t + 0.3)
+    assert loop.state().verdict == Verdict.LEASH
+    slow = make_loop(max_reference_speed=0.1)
+    slow.command(moved(slow, 0.012, 0.0, 0.0), slow.t + 0.3)
+    run(slow, 5)
+    assert slow.state().verdict & Verdict.SPEED
+    z = loop.observe().pose_base_tcp[2]
+    low = make_loop(workspace_low=(0.35, -0.2, z - 0.005))
+    low.command(moved(low, 0.0, 0.0, -0.008), low.t + 0.3)
+    assert low.state().verdict == Verdict.WORKSPACE and low.state().verdict.reasons == "workspace"
+
+
+def test_a_target_in_a_keep_out_box_stops_at_its_face():
+    p = make_loop().observe().pose_base_tcp[:3]
+    box = Box(tuple(p + [0.004, -0.05, -0.05]), tuple(p + [0.1, 0.05, 0.05]))
+    loop = make_loop(keep_out=(box,))
+    for _ in range(8):
+        loop.command(moved(loop, 0.005, 0.0, 0.0), loop.t + 0.3)
+        assert loop.state().target_base_tcp[0] <= box.low[0] + 1e-12
+        run(loop, 100)
+    assert loop.state().verdict & Verdict.KEEP_OUT and loop.fault == Fault.NONE
+
+
+def test_old_and_overtaken_and_future_targets_are_refused(loop):
+    run(loop, 2000)
+    target = moved(loop, 0.002, 0.0, 0.0)
+    for seen_t, verdict in (
+        (loop.t - LIMITS.max_lease_s - 0.01, Verdict.REFUSED_OLD),
+        (loop.t + 1.0, Verdict.REFUSED_OUT_OF_ORDER),
+        (loop.t - 0.1, Verdict.PASSED),
+        (loop.t - 0.2, Verdict.REFUSED_OUT_OF_ORDER),
+    ):
+        before = loop.state().target_base_tcp
+        loop.command(target, loop.t + 0.3, seen_t)
+        assert loop.state().verdict == verdict
+        if verdict.refused:
+            np.testing.assert_array_equal(loop.state().target_base_tcp, before)
+    loop.command(target, loop.t + 0.3, np.nan)
+    assert loop.fault == Fault.TARGET_NOT_FINITE and loop.state().reason
+
+
+def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched(loop):
+    class Hit(Arm):
+        blow = 0.0
+
+        def read(self):
+            reading = super().read()
+            reading.wrench[2] = self.blow
+            return reading
+
+    z = {}
+    for blow in (100.0, 200.0):
+        arm = Hit(HARDWARE, TASK.scene)
+        loop = ArmLoop(arm, SETUP)
+        arm.blow = blow
+        run(loop, 1)
+        arm.blow = 0.0
+        begun = loop.state().pose_base_tcp[2]
+        run(loop, 500)
+        assert loop.fault == Fault.FORCE and f"{blow:.1f} N" in loop.reason
+        z[blow] = loop.observe().pose_base_tcp[2] - begun
+    assert abs(z[100.0]) < 0.002 and 0.015 < z[200.0] < 0.025
+
+
+def test_a_tare_is_what_the_tool_feels_and_is_refused_in_contact():
+    class Biased(Arm):
+        bias = np.array([3.0, -2.0, 8.0, 0.1, 0.0, 0.2])
+
+        def read(self):
+            reading = super().read()
+            reading.wrench[:] = self.bias
+            return reading
+
+    arm = Biased(HARDWARE, TASK.scene)
+    loop = ArmLoop(arm, SETUP)
+    run(loop, 500)
+    np.testing.assert_allclose(loop.observe().wrench_base_tcp, arm.bias, rtol=1e-3)
+    loop.tare()
+    run(loop, 5)
+    np.testing.assert_allclose(loop.observe().wrench_base_tcp, 0.0, atol=0.01)
+    arm.bias = arm.bias * 4.0
+    run(loop, 500)
+    with pytest.raises(DeviceError, match="cannot be tared: the tool feels 3"):
+        loop.tare()
+
+
+def test_a_joint_move_arrives_within_its_speeds_and_only_while_it_is_repeated(loop):
+    start = loop.observe().q
+    goal = start + np.array([0.2, -0.1, 0.1, 0.15, 0.1, -0.1, 0.3])
+    speeds, tool = [], []
+
+    def watch():
+        speeds.append(np.abs(loop.state().dq).max())
+        tool.append(np.linalg.norm(loop.state().twist_base_tcp[:3]))
+
+    for _ in range(30):
+        loop.move_joints(goal, 0.5, loop.t + 0.3)
+        run(loop, 100, watch)
+    assert loop.fault == Fault.NONE
+    np.testing.assert_allclose(loop.observe().q, goal, atol=0.01)
+    assert max(speeds) < 0.6 and max(tool) < 1.2 * LIMITS.max_reference_speed
+    loop.move_joints(start, 0.5, loop.t + 0.3)
+    run(loop, 600)
+    assert loop.holding and np.abs(loop.observe().q - start).max() > 0.05
+
+
+def test_a_push_is_the_wrench_that_was_asked_for_and_ends_with_its_lease(loop):
+    for _ in range(30):
+        loop.command(moved(loop, -0.008, 0.0, -0.004), loop.t + 0.3)
+        run(loop, 100)
+    for _ in range(15):
+        loop.push(np.array([0.0, 0.0, -8.0, 0.0, 0.0, 0.0]), loop.t + 10.0)
+        run(loop, 100)
+    assert not loop.holding
+    assert loop.observe().wrench_base_tcp[2] == pytest.approx(8.0, abs=1.5)
+    loop.push(np.array([0.0, 0.0, -500.0, 0.0, 0.0, 0.0]), loop.t + 10.0)
+    assert loop.state().verdict & Verdict.WRENCH
+    run(loop, 99)
+    assert not loop.holding
+    run(loop, 2)
+    assert loop.holding
+
+
+def test_the_compliance_changes_while_the_arm_goes_on_without_a_jump(loop):
+    soft = replace(TASK.compliance, stiffness=(500.0,) * 3 + (50.0,) * 3, gain_time_s=0.1)
+    loop.command(moved(loop, 0.008, 0.0, 0.0), loop.t + 1.0)
+    run(loop, 100)
+    before = loop._tau.copy()
+    loop.tune(soft)
+    run(loop, 1)
+    assert not loop.holding and np.abs(loop._tau - before).max() < 0.3
+    run(loop, 800)
+    np.testing.assert_allclose(loop._gains[0], soft.stiffness, rtol=1e-3)
+
+
+def test_the_integral_brings_a_pressed_arm_to_its_target(loop):
+    errors = {}
+    for integral in (0.0, 4000.0):
+        fresh = make_loop()
+        fresh.tune(replace(TASK.compliance, integral=(integral,) * 3 + (0.0,) * 3))
+        target = moved(fresh, 0.004, 0.004, 0.0)
+        fresh.command(target, fresh.t + 3.0)
+        run(fresh, 2500)
+        errors[integral] = np.linalg.norm(fresh.observe().pose_base_tcp[:3] - target[:3])
+    assert errors[4000.0] < 1e-5 and errors[4000.0] <= errors[0.0]
+
+
+def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowledged():
+    class Stops(Arm):
+        stopped, mends = False, False
+
+        def read(self):
+            if self.stopped:
+                raise ArmDriverError(Fault.REFLEX, "aborted by reflex! [cartesian_reflex]")
+            return super().read()
+
+        def recover(self):
+            if not self.mends:
+                raise ArmDriverError(Fault.USER_STOP, "release the stop first")
+            self.stopped = False
+
+    arm = Stops(HARDWARE, TASK.scene)
+    loop = ArmLoop(arm, SETUP)
+    arm.stopped = True
+    run(loop, 3)
+    assert loop.state().fault == Fault.REFLEX and "cartesian_reflex" in loop.state().reason
+    loop.acknowledge()
+    assert loop.fault == Fault.USER_STOP and loop.reason == "release the stop first"
+    arm.mends = True
+    loop.acknowledge()
+    run(loop, 3)
+    assert loop.fault == Fault.NONE and loop.holding
+
+
+class FollowingArm(Arm):
+    """A simulated arm in pose mode: its own controller follows poses, as a UR's or an xArm's does."""
+
+    mode = "pose"
+
+    def __init__(self):
+        super().__init__(HARDWARE, TASK.scene)
+        self._controller = ArmLoop(Arm(HARDWARE, TASK.scene), SETUP)
+        self._controller._arm, self._controller._read = self, super().read
+        self._controller._write = super().write
+        self.poses = []
+
+    def read(self):
+        reading = super().read()
+        reading.twist = reading.jacobian @ reading.dq
+        return reading
+
+    def follow(self, pose_base_tcp):
+        self.poses.append(pose_base_tcp.copy())
+        self._controller._target[:] = self._controller._reference[:] = pose_base_tcp
+        self._controller.tick(self._controller.t + 0.001)
+
+
+def test_an_arm_that_follows_poses_has_the_same_lease_and_limits():
+    arm = FollowingArm()
+    loop = ArmLoop(arm, SETUP)
+    target = moved(loop, 0.006, 0.0, 0.0)
+    loop.command(target, loop.t + 1.0)
+    run(loop, 900)
+    assert np.linalg.norm(loop.observe().pose_base_tcp[:3] - target[:3]) < 1e-3
+    steps = np.linalg.norm(np.diff(np.array(arm.poses)[:, :3], axis=0), axis=1)
+    assert steps.max() <= LIMITS.max_reference_speed * 0.001 + 1e-12
+    run(loop, 200)
+    assert loop.holding
+    loop.command(np.full(7, np.nan), loop.t + 1.0)
+    run(loop, 100)
+    assert loop.fault == Fault.TARGET_NOT_FINITE
+    held = arm.poses[-1]
+    run(loop, 100)
+    np.testing.assert_allclose(arm.poses[-1], held)
+    with pytest.raises(DeviceError, match="follows poses"):
+        loop.acknowledge()
+        loop.push(np.zeros(6), loop.t + 0.1)
+
+
+@pytest.mark.parametrize(
+    "compliance", [TASK.compliance, replace(Compliance(), error_clip_minus=(0.005,) * 3 + (0.03,) * 3)]
+)
+def test_pressing_at_the_bound_with_random_targets_stays_below_stiffness_times_clip(compliance):
+    """Averaged over 100 ms, on each axis, from contact on: an action at its bound each step, in random directions."""
+    ring = Ring(7)
+    loop = ArmLoop(Arm(HARDWARE, TASK.scene), replace(SETUP, compliance=compliance), ring)
+    rng = np.random.default_rng(3)
+    for _ in range(120):
+        corner = rng.choice([-1.0, 1.0], 3) * TASK.action_translation
+        corner[2] = -TASK.action_translation if rng.random() < 0.75 else TASK.action_translation
+        loop.command(moved(loop, *corner), loop.t + 0.3)
+        run(loop, 100)
+        assert loop.fault == Fault.NONE
+    first = ring.columns.index("force_x")
+    force = ring.copy()[:, first : first + 3]
+    mean = np.apply_along_axis(lambda x: np.convolve(x, np.full(100, 0.01), "valid"), 0, force)
+    clip = np.maximum(compliance.error_clip, compliance.error_clip_minus or compliance.error_clip)
+    bound = (np.array(compliance.stiffness) * clip)[:3]
+    assert 5.0 < np.abs(mean).max()
+    assert (np.abs(mean).max(0) < 1.2 * bound).all(), np.abs(mean).max(0)

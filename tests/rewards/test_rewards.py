@@ -1,0 +1,90 @@
+"""Judges that need no camera and no simulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl import config
+from robot_rl.actor.intervene import Intervention
+from robot_rl.geometry import pose_move
+from robot_rl.types import ArmState, ConfigError, Fault, Outcome, TeleopReading, Use
+
+GOAL = np.array([0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
+NOTHING = np.zeros(7)
+ARM = ArmState(0, 0.0, NOTHING, NOTHING, GOAL, np.zeros(6), np.zeros(6), GOAL, False, Fault.NONE)
+
+
+def at(*delta):
+    return [replace(ARM, pose_base_tcp=pose_move(GOAL, np.array(delta)))]
+
+
+def make(**options):
+    return config.make("rewards", Use("pose", {"goals": (tuple(GOAL),), **options}), None)
+
+
+def test_success_is_at_the_goal_for_some_steps_in_a_row():
+    reward = make(translation_m=0.002, rotation_rad=0.05, steps=2)
+    near, far, turned = at(0.001, 0, 0, 0, 0, 0.04), at(0.003, 0, 0, 0, 0, 0), at(0, 0, 0, 0, 0.06, 0)
+    for arms, wanted in [(near, False), (far, False), (near, False), (turned, False), (near, False), (near, True)]:
+        assert reward.judge({}, arms, Outcome.NONE) == (float(wanted), wanted)
+    assert reward.judge({}, near, Outcome.NONE) == (0.0, False)  # the next episode has to get there anew
+
+
+def test_a_flipped_quaternion_is_the_same_goal():
+    flipped = np.concatenate([GOAL[:3], -GOAL[3:]])
+    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], Outcome.NONE) == (1.0, True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"goals": ((0.0,) * 7,)}, {"goals": ()}, {"translation_m": 0.0}, {"steps": 0}, {"goals": ((1.0,) * 6,)}]
+)
+def test_a_goal_that_is_none_is_refused(options):
+    with pytest.raises(ConfigError, match="reward 'pose'"):
+        make(**options)
+
+
+def test_two_arms_need_two_goals():
+    with pytest.raises(ConfigError, match="1 goals for 2 arms"):
+        make().judge({}, [ARM, ARM], Outcome.NONE)
+
+
+def test_the_operator_judges_and_silence_goes_on():
+    reward = config.make("rewards", Use("operator"), None)
+    assert reward.judge({}, [ARM], Outcome.NONE) == (0.0, False)
+    assert reward.judge({}, [ARM], Outcome.SUCCESS) == (1.0, True)
+    assert reward.judge({}, [ARM], Outcome.FAILURE) == (0.0, True)
+
+
+class Keys:
+    """A device on which the operator presses a key and leaves the arm to the policy."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def begin_episode(self): ...
+
+    def read(self, arms):
+        return TeleopReading(False, np.zeros(6), self.outcome)
+
+    def close(self): ...
+
+
+def test_the_word_is_heard_while_the_policy_acts():
+    keys = Keys(Outcome.NONE)
+    intervention = Intervention(keys)
+    intervention.begin_episode()
+    assert intervention.decide(np.ones(6), [ARM])[0].all() and intervention.outcome == Outcome.NONE
+    keys.outcome = Outcome.SUCCESS
+    proposed = np.ones(6)
+    assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.SUCCESS
+    intervention.begin_episode()
+    assert intervention.outcome == Outcome.NONE
+
+
+def test_a_locked_out_operator_still_judges():
+    keys = Keys(Outcome.FAILURE)
+    keys.read = lambda arms: TeleopReading(True, np.ones(6), Outcome.FAILURE)
+    intervention = Intervention(keys, locked_out=True)
+    proposed = np.zeros(6)
+    assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.FAILURE
