@@ -33,6 +33,6 @@ TASK = replace(
             },
         },
     ),
-    # As many times what the scripted operator takes as there: 22 steps here (81 in the worst of 300), 18 of 100 there
+    # As many times what the scripted operator takes as there: 22 steps here (37 in the worst of 400), 18 of 100 there
     max_steps=120,
 )

@@ -19,8 +19,8 @@ from robot_rl.types import ArmState, Array, DeviceError, TeleopReading
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
 ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
-ROOMY_M = 0.0005  # setting off downwards swings the tip 0.7 mm aside: into a tighter hole, in proportion more slowly
 HOVER_M = 0.003  # above the rim while lining up
+ROOMY_M = 0.0005  # setting off swings the tip 0.7 mm aside: a tighter hole wants a slower hand and a lower hover
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Teleop:
         self._habits = replace(habits, far_m=max(habits.far_m, 1.1 * furthest_m))
         self._depth_m = socket.depth_m
         self._aligned_m, self._aligned_rad = ALIGNED * socket.clearance_m, ALIGNED_RAD_PER_M * socket.clearance_m
-        self._gentle = min(1.0, socket.clearance_m / ROOMY_M)
+        self._gentle = min(1.0, socket.clearance_m / ROOMY_M) ** 2
         self._rng = np.random.default_rng(seed)
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self._watch = _Watch(self._habits)
@@ -102,15 +102,20 @@ class Teleop:
         return self._steps_left > 0
 
     def _steer(self, arm: ArmState, goal: Array, offset: Array) -> Array:
-        """Line up a little above the rim, then push in; an unsteady hand while there is room."""
+        """Line up a little above the rim, then push in; an unsteady hand while there is room.
+
+        Out of line just above a tight hole, stay as low as the target has come: backing off would swing the tip again.
+        """
         height, depth = -offset[2], self._depth_m
+        far = float(np.linalg.norm(offset[:2])) > 0.004
         upright = bool((np.abs(offset[3:]) < self._aligned_rad).all())
         aligned = upright and bool((np.abs(offset[:2]) < self._aligned_m).all())
         inserting = height < depth - 0.0005 or (aligned and height < depth + 2 * HOVER_M)
-        along = PRESS_M if inserting else -(depth + HOVER_M)
+        above_rim = -geometry.pose_delta(goal, arm.target_base_tcp)[2] - depth
+        hover = np.clip(above_rim, HOVER_M * (1.0 if far else self._gentle), HOVER_M)
+        along = PRESS_M if inserting else -(depth + hover)
         waypoint = geometry.pose_move(goal, np.array([0.0, 0.0, along, 0.0, 0.0, 0.0]))
         action = self._pace * geometry.pose_delta(arm.target_base_tcp, waypoint) / self._scale
-        far = float(np.linalg.norm(offset[:2])) > 0.004
         hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * (1.0 if far else 0.1)
         action = np.clip(action + hand, -1.0, 1.0)
         if inserting and height > depth - 0.002:

@@ -34,6 +34,8 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     tally = recorder.tally
     assert (tally.successes, tally.attempts, tally.episodes) == (20, 20, 20)
     assert tally.steps == sum(step.index > 0 for step in steps) < 20 * 40
+    if name == "peg_insert_hard":  # backing off at every swing of the tip took up to 120 steps, and missed one in 500
+        assert max(step.index for step in steps) < 40
 
 
 class StillWorld:
@@ -100,6 +102,22 @@ def test_it_lines_up_above_the_rim_whatever_the_depth():
         teleop = Teleop(task, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
         teleop.begin_episode()
         assert (teleop.read([arm_at(0.02, 0.0, -0.042)]).action[2] > 0.0) == goes_down
+
+
+@pytest.mark.parametrize(
+    ("name", "aside_m", "backs_off"),
+    [
+        ("peg_insert", 0.0004, True),
+        ("peg_insert_hard", 0.0004, False),
+        ("peg_insert_hard", 0.01, True),
+    ],
+)
+def test_just_above_a_tight_hole_it_lines_up_again_without_backing_off(name, aside_m, backs_off):
+    teleop = Teleop(
+        config.load_task(name), StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0)
+    )
+    teleop.begin_episode()
+    assert (teleop.read([arm_at(aside_m, 0.0, -0.0265)]).action[2] < -0.05) == backs_off
 
 
 def test_it_steers_towards_the_goal_within_the_action_space():
