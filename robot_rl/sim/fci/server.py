@@ -32,7 +32,7 @@ FIRST_COMMAND_S = 0.03
 Its library wants more than one before it begins."""
 
 SLIP_S = 0.5 * layout.TICK_S
-"""A tick that begins later than this is counted as the server's own slip."""
+"""Whoever is later than this at a deadline of its own has slipped: the server, not its client."""
 
 
 @dataclass
@@ -358,19 +358,21 @@ class FciServer:
             self._arm.report_end()
 
     def _keep_time(self, deadline: float) -> float:
-        """One tick of the real clock, which ends at `deadline`; the next one's."""
-        late_s = time.monotonic() - (deadline - layout.TICK_S)
-        if late_s > SLIP_S:
-            self.slips += 1
-            deadline += late_s
+        """One tick of the real clock, which ends at `deadline`; the next one's.
+
+        Wherever this process was late itself, a whole millisecond begins anew: the client had no time to answer.
+        """
         self._arm.send_state()
         command = None
         while True:
-            remaining = deadline - time.monotonic()
-            newer = self._listen(max(remaining, 0.0))
+            now = time.monotonic()
+            if now > deadline + SLIP_S:
+                self.slips += 1
+                deadline = now + layout.TICK_S
+            newer = self._listen(max(deadline - now, 0.0))
             command = command if newer is None else newer
-            if remaining <= 0.0:
-                break  # having listened once more: what came while this process slept is not lost
+            if now >= deadline:
+                break
         self._robot.step(command)
         return deadline + layout.TICK_S
 
