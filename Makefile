@@ -5,6 +5,7 @@
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
 #   make test                   the tests; ARGS goes to pytest
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
+#   make soak-targets           ten million hostile targets through the limits; ARGS="--targets 100000"
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
 #   make check                  linter, formatter, type checker
 #   make wheel                  dist/robot_rl-*.whl
@@ -14,7 +15,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak bench-data bench-peers check wheel clean install gl
+.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -42,6 +43,9 @@ test: $(VENV)/.installed-dev
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.soak $(ARGS)
+
+soak-targets: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.controllers.adversary $(ARGS)
 
 bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/data.py $(ARGS)

@@ -113,7 +113,7 @@ def record_into(
 def advance_move_into(
     move: Array, move_clock: Array, q: Array, jacobian: Array, max_speed: float, max_turn: float
 ) -> None:
-    """One tick of a joint-space move, in place: slower where the tool would be too fast; a joint that lags is awaited."""
+    """One tick of a joint-space move, in place: slower where the tool is too fast; a joint that lags is awaited."""
     for j in range(q.shape[0]):
         if abs(move[NOW, j] - q[j]) > JOINT_CLIP:
             move[SPEED] = 0.0

@@ -185,8 +185,8 @@ def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
     """Keep joints off their limits, in place on the torques `(n,)`; returns the `Verdict` bits.
 
     The speed that a joint may have towards a limit falls from its limit less `speed_margin` to zero over the last
-    `margin` [rad] (a velocity damper: Faverjon and Tournassoud 1987); faster, and it is braked. Towards the limit it may
-    push with the same share of its torque, at the limit not at all.
+    `margin` [rad] (a velocity damper: Faverjon and Tournassoud 1987); faster, and it is braked. Towards the limit it
+    may push with the same share of its torque, at the limit not at all.
     """
     bits = 0
     for j in range(tau.shape[0]):
@@ -280,7 +280,7 @@ def check_tool(twist, pose, wrench, box, boxes, margin, keep_out_margin, speeds,
 
 @njit
 def retreat_from(pose, wrench, distance, box, boxes, middle_quat, angle):
-    """The pose `distance` [m] away from what presses on the tool: along the force of `wrench (6,)`, in the workspace."""
+    """The pose `distance` [m] away from what presses on the tool: along the force of `wrench (6,)`."""
     force = norm(wrench, 0)
     away = pose.copy()
     if force > 1.0:

@@ -235,7 +235,7 @@ class Server:
         return messages.record(self._state_layout, state)
 
     def _watch(self, state: ArmState) -> None:
-        """Log faults, and holds that nobody asked for, with a black box of each; now and then how the loop keeps time."""
+        """Log faults and holds that nobody asked for, with a black box of each; now and then the loop's timing."""
         name = self._config.name
         if state.fault not in (self._fault, Fault.NONE):
             path = self._blackbox.save(state.fault.name, state.reason)

@@ -16,9 +16,9 @@ class Reward:
     ```
     reward=Use("pose", {"goals": ((0.5, 0.0, 0.005, 1.0, 0.0, 0.0, 0.0),), "translation_m": 0.002})
     ```
-    `goals` are poses `(7,)` of the tool in the base frame, one per arm (`robot-rl pose` prints them). Tolerances are the
-    distance [m] and the angle [rad] to the goal; a large `rotation_rad` leaves the orientation out. More than one step
-    (`steps`) keeps a tool that only shoots through the goal from counting.
+    `goals` are poses `(7,)` of the tool in the base frame, one per arm (`robot-rl pose` prints them). Tolerances are
+    the distance [m] and the angle [rad] to the goal; a large `rotation_rad` leaves the orientation out. More than one
+    step (`steps`) keeps a tool that only shoots through the goal from counting.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """What a broken, hostile or late program may send; and a long watch that nothing of it leaves the limits.
 
-`python -m tests.controllers.adversary --targets 10000000` is the long version (`make soak-targets`).
+`make soak-targets` is the long version, ten million of them.
 """
 
 import argparse
