@@ -59,13 +59,13 @@ def test_the_operator_judges_and_silence_goes_on():
 class Keys:
     """A device on which the operator presses a key and leaves the arm to the policy."""
 
-    def __init__(self, outcome):
-        self.outcome = outcome
+    def __init__(self, outcome, engaged=False):
+        self.outcome, self.engaged = outcome, engaged
 
     def begin_episode(self): ...
 
     def read(self, arms):
-        return TeleopReading(False, np.zeros(6), self.outcome)
+        return TeleopReading(self.engaged, np.zeros(6), self.outcome)
 
     def close(self): ...
 
@@ -74,17 +74,16 @@ def test_the_word_is_heard_while_the_policy_acts():
     keys = Keys(Outcome.NONE)
     intervention = Intervention(keys)
     intervention.begin_episode()
-    assert intervention.decide(np.ones(6), [ARM])[0].all() and intervention.outcome == Outcome.NONE
-    keys.outcome = Outcome.SUCCESS
-    proposed = np.ones(6)
-    assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.SUCCESS
+    proposed, heard = np.ones(6), []
+    for outcome in (Outcome.NONE, Outcome.SUCCESS):
+        keys.outcome = outcome
+        assert intervention.decide(proposed, [ARM])[0] is proposed
+        heard.append(intervention.outcome)
     intervention.begin_episode()
-    assert intervention.outcome == Outcome.NONE
+    assert [*heard, intervention.outcome] == [Outcome.NONE, Outcome.SUCCESS, Outcome.NONE]
 
 
 def test_a_locked_out_operator_still_judges():
-    keys = Keys(Outcome.FAILURE)
-    keys.read = lambda arms: TeleopReading(True, np.ones(6), Outcome.FAILURE)
-    intervention = Intervention(keys, locked_out=True)
+    intervention = Intervention(Keys(Outcome.FAILURE, engaged=True), locked_out=True)
     proposed = np.zeros(6)
     assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.FAILURE
