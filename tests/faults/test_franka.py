@@ -49,7 +49,6 @@ class Bench:
     def __init__(self, folder):
         self.folder = folder
         self.robot = Simulation(HARDWARE)
-        self.arm = None
         self.start()
 
     def start(self):
@@ -116,8 +115,7 @@ class Bench:
         return next(pid for pid in children if b"spawn_main" in command_line(pid))
 
     def close(self):
-        if self.arm is not None:
-            self.arm.close()
+        self.arm.close()
         self.stop.set()
         self.process.join(20.0)
         if self.process.is_alive():
@@ -229,7 +227,7 @@ def test_a_loop_that_is_killed_leaves_a_robot_that_stands_and_can_be_started_aga
             time.sleep(0.01)
         bench.arm.close()
         with contextlib.suppress(ProcessLookupError):
-            os.kill(bench.process.pid, signal.SIGKILL)
+            bench.process.kill()
         bench.process.join()
         bench.start()
         assert bench.fault().fault == Fault.REFLEX, "a robot in a reflex was moved without anybody having looked"

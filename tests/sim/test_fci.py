@@ -115,11 +115,10 @@ def test_torques_beyond_the_limits_are_reflexes_and_recovery_ends_them(robot, si
     run(robot.start_torque_control(), 10)
 
 
-def press(state, tick):
+def press(model, state, tick):
     """Let the hand sink onto the table, about 5 N at first, then ever harder."""
     force = -5.0 - 0.1 * max(tick - 1200, 0)
-    reading_jacobian = press.model.zero_jacobian(state)
-    J, last = np.reshape(reading_jacobian, (7, 6)).T, np.array(state.tau_J_d)
+    J, last = np.reshape(model.zero_jacobian(state), (7, 6)).T, np.array(state.tau_J_d)
     wrench = np.array([0.0, 0.0, force, 0.0, 0.0, 0.0]) - np.array([40.0] * 3 + [4.0] * 3) * (J @ state.dq)
     return last + np.clip(np.clip(J.T @ wrench, -11.0, 11.0) - last, -0.9, 0.9)
 
@@ -131,10 +130,10 @@ def test_a_collision_is_judged_by_the_clients_own_thresholds(robot, torque_thres
     robot.set_collision_behavior(
         [torque_threshold] * 7, [torque_threshold] * 7, [force_threshold] * 6, [force_threshold] * 6
     )
-    press.model = robot.load_model()
+    model = robot.load_model()
     control = robot.start_torque_control()
     with pytest.raises(plf.ControlException, match=error):
-        run(control, 3000, press)
+        run(control, 3000, lambda state, tick: press(model, state, tick))
     control = None
     state = robot.read_once()
     # what the arm does to the table is positive in the robot's sign: it presses down

@@ -57,6 +57,7 @@ class FciRobot:
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
         self._arm = Arm(config, scene)
+        self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0
         self.lost_ticks = 0
