@@ -1,9 +1,8 @@
 """How much to learn, and when: gradient updates follow environment steps, so that a coffee break is not overfitting."""
 
-from collections import deque
 from dataclasses import dataclass
 
-from robot_rl.types import ConfigError, Provenance, Step
+from robot_rl.types import ConfigError
 
 
 @dataclass(frozen=True)
@@ -54,39 +53,7 @@ class UpdateGovernor:
         self.updates += updates
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: own steps so far, and the share of the last episodes that succeeded without a correction."""
-
-    env_steps: int = 0
-    alone: float = 0.0
-
-
-BEGINNING = Progress()
-
-
-class Autonomy:
-    """The share of the last `episodes` that succeeded without a correction; episodes not yet made count as failed."""
-
-    def __init__(self, episodes: int = 20):
-        self._alone: deque[bool] = deque([False] * episodes, maxlen=episodes)
-        self._corrected: set[object] = set()
-
-    def add(self, step: Step, stream: object) -> None:
-        """Count a step of this actor process."""
-        if step.index == 0:
-            self._corrected.discard(stream)
-        if step.provenance == Provenance.HUMAN:
-            self._corrected.add(stream)
-        if step.terminated or step.truncated:
-            self._alone.append(step.terminated and step.reward > 0.0 and stream not in self._corrected)
-
-    @property
-    def share(self) -> float:
-        return sum(self._alone) / len(self._alone)
-
-
-def linear(first: float, last: float, begin: float, end: float, at: float) -> float:
-    """`first` up to `begin`, `last` from `end` on, and a straight line in between."""
-    done = (at - begin) / (end - begin) if end > begin else float(at >= end)
+def linear(first: float, last: float, begin: int, end: int, step: int) -> float:
+    """`first` up to step `begin`, `last` from step `end` on, and a straight line in between."""
+    done = (step - begin) / (end - begin) if end > begin else float(step >= end)
     return first + (last - first) * min(1.0, max(0.0, done))

@@ -25,7 +25,7 @@ from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_frames, pretrain
-from robot_rl.learner.schedule import Autonomy, Progress, ScheduleConfig, UpdateGovernor
+from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
 from robot_rl.networks.augment import PAD, photometric, random_shift
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import Policy, PolicySpec
@@ -170,7 +170,6 @@ class Training:
         self.offline_updates = 0
         self.env_steps = 0
         self.episodes = 0
-        self._autonomy = Autonomy()
         self.goal_error: GoalError | None = None
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
@@ -248,10 +247,7 @@ class Training:
 
     def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> None:
         """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""
-        streams = [LOCAL] * len(steps) if streams is None else streams
-        self._append(steps, streams)
-        for step, stream in zip(steps, streams, strict=True):
-            self._autonomy.add(step, stream)
+        self._append(steps, [LOCAL] * len(steps) if streams is None else streams)
         self.env_steps += sum(step.index > 0 for step in steps)
         self.episodes += sum(step.terminated or step.truncated for step in steps)
 
@@ -340,16 +336,11 @@ class Training:
         try:
             with closing(self._batches.draw(count, self.options.demo_fraction, until)) as batches:
                 for batch in batches:
-                    self._metrics.append(self.agent.update(batch, self.progress))
+                    self._metrics.append(self.agent.update(batch, self.env_steps))
                     self.governor.count()
                     between()
         finally:
             self._updating = False
-
-    @property
-    def progress(self) -> Progress:
-        """How far the run is."""
-        return Progress(self.env_steps, self._autonomy.share)
 
     @property
     def bc_weight(self) -> float:
@@ -370,7 +361,6 @@ class Training:
             "offline_updates": self.offline_updates,
             "updates_per_s": (self._updates - updates) / max(now - then, 1e-9),
             "bc_weight": self.bc_weight,
-            "alone": self.progress.alone,
             "demo_transitions": self.replay.demo_transitions,
             "own_transitions": self.replay.own_transitions,
         }

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl.learner.schedule import Autonomy, ScheduleConfig, UpdateGovernor, linear
-from robot_rl.types import ConfigError, Provenance
-from tests.data.test_codec import make_step
+from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear
+from robot_rl.types import ConfigError
 
 
 @given(
@@ -39,31 +38,6 @@ def test_a_schedule_is_a_straight_line_between_two_constants() -> None:
     assert [linear(2.0, 0.0, 0, 100, step) for step in (0, 50, 100, 1000)] == [2.0, 1.0, 0.0, 0.0]
     assert [linear(-1.0, -4.0, 200, 400, step) for step in (0, 200, 300, 500)] == [-1.0, -1.0, -2.5, -4.0]
     assert linear(2.0, 0.0, 0, 0, 0) == 0.0
-
-
-def test_autonomy_is_the_share_of_episodes_that_needed_nobody() -> None:
-    """Two actors' steps may be interleaved; an episode that was corrected, cut off or not rewarded does not count."""
-    autonomy = Autonomy(episodes=4)
-
-    def play(author: Provenance = Provenance.POLICY, **end: object) -> None:
-        going_on = {"terminated": False, "truncated": False}
-        for index in range(4):
-            who = author if index == 2 else Provenance.POLICY
-            autonomy.add(make_step(index, provenance=who, **(end if index == 3 else going_on)), "one")
-            autonomy.add(make_step(index + 1, provenance=Provenance.HUMAN, **going_on), "another")
-
-    success = {"terminated": True, "truncated": False, "reward": 1.0}
-    assert autonomy.share == 0.0
-    play(**success)
-    assert autonomy.share == 0.25
-    play(Provenance.HUMAN, **success)
-    play(**{**success, "reward": 0.0})
-    play(**{**success, "terminated": False, "truncated": True})
-    assert autonomy.share == 0.25
-    play(**success)
-    assert autonomy.share == 0.25  # the first of all is forgotten
-    play(**success)
-    assert autonomy.share == 0.5
 
 
 def test_impossible_schedules_are_refused() -> None:

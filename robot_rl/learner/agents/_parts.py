@@ -7,7 +7,6 @@ from typing import ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from robot_rl.learner.schedule import BEGINNING, Progress
 from robot_rl.networks.policy import Policy
 from robot_rl.types import Array, DataError
 
@@ -22,9 +21,9 @@ class AnyAgent(Protocol):
     agent = Agent(spec, config, seed, device)
     agent.policy.normaliser.fit(demo_states); agent.begin_average()
     for batch in demonstrations: agent.clone_behaviour(batch)      # config.bc_initial_updates
-    while learning: metrics = agent.update(batch, progress)        # tensors; read them now and then
+    while learning: metrics = agent.update(batch, env_steps)       # tensors; read them now and then
     ```
-    What changes in the course of a run is the agent's affair.
+    What changes in the course of a run (`env_steps`: own steps so far) is the agent's affair.
     offline: it learns from the demonstrations alone, and a run has no steps of its own.
     """
 
@@ -34,7 +33,7 @@ class AnyAgent(Protocol):
     def compile(self) -> None: ...
     def begin_average(self) -> None: ...
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]: ...
-    def update(self, batch: Batch, progress: Progress = BEGINNING) -> dict[str, Tensor]: ...
+    def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]: ...
     def policy_parameters(self) -> dict[str, Array]: ...
     def average_parameters(self) -> dict[str, Array]: ...
     def frozen_parameters(self) -> dict[str, Array]: ...

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from robot_rl.learner.agents._parts import Batch, averaged, features, frozen_copy, load_state, state_of
 from robot_rl.learner.compilation import Compiled
-from robot_rl.learner.schedule import BEGINNING, Progress
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import LOG_STD_RANGE, Policy, PolicySpec
 from robot_rl.types import Array
@@ -93,7 +92,7 @@ class Agent:
         distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
         return (counted * distance).sum() / counted.sum().clamp(min=1.0)
 
-    def update(self, batch: Batch, progress: Progress = BEGINNING) -> dict[str, Tensor]:
+    def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
         """One step of regression, the same throughout a run."""
         loss = self._loss_fn(batch)
         self.optimizer.zero_grad(set_to_none=True)

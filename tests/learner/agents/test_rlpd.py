@@ -7,7 +7,6 @@ import torch
 
 from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.compilation import Compiled
-from robot_rl.learner.schedule import Progress
 from robot_rl.types import ConfigError, DataError
 from tests.learner.small import make_agent, make_batch, same, snapshot
 
@@ -73,7 +72,7 @@ def test_actor_step_leaves_critics_and_encoder_unchanged(encoder: str) -> None:
         features = agent.features(batch, "", agent.policy.trained_vision)
     critics, head = snapshot(agent.critics), snapshot(agent.policy.head)
     encoder_before = snapshot(agent.policy.vision) if agent.policy.vision is not None else {}
-    agent._update_actor(features, batch, torch.zeros(16), Progress())
+    agent._update_actor(features, batch, torch.zeros(16), env_steps=0)
     assert same(critics, snapshot(agent.critics))
     assert all(p.grad is None for p in agent._trained)
     assert agent.policy.vision is None or same(encoder_before, snapshot(agent.policy.vision))
@@ -218,11 +217,11 @@ def test_update_does_not_write_into_its_batch() -> None:
     assert same(batch, before)
 
 
-def test_the_policy_calms_down_as_it_manages_alone() -> None:
+def test_the_policy_calms_down_in_the_course_of_a_run() -> None:
     """The temperature aims at the entropy of the moment: here one that is never reached, then one passed long ago."""
-    agent = make_agent(target_entropy_per_action=2.0, final_entropy_per_action=-20.0, calm_from=0.5, calm_until=0.9)
-    for alone, rises in ((0.5, True), (0.9, False)):
+    agent = make_agent(target_entropy_per_action=2.0, final_entropy_per_action=-20.0, calm_from=100, calm_until=200)
+    for env_steps, rises in ((100, True), (200, False)):
         before = agent.log_temperature.item()
         for seed in range(10):
-            agent.update(make_batch(agent, seed), Progress(alone=alone))
+            agent.update(make_batch(agent, seed), env_steps)
         assert (agent.log_temperature.item() > before) == rises
