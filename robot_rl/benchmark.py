@@ -360,7 +360,9 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
     one = batch()
     sample_s = median(batch, sizes.batches)
     period = learner.agent.actor_period  # not every update moves the actor: the mean of whole rounds
-    update_s = median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period) / period
+    update_s = (
+        median(lambda: [training.agent.update(one, 1.0) for _ in range(period)], sizes.updates // period) / period
+    )
     policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
     act_s = median(lambda: policy.act(observation), sizes.updates)
     kept = "state" if not training.spec.cameras else "images, shifted"

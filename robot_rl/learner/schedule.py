@@ -53,7 +53,6 @@ class UpdateGovernor:
         self.updates += updates
 
 
-def linear(first: float, last: float, begin: int, end: int, step: int) -> float:
-    """`first` up to step `begin`, `last` from step `end` on, and a straight line in between."""
-    done = (step - begin) / (end - begin) if end > begin else float(step >= end)
-    return first + (last - first) * min(1.0, max(0.0, done))
+def linear_decay(start: float, steps: int, step: int) -> float:
+    """From `start` at step 0 to zero at `steps`, and zero from then on."""
+    return start * max(0.0, 1.0 - step / steps) if steps > 0 else 0.0

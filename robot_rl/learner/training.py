@@ -192,7 +192,7 @@ class Training:
         saved = {name: tensor.clone() for name, tensor in self.agent.state_dict().items()}
         for _ in range(self.options.actor_period):
             blank = blank_batch(self.spec, self.batch_config, self.agent.policy.cached_size)
-            self.agent.update(blank)
+            self.agent.update(blank, self.bc_weight)
         self.agent.load_state_dict(saved)
 
     def load_demonstrations(
@@ -336,7 +336,7 @@ class Training:
         try:
             with closing(self._batches.draw(count, self.options.demo_fraction, until)) as batches:
                 for batch in batches:
-                    self._metrics.append(self.agent.update(batch, self.env_steps))
+                    self._metrics.append(self.agent.update(batch, self.bc_weight))
                     self.governor.count()
                     between()
         finally:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear
+from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear_decay
 from robot_rl.types import ConfigError
 
 
@@ -34,10 +34,9 @@ def test_a_pause_of_the_robot_is_a_pause_of_the_learner() -> None:
     assert governor.due(100) == 0
 
 
-def test_a_schedule_is_a_straight_line_between_two_constants() -> None:
-    assert [linear(2.0, 0.0, 0, 100, step) for step in (0, 50, 100, 1000)] == [2.0, 1.0, 0.0, 0.0]
-    assert [linear(-1.0, -4.0, 200, 400, step) for step in (0, 200, 300, 500)] == [-1.0, -1.0, -2.5, -4.0]
-    assert linear(2.0, 0.0, 0, 0, 0) == 0.0
+def test_weight_decays_linearly_to_zero_and_stays_there() -> None:
+    assert [linear_decay(2.0, 100, step) for step in (0, 50, 100, 1000)] == [2.0, 1.0, 0.0, 0.0]
+    assert linear_decay(2.0, 0, 0) == 0.0
 
 
 def test_impossible_schedules_are_refused() -> None:

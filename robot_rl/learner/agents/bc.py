@@ -92,8 +92,8 @@ class Agent:
         distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
         return (counted * distance).sum() / counted.sum().clamp(min=1.0)
 
-    def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
-        """One step of regression, the same throughout a run."""
+    def update(self, batch: Batch, bc_weight: float = 1.0) -> dict[str, Tensor]:
+        """One step of regression. `bc_weight` has nothing to weigh here."""
         loss = self._loss_fn(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()

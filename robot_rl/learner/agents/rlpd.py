@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from robot_rl.learner.agents._parts import Batch, averaged, features, frozen_copy, load_state, state_of
 from robot_rl.learner.compilation import Compiled
-from robot_rl.learner.schedule import linear
+from robot_rl.learner.schedule import linear_decay
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import Policy, PolicySpec, squashed_sample
@@ -33,9 +33,6 @@ class RLPDConfig:
     initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy bonus drowns the reward.
     target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table 1). RLPD and HIL-SERL
         have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move, where a peg has 0.5 mm of air.
-    final_entropy_per_action, calm_from, calm_until: from the one environment step to the other the target falls
-        linearly to this. What is evaluated is the policy's mode, and as long as noise helps a peg into its hole, the
-        mode need not (docs/learning.md): so the run ends with next to none.
     backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
     demo_fraction: half of each batch (RLPD, sec. 4.1).
     actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20; HIL-SERL: 2.
@@ -61,9 +58,6 @@ class RLPDConfig:
     demo_fraction: float = 0.5
     initial_temperature: float = 0.01
     target_entropy_per_action: float = -1.0
-    final_entropy_per_action: float = -4.0
-    calm_from: int = 2_000
-    calm_until: int = 4_000
     backup_entropy: bool = False
     actor_period: int = 2
     average_rate: float = 1e-3
@@ -78,17 +72,10 @@ class RLPDConfig:
             raise ConfigError(f"demo_fraction must be between 0 and 1, not {self.demo_fraction}")
         if self.n_step < 1:
             raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
-        if not 0 <= self.calm_from <= self.calm_until:
-            raise ConfigError(f"calm_from must lie between 0 and calm_until ({self.calm_until}), not {self.calm_from}")
 
     def bc_weight_at(self, env_steps: int) -> float:
         """Weight of the BC term after so many own steps."""
-        return linear(self.bc_weight, 0.0, 0, self.bc_decay_steps, env_steps)
-
-    def target_entropy_at(self, env_steps: int) -> float:
-        """Entropy that the temperature aims at after so many own steps, per entry of the action."""
-        first, last = self.target_entropy_per_action, self.final_entropy_per_action
-        return linear(first, last, self.calm_from, self.calm_until, env_steps)
+        return linear_decay(self.bc_weight, self.bc_decay_steps, env_steps)
 
 
 class Agent:
@@ -98,7 +85,7 @@ class Agent:
     agent = Agent(spec, config, seed=0)
     agent.policy.normaliser.fit(demo_states); agent.compile()
     while learning:
-        metrics = agent.update(batch, env_steps)     # tensors; read them now and then
+        metrics = agent.update(batch, bc_weight)     # tensors; read them now and then
     ```
     Batches are those of `data/replay.py`, gathered with this config's `n_step` and `discount`. They hold images, or
     what is cached of them where (a part of) the encoder is frozen.
@@ -197,7 +184,7 @@ class Agent:
         bc = (counted * distance).sum() / batch["demo"].sum().clamp(min=1.0)
         return sac + bc_weight * bc, log_prob.detach(), bc.detach()
 
-    def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
+    def update(self, batch: Batch, bc_weight: float = 0.0) -> dict[str, Tensor]:
         """One step of the critics, and of actor and temperature if it is their turn. Returns metrics as tensors."""
         # critics: a target from a random subset of the target critics, without replacement
         members = torch.randperm(self.config.critics, generator=self.generator, device=self.device)
@@ -212,11 +199,11 @@ class Agent:
         metrics = {"critic_loss": loss.detach(), "q_mean": q_data.mean(), "target_mean": target.mean()}
         self.updates += 1
         if self.updates % self.config.actor_period == 0:
-            metrics |= self._update_actor(features, batch, q_data, env_steps)
+            metrics |= self._update_actor(features, batch, q_data, bc_weight)
         return metrics
 
-    def _update_actor(self, features: Tensor, batch: Batch, q_data: Tensor, env_steps: int) -> dict[str, Tensor]:
-        weight = torch.tensor(self.config.bc_weight_at(env_steps), device=self.device)
+    def _update_actor(self, features: Tensor, batch: Batch, q_data: Tensor, bc_weight: float) -> dict[str, Tensor]:
+        weight = torch.tensor(bc_weight, device=self.device)
         loss, log_prob, bc = self._actor_fn(features, batch, q_data, self._noise(batch), weight)
         self.actor_optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -225,7 +212,7 @@ class Agent:
             torch._foreach_lerp_(self._averages, self._averaged, self.config.average_rate)
         # temperature: rises while the entropy is below its target
         entropy = -log_prob.mean()
-        goal = self.config.target_entropy_at(env_steps) * self.spec.action_size
+        goal = self.config.target_entropy_per_action * self.spec.action_size
         self.temperature_optimizer.zero_grad(set_to_none=True)
         (self.log_temperature.exp() * (entropy - goal)).backward()
         self.temperature_optimizer.step()

@@ -101,7 +101,7 @@ def test_every_agent_keeps_the_contract(algorithm: str) -> None:
     agent.begin_average()
     batch = make_batch(make_agent())
     assert all(torch.isfinite(value) for value in agent.clone_behaviour(batch).values())
-    metrics = agent.update(batch)
+    metrics = agent.update(batch, config.options.bc_weight_at(0))
     assert metrics
     assert not any(value.requires_grad for value in metrics.values())
     published, frozen = agent.policy_parameters(), agent.frozen_parameters()
