@@ -1,14 +1,14 @@
 """How hard the simulated arm hits the table, by its speed: `python benchmarks/impact.py`.
 
-The tool comes straight down at a steady reference speed, with the compliance of peg_insert. The peak is that of the
-estimated force, filtered over 10 ms as the arm reports it; the other column is its mean over the second after.
+The closed hand comes straight down at a steady reference speed, with the compliance of peg_insert. The peak is that of
+the estimated force, filtered over 10 ms as the arm reports it; the other column is its mean over the second after.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from robot_rl import config, geometry
+from robot_rl import config
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, open_driver
@@ -19,8 +19,16 @@ TASK, ARM = config.load_task("peg_insert"), config.load_hardware("sim_panda").ar
 
 def impact(speed: float) -> tuple[float, float]:
     """(peak, mean of the second after) of the vertical force [N] of a blow at `speed` [m/s]."""
-    limits = replace(ARM.limits, max_force=1e4, retreat_force=1e4, max_reference_speed=speed)
-    tool = geometry.pose_multiply(np.array(ARM.pose_flange_tcp), np.array(TASK.pose_tcp_tool))
+    x, y, _ = ARM.limits.workspace_low
+    wide = {
+        "workspace_low": (x, y, -0.1),
+        "max_force": 1e4,
+        "retreat_force": 1e4,
+        "max_moment": 1e4,
+        "retreat_moment": 1e4,
+    }
+    limits = replace(ARM.limits, max_reference_speed=speed, workspace_margin_m=0.1, **wide)
+    tool = np.array(ARM.pose_flange_tcp)  # the closed fingers, on an empty table
     ring = Ring(len(ARM.home))
     setup = ArmSetup(tool, TASK.compliance, limits, 0.05, 0.1)
     loop = ArmLoop(open_driver(ARM, None, "lockstep"), setup, ring)
