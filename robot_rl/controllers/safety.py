@@ -50,8 +50,8 @@ SPEED, TORQUE, JOINT_LOW, JOINT_HIGH = range(4)
 """Rows of `joint_limits (4, n)`: largest joint speed [rad/s], torque [Nm], and the joint's range [rad]."""
 
 FULL_BRAKE = 0.5
-"""Brakes: full torque for a joint that is so much faster than it may be [rad/s]. A wrist (12 Nm, 0.1 to 0.3 kg m^2) then
-slows down with a time constant of 4 to 12 ms: stable at 1 kHz, quick enough for a margin of 0.1 rad at 2 rad/s."""
+"""Brakes: full torque for a joint that is so much faster than it may be [rad/s]. A wrist (12 Nm, 0.1 to 0.3 kg m^2)
+then slows down with a time constant of 4 to 12 ms: stable at 1 kHz, quick enough for a margin of 0.1 rad at 2 rad/s."""
 
 
 @njit
