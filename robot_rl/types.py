@@ -44,7 +44,7 @@ class LinkError(RobotRLError):
 
 
 class RefusedError(LinkError):
-    """The other side will not work with this one: another code, task, hardware or space. Starting again does not help."""
+    """The other side will not work with this one: another code, task, hardware or space. A new start does not help."""
 
 
 class DataError(RobotRLError):
@@ -285,7 +285,7 @@ class ArmState:
 
 @dataclass(frozen=True)
 class GripperReading:
-    """What a gripper measures: the width between its fingers [m], the largest there is, and whether it holds something."""
+    """What a gripper measures: the width between its fingers [m], the largest there is, whether it holds something."""
 
     width_m: float
     max_width_m: float

@@ -59,8 +59,7 @@ class RobotEnv(gymnasium.Env):
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
         `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
-        judges and no time limit ends.
-        Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it.
+        judges and no time limit ends. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it.
         """
         super().reset(seed=seed)
         self._judged = not (options or {}).get("keep_pose", False)
@@ -129,11 +128,13 @@ class RobotEnv(gymnasium.Env):
     def _go(self, goals: Sequence[Array]) -> list[ArmState]:
         """Go to the start poses, stiffly if the task wants it, and tare the wrenches there: the tools touch nothing."""
         precise = self.task.reset_compliance
-        for arm in self.arms if precise else ():
-            arm.tune(precise)
+        if precise is not None:
+            for arm in self.arms:
+                arm.tune(precise)
         self._resetter.go(goals)
-        for arm in self.arms if precise else ():
-            arm.tune(self.task.compliance)
+        if precise is not None:
+            for arm in self.arms:
+                arm.tune(self.task.compliance)
         return [arm.tare() for arm in self.arms]
 
     def _observe(self) -> dict[str, Array]:

@@ -98,7 +98,7 @@ def watch(count, seed):
         assert is_allowed(loop._target), (target, loop._target)
         assert is_allowed(loop._reference), (target, loop._reference)
         assert np.linalg.norm(loop._reference[:3] - before[:3]) <= step + 1e-12
-        assert 2.0 * np.arccos(min(1.0, abs(loop._reference[3:] @ before[3:]))) <= turn + 1e-6
+        assert 2.0 * np.arccos(min(1.0, abs(float(loop._reference[3:] @ before[3:])))) <= turn + 1e-6
         assert (np.abs(loop._tau) <= largest).all() and np.abs(loop._tau - tau).max() <= 1.0 + 1e-9
         tau = loop._tau.copy()
         arm.reading.pose[:] = loop._reference

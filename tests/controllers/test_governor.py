@@ -196,7 +196,7 @@ def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowl
     arm.mends = True
     loop.acknowledge()
     run(loop, 3)
-    assert loop.fault == Fault.NONE and loop.holding
+    assert loop.state().fault == Fault.NONE and loop.holding
 
 
 class FollowingArm(Arm):

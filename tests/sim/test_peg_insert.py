@@ -101,6 +101,7 @@ def test_an_option_that_the_scene_does_not_have_is_named():
 @pytest.mark.parametrize(("friction", "slides"), [(0.4, True), (1.0, False)])
 def test_a_pressed_peg_slides_where_the_push_exceeds_the_friction(friction, slides):
     """10 N down (5 mm of 2,000 N/m) and 6 N aside: more than 0.4 of it, less than all of it."""
+    assert TASK.scene is not None
     scene = replace(TASK.scene, options={**TASK.scene.options, "friction": friction})
     arm = LockstepArm(Arm(HARDWARE, scene), ArmSetup(TOOL, TASK.compliance, LIMITS, 0.02, 0.15))
     _, state = insert(arm, 0, offset=0.004, steps=40)
