@@ -124,7 +124,7 @@ def test_stats_come_with_warnings_in_words(run, capsys):
 
 def test_everything_works_on_a_log_that_is_being_written(run, capsys):
     data = run.demos_log.read_bytes()
-    whole_record = data[data.rindex(b"RRrc") :]
+    whole_record = data[data.rindex(b"RRr2") :]
     with StepLog(run.steps_log, SPACE) as log:
         writer = Recorder(log, "actor", 3)
         for episode in range(3):

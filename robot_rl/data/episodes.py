@@ -209,10 +209,12 @@ class ArchiveWriter:
                     path, data=array, chunks=chunks, compressors=self._compressors, chunk_key_encoding=_FLAT
                 )
             _sync_tree(temporary)
+            unlisted = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
             if (place / name).exists():  # a writer was killed between rename and line: the index does not know it
-                (place / name).rename(place / f"{_TEMPORARY}{secrets.token_hex(8)}")
+                (place / name).rename(unlisted)
             temporary.rename(place / name)
             sync_path(place)
+            shutil.rmtree(unlisted, ignore_errors=True)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise DataError(f"archive {self.folder} cannot be written: {error.strerror}. The episodes in its index are "

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from robot_rl import config
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.server import Server
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, bind, connect, new_socket
@@ -57,6 +58,12 @@ class StandingArm:
     """An arm that nobody moves."""
 
     clock, joints, objects = "lockstep", 7, 1
+
+    def __init__(self) -> None:
+        self.ring = Ring(self.joints)
+
+    def stats(self) -> LoopStats:
+        return loop_stats(self.ring, 0, 0.0, 0)
 
     def timing(self) -> tuple[int, int, float]:
         return 0, 0, 0.0
