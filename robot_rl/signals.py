@@ -1,19 +1,21 @@
 """Stopping on purpose: the first Ctrl-C or SIGTERM asks, the second one ends the process at once."""
 
 import signal
-import threading
 from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises KeyboardInterrupt."""
+    """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises KeyboardInterrupt.
+
+    A plain flag: a handler may be interrupted by the next signal, and would wait for its own lock for ever.
+    """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._asked = False
         self._before: dict[int, object] = {}
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return self._asked
 
     def __enter__(self) -> "StopRequest":
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -27,6 +29,6 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._event.is_set() and number == signal.SIGINT:
+        if self._asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._event.set()
+        self._asked = True

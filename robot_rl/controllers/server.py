@@ -95,13 +95,13 @@ def serve(
     Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken, ConfigError for a
     set-up that this arm refuses or a lockstep clock for an arm that is not simulated, DeviceError if the loop dies.
     """
-    stopped = threading.Event()
+    asked: list[int] = []  # no lock: a handler may be interrupted by the next signal
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
+            signal.signal(number, lambda number, frame: asked.append(number))
     server = Server(config, open_arm(config, scene, clock), blackbox)
     try:
-        while not (stopped.is_set() or (stop is not None and stop())):
+        while not (asked or (stop is not None and stop())):
             server.serve_once(POLL_MS)
     finally:
         server.close()
