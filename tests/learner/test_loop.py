@@ -130,7 +130,7 @@ def learn(folder: RunFolder, until: int = STEPS, obeys: bool = True) -> tuple[Le
 
         def stop_after_actor() -> None:
             actor.join()
-            stop._event.set()
+            stop._asked = True
 
         threading.Thread(target=stop_after_actor, daemon=True).start()
     try:
