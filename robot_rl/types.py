@@ -204,8 +204,20 @@ class Compliance:
     posture: tuple[float, ...] = ()
 
 
+class _Leased:
+    """A command that is obeyed for some control periods."""
+
+    period_s: float
+    lease_periods: float
+
+    @property
+    def lease_s(self) -> float:
+        """For how long it is obeyed [s]."""
+        return self.lease_periods * self.period_s
+
+
 @dataclass(frozen=True)
-class ArmTarget:
+class ArmTarget(_Leased):
     """What the actor asks of an arm, once per control period.
 
     The arm follows `pose_base_tcp (7,)` until the lease of `lease_periods * period_s` runs out; then it holds. In
@@ -219,14 +231,9 @@ class ArmTarget:
     lease_periods: float = 3.0
     seen_t: float | None = None
 
-    @property
-    def lease_s(self) -> float:
-        """For how long it is obeyed [s]."""
-        return self.lease_periods * self.period_s
-
 
 @dataclass(frozen=True)
-class JointTarget:
+class JointTarget(_Leased):
     """A move in joint space, for resets: to `q (n,)` [rad] on a minimum-jerk path, none of the joints above `speed`.
 
     The arm goes on while the same target keeps coming: it has the lease of an `ArmTarget`, and its `seen_t`.
@@ -237,11 +244,6 @@ class JointTarget:
     speed: float = 0.5
     lease_periods: float = 3.0
     seen_t: float | None = None
-
-    @property
-    def lease_s(self) -> float:
-        """For how long it is obeyed [s]."""
-        return self.lease_periods * self.period_s
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ import contextlib
 import random
 import select
 import socket
+import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +27,12 @@ from robot_rl.sim.fci.urdf import robot_urdf
 from robot_rl.sim.hand import Hand, HandOutcome
 from robot_rl.transport.endpoint import Wakeup
 from robot_rl.types import Array, LinkError
+
+ARM_SIZES = {command: layout.PAYLOAD[command].itemsize for command in Command}
+HAND_SIZES = {command: layout.HAND_PAYLOAD[command].size for command in HandCommand}
+"""Bytes behind the header of each request."""
+
+K = TypeVar("K", bound=IntEnum)
 
 HAND_EVERY_TICKS = 33
 FIRST_COMMAND_S = 0.03
@@ -94,10 +102,31 @@ class Listener:
         self._buffer += data
         return self._buffer
 
-    def take(self, size: int) -> bytes:
-        """Cut a message off what was received."""
-        message, self._buffer = self._buffer[:size], self._buffer[size:]
-        return message
+    def requests(
+        self, ready: list[socket.socket], header: struct.Struct, sizes: Mapping[K, int]
+    ) -> Iterator[tuple[K, int, bytes]]:
+        """The whole requests that have come, in order: command, its id, its payload of `sizes[command]` bytes.
+
+        A client that is gone, or sends what is none, is let go.
+        """
+        commands = {int(command): command for command in sizes}
+        data = self.received(ready)
+        while data is not None and len(data) >= header.size:
+            number, command_id, size = header.unpack_from(data)
+            if len(data) < size:
+                return
+            message, self._buffer = data[header.size : size], data[size:]
+            if number not in commands or len(message) != sizes[commands[number]]:
+                data = None
+                break
+            yield commands[number], command_id, message
+            data = self.received([])
+        if data is None:
+            self.lose_client()
+
+    def lose_client(self) -> None:
+        """What the end of a client means."""
+        self.drop()
 
     def answer(self, message: bytes) -> None:
         if self.client is not None:
@@ -141,21 +170,9 @@ class ArmPort(Listener):
         return self._torques() if self._udp in ready else None
 
     def _serve(self, ready: list[socket.socket]) -> None:
-        data = self.received(ready)
-        while data is not None and len(data) >= layout.ARM_HEADER.size:
-            number, command_id, size = layout.ARM_HEADER.unpack_from(data)
-            if len(data) < size:
-                return
-            message = self.take(size)[layout.ARM_HEADER.size :]
-            if number not in Command.__members__.values() or len(message) != layout.PAYLOAD[Command(number)].itemsize:
-                data = None
-                break
-            command = Command(number)
+        for command, command_id, message in self.requests(ready, layout.ARM_HEADER, ARM_SIZES):
             value = np.frombuffer(message, layout.PAYLOAD[command])[0] if message else np.zeros(())
             self._handle(command, command_id, value)
-            data = self.received([])
-        if data is None:
-            self.lose_client()
 
     def _handle(self, command: Command, command_id: int, value: Array) -> None:
         robot = self._robot
@@ -252,21 +269,8 @@ class HandPort(Listener):
         self.accept(ready)
 
     def _serve(self, ready: list[socket.socket]) -> None:
-        data = self.received(ready)
-        while data is not None and len(data) >= layout.HAND_HEADER.size:
-            number, command_id, size = layout.HAND_HEADER.unpack_from(data)
-            if len(data) < size:
-                return
-            message = self.take(size)[layout.HAND_HEADER.size :]
-            known = number in HandCommand.__members__.values()
-            if not known or len(message) != layout.HAND_PAYLOAD[HandCommand(number)].size:
-                data = None
-                break
-            command = HandCommand(number)
+        for command, command_id, message in self.requests(ready, layout.HAND_HEADER, HAND_SIZES):
             self._handle(command, command_id, layout.HAND_PAYLOAD[command].unpack(message))
-            data = self.received([])
-        if data is None:
-            self.lose_client()
 
     def _handle(self, command: HandCommand, command_id: int, values: tuple[float, ...]) -> None:
         hand = self._hand
