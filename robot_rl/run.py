@@ -138,8 +138,7 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
         processes.start(
             f"arm-{arm.name}",
             ["arm", settings.hardware, "--arm", arm.name, "--task", settings.task, "--clock", settings.clock]
-            + ["--blackbox", str(folder.path / "blackbox")]
-            + ["--address", arm.address],
+            + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
         )
 
 

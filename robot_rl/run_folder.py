@@ -49,6 +49,7 @@ class RunFolder:
         self.config_file = self.path / "config.json"
         self.demos_log = self.path / "demos.log"
         self.steps_log = self.path / "steps.log"
+        self.features_file = self.path / "features.bin"
         self.spool = self.path / "spool"
         self.demos_file = self.path / "demos.json"
         self.metrics_file = self.path / "metrics.jsonl"
@@ -59,6 +60,7 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.videos = self.path / "videos"
         self.plots = self.path / "plots"
+        self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
         if not self.config_file.exists():
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")

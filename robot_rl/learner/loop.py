@@ -96,8 +96,7 @@ class Learner:
             demos = counted_steps(log.entries())
         try:
             restored = checkpoint.load_newest(self._folder.checkpoints)
-            features = self._folder.path / "features.bin"
-            self.training.load_demonstrations(demos, restored, self._tell_pretraining, features)
+            self.training.load_demonstrations(demos, restored, self._tell_pretraining, self._folder.features_file)
         except StoppedEarly:
             return False
         if self.training.goal_error is not None:
