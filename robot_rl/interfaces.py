@@ -205,6 +205,9 @@ class Teleop(Protocol):
 class Reward(Protocol):
     """A judge of success. Called once per step, after the observation."""
 
+    needs_operator: bool
+    """Whether it cannot judge without the operator's word: then a device is opened for evaluations, too."""
+
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
         """Reward of the step, and whether the task is done (which terminates the episode).
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner
-from robot_rl.actor.intervene import Intervention
+from robot_rl.actor.intervene import open_intervention
 from robot_rl.data.pictures import write_video
 
 
@@ -74,17 +74,18 @@ def evaluate(
 ) -> Evaluation:
     """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed` determines.
 
-    The first `max_videos` episodes and as many failures are written to the folder `videos`, if the environment
-    renders.
+    The operator is locked out: all they have is the word on an episode, where the task's reward needs it. The first
+    `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders. Raises
+    ConfigError if the word is needed and there is no device, ArmFaultError if a real arm faults.
     """
     runner = EpisodeRunner(env)
-    nobody = Intervention(None)
+    operator = open_intervention(env, corrects=False, seed=seed)
     seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
     for number, episode_seed in enumerate(seeds):
         frames = []
-        for _ in runner.play(number, act, nobody, seed=int(episode_seed)):
+        for _ in runner.play(number, act, operator, seed=int(episode_seed)):
             if videos is not None:
                 frames.append(env.render())
         summary = runner.summary
@@ -92,6 +93,8 @@ def evaluate(
             number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault
         )
         if any(state.fault for state in env.arm_states):
+            if env.world is None:
+                env.require_no_fault()  # somebody has to look at it
             env.acknowledge_faults()  # the episode counts as failed; the next begins at rest
         rows.append(row)
         failure = not row.success and filmed_failures < max_videos
@@ -100,6 +103,7 @@ def evaluate(
             name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
             write_video(videos / name, frames, env.task.rate_hz, scale=3)
         progress(row)
+    operator.close()
     return Evaluation(seed, tuple(rows))
 
 

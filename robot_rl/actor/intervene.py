@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from robot_rl import config
+from robot_rl.actor.env import RobotEnv
 from robot_rl.interfaces import Teleop
-from robot_rl.types import ArmState, Array, Outcome, Provenance
+from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance
 
 
 class Intervention:
@@ -56,3 +58,26 @@ class Intervention:
             return np.zeros_like(proposed), Provenance.HUMAN
         self._acts = False
         return proposed, Provenance.POLICY
+
+    def close(self) -> None:
+        """Let go of the operator's device."""
+        if self._teleop is not None:
+            self._teleop.close()
+
+
+def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, release_steps: int = 1) -> Intervention:
+    """The operator at the device that the hardware file names: one who `corrects`, or one who is locked out.
+
+    Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
+    it does and there is no device.
+    """
+    judges = env.reward.needs_operator
+    if judges and env.hardware.teleop is None:
+        raise ConfigError(
+            f"reward '{env.task.reward.name}' of task '{env.task.name}' needs the operator's word, but hardware "
+            f"'{env.hardware.name}' names no teleop device"
+        )
+    if env.hardware.teleop is None or not (corrects or judges):
+        return Intervention(None)
+    teleop = config.make("teleop", env.hardware.teleop, env.task, env.world, mode="correct", seed=seed)
+    return Intervention(teleop, release_steps, locked_out=not corrects)

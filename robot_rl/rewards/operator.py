@@ -12,6 +12,8 @@ class Reward:
     The word comes with the readings of the operator's device (`TeleopReading.outcome`), also while the policy acts.
     """
 
+    needs_operator = True
+
     def __init__(self, world: World | None):
         pass
 

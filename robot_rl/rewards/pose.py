@@ -21,6 +21,8 @@ class Reward:
     step (`steps`) keeps a tool that only shoots through the goal from counting.
     """
 
+    needs_operator = False
+
     def __init__(
         self,
         world: World | None,

@@ -9,6 +9,8 @@ from robot_rl.types import ArmState, DeviceError, Observation, Outcome
 class Reward:
     """Sparse success from the `world` channel, which only a simulated arm serves."""
 
+    needs_operator = False
+
     def __init__(self, world: World | None):
         if world is None:
             raise DeviceError(

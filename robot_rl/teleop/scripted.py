@@ -15,7 +15,7 @@ from robot_rl import geometry
 from robot_rl.config import Task
 from robot_rl.interfaces import World
 from robot_rl.sim.socket import Socket
-from robot_rl.types import ArmState, Array, DeviceError, TeleopReading
+from robot_rl.types import ArmState, Array, DeviceError, Outcome, TeleopReading
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
 ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
@@ -79,12 +79,13 @@ class Teleop:
         self._watch = _Watch(self._habits)
 
     def read(self, arms: Sequence[ArmState]) -> TeleopReading:
-        """Watch the arm and, with the clutch closed, steer it."""
+        """Watch the arm, steer it with the clutch closed, and say when the task is done."""
         (arm,) = arms
         goal = self._world.latest.goal_base_tcp
         offset = geometry.pose_delta(goal, arm.pose_base_tcp)
         action = self._steer(arm, goal, offset)
-        return TeleopReading(self._mode == "demonstrate" or self._corrects(offset), action)
+        word = Outcome.SUCCESS if self._world.latest.success else Outcome.NONE
+        return TeleopReading(self._mode == "demonstrate" or self._corrects(offset), action, word)
 
     def close(self) -> None:
         """Nothing to let go of."""

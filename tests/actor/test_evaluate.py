@@ -1,8 +1,19 @@
-"""The figures of an evaluation."""
+"""The figures of an evaluation, and who has a say in it."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, wilson_interval, write_table
+from robot_rl import config
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, wilson_interval, write_table
+from robot_rl.actor.intervene import open_intervention
+from robot_rl.teleop.scripted import Teleop
+from robot_rl.types import ConfigError, Use
+
+HARDWARE = config.load_hardware("sim_panda")
+JUDGED_BY_HAND = replace(config.load_task("peg_insert"), reward=Use("operator"))
 
 
 def test_wilson_interval_agrees_with_published_values():
@@ -35,3 +46,46 @@ def test_cycle_time_is_the_mean_over_successes_and_the_table_has_a_row_per_episo
         "episode,seed,success,steps,cycle_s,fault",
         "0,11,True,20,2.0,False",
     ]
+
+
+@pytest.fixture
+def env(start_arm):
+    """A task on which the operator has the last word, and a scripted operator who gives it."""
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    opened = RobotEnv(JUDGED_BY_HAND, replace(HARDWARE, arms=(arm,)), obs="state")
+    yield opened
+    opened.close()
+
+
+def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
+    skill = Teleop(env.task, env.world, mode="demonstrate", seed=1)  # stands in for a policy that can
+    able = evaluate(env, lambda observation: skill.read(env.arm_states).action, episodes=2, seed=0)
+    assert able.successes == 2 and all(row.steps < env.task.max_steps for row in able.episodes)
+
+    env.task, targets = replace(env.task, max_steps=20), []  # longer than an operator who may correct looks on
+
+    def stand_still(observation):
+        targets.append(env.arm_states[0].target_base_tcp)
+        return np.zeros(6, np.float32)
+
+    unable = evaluate(env, stand_still, episodes=1, seed=0)
+    assert unable.successes == 0 and unable.episodes[0].steps == len(targets) == 20
+    np.testing.assert_allclose(targets, [targets[0]] * 20, atol=1e-9, err_msg="the operator drove")
+
+
+def test_a_reward_that_needs_the_operators_word_needs_a_device(env):
+    env.hardware = replace(env.hardware, teleop=None)
+    with pytest.raises(ConfigError, match=r"reward 'operator' of task 'peg_insert' needs the operator's word, but"):
+        evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=1, seed=0)
+
+
+@pytest.mark.parametrize(("reward", "corrects", "listens"), [("operator", False, True), ("simulator", False, False),
+                                                             ("simulator", True, True)])  # fmt: skip
+def test_the_device_is_opened_for_corrections_or_for_the_word(env, reward, corrects, listens):
+    env.reward = config.make("rewards", Use(reward), env.world)
+    env.reset(seed=0)
+    intervention = open_intervention(env, corrects=corrects, seed=0)
+    intervention.begin_episode()
+    env.world.latest = replace(env.world.latest, success=True)
+    intervention.decide(np.zeros(6, np.float32), env.arm_states)
+    assert bool(intervention.outcome) == listens
