@@ -206,7 +206,7 @@ def read_greeting(data: bytes, folder: Path) -> Any:
 
 def read_arm(data: bytes, folder: Path) -> Any:
     with pytest.raises(DataError):
-        messages.body_as(messages.INFO, messages.decode(messages.encode(Kind.INFO, 1, data))[3])
+        messages.body_as(messages.INFO, messages.decode(messages.encode(Kind.INFO, 0, 1, data)).body)
     return messages.decode(data)
 
 

@@ -27,11 +27,12 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.upload import upload
 from robot_rl.transport.weights import WeightsSubscriber
-from robot_rl.types import Array, DataError, LinkError, Observation
+from robot_rl.types import ArmFaultError, Array, DataError, LinkError, Observation
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
 RECOUNT_S = 5.0  # without the next weights, though the learner has every step
+FAILED_RESETS_AT_MOST = 3  # one after the other, before somebody has to come and look
 STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 
@@ -100,6 +101,7 @@ class Actor:
         seed = self._settings.seed
         teleop = open_teleop(task, hardware, self._env.world, seed=seed + 1) if self._config.corrections else None
         self._intervention = Intervention(teleop, self._config.release_steps)
+        self._failed_resets = 0
 
     def run(self) -> None:
         """Episode after episode: act, let the operator correct, send, until the run has its steps.
@@ -127,15 +129,25 @@ class Actor:
         self._policy.seed(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
-        for step in self._runner.play(
-            self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
-        ):
-            self._sender.send(step)
-            self._step += step.index > 0
+        try:
+            for step in self._runner.play(
+                self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
+            ):
+                self._sender.send(step)
+                self._step += step.index > 0
+        except ArmFaultError as error:  # of the reset: the episode has not begun
+            self._failed_resets += 1
+            if not self._operator_acknowledges or self._failed_resets > FAILED_RESETS_AT_MOST:
+                raise
+            self._acknowledge(str(error))
+            return
+        self._failed_resets = 0
         self._report(self._runner.summary)
-        self._episode += 1
         if self._runner.summary.fault:
-            self._handle_fault()
+            if not self._operator_acknowledges:
+                self._env.require_no_fault()
+            self._acknowledge("a fault")
+        self._episode += 1
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""
@@ -193,13 +205,14 @@ class Actor:
         self._episodes_file.flush()
         self._status.publish(row)
 
-    def _handle_fault(self) -> None:
+    @property
+    def _operator_acknowledges(self) -> bool:
         """A latched fault needs somebody who looks at the arm; in simulation the scripted operator does."""
-        if self._env.world is not None and self._config.acknowledge_faults:
-            log.warning("episode %d ended in a fault; the scripted operator acknowledges it", self._episode - 1)
-            self._env.acknowledge_faults()
-        else:
-            self._env.require_no_fault()
+        return self._env.world is not None and self._config.acknowledge_faults
+
+    def _acknowledge(self, what: str) -> None:
+        log.warning("episode %d was ended by %s; the scripted operator acknowledges it", self._episode, what)
+        self._env.acknowledge_faults()
 
 
 def fetch_policy(calls: CallClient) -> LivePolicy:

@@ -8,7 +8,7 @@ from robot_rl import geometry
 from robot_rl.clock import Clock
 from robot_rl.config import StartPose
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmState, ArmTarget, Array, DeviceError
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceError
 
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
@@ -34,12 +34,16 @@ class Resetter:
     def go(self, goals: Sequence[Array]) -> list[ArmState]:
         """Bring every arm to its goal pose `(7,)`, all at the same time.
 
-        Raises DeviceError if one does not arrive: something is in the way, or a limit keeps it from getting there.
+        Raises ArmFaultError if a fault stops one, DeviceError if one does not arrive: something is in the way, or a
+        limit keeps it from getting there.
         """
         targets = [arm.state().pose_base_tcp for arm in self._arms]
         deadline = self._clock.now()
         for _ in range(PATIENCE):
             states = [arm.state() for arm in self._arms]
+            for state in states:
+                if state.fault:
+                    raise ArmFaultError(f"the reset was stopped by fault {state.fault.name}: {state.reason}")
             if all(_arrived(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)):
                 return states
             targets = [_next_target(target, goal) for target, goal in zip(targets, goals, strict=True)]

@@ -1,8 +1,10 @@
 """What an arm's process and its clients say to each other: fixed layouts, sizes checked, nothing that executes.
 
-A message is one ZeroMQ frame: a header of 12 bytes and a body whose layout follows from the kind. The answer repeats
+A message is one ZeroMQ frame: a header of 16 bytes and a body whose layout follows from the kind. The answer repeats
 kind and number of its request, so that an answer that comes after its client has given up is recognised and dropped.
-An answer with `status` 1 has an error's text as its body. Little endian.
+An answer with `status` 1 has an error's text as its body. `life` is a number that the arm's process draws when it
+starts; a request carries the one that its client knows, so that an arm that was started anew, and has forgotten tool
+and limits of the task, obeys nobody who does not know. Little endian.
 """
 
 import math
@@ -10,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +35,8 @@ from robot_rl.types import (
     WrenchTarget,
 )
 
-HEADER = struct.Struct("<4sBBHI")
-MAGIC = b"RRA2"
+HEADER = struct.Struct("<4sBB2xII")
+MAGIC = b"RRA3"
 OK, ERROR = 0, 1
 MAX_BYTES = 1 << 16
 """Larger messages are not accepted by either side."""
@@ -271,21 +273,31 @@ def info_record(info: ArmInfo) -> Array:
     )
 
 
-def encode(kind: int, number: int, body: Array | bytes = b"", status: int = OK) -> bytes:
+def encode(kind: int, life: int, number: int, body: Array | bytes = b"", status: int = OK) -> bytes:
     """A message."""
-    return HEADER.pack(MAGIC, kind, status, 0, number) + (body if isinstance(body, bytes) else body.tobytes())
+    return HEADER.pack(MAGIC, kind, status, life, number) + (body if isinstance(body, bytes) else body.tobytes())
 
 
-def decode(message: bytes) -> tuple[Kind, int, int, bytes]:
-    """(kind, status, number, body) of a message. Raises DataError if it is none."""
+class Message(NamedTuple):
+    """A message taken apart."""
+
+    kind: Kind
+    status: int
+    life: int
+    number: int
+    body: bytes
+
+
+def decode(message: bytes) -> Message:
+    """The parts of a message. Raises DataError if it is none."""
     if len(message) < HEADER.size:
         raise DataError(f"a message of {len(message)} bytes is shorter than its header of {HEADER.size}")
-    magic, kind, status, _, number = HEADER.unpack_from(message)
+    magic, kind, status, life, number = HEADER.unpack_from(message)
     if magic != MAGIC:
         raise DataError(f"a message must begin with {MAGIC!r}, not {magic!r}: another program or another version")
     if kind not in Kind.__members__.values():
         raise DataError(f"unknown kind {kind}; known: {', '.join(f'{k.value} {k.name}' for k in Kind)}")
-    return Kind(kind), status, number, message[HEADER.size :]
+    return Message(Kind(kind), status, life, number, message[HEADER.size :])
 
 
 def body_as(layout: np.dtype, body: bytes) -> Array:

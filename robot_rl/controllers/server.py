@@ -9,6 +9,7 @@ leaves a black box (`recorder.py`).
 import logging
 import math
 import os
+import secrets
 import signal
 import threading
 import time
@@ -141,6 +142,7 @@ class Server:
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
+        self._life = secrets.randbits(32)
         self._socket = new_socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
@@ -171,11 +173,13 @@ class Server:
         try:
             if len(frames) != 1:
                 raise messages.DataError(f"a message is one frame, not {len(frames)}")
-            kind, _, number, body = messages.decode(frames[0])
-            return messages.encode(kind, number, self._handle(kind, body))
+            kind, _, life, number, body = messages.decode(frames[0])
+            if life != self._life and kind != Kind.INFO:
+                raise LinkError("its process was started anew and knows nothing of the task: connect again")
+            return messages.encode(kind, self._life, number, self._handle(kind, body))
         except RobotRLError as error:
             log.warning("arm '%s' refused a request: %s", self._config.name, error)
-            return messages.encode(kind, number, str(error).encode(), messages.ERROR)
+            return messages.encode(kind, self._life, number, str(error).encode(), messages.ERROR)
 
     def _handle(self, kind: Kind, body: bytes) -> Array:
         arm = self._arm

@@ -1,5 +1,7 @@
 """Between episodes: start poses lie in the task's range, and the arm gets there through ordinary targets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from robot_rl import config, geometry
 from robot_rl.actor.reset import STEP, TOLERANCE, Resetter, _next_target, sample_start
 from robot_rl.clock import LockstepClock
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import DeviceError
+from robot_rl.types import ArmFaultError, DeviceError
 from tests.controllers.bench import LIMITS, TASK, TOOL
 
 START = TASK.start[0]
@@ -41,9 +43,13 @@ def test_targets_move_in_bounded_steps_first_up_and_reach_the_goal(seed):
 @pytest.fixture
 def arm(start_arm):
     client = ArmClient(start_arm("lockstep").address, timeout_s=100.0)
-    client.configure(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation)
+    configure(client, LIMITS)
     yield client
     client.close()
+
+
+def configure(client, limits):
+    client.configure(TOOL, TASK.compliance, limits, TASK.leash_translation, TASK.leash_rotation)
 
 
 def test_the_arm_arrives_within_the_tolerance_at_every_start(arm):
@@ -60,3 +66,12 @@ def test_a_goal_outside_the_workspace_is_told_not_waited_for(arm):
     goal[0] = low[0] - 0.05
     with pytest.raises(DeviceError, match=r"did not arrive within 8 s: the arm is off by .*mm"):
         Resetter([arm], LockstepClock(), 0.1).go([goal])
+
+
+def test_a_fault_on_the_way_is_told_by_its_name_at_once(arm):
+    configure(arm, replace(LIMITS, max_force=5.0))
+    on_the_table = np.array(START.pose_base_tool)
+    on_the_table[:3] = 0.4, 0.1, LIMITS.workspace_low[2]
+    with pytest.raises(ArmFaultError, match=r"FORCE: .* N on the tool; limit 5"):
+        Resetter([arm], LockstepClock(), 0.1).go([on_the_table])
+    assert arm.state().t < 4.0  # [s]

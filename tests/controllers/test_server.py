@@ -77,8 +77,9 @@ def test_garbage_gets_an_error_and_the_server_lives(start_arm):
     raw.connect(process.address)
     rng = np.random.default_rng(0)
     junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
-    junk += [messages.encode(kind, 1, rng.bytes(3)) for kind in (Kind.COMMAND, Kind.CONFIGURE, Kind.RESET)]
-    junk += [messages.encode(200, 1), messages.encode(Kind.COMMAND, 1, b"\xff" * messages.TARGET.itemsize)]
+    life = life_of(raw)
+    junk += [messages.encode(kind, life, 1, rng.bytes(3)) for kind in (Kind.COMMAND, Kind.CONFIGURE, Kind.RESET)]
+    junk += [messages.encode(200, life, 1), messages.encode(Kind.COMMAND, life, 1, b"\xff" * messages.TARGET.itemsize)]
     for message in junk:
         raw.send(message)
         assert raw.poll(5000), "no answer"
@@ -88,6 +89,29 @@ def test_garbage_gets_an_error_and_the_server_lives(start_arm):
     assert step(arm, 0.001).fault == Fault.NONE
     raw.close()
     arm.close()
+
+
+def life_of(raw):
+    raw.send(messages.encode(Kind.INFO, 0, 1))
+    assert raw.poll(100_000), "no answer"
+    return messages.decode(raw.recv()).life
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(start_arm, clock):
+    """It has forgotten the task's tool and limits: a target for the tip would drive the bare hand there."""
+    process = start_arm(clock)
+    arm, world = connect(process.address), WorldClient(process.address)
+    step(arm, 0.002)
+    process.stop(signal.SIGKILL)
+    start_arm(clock)
+    for ask in (arm.refresh, arm.tare, arm.acknowledge_fault, lambda: step(arm), lambda: configure(arm), world.refresh):
+        with pytest.raises(DeviceError, match=r"started anew.*connect again"):
+            ask()
+    again = connect(process.address)
+    assert step(again, 0.002).fault == Fault.NONE
+    for client in (arm, world, again):
+        client.close()
 
 
 def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
