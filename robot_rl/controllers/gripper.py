@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import GripperConfig, make
+from robot_rl.controllers.shared import SharedBlock
 from robot_rl.controllers.slots import LatestSlot
 from robot_rl.types import Array, ConfigError, DeviceError, GripperReading, GripperState, Use
 
@@ -58,7 +59,7 @@ class GripperProcess:
         self._config = config
         self._orders, self._report = LatestSlot(ORDERS), LatestSlot(REPORT)
         self._order = np.zeros((), ORDERS)
-        job = (config, self._orders.name, self._report.name)
+        job = (config, self._orders.block, self._report.block)
         self._process = multiprocessing.get_context("spawn").Process(target=run_gripper, args=(Job(*job),), daemon=True)
         self._process.start()
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -124,8 +125,6 @@ class GripperProcess:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
-        self._orders.close()
-        self._report.close()
 
 
 LARGEST = {"width_m": 0.2, "speed": 0.5, "force_n": 200.0, "tolerance_m": 0.1}
@@ -137,15 +136,15 @@ class Job:
     """What the gripper's process is started with."""
 
     config: GripperConfig
-    orders: str
-    report: str
+    orders: SharedBlock
+    report: SharedBlock
 
 
 def run_gripper(job: Job) -> None:
     """The gripper's process: do what is ordered, report, until told to leave or until the holder is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
-    orders, report = LatestSlot(ORDERS, name=job.orders), LatestSlot(REPORT, name=job.report)
+    orders, report = LatestSlot(ORDERS, job.orders), LatestSlot(REPORT, job.report)
     hand = _Hand(job.config)
     leave = False
     while not leave and os.getppid() == parent:
@@ -154,8 +153,6 @@ def run_gripper(job: Job) -> None:
         report.write(hand.obey(order))
         time.sleep(PERIOD_S)
     hand.close()
-    orders.close()
-    report.close()
 
 
 class _Hand:

@@ -26,6 +26,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.loop import TICK_S, ArmLoop, warm_up
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup, open_driver
+from robot_rl.controllers.shared import SharedBlock
 from robot_rl.controllers.slots import LatestSlot
 from robot_rl.types import (
     DRIVER_FAULTS,
@@ -99,15 +100,15 @@ def report_layout(joints: int) -> np.dtype:
 
 @dataclass(frozen=True)
 class Job:
-    """What the loop's process is started with: the arm, its scene, and the names of the slots."""
+    """What the loop's process is started with: the arm, its scene, and the memory of slots and ring."""
 
     config: ArmConfig
     scene: Use | None
     setup: ArmSetup
-    orders: str
-    report: str
-    world: str
-    ring: str
+    orders: SharedBlock
+    report: SharedBlock
+    world: SharedBlock
+    ring: SharedBlock
     joints: int
     objects: int
 
@@ -122,10 +123,10 @@ class RealTimeArm:
         self._orders = LatestSlot(orders_layout(joints))
         self._report = LatestSlot(report_layout(joints))
         self._world = LatestSlot(messages.world_layout(joints, objects))
-        self.ring = Ring(joints, shared=True)
+        self.ring = Ring(joints)
         self._order = np.zeros((), orders_layout(joints))
-        names = (self._orders.name, self._report.name, self._world.name, self.ring.name)
-        job = Job(config, scene, setup, *names, joints, objects)
+        blocks = (self._orders.block, self._report.block, self._world.block, self.ring.block)
+        job = Job(config, scene, setup, *blocks, joints, objects)
         # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
         self._process = multiprocessing.get_context("spawn").Process(target=run_loop, args=(job,), daemon=True)
         with one_thread_for_blas():
@@ -223,8 +224,6 @@ class RealTimeArm:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
-        for memory in (self._orders, self._report, self._world, self.ring):
-            memory.close()
 
 
 def _text(value: Any) -> str:
@@ -310,11 +309,10 @@ def be_undisturbed(cpu: int | None) -> int:
 
 def refuse_to_start(job: Job, reason: str) -> None:
     """Report why the arm could not be opened."""
-    report = LatestSlot(report_layout(job.joints), name=job.report)
+    report = LatestSlot(report_layout(job.joints), job.report)
     value = np.zeros((), report_layout(job.joints))
     value["refusal"] = reason.encode()[: messages.REASON_BYTES]
     report.write(value)
-    report.close()
 
 
 class _Ears:
@@ -323,13 +321,13 @@ class _Ears:
     def __init__(self, job: Job):
         self._arm: Any = open_driver(job.config, job.scene, "real")
         self.paced = bool(getattr(self._arm, "paced", False))
-        self._ring = Ring(job.joints, name=job.ring)
+        self._ring = Ring(job.joints, job.ring)
         self.loop = ArmLoop(self._arm, job.setup, self._ring)
         self.stop = False
         self.without = 0
-        self._orders = LatestSlot(orders_layout(job.joints), name=job.orders)
-        self._report = LatestSlot(report_layout(job.joints), name=job.report)
-        self._world = LatestSlot(messages.world_layout(job.joints, job.objects), name=job.world)
+        self._orders = LatestSlot(orders_layout(job.joints), job.orders)
+        self._report = LatestSlot(report_layout(job.joints), job.report)
+        self._world = LatestSlot(messages.world_layout(job.joints, job.objects), job.world)
         self._done = np.zeros((), report_layout(job.joints))
         self._targets = 0
         self._version = -1
@@ -389,5 +387,3 @@ class _Ears:
 
     def close(self) -> None:
         self._arm.close()
-        for slot in (self._orders, self._report, self._world):
-            slot.close()

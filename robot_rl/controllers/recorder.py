@@ -1,7 +1,7 @@
 """The black box of an arm: what the loop did in the last 30 s, tick by tick, written to disk when something happens.
 
-The loop writes one row per tick into a ring in memory (`Ring`), in shared memory on the real clock, so that it outlives
-the loop's process. The network side copies the ring when a fault is latched, and a thread of it writes the file: the
+The loop writes one row per tick into a ring in shared memory (`Ring`), which on the real clock outlives the loop's
+process. The network side copies the ring when a fault is latched, and a thread of it writes the file: the
 loop never waits. The same rows are where the loop's statistics come from.
 
 A file is an `.npz` without pickle: `rows (n, w)` float64, `columns (w,)` and `about`, a JSON text; `blackbox.py` draws
@@ -15,12 +15,12 @@ import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from robot_rl.controllers.shared import SharedBlock
 from robot_rl.types import Array, DataError
 
 log = logging.getLogger(__name__)
@@ -61,25 +61,13 @@ class Ring:
     counted then; a copy leaves out whatever the writer may have overtaken meanwhile.
     """
 
-    def __init__(self, joints: int, *, name: str | None = None, shared: bool = False):
-        """A ring of zeros; or the shared one called `name` that another process has made."""
+    def __init__(self, joints: int, block: SharedBlock | None = None):
+        """A ring of zeros; or the one whose `block` another process has handed over."""
         self.columns = columns(joints)
-        size = 8 + 8 * TICKS * len(self.columns)
-        self._owner = name is None
-        self._memory = SharedMemory(name, create=self._owner, size=size) if shared or name else None
-        if self._memory is None or self._memory.buf is None:
-            self.count, self.rows = np.zeros(1, np.int64), np.zeros((TICKS, len(self.columns)))
-        else:
-            self.count = np.frombuffer(self._memory.buf, np.int64, 1)
-            flat = np.frombuffer(self._memory.buf, np.float64, TICKS * len(self.columns), 8)
-            self.rows = flat.reshape(TICKS, len(self.columns))
-
-    @property
-    def name(self) -> str:
-        """What another process opens it by."""
-        if self._memory is None:
-            raise DataError("this ring is not shared between processes")
-        return self._memory.name
+        numbers = TICKS * len(self.columns)
+        self.block = block or SharedBlock(8 + 8 * numbers)
+        self.count = np.frombuffer(self.block.memory, np.int64, 1)
+        self.rows = np.frombuffer(self.block.memory, np.float64, numbers, 8).reshape(TICKS, -1)
 
     def copy(self, last: int = TICKS) -> Array:
         """The newest rows `(n, w)`, oldest first, n at most `last`."""
@@ -89,16 +77,6 @@ class Ring:
         overtaken = int(self.count[0]) + 1 - TICKS  # plus the one that is being written
         result: Array = rows[max(overtaken - int(index[0]), 0) :] if len(index) else rows
         return result
-
-    def close(self) -> None:
-        """Let go of the memory; who made it also removes it."""
-        if self._memory is None:
-            return
-        del self.count, self.rows
-        self._memory.close()
-        if self._owner:
-            self._memory.unlink()
-        self._memory = None
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ The hand-over between the 1 kHz loop and the network side. Who writes and who re
 """
 
 import zlib
-from multiprocessing.shared_memory import SharedMemory
 
 import numpy as np
 
+from robot_rl.controllers.shared import SharedBlock
 from robot_rl.types import Array, DataError
 
 _HEADER = 16
@@ -30,24 +30,14 @@ class LatestSlot:
     covers machines on which another core may see the stores in another order.
     """
 
-    def __init__(self, dtype: np.dtype, *, name: str | None = None, shared: bool = True):
-        """Create a slot of zeros; or open the shared one called `name` that another process has created."""
-        size = _HEADER + dtype.itemsize
-        self._memory = SharedMemory(name, create=name is None, size=size) if shared else None
-        self._owner = name is None
-        buffer = memoryview(bytearray(size)) if self._memory is None or self._memory.buf is None else self._memory.buf
-        self._header = np.frombuffer(buffer, np.uint64, 2)
-        self._bytes = np.frombuffer(buffer, np.uint8, dtype.itemsize, _HEADER)
+    def __init__(self, dtype: np.dtype, block: SharedBlock | None = None):
+        """A slot of zeros; or the one whose `block` another process has handed over."""
+        self.block = block or SharedBlock(_HEADER + dtype.itemsize)
+        self._header = np.frombuffer(self.block.memory, np.uint64, 2)
+        self._bytes = np.frombuffer(self.block.memory, np.uint8, dtype.itemsize, _HEADER)
         self._dtype = dtype
-        if self._owner:
+        if block is None:
             self.write(np.zeros((), dtype))
-
-    @property
-    def name(self) -> str:
-        """What another process opens it by."""
-        if self._memory is None:
-            raise DataError("this slot is not shared between processes")
-        return self._memory.name
 
     @property
     def version(self) -> int:
@@ -79,13 +69,3 @@ class LatestSlot:
             if value is not None:
                 return value
         raise DataError("a shared slot stays half written: its writer has died")
-
-    def close(self) -> None:
-        """Let go of the memory; who created it also removes it."""
-        if self._memory is None:
-            return
-        del self._header, self._bytes
-        self._memory.close()
-        if self._owner:
-            self._memory.unlink()
-        self._memory = None

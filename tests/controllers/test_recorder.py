@@ -33,15 +33,15 @@ def test_a_ring_keeps_the_newest_rows_in_order():
     assert (np.diff(newest) == 1).all()
 
 
-def write_for(name, seconds):
-    ring, end = Ring(7, name=name), time.monotonic() + seconds
+def write_for(block, seconds):
+    ring, end = Ring(7, block), time.monotonic() + seconds
     while time.monotonic() < end:
         fill(ring, 1000)
 
 
 def test_a_copy_beside_the_writer_is_in_order_and_whole():
-    ring = Ring(7, shared=True)
-    writer = multiprocessing.get_context("spawn").Process(target=write_for, args=(ring.name, 1.0))
+    ring = Ring(7)
+    writer = multiprocessing.get_context("spawn").Process(target=write_for, args=(ring.block, 1.0))
     writer.start()
     copies = 0
     while writer.is_alive():
@@ -50,7 +50,6 @@ def test_a_copy_beside_the_writer_is_in_order_and_whole():
         assert (rows == rows[:, :1]).all(), "a row of two ticks"
         assert (np.diff(rows[:, T]) == 1).all()
     assert copies > 1
-    ring.close()
 
 
 def test_a_fault_is_on_disk_and_can_be_drawn(tmp_path):

@@ -16,17 +16,16 @@ def value(count):
     return np.array((count, np.full(64, float(count))), LAYOUT)
 
 
-def write_for(name, seconds):
-    slot = LatestSlot(LAYOUT, name=name)
+def write_for(block, seconds):
+    slot = LatestSlot(LAYOUT, block)
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         count += 1
         slot.write(value(count))
-    slot.close()
 
 
 def test_what_was_written_last_is_read():
-    slot = LatestSlot(LAYOUT, shared=False)
+    slot = LatestSlot(LAYOUT)
     assert slot.read()["count"] == 0
     slot.write(value(1))
     slot.write(value(2))
@@ -36,7 +35,7 @@ def test_what_was_written_last_is_read():
 
 def test_a_reader_in_another_process_never_sees_half_a_value():
     slot = LatestSlot(LAYOUT)
-    writer = multiprocessing.get_context("spawn").Process(target=write_for, args=(slot.name, 1.0))
+    writer = multiprocessing.get_context("spawn").Process(target=write_for, args=(slot.block, 1.0))
     writer.start()
     seen = set()
     while writer.is_alive():
@@ -45,12 +44,11 @@ def test_a_reader_in_another_process_never_sees_half_a_value():
             assert (got["values"] == got["count"]).all()
             seen.add(int(got["count"]))
     writer.join()
-    slot.close()
     assert len(seen) > 5  # the writer never rests, so that most attempts meet it
 
 
 def test_a_writer_that_died_in_the_middle_is_reported():
-    slot = LatestSlot(LAYOUT, shared=False)
+    slot = LatestSlot(LAYOUT)
     slot._header[0] += 1
     assert slot.try_read() is None
     with pytest.raises(DataError, match="writer has died"):
