@@ -13,10 +13,8 @@ import numpy as np
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
-from robot_rl.actor.intervene import Intervention
-from robot_rl.config import Hardware, Task
+from robot_rl.actor.intervene import open_intervention
 from robot_rl.data.memory import settle_memory
-from robot_rl.interfaces import Teleop, World
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.run_folder import RunFolder
@@ -98,9 +96,12 @@ class Actor:
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
         self._runner = EpisodeRunner(self._env)
-        seed = self._settings.seed
-        teleop = open_teleop(task, hardware, self._env.world, seed=seed + 1) if self._config.corrections else None
-        self._intervention = Intervention(teleop, self._config.release_steps)
+        self._intervention = open_intervention(
+            self._env,
+            corrects=self._config.corrections,
+            seed=self._settings.seed + 1,
+            release_steps=self._config.release_steps,
+        )
         self._failed_resets = 0
 
     def run(self) -> None:
@@ -151,6 +152,7 @@ class Actor:
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""
+        self._intervention.close()
         for part in (self._env, self._sender, self._weights, self._calls, self._status, self._episodes_file):
             part.close()
 
@@ -219,10 +221,3 @@ def fetch_policy(calls: CallClient) -> LivePolicy:
     """The policy's architecture and its frozen part, from the learner."""
     reply = calls.call("policy", {}, timeout_s=PATIENCE_S)
     return LivePolicy(reply.body["spec"], reply.arrays)
-
-
-def open_teleop(task: Task, hardware: Hardware, world: World | None, *, seed: int) -> Teleop | None:
-    """The operator's device that the hardware file names, in the mode for corrections."""
-    if hardware.teleop is None:
-        return None
-    return config.make("teleop", hardware.teleop, task, world, mode="correct", seed=seed)

@@ -120,9 +120,9 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
         return LockstepArm(open_driver(config, scene, clock), setup)
     objects = 0
     if simulated:
-        arm = kind(config, scene)
-        objects = len(arm.world().objects)
-        arm.close()
+        from robot_rl.sim.stage import count_objects  # loads MuJoCo, which a real arm's process does without
+
+        objects = count_objects(scene)
     return RealTimeArm(config, scene, setup, len(config.home), objects)
 
 

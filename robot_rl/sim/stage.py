@@ -43,6 +43,12 @@ def build_model(scene: Any) -> mujoco.MjModel:
     return spec.compile()
 
 
+def count_objects(use: Use | None) -> int:
+    """How many poses the `WorldState` of a scene holds; no arm is opened."""
+    scene = find_scene(use)
+    return len(scene.objects(mujoco.MjData(build_model(scene))))
+
+
 def add_stage(spec: mujoco.MjSpec) -> None:
     """A table with its top at z = 0, a floor, and light without shadows (a shadow map costs nine times the picture)."""
     spec.visual.quality.shadowsize = 0

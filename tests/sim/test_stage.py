@@ -1,0 +1,14 @@
+"""What is known of a scene before an arm is in it."""
+
+import pytest
+
+from robot_rl import config
+from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.sim.stage import count_objects
+
+HARDWARE = config.load_hardware("sim_panda").arms[0]
+
+
+@pytest.mark.parametrize("scene", [None, config.load_task("peg_insert").scene])
+def test_as_many_objects_are_counted_as_the_world_then_reports(scene):
+    assert count_objects(scene) == len(Arm(HARDWARE, scene).world().objects)
