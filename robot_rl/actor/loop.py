@@ -29,6 +29,7 @@ from robot_rl.types import ArmFaultError, Array, DataError, LinkError, Observati
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
+ASK_AGAIN_S = 0.1  # whether it has what is sent again
 RECOUNT_S = 5.0  # without the next weights, though the learner has every step
 FAILED_RESETS_AT_MOST = 3  # one after the other, before somebody has to come and look
 STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
@@ -122,8 +123,8 @@ class Actor:
                     self._sender.drain(timeout_s=STOP_PATIENCE_S)
                 raise
             self._sender.drain(timeout_s=STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
-            if not self._stop.is_set():
-                self._recount()
+            while not (self._stop.is_set() or self._recount()):
+                time.sleep(ASK_AGAIN_S)
 
     def _play_episode(self) -> None:
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
@@ -178,10 +179,21 @@ class Actor:
                 look_again = time.monotonic() + RECOUNT_S
         self._take_newest_weights()
 
-    def _recount(self) -> None:
-        """A learner whose log was damaged and repaired has fewer steps than were sent, and waits for as many more."""
-        with suppress(LinkError):
-            self._step = min(self._step, self._calls.call("hello", asdict(self._hello)).body["steps_done"])
+    def _recount(self) -> bool:
+        """A learner whose log was damaged and repaired has fewer steps than were sent, and waits for as many more.
+
+        Only once its log has every record that was sent does its count mean that; what a power cut took from it is
+        sent again first. Returns whether it has them all, or is gone.
+        """
+        try:
+            learner = self._calls.call("hello", asdict(self._hello)).body
+        except LinkError:
+            return True
+        ends = {(actor, epoch): seq for actor, epoch, seq in learner["log_ends"]}
+        if not self._sender.confirm(ends.get((self._sender.actor, self._sender.epoch), -1)):
+            return False
+        self._step = min(self._step, learner["steps_done"])
+        return True
 
     def _take_newest_weights(self) -> None:
         if (newest := self._weights.latest()) is not None:

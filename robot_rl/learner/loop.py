@@ -275,6 +275,7 @@ class Learner:
             "online_steps": self._total_steps if has_demos else None,
             "steps_done": self._steps_here(),
             "episodes_done": self._next_episode,
+            "log_ends": [[*stream, seq] for stream, seq in self._receiver.persisted.items()],
         }
         return asdict(self._ours) | run
 

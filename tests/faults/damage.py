@@ -11,6 +11,8 @@ from robot_rl.data.recovery import LOG_MAGIC, SPOOL_MAGIC
 from tests.faults.bench import Bench, FaultError
 
 HEADER = records.HEADER_SIZE
+BLOCK = 4096
+"""What a disk writes or does not write when the power is cut [bytes]."""
 
 
 def offsets_of(path: Path) -> list[int]:
@@ -24,6 +26,28 @@ def offsets_of(path: Path) -> list[int]:
             offsets.append(offset)
             end = offset + HEADER + header.length
     return [*offsets, end]
+
+
+def cut(path: Path, first: int, draw: random.Random) -> None:
+    """Cut the file off somewhere behind the beginning of its record number `first`."""
+    offsets = offsets_of(path)
+    with path.open("r+b") as file:
+        file.truncate(draw.randint(offsets[first], offsets[-1]))
+
+
+def punch(path: Path, first: int, draw: random.Random) -> None:
+    """A block of the disk behind the beginning of record `first` holds zeros, later ones what was written to them.
+
+    That happens to a file that has room asked for ahead (`RecordFile`), as a longer one than these would have.
+    """
+    offsets = offsets_of(path)
+    blocks = range(-(-offsets[first] // BLOCK), offsets[-1] // BLOCK)
+    if blocks:
+        with path.open("r+b") as file:
+            os.pwrite(file.fileno(), bytes(BLOCK), BLOCK * draw.choice(blocks))
+            file.truncate(offsets[-1] + draw.randrange(1, 16) * BLOCK)
+    else:
+        cut(path, first, draw)
 
 
 def flip(path: Path, record: int, draw: random.Random) -> None:

@@ -10,7 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
+from robot_rl.controllers.client import ArmClient
 from robot_rl.learner.checkpoint import load_newest
+from robot_rl.types import ArmTarget
 from tests.faults import damage, disks
 from tests.faults.bench import Bench, FaultError
 from tests.faults.witness import logged
@@ -136,37 +140,45 @@ def read_only(name: str) -> Callable[[Bench], None]:
     return do
 
 
-def log_torn(bench: Bench) -> None:
+def log_torn(tear: Callable[..., None]) -> Callable[[Bench], None]:
     """The learner's power was cut: of its log the end is missing, at most back to its newest checkpoint.
 
     The log is synced before a checkpoint is written, and what the actor's spool no longer has is seconds older.
     """
-    bench.kill("learner")
-    held, there = bench.witness.held(), logged(bench.log)
-    newest = list(held)[-1].epoch
-    kept = load_newest(bench.learner_folder.checkpoints)
-    first = max(
-        next((n for n, (identity, _) in enumerate(there) if identity.epoch == newest), len(there)),
-        kept.counters["log_records"] if kept is not None else 0,
-    )
-    cut_at_random(bench, bench.log, min(first, len(there)))
-    bench.start("learner")
+
+    def do(bench: Bench) -> None:
+        bench.kill("learner")
+        held, there = bench.witness.held(), logged(bench.log)
+        newest = list(held)[-1].epoch
+        kept = load_newest(bench.learner_folder.checkpoints)
+        first = max(
+            next((n for n, (identity, _) in enumerate(there) if identity.epoch == newest), len(there)),
+            kept.counters["log_records"] if kept is not None else 0,
+        )
+        tear(bench.log, min(first, len(there)), bench.random)
+        bench.start("learner")
+
+    return do
 
 
-def spool_torn(bench: Bench) -> None:
+def spool_torn(tear: Callable[..., None]) -> Callable[[Bench], None]:
     """The robot's power was cut: of its spool some of the last records are missing."""
-    bench.kill("actor")
-    bench.torn_epochs |= {next(reversed(bench.witness.ever())).epoch}
-    path = damage.newest_segment(bench.spool)
-    cut_at_random(bench, path, max(0, len(damage.offsets_of(path)) - 12))
-    bench.start("actor")
+
+    def do(bench: Bench) -> None:
+        bench.kill("actor")
+        bench.torn_epochs |= {next(reversed(bench.witness.ever())).epoch}
+        path = damage.newest_segment(bench.spool)
+        tear(path, max(0, len(damage.offsets_of(path)) - 24), bench.random)
+        bench.start("actor")
+
+    return do
 
 
-def cut_at_random(bench: Bench, path, first: int) -> None:
-    """Cut the file off somewhere behind the beginning of its record number `first`."""
-    offsets = damage.offsets_of(path)
-    with path.open("r+b") as file:
-        file.truncate(bench.random.randint(offsets[first], offsets[-1]))
+def arm_told_nonsense(bench: Bench) -> None:
+    """Somebody sends the arm a target of NaN: it latches a fault, in an episode or in a reset as chance has it."""
+    arm = ArmClient(bench.learner_folder.settings.arm_addresses[0])
+    arm.command(ArmTarget(np.full(7, np.nan), 0.001))
+    arm.close()
 
 
 def log_flipped(bench: Bench) -> None:
@@ -248,8 +260,11 @@ FAULTS = [
     Fault("disk full, learner's side", disk_full("learner")),
     Fault("disk read-only, robot's side", read_only("actor")),
     Fault("disk read-only, learner's side", read_only("learner")),
-    Fault("log torn", log_torn),
-    Fault("spool torn", spool_torn),
+    Fault("log torn", log_torn(damage.cut)),
+    Fault("log torn, with a hole", log_torn(damage.punch)),
+    Fault("spool torn", spool_torn(damage.cut)),
+    Fault("spool torn, with a hole", spool_torn(damage.punch)),
+    Fault("arm told nonsense", arm_told_nonsense),
     Fault("byte of the log flipped, repaired", log_flipped),
     Fault("byte of the spool flipped, repaired", spool_flipped),
     Fault("newest checkpoint lost or cut", checkpoint_lost),

@@ -9,7 +9,8 @@ from tests.faults.table import log_flipped, named
 SELECTION = [
     "both killed, learner again while they start",
     "network cut",
-    "log torn",
+    "log torn, with a hole",
+    "arm told nonsense",
     "disk full, robot's side",
 ]
 

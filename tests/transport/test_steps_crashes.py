@@ -265,7 +265,8 @@ def test_a_damaged_leftover_is_named_and_after_its_repair_all_others_arrive(tmp_
     assert kinds == [0, 1, MarkKind.GAP, 3, 4]
 
 
-def test_a_learner_that_has_lost_its_last_records_is_given_them_again(tmp_path, learner):
+@pytest.mark.parametrize("told_by", ["a new step", "the learner's count"])
+def test_a_learner_that_has_lost_its_last_records_is_given_them_again(tmp_path, learner, told_by):
     sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool", resend_s=0.2)
     for index in range(10):
         sender.send(make_step(index))
@@ -274,9 +275,15 @@ def test_a_learner_that_has_lost_its_last_records_is_given_them_again(tmp_path, 
     os.truncate(learner.log.path, learner.log.path.stat().st_size - 1500)  # its power was cut
     learner = Here(learner.log.path, learner.address)
     assert learner.log.count < 10
-    sender.send(make_step(10))
-    learner.take_until(lambda: learner.log.count == 11)
-    assert [step.index for step in learner.log.read()] == list(range(11))
+    end = 10
+    if told_by == "a new step":
+        sender.send(make_step(end))
+        end += 1
+    else:
+        assert not sender.confirm(learner.log.count - 1)
+    learner.take_until(lambda: learner.log.count == end)
+    assert [step.index for step in learner.log.read()] == list(range(end))
+    assert sender.confirm(end - 1)
     sender.close()
     learner.close()
 

@@ -61,6 +61,7 @@ class Courier:
         self._link_failed = False
         self._streaming = False
         self._closing = False
+        self._in_doubt = False  # whether the learner still has what it had acknowledged
         self._progress_at = 0.0
         self._wake = Wakeup()
         self._socket: LinkSocket
@@ -71,6 +72,11 @@ class Courier:
         """Something was handed over. Any thread."""
         if len(self._handed) == 1:  # else the thread is at work on those before it, and looks again
             self._wake.set()
+
+    def ask_again(self) -> None:
+        """Ask where the learner's log ends, unless that is being asked. Any thread."""
+        self._in_doubt = True
+        self._wake.set()
 
     def close(self) -> None:
         """Store what was handed over, then end. Any thread, once."""
@@ -179,6 +185,10 @@ class Courier:
             self._socket.send_multipart(protocol.batch(self._outbox.current, several), copy=False)
 
     def _check_progress(self) -> None:
+        if self._in_doubt and self._streaming and self._outbox.is_idle:
+            self._streaming = False
+            self._say_hello()
+        self._in_doubt = False
         if (self._outbox.is_idle and self._streaming) or time.monotonic() - self._progress_at < self._resend_s:
             return
         if self._streaming:

@@ -57,8 +57,8 @@ class StepReceiver:
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
         self._socket.setsockopt(zmq.MAXMSGSIZE, BATCH * (self._codec.size + (1 << 16)))
         self.address = bind(self._socket, address)
-        self._persisted: dict[Stream, int] = dict(positions or {})
-        self._received: dict[Stream, int] = dict(self._persisted)
+        self.persisted: dict[Stream, int] = dict(positions or {})  # the last seq of each stream in the log
+        self._received: dict[Stream, int] = dict(self.persisted)
         self._greeted: dict[bytes, Stream] = {}  # what each route may send
         self._routes: dict[Stream, bytes] = {}  # where the answers to a stream go: its newest route
 
@@ -83,7 +83,7 @@ class StepReceiver:
         """Tell the actors that these are in the log, on disk or at least in the kernel's hands."""
         newest = {received.stream: received.identity.seq for received in batch}
         for stream, seq in newest.items():
-            self._persisted[stream] = max(self._persisted.get(stream, -1), seq)
+            self.persisted[stream] = max(self.persisted.get(stream, -1), seq)
             self._acknowledge(stream)
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class StepReceiver:
     def _greet(self, route: bytes, greeting: Greeting) -> None:
         stream = greeting.actor, greeting.epoch
         theirs = [greeting.schema, greeting.space]
-        last = self._persisted.get(stream, -1)
+        last = self.persisted.get(stream, -1)
         if theirs != self._ours:
             self._refuse(
                 route, greeting.epoch, f"the actor has schema {theirs[0]} and space {theirs[1]}, the learner schema "
@@ -152,7 +152,7 @@ class StepReceiver:
 
     def _acknowledge(self, stream: Stream) -> None:
         if (route := self._routes.get(stream)) is not None:
-            self._reply(route, protocol.plain(Message.ACK, stream[1], self._persisted.get(stream, -1)))
+            self._reply(route, protocol.plain(Message.ACK, stream[1], self.persisted.get(stream, -1)))
 
     def _refuse(self, route: bytes, epoch: int, reason: str) -> None:
         self._reply(route, protocol.plain(Message.REFUSED, epoch, -1, reason.encode()))

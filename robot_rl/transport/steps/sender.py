@@ -118,6 +118,20 @@ class StepSender:
         """
         self._wait(lambda: self.unacknowledged + self.leftovers, timeout_s, f"of {self._end} steps")
 
+    def confirm(self, seq: int) -> bool:
+        """The learner says that its log of this epoch ends at `seq`; returns whether that is all there is.
+
+        If not, it is asked for its position again: it may have lost what it had acknowledged, and nothing else would
+        tell while there is nothing new to send. DataError or LinkError if that failed for good.
+        """
+        if seq + 1 >= self._end:
+            return True
+        with self._changed:
+            if self._undeliverable:
+                self._raise_failure()
+        self._courier.ask_again()
+        return False
+
     def close(self) -> None:
         """Stop at once. What is not acknowledged stays in the spool, for the next process; without one it is gone."""
         if not self._closed:
