@@ -15,6 +15,8 @@ SECONDS = 10.0
 def describe(recording: Recording) -> str:
     """The event in a few lines: what, why, and what the limits did in its last second."""
     about, t = recording.about, recording.column("t")
+    if "gripper" in about:
+        return f"gripper '{about['gripper']}' ({about['driver']}), {about['event']}: {about['reason']}"
     last = recording.column("verdict")[(t > about["event_t"] - 1.0) & (t <= about["event_t"])].astype(int)
     did = Verdict(int(np.bitwise_or.reduce(last)) if len(last) else 0)
     return (
@@ -24,32 +26,51 @@ def describe(recording: Recording) -> str:
 
 
 def draw(recording: Recording, path: Path, seconds: float = SECONDS) -> Path:
-    """Write the picture: position and target, force, speed, torques as shares of their limits, verdicts and faults."""
+    """Write the picture of the last seconds before the event, and of what followed."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     t = recording.column("t") - recording.about["event_t"]
-    chosen = t >= -seconds
-    figure, axes = pyplot.subplots(5, 1, figsize=(11, 13), dpi=110, sharex=True, height_ratios=(3, 2, 2, 2, 2))
-    _plot_tool(recording, t, chosen, axes)
-    limits = recording.about["limits"]
-    for joint, largest in enumerate(limits["max_torque"]):
-        share = recording.column(f"tau{joint + 1}")[chosen] / largest
-        axes[3].plot(t[chosen], share, linewidth=0.8, label=f"joint {joint + 1}")
-    axes[3].set(ylabel="torque / limit", ylim=(-1.05, 1.05))
-    _plot_verdicts(recording, t, chosen, axes[4])
+    figure, axes = (_draw_gripper if "gripper" in recording.about else _draw_arm)(recording, t, t >= -seconds)
     for axis in axes:
         axis.axvline(0.0, color="black", linewidth=0.8, linestyle=":")
         axis.grid(alpha=0.3)
-    for axis in axes[:4]:
-        axis.legend(loc="upper left", fontsize=7, ncols=7)
     axes[0].set_title(describe(recording), fontsize=10, loc="left")
+    axes[-1].set_xlabel("seconds from the event")
     figure.tight_layout()
     figure.savefig(path)
     pyplot.close(figure)
     return path
+
+
+def _draw_arm(recording: Recording, t: Array, chosen: Array) -> tuple[Any, Any]:
+    """Position and target, force, speed, torques as shares of their limits, verdicts and faults."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(5, 1, figsize=(11, 13), dpi=110, sharex=True, height_ratios=(3, 2, 2, 2, 2))
+    _plot_tool(recording, t, chosen, axes)
+    for joint, largest in enumerate(recording.about["limits"]["max_torque"]):
+        share = recording.column(f"tau{joint + 1}")[chosen] / largest
+        axes[3].plot(t[chosen], share, linewidth=0.8, label=f"joint {joint + 1}")
+    axes[3].set(ylabel="torque / limit", ylim=(-1.05, 1.05))
+    _plot_verdicts(recording, t, chosen, axes[4])
+    for axis in axes[:4]:
+        axis.legend(loc="upper left", fontsize=7, ncols=7)
+    return figure, axes
+
+
+def _draw_gripper(recording: Recording, t: Array, chosen: Array) -> tuple[Any, Any]:
+    """One line per number of what was ordered and measured."""
+    from matplotlib import pyplot
+
+    names = recording.columns[1:]
+    figure, axes = pyplot.subplots(len(names), 1, figsize=(11, 1.3 * len(names)), dpi=110, sharex=True)
+    for axis, name in zip(axes, names, strict=True):
+        axis.plot(t[chosen], recording.column(name)[chosen], ".-", linewidth=0.8, markersize=3)
+        axis.set_ylabel(name, fontsize=7)
+    return figure, axes
 
 
 def _plot_tool(recording: Recording, t: Array, chosen: Array, axes: Any) -> None:
@@ -80,7 +101,7 @@ def _plot_verdicts(recording: Recording, t: Array, chosen: Array, axis: Any) -> 
     lines = [(name, where) for name, where in lines if where.any()]
     for row, (_, where) in enumerate(lines):
         axis.plot(t[chosen][where], np.full(int(where.sum()), row), ".", markersize=2)
-    axis.set(yticks=range(len(lines)), yticklabels=[name for name, _ in lines], xlabel="seconds from the event")
+    axis.set(yticks=range(len(lines)), yticklabels=[name for name, _ in lines])
     axis.set_ylim(-0.5, max(len(lines), 1) - 0.5)
 
 

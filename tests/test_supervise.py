@@ -1,12 +1,16 @@
 """The processes of a run: real ones."""
 
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from robot_rl.actor.loop import ActorConfig
+from robot_rl.controllers.client import ArmClient
 from robot_rl.run_folder import RunFolder, RunSettings
-from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
+from robot_rl.supervise import GONE, ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.calls import CallServer
 from robot_rl.transport.hello import Hello, check
 
@@ -87,3 +91,25 @@ def test_a_process_that_is_refused_ends_the_run_at_once_and_says_why(tmp_path):
     assert "ended with code 2" in str(failure.value)
     assert "code: learner has 'another code', actor has" in str(failure.value)
     assert not restarts
+
+
+def test_an_arm_whose_loop_has_died_leaves_and_is_started_again(tmp_path, address):
+    said: list[str] = []
+    with Supervisor(tmp_path) as processes:
+        processes.start("arm", ["arm", "sim_panda", "--address", address, "--blackbox", str(tmp_path / "boxes")])
+        arm = ArmClient(address, timeout_s=60.0)
+        pid = processes._children["arm"].pid
+        spawned = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        (loop,) = [int(child) for child in spawned if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        os.kill(loop, signal.SIGKILL)
+        deadline = time.monotonic() + 30.0
+        while not said:
+            assert time.monotonic() < deadline, "the arm's process goes on without its loop"
+            processes.restart_failed(said.append)
+            time.sleep(0.02)
+        assert f"the process 'arm' ended with code {GONE} and is started again" in said[0]
+        arm.close()
+        arm = ArmClient(address, timeout_s=60.0)
+        assert arm.refresh().holding and not arm.refresh().fault
+        arm.close()
+    assert list((tmp_path / "boxes").glob("*LOOP_DIED.npz"))

@@ -12,13 +12,16 @@ import multiprocessing
 import os
 import signal
 import time
+from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robot_rl.config import GripperConfig, make
+from robot_rl.controllers.recorder import SECONDS, blackbox_folder, new_file, store
 from robot_rl.controllers.shared import SharedBlock
 from robot_rl.controllers.slots import LatestSlot
 from robot_rl.types import Array, ConfigError, DeviceError, GripperReading, GripperState, Use
@@ -53,14 +56,15 @@ class GripperProcess:
 
     A fault (the hand is gone, or a movement failed) is latched: orders are refused until `acknowledge`, which also asks
     the driver to connect anew. One order at a time; a later one waits, `stop` included, until the hand is through.
+    Each fault leaves a black box in the folder `blackbox`: the last 30 s of orders and measurements.
     """
 
-    def __init__(self, config: GripperConfig):
+    def __init__(self, config: GripperConfig, blackbox: Path | None = None):
         self._config = config
         self._orders, self._report = LatestSlot(ORDERS), LatestSlot(REPORT)
         self._order = np.zeros((), ORDERS)
-        job = (config, self._orders.block, self._report.block)
-        self._process = multiprocessing.get_context("spawn").Process(target=run_gripper, args=(Job(*job),), daemon=True)
+        job = Job(config, self._orders.block, self._report.block, blackbox or blackbox_folder())
+        self._process = multiprocessing.get_context("spawn").Process(target=run_gripper, args=(job,), daemon=True)
         self._process.start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while self._report.read()["t"] == 0.0:
@@ -138,6 +142,7 @@ class Job:
     config: GripperConfig
     orders: SharedBlock
     report: SharedBlock
+    blackbox: Path
 
 
 def run_gripper(job: Job) -> None:
@@ -145,12 +150,14 @@ def run_gripper(job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
     orders, report = LatestSlot(ORDERS, job.orders), LatestSlot(REPORT, job.report)
-    hand = _Hand(job.config)
+    hand, record = _Hand(job.config), _Record(job)
     leave = False
     while not leave and os.getppid() == parent:
         order = orders.read()
         leave = bool(order["leave"])
-        report.write(hand.obey(order))
+        done = hand.obey(order)
+        report.write(done)
+        record.add(order, done)
         time.sleep(PERIOD_S)
     hand.close()
 
@@ -210,3 +217,29 @@ class _Hand:
         if self._driver is not None:
             self._driver.close()
         self._driver = None
+
+
+ORDERED, MEASURED = ("order", "width_m", "speed", "force_n"), ("width_m", "grasped", "succeeded")
+COLUMNS = ("t", "fault", *(f"ordered_{name}" for name in ORDERED), *(f"measured_{name}" for name in MEASURED))
+"""Of a black box. While the fingers move there are no rows: the call blocks."""
+
+
+class _Record:
+    """The last 30 s of orders and reports; a fault writes them to disk, unless there is nothing before it."""
+
+    def __init__(self, job: Job):
+        self._job = job
+        self._rows: deque[tuple[float, ...]] = deque(maxlen=round(SECONDS / PERIOD_S))
+        self._was_fault = False
+
+    def add(self, order: Array, done: Array) -> None:
+        """Take note of an order and of what has become of it."""
+        fault = bool(done["reason"])
+        values = [order[name] for name in ORDERED] + [done[name] for name in MEASURED]
+        self._rows.append((float(done["t"]), float(fault), *map(float, values)))
+        if fault and not self._was_fault and len(self._rows) > 1:
+            config, reason = self._job.config, done["reason"].item().decode(errors="replace")
+            about = {"gripper": config.name, "driver": config.driver, "event": "GRIPPER", "reason": reason}
+            when = {"t_wall": time.time(), "event_t": float(done["t"])}
+            store(new_file(self._job.blackbox, config.name, "GRIPPER"), np.array(self._rows), COLUMNS, about | when)
+        self._was_fault = fault

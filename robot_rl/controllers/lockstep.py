@@ -61,6 +61,9 @@ class LockstepArm:
         self._loop.reset(seed)
         return self.world()
 
+    def require_alive(self) -> None:
+        """The loop lives as long as its caller."""
+
     def state(self) -> ArmState:
         return self._loop.observe()
 

@@ -148,11 +148,12 @@ class RealTimeArm:
                 return report
             if report["state"]["sequence"] == 0 and report["refusal"]:
                 raise DeviceError(_text(report["refusal"]))
-            self._require_alive()
+            self.require_alive()
             time.sleep(0.0005)
         raise DeviceError(f"the arm's loop did not {what} within {timeout_s:.0f} s")
 
-    def _require_alive(self) -> None:
+    def require_alive(self) -> None:
+        """Raise DeviceError if the loop's process is dead."""
         if not self._process.is_alive():
             raise DeviceError(f"the arm's loop has died (exit code {self._process.exitcode}); restart the arm process")
 
@@ -200,11 +201,11 @@ class RealTimeArm:
         return self.world()
 
     def state(self) -> ArmState:
-        self._require_alive()
+        self.require_alive()
         return messages.to_state(self._report.read()["state"])
 
     def world(self) -> WorldState:
-        self._require_alive()
+        self.require_alive()
         return messages.to_world(self._world.read())
 
     def timing(self) -> tuple[int, int, float]:

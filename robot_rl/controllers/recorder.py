@@ -10,10 +10,11 @@ it.
 
 import json
 import logging
+import os
 import threading
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,33 @@ def loop_stats(ring: Ring, late_ticks: int, worst_late_s: float, lost_ticks: int
     )
 
 
+def blackbox_folder() -> Path:
+    """Where black boxes lie unless somebody says otherwise."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "robot_rl" / "blackbox"
+
+
+def new_file(folder: Path, device: str, event: str) -> Path:
+    """The file of an event that happens now; names are in the order of time."""
+    now = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    return folder / f"{stamp}-{int(now * 1e6) % 1_000_000:06d}-{device}-{event}.npz"
+
+
+def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, Any]) -> None:
+    """Write a black box, and drop the oldest of its event. A disk that refuses is no second fault: it is logged."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez(file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about)))
+        partial.rename(path)
+        for old in sorted(path.parent.glob(f"*-{about['event']}.npz"))[:-KEEP]:
+            old.unlink()
+    except OSError as error:
+        log.error("the black box %s could not be written: %s", path, error)
+
+
 class BlackBox:
     """Writes the ring of one arm to files in a folder, one per event. Belongs to the network side."""
 
@@ -132,10 +160,8 @@ class BlackBox:
 
     def save(self, event: str, reason: str) -> Path:
         """Write a file for an event (a fault's name), in a thread of its own. Returns where it will be."""
-        now = time.time()
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-        path = self._folder / f"{stamp}-{int(now * 1e6) % 1_000_000:06d}-{self._about['arm']}-{event}.npz"
-        about = {**self._about, "event": event, "reason": reason, "t_wall": now}
+        path = new_file(self._folder, self._about["arm"], event)
+        about = {**self._about, "event": event, "reason": reason, "t_wall": time.time()}
         about["event_t"] = float(self._ring.rows[(int(self._ring.count[0]) - 1) % TICKS, T])
         # in lockstep there is no aftermath to wait for, and time must not go on before the copy is made
         rows = None if self._aftermath_s else self._ring.copy()
@@ -148,16 +174,7 @@ class BlackBox:
         if rows is None:
             time.sleep(self._aftermath_s)
             rows = self._ring.copy()
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial")
-            with partial.open("wb") as file:
-                np.savez(file, rows=rows, columns=np.array(self._ring.columns), about=np.array(json.dumps(about)))
-            partial.rename(path)
-            for old in sorted(self._folder.glob(f"*-{about['event']}.npz"))[:-KEEP]:
-                old.unlink()
-        except OSError as error:
-            log.error("the black box %s could not be written: %s", path, error)
+        store(path, rows, self._ring.columns, about)
 
     def close(self) -> None:
         """Wait until what was begun is on disk."""

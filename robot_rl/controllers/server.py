@@ -6,9 +6,9 @@ or the client behind it, falls silent. Each fault, and each hold in mid-motion t
 leaves a black box (`recorder.py`).
 """
 
+import contextlib
 import logging
 import math
-import os
 import secrets
 import signal
 import threading
@@ -26,7 +26,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.realtime import RealTimeArm
-from robot_rl.controllers.recorder import BlackBox, LoopStats, Ring, about_arm
+from robot_rl.controllers.recorder import BlackBox, LoopStats, Ring, about_arm, blackbox_folder
 from robot_rl.controllers.setup import ArmSetup, check_compliance, check_joint_target, check_setup, open_driver
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.types import (
@@ -35,6 +35,7 @@ from robot_rl.types import (
     Command,
     Compliance,
     ConfigError,
+    DataError,
     DeviceError,
     Fault,
     JointTarget,
@@ -57,12 +58,6 @@ STILL = (0.002, 0.005)
 STATS_EVERY_S = 60.0
 
 
-def blackbox_folder() -> Path:
-    """Where black boxes lie unless somebody says otherwise."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "robot_rl" / "blackbox"
-
-
 class ServedArm(Protocol):
     """What the server needs of an arm, whichever clock it runs on."""
 
@@ -77,6 +72,7 @@ class ServedArm(Protocol):
     def command(self, target: Command) -> ArmState: ...
     def acknowledge(self) -> ArmState: ...
     def reset(self, seed: int) -> WorldState: ...
+    def require_alive(self) -> None: ...
     def state(self) -> ArmState: ...
     def world(self) -> WorldState: ...
     def timing(self) -> tuple[int, int, float]: ...
@@ -153,20 +149,23 @@ class Server:
         log.info("arm '%s' listens at %s, clock %s", config.name, self.address, arm.clock)
 
     def serve_once(self, timeout_ms: int) -> None:
-        """Answer what has come within the time; watch the arm otherwise."""
-        if not self._socket.poll(timeout_ms):
-            if self._arm.clock == "real":
-                self._watch(self._state_or_black_box())
-            return
-        client, *frames = self._socket.recv_multipart()
-        self._socket.send_multipart([client, self._answer(frames)])
+        """Answer what has come within the time; watch the arm otherwise.
 
-    def _state_or_black_box(self) -> ArmState:
-        try:
-            return self._arm.state()
-        except DeviceError as error:
-            self._blackbox.save("LOOP_DIED", str(error))
-            raise
+        Raises DeviceError, and leaves a black box, if the loop has died: this process is of no use without it.
+        """
+        asked = bool(self._socket.poll(timeout_ms))
+        if asked:
+            client, *frames = self._socket.recv_multipart()
+            self._socket.send_multipart([client, self._answer(frames)])
+        if self._arm.clock == "real":
+            try:
+                self._arm.require_alive()
+            except DeviceError as error:
+                path = self._blackbox.save("LOOP_DIED", str(error))
+                log.error("arm '%s': %s; black box: %s", self._config.name, error, path)
+                raise
+            if not asked:
+                self._watch(self._arm.state())
 
     def _answer(self, frames: list[bytes]) -> bytes:
         kind, number = 0, 0
@@ -267,7 +266,8 @@ class Server:
 
     def close(self) -> None:
         """Hold the arm, let go of it, leave."""
-        self._log_stats()
+        with contextlib.suppress(DataError):  # a loop that died while it wrote has none to tell
+            self._log_stats()
         self._blackbox.close()
         self._arm.close()
         self._socket.close()

@@ -5,8 +5,10 @@ import time
 import pytest
 
 from robot_rl import config
+from robot_rl.blackbox import describe, draw
 from robot_rl.config import GripperConfig
 from robot_rl.controllers.gripper import GripperProcess
+from robot_rl.controllers.recorder import load
 from robot_rl.types import ConfigError, DeviceError
 
 OBJECT_M = 0.02
@@ -88,14 +90,28 @@ def test_an_order_does_not_wait_for_the_fingers():
         process.close()
 
 
-def test_a_hand_that_fails_is_a_latched_fault_with_a_way_back(robot):
-    process = GripperProcess(GripperConfig("hand", "franka", {"ip": robot.ip}))
+def black_box(folder):
+    """The file that a fault has left."""
+    deadline = time.monotonic() + 10.0
+    while not (files := list(folder.glob("*GRIPPER.npz"))):
+        assert time.monotonic() < deadline, "no black box"
+        time.sleep(0.02)
+    return files[0]
+
+
+def test_a_hand_that_fails_is_a_latched_fault_with_a_black_box_and_a_way_back(robot, tmp_path):
+    process = GripperProcess(GripperConfig("hand", "franka", {"ip": robot.ip}), tmp_path)
     try:
         robot.ask("jam_hand", True)
         process.move(0.03)
         assert "failed" in finished(process).reason
         with pytest.raises(DeviceError, match="acknowledge"):
             process.move(0.04)
+        recording = load(black_box(tmp_path))
+        assert "failed" in describe(recording)
+        assert recording.column("fault").tolist()[-2:] == [0.0, 1.0]
+        assert recording.column("ordered_width_m")[-1] == 0.03 != recording.column("measured_width_m")[-1]
+        assert draw(recording, tmp_path / "hand.png").read_bytes()[:4] == b"\x89PNG"
         robot.ask("jam_hand", False)
         process.acknowledge()
         deadline = time.monotonic() + 10.0
