@@ -23,7 +23,7 @@ from robot_rl import config, geometry
 from robot_rl.compiled import njit
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.impedance import filter_reference, impedance_torque
-from robot_rl.types import Array, DeviceError, Provenance, SpaceSpec, Step, Use
+from robot_rl.types import Array, DeviceError, Provenance, SpaceSpec, Step
 
 TASK, HARDWARE = "peg_insert", "sim_panda"
 
@@ -139,15 +139,17 @@ def repeat_law(
 
 def measure_env(task: Task, hardware: Hardware, sizes: Sizes, obs: ObsKind = "state") -> list[Row]:
     """`RobotEnv.step` through a lockstep arm process, an operator inserting the peg, contact included."""
+    from robot_rl.actor.handover import open_operator
+
     with lockstep_env(task, hardware, obs) as env:
-        teleop = config.make("teleop", hardware.teleop or Use("scripted"), task, env.world, mode="demonstrate", seed=0)
+        operator = open_operator(hardware, task=task, world=env.world, mode="demonstrate", seed=0)
         seconds: list[float] = []
         while len(seconds) < sizes.env_steps:
             env.reset(seed=len(seconds))
-            teleop.begin_episode()
+            operator.begin_episode()
             done = False
             while not done and len(seconds) < sizes.env_steps:
-                action = teleop.read(env.arm_states).action
+                action = operator.read(env.arm_states).action
                 begun = time.perf_counter()
                 _, _, terminated, truncated, _ = env.step(action)
                 seconds.append(time.perf_counter() - begun)

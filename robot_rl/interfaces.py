@@ -4,18 +4,19 @@ A folder is a kind, a file is which. Each file holds one class named like its ki
 `Reward`, `Agent`), found by the file's name: `config.find("cameras", "realsense").Camera`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from robot_rl.types import (
     ArmState,
     Array,
     Compliance,
+    Feel,
     GripperReading,
+    Handover,
     Load,
     Observation,
     Outcome,
-    TeleopReading,
     WorldState,
 )
 
@@ -189,14 +190,36 @@ class Camera(Protocol):
 
 
 class Teleop(Protocol):
-    """An operator's device. `actor/intervene.py` decides from its readings who acts, before the step."""
+    """An operator's device. `actor/handover.py` turns what it says into actions and is the only caller:
 
-    def begin_episode(self) -> None:
-        """A new episode starts; forget the last one."""
+    ```
+    earlier = device.begin_episode()    # what was said since the episode before
+    while not done:
+        said = device.read(arms)        # a Handover: how far it is deflected, clutch, buttons
+    ```
+    A driver is built with the options of the hardware file and, if its constructor names them, with `task`, `world`,
+    `mode` and `seed` (the scripted operator). It raises DeviceError if the device is absent, busy or not permitted; a
+    device that goes while it is in use is opened again in the background, and the readings say so meanwhile.
+    """
+
+    name: str
+    """What was found: model, where it is connected."""
+
+    controls: Mapping[str, str]
+    """What each button or key does, by its name on the device."""
+
+    reports: int
+    """How many reports or events it has sent."""
+
+    feel: Feel
+    """How it feels unless the hardware file says otherwise."""
+
+    def begin_episode(self) -> Sequence[Outcome]:
+        """A new episode starts; forget the last one. Returns the words that were said and not read."""
         ...
 
-    def read(self, arms: Sequence[ArmState]) -> TeleopReading:
-        """What the operator does now, looking at the arms as they are. Never blocks."""
+    def read(self, arms: Sequence[ArmState]) -> Handover:
+        """What the device says now, looking at the arms as they are. Never blocks."""
         ...
 
     def close(self) -> None: ...

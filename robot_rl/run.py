@@ -14,6 +14,7 @@ from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
+from robot_rl.actor.handover import open_operator
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
@@ -148,9 +149,7 @@ def record_demos(folder: RunFolder, display: Display, stop: StopRequest, process
         return
     settings, task, hardware = folder.settings, folder.load_task(), folder.load_hardware()
     env = RobotEnv(task, hardware, obs=settings.obs)
-    if hardware.teleop is None:
-        raise config.ConfigError(f"hardware '{hardware.name}' names no teleop device to record demonstrations with")
-    teleop = config.make("teleop", hardware.teleop, task, env.world, mode="demonstrate", seed=settings.seed)
+    operator = open_operator(hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed)
 
     def progress(done: int, attempts: int) -> None:
         display.show("demonstrations", done, settings.demos, f"{done} of {attempts} attempts")
@@ -159,10 +158,11 @@ def record_demos(folder: RunFolder, display: Display, stop: StopRequest, process
             raise KeyboardInterrupt
 
     with StepLog(folder.demos_log, folder.spaces()) as demo_log:
-        recorder = DemoRecorder(env, teleop, demo_log, seed=settings.seed)
+        recorder = DemoRecorder(env, operator, demo_log, seed=settings.seed)
         try:
             recorder.record(settings.demos, wander_steps=settings.wander_steps, progress=progress)
         finally:
+            operator.close()
             env.close()
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}

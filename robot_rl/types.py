@@ -6,7 +6,7 @@ Arrays inside these values are not copied when they are handed over, and nobody 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag, StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -398,11 +398,65 @@ class Mark:
 
 
 class Outcome(IntEnum):
-    """The operator's word on the episode in hand, by key or button."""
+    """The operator's word on an episode, by key or button.
+
+    SUCCESS and FAILURE are for the reward that asks the operator. DISCARD and STOP end the episode at once; what was
+    discarded is not learnt from. UNDO is about the episode before: if it counts, it no longer does, and if the operator
+    had discarded it, it does again. DISCARD between two episodes is said of the one before.
+    """
 
     NONE = 0
     SUCCESS = 1
     FAILURE = 2
+    UNDO = 3
+    DISCARD = 4
+    STOP = 5
+
+
+Frame = Literal["base", "tool"]
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What an operator's device says now: the one type that leaves a file of `teleop/`.
+
+    `twist (6,)` is how far it is deflected, translation first, in shares of full deflection, [-1, 1]: along the axes
+    of `frame` as the operator means them (base: x away from the operator, y to the left, z up), turning by the right
+    hand. `active`: the clutch is closed, the dead-man's button held, or, on a device without one, anything deflected.
+    `gripper`: 1 opens, -1 closes. `outcome` is the oldest word that was said and not read yet. `problem` says in words
+    why the device is not there; then it is not active.
+    """
+
+    active: bool
+    twist: Array
+    frame: Frame = "base"
+    gripper: float = 0.0
+    outcome: Outcome = Outcome.NONE
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Feel:
+    """How a device feels in the hand. Each driver has its own; the options of a hardware file change it.
+
+    deadband: this share of full deflection is taken for none, on each axis; beyond it the motion sets in from 0.
+    engage, release: the largest deflection of the six from which on the operator takes hold, and below which they let
+    go, in shares; with 0 and 0 the clutch alone decides. release_s: for so long [s] after that the arm holds its
+    target, and taking hold again goes on with the same correction. speed: share of the action's bound at full
+    deflection. axes: which axis of the device moves x, y, z, rx, ry, rz of the robot, with a sign ("-y"). scale: factor
+    of each of the robot's axes, 0 locks it. frame: "base" or "tool", instead of the device's own. arm: which of several
+    arms it drives; the first, if not said.
+    """
+
+    deadband: float = 0.0
+    engage: float = 0.0
+    release: float = 0.0
+    release_s: float = 0.0
+    speed: float = 1.0
+    axes: tuple[str, ...] = ("x", "y", "z", "rx", "ry", "rz")
+    scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    frame: Frame | None = None
+    arm: str = ""
 
 
 @dataclass(frozen=True)
@@ -410,11 +464,13 @@ class TeleopReading:
     """What the operator does now: `engaged` is the clutch, `action (A,)` is meant only while it is held.
 
     `outcome` is the word on the episode, if it was given since the last reading: a key, a button, the console.
+    `problem` says why the device is not there, if it is not.
     """
 
     engaged: bool
     action: Array
     outcome: Outcome = Outcome.NONE
+    problem: str = ""
 
 
 @dataclass(frozen=True)

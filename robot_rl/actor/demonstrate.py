@@ -4,41 +4,49 @@ An attempt that fails is recorded too, with a mark that it does not count; nothi
 come to is read from its log, so one that was broken off (a crash, an evening) goes on where it was.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
+from robot_rl.actor.marks import OperatorMarks, discard
 from robot_rl.actor.wander import Wanderer
 from robot_rl.data.log import StepLog
-from robot_rl.interfaces import Teleop
-from robot_rl.types import Array, Mark, MarkKind, Observation, Provenance
+from robot_rl.data.verdicts import Verdict
+from robot_rl.types import Array, Mark, Observation, Provenance
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
-
-
-def discard(episode: int, actor: str = "", epoch: int = -1) -> Mark:
-    """The episode stays in the log, and nobody learns from it."""
-    return Mark(MarkKind.DISCARD, episode, actor=actor, epoch=epoch, t_wall=time.time())
 
 
 @dataclass
 class DemoTally:
     """What a log of demonstrations holds. `steps` counts every control step that the arm made, good or not.
 
+    `succeeded` are the demonstrations that reached the goal, by episode, with what the operator said of them since.
+
     If a crash broke off the newest episode, `unfinished` says so and the episode does not count.
     """
 
-    successes: int = 0
+    succeeded: dict[int, Verdict] = field(default_factory=dict)
     attempts: int = 0
     steps: int = 0
     episodes: int = 0
     unfinished: Mark | None = None
+
+    @property
+    def successes(self) -> int:
+        """How many demonstrations there are to learn from."""
+        return sum(verdict.counts for verdict in self.succeeded.values())
+
+    def hear(self, mark: Mark) -> None:
+        """The operator said something of an episode."""
+        if mark.episode in self.succeeded:
+            self.succeeded[mark.episode].hear(mark)
 
     @staticmethod
     def of(log: StepLog) -> "DemoTally":
@@ -46,12 +54,14 @@ class DemoTally:
         tally = DemoTally()
         for identity, said in log.entries():
             if isinstance(said, Mark):
+                tally.hear(said)
                 tally.unfinished = None
                 continue
             tally.episodes = said.episode + 1
             tally.steps += said.index > 0
             tally.attempts += said.index == 0 and said.provenance == Provenance.DEMO
-            tally.successes += said.provenance == Provenance.DEMO and said.terminated and said.reward > 0.0
+            if said.provenance == Provenance.DEMO and said.terminated and said.reward > 0.0:
+                tally.succeeded[said.episode] = Verdict()
             broken_off = not (said.terminated or said.truncated)
             tally.unfinished = discard(said.episode, identity.actor, identity.epoch) if broken_off else None
         return tally
@@ -63,10 +73,11 @@ class DemoRecorder:
     Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings.
     """
 
-    def __init__(self, env: RobotEnv, teleop: Teleop, log: StepLog, *, seed: int):
+    def __init__(self, env: RobotEnv, operator: Operator, log: StepLog, *, seed: int):
         self._env = env
         self._log = log
-        self._intervention = Intervention(teleop)
+        self._intervention = Intervention(operator)
+        self._marks = OperatorMarks()
         self._runner = EpisodeRunner(env)
         self.tally = DemoTally.of(log)
         if self.tally.unfinished is not None:
@@ -91,11 +102,15 @@ class DemoRecorder:
             self.tally.episodes, self._nothing, self._intervention, seed=self._seed(), provenance=Provenance.DEMO
         ):
             self._log.append_step(step)
-        summary = self._runner.summary
-        if not summary.success:
-            self._log.append_mark(discard(self.tally.episodes))
+        summary, episode = self._runner.summary, self.tally.episodes
         self.tally.attempts += 1
-        self.tally.successes += summary.success
+        if summary.success:
+            self.tally.succeeded[episode] = Verdict()
+        for mark in self._marks.of(
+            episode, on_last=summary.on_last, discarded=summary.discarded, failed=not summary.success
+        ):
+            self._log.append_mark(mark)
+            self.tally.hear(mark)
         self._end_episode()
 
     def _wander(self, count: int) -> None:

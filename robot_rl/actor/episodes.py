@@ -8,7 +8,7 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Array, Observation, Provenance, Step
+from robot_rl.types import Array, Observation, Outcome, Provenance, Step
 
 Act = Callable[[Observation], Array]
 """A policy: the action `(A,)` to propose for an observation."""
@@ -16,7 +16,11 @@ Act = Callable[[Observation], Array]
 
 @dataclass
 class EpisodeSummary:
-    """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the operator's."""
+    """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the operator's.
+
+    `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator wants it not to
+    count; `on_last` are their words on the episode before.
+    """
 
     episode: int
     steps: int = 0
@@ -26,6 +30,9 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
+    reason: str = ""
+    discarded: bool = False
+    on_last: tuple[Outcome, ...] = ()
 
     def add(self, step: Step, info: Mapping) -> None:
         """Count one step."""
@@ -82,7 +89,7 @@ class EpisodeRunner:
             commanded, author = intervention.decide(proposed, env.arm_states)
             env.outcome = intervention.outcome
             observation, reward, terminated, truncated, info = env.step(commanded)
-            truncated = not terminated and (truncated or stop())
+            truncated = not terminated and (truncated or stop() or bool(intervention.ends))
             done = terminated or truncated
             step = self._step(
                 episode,
@@ -98,6 +105,8 @@ class EpisodeRunner:
             )
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
+            self.summary.reason = intervention.ends if truncated else ""
+            self.summary.discarded, self.summary.on_last = intervention.discarded, tuple(intervention.on_last)
             yield step
 
     def _step(

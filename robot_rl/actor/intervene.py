@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_rl import config
 from robot_rl.actor.env import RobotEnv
-from robot_rl.interfaces import Teleop
+from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance
 
 
@@ -20,35 +19,49 @@ class Intervention:
     ```
     commanded, author = intervention.decide(proposed, arms)
     ```
-    `outcome` is the operator's word on the episode, if it came with the last reading. An operator who is `locked_out`
-    (evaluation) has that word alone.
+    `outcome` is the operator's word on the episode, for the reward to judge by, if it came with the last reading.
+    `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
+    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone.
+
+    If the device is lost in the middle of a correction the arm holds and the episode ends: the policy is not to go on
+    with what the operator kept it from.
     """
 
-    def __init__(self, teleop: Teleop | None, release_steps: int = 1, *, locked_out: bool = False):
-        self._teleop = teleop
+    def __init__(self, operator: Operator | None, release_steps: int = 1, *, locked_out: bool = False):
+        self._operator = operator
         self._release_steps = release_steps
+        self._locked_out = locked_out
+        self._forget()
+
+    def _forget(self) -> None:
         self._open_steps = 0
         self._acts = False
-        self._locked_out = locked_out
         self.segments = 0
         self.outcome = Outcome.NONE
+        self.ends, self.discarded = "", False
+        self.on_last: list[Outcome] = []
 
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
-        self._acts = False
-        self.segments = 0
-        self.outcome = Outcome.NONE
-        if self._teleop is not None:
-            self._teleop.begin_episode()
+        self._forget()
+        if self._operator is not None:
+            for word in self._operator.begin_episode():
+                if word in (Outcome.UNDO, Outcome.DISCARD):  # said between two episodes: it was about the first
+                    self.on_last.append(word)
+                elif word == Outcome.STOP:
+                    self._hear(word)
 
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""
-        if self._teleop is None:
+        if self._operator is None:
             return proposed, Provenance.POLICY
-        reading = self._teleop.read(arms)
-        self.outcome = reading.outcome
+        reading = self._operator.read(arms)
+        self._hear(reading.outcome)
         if self._locked_out:
             return proposed, Provenance.POLICY
+        if reading.problem and self._acts:
+            self.ends = reading.problem
+            return np.zeros_like(proposed), Provenance.HUMAN
         if reading.engaged:
             self.segments += not self._acts
             self._acts, self._open_steps = True, 0
@@ -61,8 +74,18 @@ class Intervention:
 
     def close(self) -> None:
         """Let go of the operator's device."""
-        if self._teleop is not None:
-            self._teleop.close()
+        if self._operator is not None:
+            self._operator.close()
+
+    def _hear(self, word: Outcome) -> None:
+        self.outcome = word if word in (Outcome.SUCCESS, Outcome.FAILURE) else Outcome.NONE
+        if word == Outcome.UNDO:
+            self.on_last.append(word)
+        elif word in ENDS:
+            self.ends, self.discarded = ENDS[word], self.discarded or word == Outcome.DISCARD
+
+
+ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
 
 
 def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, release_steps: int = 1) -> Intervention:
@@ -79,5 +102,5 @@ def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, release_steps
         )
     if env.hardware.teleop is None or not (corrects or judges):
         return Intervention(None)
-    teleop = config.make("teleop", env.hardware.teleop, env.task, env.world, mode="correct", seed=seed)
-    return Intervention(teleop, release_steps, locked_out=not corrects)
+    operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed)
+    return Intervention(operator, release_steps, locked_out=not corrects)

@@ -14,6 +14,7 @@ from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.intervene import open_intervention
+from robot_rl.actor.marks import OperatorMarks
 from robot_rl.data.memory import settle_memory
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
@@ -97,6 +98,7 @@ class Actor:
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
         self._runner = EpisodeRunner(self._env)
+        self._marks = OperatorMarks()
         self._intervention = open_intervention(
             self._env,
             corrects=self._config.corrections,
@@ -144,7 +146,10 @@ class Actor:
             self._acknowledge(str(error))
             return
         self._failed_resets = 0
-        self._report(self._runner.summary)
+        summary = self._runner.summary
+        for mark in self._marks.of(self._episode, on_last=summary.on_last, discarded=summary.discarded):
+            self._sender.send(mark)
+        self._report(summary)
         if self._runner.summary.fault:
             if not self._operator_acknowledges:
                 self._env.require_no_fault()

@@ -5,7 +5,7 @@ for everybody who has no arm yet. It is not a policy to learn from in simulation
 numbers as a SpaceMouse, with its own pace and an unsteady hand.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +15,7 @@ from robot_rl import geometry
 from robot_rl.config import Task
 from robot_rl.interfaces import World
 from robot_rl.sim.socket import Socket
-from robot_rl.types import ArmState, Array, DeviceError, Outcome, TeleopReading
+from robot_rl.types import ArmState, Array, DeviceError, Feel, Handover, Outcome
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
 ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
@@ -47,16 +47,20 @@ class Teleop:
     go again; in a share `finishes` of the segments it carries the insertion through.
     """
 
+    name = "the scripted operator"
+    controls: Mapping[str, str] = {}
+    feel = Feel()
+
     def __init__(
         self,
-        task: Task,
+        task: Task | None,
         world: World | None,
         *,
         mode: Literal["demonstrate", "correct"],
         seed: int,
         habits: OperatorHabits | None = None,
     ):
-        if world is None:
+        if task is None or world is None:
             raise DeviceError("teleop 'scripted' needs a simulated arm: it steers by the simulator's truth")
         self._world = world
         self._mode = mode
@@ -71,21 +75,24 @@ class Teleop:
         self._watch = _Watch(self._habits)
         self._pace = 1.0
         self._steps_left = 0
+        self.reports = 0
 
-    def begin_episode(self) -> None:
+    def begin_episode(self) -> Sequence[Outcome]:
         """Lean back and choose a pace for this episode."""
         self._pace = self._rng.uniform(self._habits.slowest_pace, 1.0)
         self._steps_left = 0
         self._watch = _Watch(self._habits)
+        return ()
 
-    def read(self, arms: Sequence[ArmState]) -> TeleopReading:
+    def read(self, arms: Sequence[ArmState]) -> Handover:
         """Watch the arm, steer it with the clutch closed, and say when the task is done."""
         (arm,) = arms
         goal = self._world.latest.goal_base_tcp
         offset = geometry.pose_delta(goal, arm.pose_base_tcp)
         action = self._steer(arm, goal, offset)
         word = Outcome.SUCCESS if self._world.latest.success else Outcome.NONE
-        return TeleopReading(self._mode == "demonstrate" or self._corrects(offset), action, word)
+        self.reports += 1
+        return Handover(self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word)
 
     def close(self) -> None:
         """Nothing to let go of."""

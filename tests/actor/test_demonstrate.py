@@ -8,10 +8,11 @@ import numpy as np
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.handover import Operator
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
 from robot_rl.teleop.scripted import Teleop
-from robot_rl.types import Mark, MarkKind, Provenance, TeleopReading
+from robot_rl.types import Handover, Mark, MarkKind, Provenance
 
 TASK = replace(config.load_task("peg_insert"), max_steps=40)
 WANDER = 50  # steps; no time limit of the task ends them
@@ -25,11 +26,11 @@ class Clumsy(Teleop):
 
     def begin_episode(self):
         self.attempts += 1
-        super().begin_episode()
+        return super().begin_episode()
 
     def read(self, arms):
         reading = super().read(arms)
-        return reading if self.attempts % 2 else TeleopReading(True, np.zeros(6, np.float32))
+        return reading if self.attempts % 2 else Handover(True, np.zeros(6))
 
 
 class Crash(Exception):
@@ -49,13 +50,13 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
 
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
-        recorder = DemoRecorder(env, Clumsy(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
+        recorder = DemoRecorder(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
         with suppress(Crash):
             recorder.record(3, wander_steps=WANDER, progress=crash_after(2))
         broken_off = next(log.read())
         log.append_step(replace(broken_off, episode=recorder.tally.episodes))  # the next one has just begun
     with StepLog(path, env.space_spec) as log:
-        recorder = DemoRecorder(env, Clumsy(TASK, env.world, mode="demonstrate", seed=0), log, seed=0)
+        recorder = DemoRecorder(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
         assert recorder.tally.successes == 1
         recorder.record(3, wander_steps=WANDER)
         tally = DemoTally.of(log)

@@ -66,7 +66,7 @@ def test_success_terminates_and_does_not_truncate_even_at_the_time_limit(make_en
         teleop = Teleop(TASK, env.world, mode="demonstrate", seed=0)
         teleop.begin_episode()
         for steps in range(1, 101):
-            _, reward, terminated, truncated, _ = env.step(teleop.read(env.arm_states).action)
+            _, reward, terminated, truncated, _ = env.step(teleop.read(env.arm_states).twist)
             if terminated or truncated:
                 return steps, reward, terminated, truncated
         raise AssertionError("neither success nor time limit within 100 steps")

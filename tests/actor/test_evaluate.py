@@ -59,7 +59,7 @@ def env(start_arm):
 
 def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
     skill = Teleop(env.task, env.world, mode="demonstrate", seed=1)  # stands in for a policy that can
-    able = evaluate(env, lambda observation: skill.read(env.arm_states).action, episodes=2, seed=0)
+    able = evaluate(env, lambda observation: skill.read(env.arm_states).twist, episodes=2, seed=0)
     assert able.successes == 2 and all(row.steps < env.task.max_steps for row in able.episodes)
 
     env.task, targets = replace(env.task, max_steps=20), []  # longer than an operator who may correct looks on

@@ -3,32 +3,20 @@
 import numpy as np
 import pytest
 
+from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Provenance, TeleopReading
+from robot_rl.types import Provenance
+from tests.hands import OPEN, Hand, arm_at, still
 
+ARMS = (arm_at(0.0),)
 PROPOSED = np.full(6, 0.5, np.float32)
 
 
-class Hand:
-    """An operator whose clutch follows a script, one letter per step: h = held, . = open."""
-
-    def __init__(self, script: str):
-        self._script = iter(script)
-
-    def begin_episode(self):
-        pass
-
-    def read(self, arms):
-        return TeleopReading(next(self._script) == "h", np.full(6, 2.0))
-
-    def close(self):
-        pass
-
-
 def authors(script: str, release_steps: int) -> tuple[str, Intervention]:
-    intervention = Intervention(Hand(script), release_steps)
+    """Who acts at each letter of the script: h = the clutch is held, . = it is open."""
+    intervention = Intervention(Operator(Hand(still() if letter == "h" else OPEN for letter in script)), release_steps)
     intervention.begin_episode()
-    decided = [intervention.decide(PROPOSED, ())[1] for _ in script]
+    decided = [intervention.decide(PROPOSED, ARMS)[1] for _ in script]
     return "".join("h" if author == Provenance.HUMAN else "p" for author in decided), intervention
 
 
@@ -56,7 +44,7 @@ def test_without_an_operator_the_policy_acts():
 
 
 def test_the_operators_action_is_bounded_like_the_policys_and_held_steps_do_not_move():
-    intervention = Intervention(Hand("h."), release_steps=1)
+    intervention = Intervention(Operator(Hand([still(2.0), OPEN])), release_steps=1)
     intervention.begin_episode()
-    np.testing.assert_array_equal(intervention.decide(PROPOSED, ())[0], np.ones(6))
-    np.testing.assert_array_equal(intervention.decide(PROPOSED, ())[0], np.zeros(6))
+    np.testing.assert_array_equal(intervention.decide(PROPOSED, ARMS)[0], np.ones(6))
+    np.testing.assert_array_equal(intervention.decide(PROPOSED, ARMS)[0], np.zeros(6))

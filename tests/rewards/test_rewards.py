@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.geometry import pose_move
-from robot_rl.types import ArmState, ConfigError, Fault, Outcome, TeleopReading, Use
+from robot_rl.types import ArmState, ConfigError, Fault, Outcome, Use
+from tests.hands import OPEN, Hand, still
 
 GOAL = np.array([0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
 NOTHING = np.zeros(7)
@@ -56,27 +58,12 @@ def test_the_operator_judges_and_silence_goes_on():
     assert reward.judge({}, [ARM], Outcome.FAILURE) == (0.0, True)
 
 
-class Keys:
-    """A device on which the operator presses a key and leaves the arm to the policy."""
-
-    def __init__(self, outcome, engaged=False):
-        self.outcome, self.engaged = outcome, engaged
-
-    def begin_episode(self): ...
-
-    def read(self, arms):
-        return TeleopReading(self.engaged, np.zeros(6), self.outcome)
-
-    def close(self): ...
-
-
 def test_the_word_is_heard_while_the_policy_acts():
-    keys = Keys(Outcome.NONE)
-    intervention = Intervention(keys)
+    words = (Outcome.NONE, Outcome.SUCCESS)
+    intervention = Intervention(Operator(Hand(replace(OPEN, outcome=word) for word in words)))
     intervention.begin_episode()
     proposed, heard = np.ones(6), []
-    for outcome in (Outcome.NONE, Outcome.SUCCESS):
-        keys.outcome = outcome
+    for _ in words:
         assert intervention.decide(proposed, [ARM])[0] is proposed
         heard.append(intervention.outcome)
     intervention.begin_episode()
@@ -84,6 +71,6 @@ def test_the_word_is_heard_while_the_policy_acts():
 
 
 def test_a_locked_out_operator_still_judges():
-    intervention = Intervention(Keys(Outcome.FAILURE, engaged=True), locked_out=True)
+    intervention = Intervention(Operator(Hand([still(outcome=Outcome.FAILURE)])), locked_out=True)
     proposed = np.zeros(6)
     assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.FAILURE

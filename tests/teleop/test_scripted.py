@@ -8,6 +8,7 @@ import pytest
 from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.handover import Operator
 from robot_rl.data.log import StepLog
 from robot_rl.teleop.scripted import OperatorHabits, Teleop
 from robot_rl.types import ArmState, DeviceError, Fault, Provenance, Use, WorldState
@@ -23,7 +24,7 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     arm = replace(HARDWARE.arms[0], address=start_arm("lockstep", name).address)
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(env, Teleop(task, env.world, mode="demonstrate", seed=0), log, seed=0)
+        recorder = DemoRecorder(env, Operator(Teleop(task, env.world, mode="demonstrate", seed=0)), log, seed=0)
         recorder.record(20)
         steps = list(log.read())
     env.close()
@@ -57,7 +58,7 @@ def arm_at(*offset: float) -> ArmState:
 
 
 def engaged(teleop: Teleop, arms: list[ArmState]) -> list[bool]:
-    return [teleop.read([arm]).engaged for arm in arms]
+    return [teleop.read([arm]).active for arm in arms]
 
 
 def corrector(**habits) -> Teleop:
@@ -101,7 +102,7 @@ def test_it_lines_up_above_the_rim_whatever_the_depth():
         task = replace(TASK, scene=Use("peg_insert", {"depth_m": depth_m}))
         teleop = Teleop(task, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
         teleop.begin_episode()
-        assert (teleop.read([arm_at(0.02, 0.0, -0.042)]).action[2] > 0.0) == goes_down
+        assert (teleop.read([arm_at(0.02, 0.0, -0.042)]).twist[2] > 0.0) == goes_down
 
 
 @pytest.mark.parametrize(
@@ -117,13 +118,13 @@ def test_just_above_a_tight_hole_it_lines_up_again_without_backing_off(name, asi
         config.load_task(name), StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0)
     )
     teleop.begin_episode()
-    assert (teleop.read([arm_at(aside_m, 0.0, -0.0265)]).action[2] < -0.05) == backs_off
+    assert (teleop.read([arm_at(aside_m, 0.0, -0.0265)]).twist[2] < -0.05) == backs_off
 
 
 def test_it_steers_towards_the_goal_within_the_action_space():
     teleop = Teleop(TASK, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
     teleop.begin_episode()
-    action = teleop.read([arm_at(0.02, -0.01, -0.06)]).action
+    action = teleop.read([arm_at(0.02, -0.01, -0.06)]).twist
     assert (np.abs(action) <= 1.0).all()
     assert action[0] < 0.0 < action[1]
     np.testing.assert_allclose(action[3:], 0.0, atol=1e-9)

@@ -1,0 +1,148 @@
+"""From what an operator's device says to what the operator does: clutch, feel, frames. The same for every device."""
+
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import numpy as np
+
+from robot_rl import config, geometry
+from robot_rl.config import Hardware
+from robot_rl.interfaces import Teleop
+from robot_rl.types import ArmState, Array, ConfigError, Feel, Handover, Outcome, TeleopReading, Use
+from robot_rl.validation import from_json, nearest
+
+AXES = ("x", "y", "z", "rx", "ry", "rz")
+
+
+class Clutch:
+    """Whether the operator has hold of the arm: hysteresis in deflection and in time.
+
+    It closes at `engage`, stays closed down to `release`, and for `release_s` seconds below that, so that a hand that
+    trembles or crosses the middle makes one correction.
+    """
+
+    def __init__(self, engage: float, release: float, release_s: float):
+        self._engage, self._release, self._release_s = engage, release, release_s
+        self._held_t = -math.inf
+        self.closed = False
+
+    def open(self) -> None:
+        """Nobody has hold any more."""
+        self.closed = False
+
+    def hold(self, active: bool, deflection: float, t: float) -> bool:
+        """Take in what the device says at `t` [s]; whether the operator moves the arm now: `closed` outlasts that."""
+        held = active and deflection >= (self._release if self.closed else self._engage)
+        if held:
+            self.closed, self._held_t = True, t
+        elif t - self._held_t >= self._release_s:
+            self.closed = False
+        return held
+
+
+class Steering:
+    """From a device's twist to the action of one arm: dead-band, axes, scale, frame, speed."""
+
+    def __init__(self, feel: Feel):
+        """Raises ConfigError for a feel that makes no sense."""
+        if problems := "\n".join(_problems(feel)):
+            raise ConfigError(problems)
+        self._feel = feel
+        self._sources = [AXES.index(axis.lstrip("+-")) for axis in feel.axes]
+        self._factors = np.array([-1.0 if axis.startswith("-") else 1.0 for axis in feel.axes]) * feel.scale
+
+    def action(self, said: Handover, target_base_tcp: Array) -> Array:
+        """The action `(6,)` in [-1, 1], in the frame of the target `(7,)` that is in force."""
+        beyond = np.maximum(np.abs(said.twist) - self._feel.deadband, 0.0) / (1.0 - self._feel.deadband)
+        action = self._factors * (np.sign(said.twist) * beyond)[self._sources]
+        if (self._feel.frame or said.frame) == "base":
+            action = geometry.rotate_spatial(geometry.quat_conjugate(target_base_tcp[3:]), action)
+        for part in (action[:3], action[3:]):
+            part /= max(1.0, np.abs(part).max())  # shorter, in the same direction
+        return self._feel.speed * action
+
+
+class Operator:
+    """Somebody at a device, with the clutch and the feel that make a `TeleopReading` of each `Handover`.
+
+    Time is the arm's, so that a run in lockstep repeats. Called by `Intervention` once per step, before the step.
+    """
+
+    def __init__(self, device: Teleop, feel: Feel | None = None, *, arm: int = 0):
+        feel = feel or device.feel
+        self.device = device
+        self._steering = Steering(feel)
+        self._clutch = Clutch(feel.engage, feel.release, feel.release_s)
+        self._arm = arm
+
+    def begin_episode(self) -> Sequence[Outcome]:
+        """A new episode starts; nobody has hold of the arm. Returns what was said since the episode before."""
+        self._clutch.open()
+        return self.device.begin_episode()
+
+    def read(self, arms: Sequence[ArmState]) -> TeleopReading:
+        """What the operator does now. Never blocks."""
+        arm = arms[self._arm]
+        reading = self.interpret(self.device.read(arms), arm.target_base_tcp, arm.t)
+        action = np.zeros((len(arms), 6))
+        action[self._arm] = reading.action
+        return replace(reading, action=action.ravel())
+
+    def interpret(self, said: Handover, target_base_tcp: Array, t: float) -> TeleopReading:
+        """The same for one arm, from its target in force and its time [s]."""
+        held = self._clutch.hold(said.active, float(np.abs(said.twist).max()), t)
+        action = self._steering.action(said, target_base_tcp) if held else np.zeros(6)
+        return TeleopReading(self._clutch.closed, action, said.outcome, said.problem)
+
+    def close(self) -> None:
+        """Let go of the device."""
+        self.device.close()
+
+
+def open_operator(hardware: Hardware, **offered: Any) -> Operator:
+    """Open the device that the hardware file names.
+
+    `offered` (task, world, mode, seed) reaches the driver as far as it asks for it. Raises ConfigError if an option is
+    wrong or there is no device in the file, DeviceError if it is not there.
+    """
+    if hardware.teleop is None:
+        raise ConfigError(
+            f"hardware '{hardware.name}' names no teleop device; add `teleop: {{name: NAME}}`, where NAME is one of "
+            f"{', '.join(config.names_of('teleop'))}"
+        )
+    use, source = hardware.teleop, f"hardware '{hardware.name}': teleop.options"
+    driver = config.find("teleop", use.name).Teleop
+    takes = set(inspect.signature(driver).parameters)
+    felt = {field.name for field in fields(Feel)}
+    for option in use.options:
+        if option not in felt | takes - offered.keys():
+            raise ConfigError(f"{source}: {option!r} is not known; allowed: {nearest(option, felt | takes)}")
+    asked = {name: use.options[name] for name in felt & use.options.keys()}
+    feel = from_json(Feel, asdict(driver.feel) | asked, source)
+    names = [arm.name for arm in hardware.arms]
+    if feel.arm and feel.arm not in names:
+        raise ConfigError(f"{source}: arm = {feel.arm!r} is not in the file; it has: {nearest(feel.arm, names)}")
+    Steering(feel)  # before anything is opened
+    own = Use(use.name, {name: value for name, value in use.options.items() if name not in felt})
+    device = config.make("teleop", own, **{name: offered[name] for name in takes & offered.keys()})
+    return Operator(device, feel, arm=names.index(feel.arm) if feel.arm else 0)
+
+
+def _problems(feel: Feel) -> list[str]:
+    found = []
+    if not 0.0 <= feel.deadband < 1.0:
+        found.append(f"deadband is {feel.deadband}; wanted 0 to less than 1")
+    if not 0.0 <= feel.release <= feel.engage <= 1.0:
+        found.append(f"release is {feel.release} and engage {feel.engage}; wanted 0 <= release <= engage <= 1")
+    if not 0.0 <= feel.release_s <= 10.0:
+        found.append(f"release_s is {feel.release_s}; wanted 0 to 10")
+    if not 0.0 < feel.speed <= 1.0:
+        found.append(f"speed is {feel.speed}; wanted more than 0, at most 1")
+    if len(feel.axes) != 6 or any(axis.lstrip("+-") not in AXES for axis in feel.axes):
+        found.append(f"axes is {list(feel.axes)}; wanted six of {', '.join(AXES)}, each with a minus sign or without")
+    if len(feel.scale) != 6 or min(feel.scale) < 0.0:
+        found.append(f"scale is {list(feel.scale)}; wanted six factors, none below 0: the signs stand in axes")
+    return found

@@ -1,0 +1,166 @@
+"""What the devices in this folder share: what is held on them, and the thread that keeps reading them."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from robot_rl.types import ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
+from robot_rl.validation import nearest
+
+log = logging.getLogger(__name__)
+
+WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
+AXES = ("x", "y", "z", "rx", "ry", "rz")
+MOTIONS = {sign + axis: (i, float(sign + "1")) for i, axis in enumerate(AXES) for sign in "+-"}
+GRIPPER = {"open": 1.0, "close": -1.0}
+ROLES = (*WORDS, *MOTIONS, *GRIPPER, "deadman")
+"""What a button or key may be for."""
+
+RETRY_S = (0.25, 2.0)
+"""How long [s] a lost device's thread waits before it looks for it again: at first, and at most."""
+
+
+class Controls:
+    """What the operator holds and turns, said by the device's thread and read by the actor's.
+
+    `roles` says what each control (a button, a key) is for: see `ROLES`; "" is for nothing. With a dead-man's control
+    the device is active while that is held, else while anything is deflected.
+    """
+
+    def __init__(self, roles: Mapping[str, str], source: str):
+        """Raises ConfigError for a role that there is not; `source` says where it was asked for."""
+        for control, role in roles.items():
+            if role and role not in ROLES:
+                raise ConfigError(f"{source}: {control} = {role!r} is not known; allowed: {nearest(role, ROLES)}")
+        self.roles = {control: role for control, role in roles.items() if role}
+        self._lock = threading.Lock()
+        self._held: set[str] = set()
+        self._turned = np.zeros(6)
+        self._words: deque[Outcome] = deque()
+
+    def turn(self, turned: Array) -> None:
+        """The deflection of sticks and caps is `turned (6,)` now."""
+        with self._lock:
+            self._turned = np.clip(turned, -1.0, 1.0)
+
+    def press(self, control: str) -> None:
+        """A control went down. One that is down already (a repeated report) says nothing new."""
+        with self._lock:
+            if control not in self._held:
+                self._held.add(control)
+                if word := WORDS.get(self.roles.get(control, "")):
+                    self._words.append(word)
+
+    def release(self, control: str) -> None:
+        """A control came up."""
+        with self._lock:
+            self._held.discard(control)
+
+    @property
+    def held(self) -> frozenset[str]:
+        """What is down."""
+        with self._lock:
+            return frozenset(self._held)
+
+    def let_go(self) -> None:
+        """The device is gone: nobody holds anything, until it is pressed anew. What was said stays said."""
+        with self._lock:
+            self._held.clear()
+            self._turned = np.zeros(6)
+
+    def take_words(self) -> Sequence[Outcome]:
+        """Everything that was said and not read."""
+        with self._lock:
+            words = tuple(self._words)
+            self._words.clear()
+            return words
+
+    def handover(self, problem: str) -> Handover:
+        """What the device says now, along the operator's own axes."""
+        with self._lock:
+            roles = [self.roles[control] for control in self._held if control in self.roles]
+            word = self._words.popleft() if self._words else Outcome.NONE
+            twist = self._turned.copy()
+        for axis, sign in (MOTIONS[role] for role in roles if role in MOTIONS):
+            twist[axis] += sign
+        twist = np.clip(twist, -1.0, 1.0)
+        active = "deadman" in roles if "deadman" in self.roles.values() else bool(twist.any())
+        gripper = sum(GRIPPER.get(role, 0.0) for role in roles)
+        return Handover(active and not problem, twist, "base", float(np.sign(gripper)), word, problem)
+
+
+class Source(Protocol):
+    """A device that is open, as its reading thread sees it."""
+
+    name: str
+
+    def read(self) -> int:
+        """Wait for 0.1 s at most, tell the controls what came, return how much. Raises OSError if it is gone."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Device:
+    """A device with a thread of its own, which reads it and opens it again after it was unplugged.
+
+    A driver's `Teleop` adds how the device is opened. Everything that `interfaces.Teleop` asks for is here.
+    """
+
+    feel = Feel()
+
+    def __init__(self, open_source: Callable[[], Source], controls: Controls):
+        """Raises DeviceError if the device is not to be had now."""
+        self._open, self._held = open_source, controls
+        self._source: Source | None = open_source()
+        self.name, self.controls = self._source.name, controls.roles
+        self.reports = 0
+        self._problem = ""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"teleop {self.name}", daemon=True)
+        self._thread.start()
+
+    def begin_episode(self) -> Sequence[Outcome]:
+        """Forget the last episode; returns the words that were said and not read."""
+        return self._held.take_words()
+
+    def read(self, arms: Sequence[ArmState]) -> Handover:
+        """What the device says now, in the operator's axes."""
+        return self._held.handover(self._problem)
+
+    def close(self) -> None:
+        """Stop reading and let go of the device."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        wait_s = RETRY_S[0]
+        while not self._closing.is_set():
+            try:
+                if self._source is None:
+                    self._source = self._open()
+                    self._problem = ""
+                    log.warning("teleop: %s is back", self._source.name)
+                self.reports += self._source.read()
+                wait_s = RETRY_S[0]
+            except (OSError, DeviceError) as error:
+                self._lose(error)
+                self._closing.wait(wait_s)
+                wait_s = min(2.0 * wait_s, RETRY_S[1])
+        if self._source is not None:
+            self._source.close()
+
+    def _lose(self, error: Exception) -> None:
+        """The device is gone, or still not back."""
+        if self._source is None:
+            self._problem = str(error)
+            return
+        self._problem = f"{self._source.name} is gone ({error}); plug it in again, it is being looked for"
+        log.warning("teleop: %s", self._problem)
+        self._held.let_go()
+        source, self._source = self._source, None
+        source.close()

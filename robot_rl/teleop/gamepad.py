@@ -1,0 +1,162 @@
+"""A gamepad, by the Linux kernel's own names for its sticks and buttons, so that every make of pad is alike.
+
+The names are those of the kernel's gamepad specification (Documentation/input/gamepad.rst): `south` is A on an Xbox
+pad and the cross on a PlayStation's.
+"""
+
+import errno
+import os
+import select
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import evdev
+import numpy as np
+from evdev import ecodes
+
+from robot_rl.teleop._device import Controls, Device
+from robot_rl.types import DeviceError, Feel
+
+BUTTONS = {
+    "tr": "deadman",
+    "south": "success",
+    "east": "failure",
+    "west": "close",
+    "north": "open",
+    "thumbl": "undo",
+    "select": "discard",
+    "start": "stop",
+    "tl": "",
+    "tl2": "",
+    "tr2": "",
+    "mode": "",
+    "thumbr": "",
+    "dpad_up": "+ry",
+    "dpad_down": "-ry",
+    "dpad_left": "-rx",
+    "dpad_right": "+rx",
+}
+"""What each button is for, unless the hardware file says otherwise. tr is the upper one on the right shoulder."""
+
+STICKS = {
+    ecodes.ABS_Y: (0, -1.0),
+    ecodes.ABS_X: (1, -1.0),
+    ecodes.ABS_RY: (2, -1.0),
+    ecodes.ABS_RX: (5, -1.0),
+}
+"""Which of the operator's axes a stick moves, and its sign: the kernel's y points down, x to the right."""
+
+HATS = {
+    ecodes.ABS_HAT0Y: ("dpad_up", "dpad_down"),
+    ecodes.ABS_HAT0X: ("dpad_left", "dpad_right"),
+}
+"""A directional pad that is an axis: what -1 and what 1 stand for."""
+
+INPUTS = Path("/dev/input")
+PERMISSION_HELP = (
+    "Its file may not be read by this user: join the group `input` (`sudo usermod -aG input $USER`, then log in anew)"
+)
+
+
+class Teleop(Device):
+    """A gamepad. Implements `interfaces.Teleop`.
+
+    The left stick moves ahead and aside, the right one up, down and about the vertical, the directional pad tilts; all
+    of it only while the dead-man's button is held.
+    """
+
+    feel = Feel(deadband=0.12)
+
+    def __init__(self, *, buttons: Mapping[str, str] = BUTTONS):
+        """`buttons` changes what single buttons are for; "" is for nothing.
+
+        Raises ConfigError for a role that there is not, DeviceError if there is no gamepad or it cannot be opened.
+        """
+        controls = Controls({**BUTTONS, **buttons}, "teleop 'gamepad': buttons")
+        super().__init__(lambda: _Gamepad(controls), controls)
+
+
+def find() -> evdev.InputDevice:
+    """The first gamepad that is plugged in. Raises DeviceError if there is none."""
+    denied = []
+    for path in sorted(INPUTS.glob("event*"), key=lambda path: int(path.name.removeprefix("event"))):
+        try:
+            device = evdev.InputDevice(path)
+        except PermissionError:
+            denied.append(path)
+            continue
+        except OSError:
+            continue  # it went away just now
+        able = device.capabilities(absinfo=False)
+        if ecodes.BTN_SOUTH in able.get(ecodes.EV_KEY, ()) and ecodes.ABS_X in able.get(ecodes.EV_ABS, ()):
+            return device
+        device.close()
+    help = f" Or one is, at {', '.join(map(str, denied))}. {PERMISSION_HELP}" if denied else ""
+    raise DeviceError(f"no gamepad is plugged in.{help}")
+
+
+class _Gamepad:
+    """One that is open, and nobody else's while it is."""
+
+    def __init__(self, controls: Controls):
+        self._controls = controls
+        self._device = find()
+        self.name = f"{self._device.name} at {os.fsdecode(self._device.path)}"
+        try:
+            self._device.grab()
+        except OSError as error:
+            self._device.close()
+            if error.errno != errno.EBUSY:
+                raise
+            raise DeviceError(f"{self.name} is in use by another program (a game, Steam?); end that one") from error
+        able: dict[int, Any] = self._device.capabilities()
+        self._ranges: dict[int, evdev.AbsInfo] = dict(able[ecodes.EV_ABS])
+        self._turned = np.zeros(6)
+        self._look()
+
+    def read(self) -> int:
+        """Wait for 0.1 s for events, and take in all that have come."""
+        if not select.select([self._device.fd], [], [], 0.1)[0]:
+            return 0
+        count = 0
+        for event in self._device.read():
+            count += 1
+            if event.type == ecodes.EV_KEY and event.value < 2:  # 2 is auto-repeat
+                self._button(event.code, bool(event.value))
+            elif event.type == ecodes.EV_ABS:
+                self._axis(event.code, event.value)
+            elif event.type == ecodes.EV_SYN and event.code == ecodes.SYN_DROPPED:
+                self._look()  # some were lost: what is true now?
+        self._controls.turn(self._turned)
+        return count
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._device.close()
+
+    def _look(self) -> None:
+        """Where the sticks are now. Buttons that are down already count once they are pressed anew."""
+        for code in self._ranges:
+            if code in STICKS:
+                self._axis(code, self._device.absinfo(code).value)
+        self._controls.let_go()
+        self._controls.turn(self._turned)
+
+    def _button(self, code: int, down: bool) -> None:
+        control = NAMES.get(code)
+        if control is not None:
+            (self._controls.press if down else self._controls.release)(control)
+
+    def _axis(self, code: int, value: int) -> None:
+        if code in STICKS:
+            axis, sign = STICKS[code]
+            low, high = self._ranges[code].min, self._ranges[code].max
+            self._turned[axis] = sign * (2.0 * (value - low) / (high - low) - 1.0)
+        elif code in HATS:
+            for control, at in zip(HATS[code], (-1, 1), strict=True):
+                (self._controls.press if value == at else self._controls.release)(control)
+
+
+NAMES = {ecodes.ecodes[f"BTN_{name.upper()}"]: name for name in BUTTONS}
+"""Of the buttons, by the kernel's code."""

@@ -1,0 +1,137 @@
+"""The keyboard, wherever the focus is, on an X11 display.
+
+`pynput` tells which key went down, at once, also for the shortest tap. Which keys are still down is asked of the
+display itself, 50 times a second: so neither auto-repeat (a stream of ups and downs) nor a key-up that never came (a
+locked screen, another window's grab) matters.
+"""
+
+import importlib
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from robot_rl.teleop._device import Controls, Device
+from robot_rl.types import ConfigError, DeviceError, Feel
+
+KEYS = {
+    "w": "+x",
+    "s": "-x",
+    "a": "+y",
+    "d": "-y",
+    "r": "+z",
+    "f": "-z",
+    "l": "+rx",
+    "j": "-rx",
+    "i": "+ry",
+    "k": "-ry",
+    "u": "+rz",
+    "o": "-rz",
+    "e": "open",
+    "q": "close",
+    "space": "deadman",
+    "f6": "success",
+    "f7": "failure",
+    "f8": "undo",
+    "f9": "discard",
+    "f12": "stop",
+}
+"""What each key is for, unless the hardware file says otherwise. None of the words is on a key that people type."""
+
+POLL_S = 0.02
+
+
+class Teleop(Device):
+    """The keyboard. Implements `interfaces.Teleop`.
+
+    A key deflects its axis fully while it is down. The space bar is the dead-man's: without it nothing moves, so that
+    who types in another window moves no arm.
+    """
+
+    feel = Feel(speed=0.5)
+
+    def __init__(self, *, keys: Mapping[str, str] = KEYS):
+        """`keys` changes or adds what single keys are for: a letter, or a name like space, up, f6; "" is for nothing.
+
+        Raises ConfigError for a key or a role that there is not, DeviceError without an X11 display.
+        """
+        controls = Controls({**KEYS, **keys}, "teleop 'keyboard': keys")
+        super().__init__(lambda: _Keyboard(controls), controls)
+
+
+class _Keyboard:
+    """Two connections to the display: one that listens, one that asks what is down."""
+
+    def __init__(self, controls: Controls):
+        self._keyboard, xlib = _import()
+        self._controls = controls
+        self._heard = 0
+        self.name = f"keyboard at display {os.environ.get('DISPLAY', '')}"
+        self._errors: tuple[type[Exception], ...] = (xlib.error.ConnectionClosedError, xlib.error.XError, OSError)
+        try:
+            self._display = xlib.display.Display()
+        except (xlib.error.DisplayError, OSError) as error:
+            raise DeviceError(_no_display(error)) from error
+        self._codes = {control: self._code(control) for control in controls.roles}
+        self._listener = self._keyboard.Listener(on_press=self._on_press)
+        self._listener.start()
+        self._listener.wait()
+
+    def read(self) -> int:
+        """Release what is up by now; returns how many key-downs there were."""
+        time.sleep(POLL_S)
+        try:
+            down = self._display.query_keymap()  # 256 bits, one for each of the keyboard's codes
+        except self._errors as error:
+            raise OSError(f"the display does not answer: {error}") from error
+        if not self._listener.is_alive():
+            raise OSError("the display tells nothing any more")
+        for control in self._controls.held:
+            code = self._codes[control]
+            if not down[code // 8] >> code % 8 & 1:
+                self._controls.release(control)
+        heard, self._heard = self._heard, 0
+        return heard
+
+    def close(self) -> None:
+        """Hang up."""
+        self._listener.stop()
+        with suppress(*self._errors):  # it may have hung up itself
+            self._display.close()
+
+    def _on_press(self, key: Any) -> None:
+        """In the listener's thread: a key went down, or says so again."""
+        self._heard += 1
+        control = key.name if isinstance(key, self._keyboard.Key) else (key.char or "").lower()
+        if control in self._codes:
+            self._controls.press(control)
+
+    def _code(self, control: str) -> int:
+        """The display's number for a key."""
+        named = getattr(self._keyboard.Key, control, None)
+        if named is None and len(control) != 1:
+            names = ", ".join(key.name for key in self._keyboard.Key)
+            raise ConfigError(f"teleop 'keyboard': keys: {control!r} is no key; wanted a letter or one of {names}")
+        return int(self._display.keysym_to_keycode(named.value.vk if named else ord(control)))
+
+
+def _import() -> tuple[Any, Any]:
+    """`pynput.keyboard` and `Xlib`: with no display to be had the import of the first fails already."""
+    try:
+        keyboard = importlib.import_module("pynput.keyboard")
+        importlib.import_module("Xlib.display")
+    except ModuleNotFoundError:
+        raise
+    except ImportError as error:
+        raise DeviceError(_no_display(error)) from error
+    return keyboard, importlib.import_module("Xlib")
+
+
+def _no_display(error: Exception) -> str:
+    display = os.environ.get("DISPLAY", "")
+    where = f"the display {display!r} cannot be opened" if display else "there is no display: DISPLAY is not set"
+    return (
+        f"the keyboard is heard through an X11 display, and {where} ({error}). Start this on the desktop of the "
+        "machine that the keyboard is plugged into, not over ssh, or use another device"
+    )

@@ -1,0 +1,156 @@
+"""3Dconnexion's SpaceMouse: a cap with six axes, read as raw HID reports.
+
+On Linux through `/dev/hidraw*`, which works over cable, receiver and Bluetooth alike and takes the device from nobody.
+"""
+
+import os
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from robot_rl.teleop._device import Controls, Device
+from robot_rl.types import Array, DeviceError, Feel
+
+try:
+    import hidraw as hid  # hidapi over /dev/hidraw, on Linux
+except ImportError:
+    import hid
+
+MODELS = {
+    (0x046D, 0xC626): "SpaceNavigator",
+    (0x046D, 0xC628): "SpaceNavigator for Notebooks",
+    (0x046D, 0xC62B): "SpaceMouse Pro",
+    (0x256F, 0xC62E): "SpaceMouse Wireless (cable)",
+    (0x256F, 0xC62F): "SpaceMouse Wireless (receiver)",
+    (0x256F, 0xC631): "SpaceMouse Pro Wireless (cable)",
+    (0x256F, 0xC632): "SpaceMouse Pro Wireless (receiver)",
+    (0x256F, 0xC633): "SpaceMouse Enterprise",
+    (0x256F, 0xC635): "SpaceMouse Compact",
+    (0x256F, 0xC638): "SpaceMouse Pro Wireless (Bluetooth)",
+    (0x256F, 0xC63A): "SpaceMouse Wireless (new)",
+    (0x256F, 0xC652): "3Dconnexion Universal Receiver",
+}
+"""By USB vendor (0x046d Logitech, 0x256f 3Dconnexion) and product. Sources: the device tables of PySpaceMouse
+(devices.toml) and spacenavd (dev.c), and the Linux USB ID list."""
+
+FULL_DEFLECTION = 350.0
+"""What each axis reports at most, either way; the logical range of the HID descriptor."""
+
+SILENCE_S = 0.25
+"""A deflected cap reports every 8 to 16 ms; one that is silent for so long is out of the receiver's reach."""
+
+UDEV_RULE = "\n".join(
+    f'KERNEL=="hidraw*", ATTRS{{idVendor}}=="{vendor:04x}", MODE="0660", TAG+="uaccess"' for vendor in (0x046D, 0x256F)
+)
+PERMISSION_HELP = (
+    "Allow it for whoever sits at this machine: write\n\n{rule}\n\ninto /etc/udev/rules.d/70-spacemouse.rules, then "
+    "run `sudo udevadm control --reload-rules && sudo udevadm trigger` and plug the device in again"
+)
+
+
+class Teleop(Device):
+    """A SpaceMouse. Implements `interfaces.Teleop`.
+
+    Without a dead-man's button whoever moves the cap has hold of the arm.
+    """
+
+    feel = Feel(deadband=0.08, engage=0.15, release=0.08, release_s=0.3)
+
+    def __init__(self, *, buttons: Sequence[str] = ("success", "failure")):
+        """What each of the buttons is for, in the order of their bits; on a small one left, then right.
+
+        Raises ConfigError for a role that there is not, DeviceError if there is no SpaceMouse or it cannot be opened.
+        """
+        controls = Controls({f"button {i}": role for i, role in enumerate(buttons)}, "teleop 'spacemouse': buttons")
+        super().__init__(lambda: _SpaceMouse(controls), controls)
+
+
+def find() -> tuple[bytes, str]:
+    """Path and name of the first SpaceMouse that is plugged in. Raises DeviceError if there is none."""
+    found = [info for info in hid.enumerate() if (info["vendor_id"], info["product_id"]) in MODELS]
+    if not found:
+        raise DeviceError(f"no SpaceMouse is plugged in (looked for: {', '.join(MODELS.values())})")
+    # a receiver has interfaces for a keyboard and a mouse as well; the cap is a multi-axis controller (HID usage 1/8)
+    info = min(found, key=lambda info: (info.get("usage_page"), info.get("usage")) != (1, 8))
+    ids = info["vendor_id"], info["product_id"]
+    return info["path"], f"{MODELS[ids]} ({ids[0]:04x}:{ids[1]:04x}) at {os.fsdecode(info['path'])}"
+
+
+def decode(report: bytes, cap: Array) -> int | None:
+    """Take an input report in: axes into `cap (6,)`, in raw units; returns the buttons as bits, if it is about those.
+
+    Byte 0 is the report's id, then 16-bit little-endian numbers. Report 1 with 13 bytes has all six axes, with 7 the
+    translation alone, and then report 2 has the rotation. Report 3 are the buttons. Everything else (battery) is passed
+    over. The raw axes: x to the right, y towards the operator, z down; rotations by the right hand.
+    """
+    match report[:1], len(report):
+        case b"\x01", 13:
+            cap[:] = struct.unpack_from("<6h", report, 1)
+        case b"\x01", 7:
+            cap[:3] = struct.unpack_from("<3h", report, 1)
+        case b"\x02", 7:
+            cap[3:] = struct.unpack_from("<3h", report, 1)
+        case b"\x03", length if length > 1:
+            return int.from_bytes(report[1:], "little")
+    return None
+
+
+def operator_axes(cap: Array) -> Array:
+    """The raw axes as shares of full deflection in the operator's: x away from them, y to the left, z up."""
+    return -cap[[1, 0, 2, 4, 3, 5]] / FULL_DEFLECTION
+
+
+class _SpaceMouse:
+    """One that is open."""
+
+    def __init__(self, controls: Controls):
+        path, self.name = find()
+        self._controls = controls
+        self._cap = np.zeros(6)
+        self._down: set[str] = set()
+        self._heard_t = time.monotonic()
+        self._device: Any = hid.device()
+        try:
+            self._device.open_path(path)
+        except OSError as error:
+            raise DeviceError(_why_not(path, self.name, error)) from error
+        self._device.set_nonblocking(True)  # a read without a timeout returns at once
+
+    def read(self) -> int:
+        """Wait for 0.1 s for a report, and take in whatever else has come with it."""
+        count = 0
+        report = self._device.read(64, 100)
+        while report:
+            self._take(bytes(report))
+            count += 1
+            report = self._device.read(64)
+        now = time.monotonic()
+        if count:
+            self._heard_t = now
+        elif now - self._heard_t > SILENCE_S:
+            self._cap[:] = 0.0
+            self._controls.turn(self._cap)
+        return count
+
+    def _take(self, report: bytes) -> None:
+        bits = decode(report, self._cap)
+        self._controls.turn(operator_axes(self._cap))
+        if bits is not None:
+            down = {f"button {i}" for i in range(bits.bit_length()) if bits >> i & 1}
+            for control in down - self._down:
+                self._controls.press(control)
+            for control in self._down - down:
+                self._controls.release(control)
+            self._down = down
+
+    def close(self) -> None:
+        self._device.close()
+
+
+def _why_not(path: bytes, name: str, error: OSError) -> str:
+    if not os.access(path, os.R_OK | os.W_OK):
+        return f"{name} may not be opened by this user. {PERMISSION_HELP.format(rule=UDEV_RULE)}"
+    return f"{name} cannot be opened ({error}): another program has it (spacenavd, 3Dconnexion's driver?); end that one"
