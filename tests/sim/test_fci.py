@@ -161,9 +161,9 @@ def test_the_clients_numbers_are_checked(robot):
         robot.set_EE([2.0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0, 1.0])
 
 
-def raw(simulation):
+def raw(simulation, port=layout.ARM_PORT):
     gc.collect()
-    client = socket.create_connection((simulation.ip, layout.ARM_PORT), timeout=5.0)
+    client = socket.create_connection((simulation.ip, port), timeout=5.0)
     client.settimeout(5.0)
     return client
 
@@ -194,6 +194,37 @@ def test_garbage_ends_its_own_connection_alone(simulation):
         with raw(simulation) as client:
             client.sendall(struct.pack("<III", 99, 1, 12 + size) + rng.bytes(size))
             assert not answer(client)
+    assert simulation.ask("status")["mode"] == "IDLE"
+
+
+@pytest.mark.parametrize("size", [0, 11, 13, 2**32 - 1])
+@pytest.mark.parametrize("command", [layout.Command.STOP_MOVE, layout.Command.GET_ROBOT_MODEL, layout.Command.MOVE])
+def test_a_request_whose_header_lies_about_its_size_ends_its_connection(simulation, command, size):
+    with raw(simulation) as client:
+        client.sendall(struct.pack("<III", command, 1, size))
+        assert not answer(client)
+    with raw(simulation, layout.HAND_PORT) as client:
+        client.sendall(struct.pack("<HII", layout.HandCommand.STOP, 1, size))
+        assert not answer(client)
+    assert simulation.ask("status")["mode"] == "IDLE"
+
+
+def test_a_client_that_asks_and_never_reads_is_let_go(simulation):
+    with raw(simulation) as client:
+        request = struct.pack("<III", layout.Command.GET_ROBOT_MODEL, 1, 12)
+        with pytest.raises(OSError):
+            for _ in range(200):
+                client.sendall(100 * request)
+                simulation.ask("status")
+    assert simulation.ask("status")["mode"] == "IDLE"
+
+
+@pytest.mark.parametrize("port", [0, 1, 65535])
+def test_a_client_that_leaves_at_once_and_listens_nowhere_harms_nobody(simulation, port):
+    for _ in range(5):
+        with raw(simulation) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, not an end
+            client.sendall(struct.pack("<IIIHH", layout.Command.CONNECT, 1, 16, layout.VERSION, port))
     assert simulation.ask("status")["mode"] == "IDLE"
 
 

@@ -33,7 +33,7 @@ class Simulation:
         pylibfranka.Robot(robot.ip, ...)
         robot.ask("user_stop", True)
     ```
-    What can be asked: `status`, `world`, `reset` (a seed), `network` (fields of `server.Network`), `user_stop`
+    What can be asked: `status`, `world`, `reset` (a seed), `network` (fields of `ports.Network`), `user_stop`
     (pressed or not), `touch` (a force (3,) [N] on the tool), `torque_jump` (an error [Nm] of the next command),
     `jam_hand` (or not). Used by one thread.
     """
