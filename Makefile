@@ -15,7 +15,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl
+.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl display
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -36,9 +36,9 @@ HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
 
-# Without root, the tests that draw are skipped and name the command.
+# Without root, the tests that draw or need a display are skipped and name the command.
 test: $(VENV)/.installed-dev
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl; fi
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl display; fi
 	$(BIN)/python -m pytest $(ARGS)
 
 soak: $(VENV)/.installed-dev
@@ -79,6 +79,11 @@ gl: $(VENV)/.installed
 	export DEBIAN_FRONTEND=noninteractive; apt-get update; $$install; \
 	$(HAS_GL) # or say why not
 
+# The keyboard's test presses keys of a display that nobody sees.
+display:
+	@if ! command -v Xvfb >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update; apt-get install --yes --no-install-recommends xvfb; fi
+
 $(VENV)/.python:
 	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv python3-dev"; exit 1; fi
 	@if ! $(PYTHON) -c '$(NEW_ENOUGH)'; then echo "$(PYTHON) is older than Python 3.11; choose another with PYTHON=..."; exit 1; fi
@@ -106,6 +111,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
 	$(BIN)/pip install -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install -c constraints.txt -e '.[spacemouse,keyboard,gamepad]' || \
+		echo "evdev cannot be built here (it wants g++ and python3-dev): the tests of the operators' devices are skipped"
 	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \
 		echo "pylibfranka has no wheel for this machine (it wants x86-64 Linux with glibc 2.34): its tests are skipped"
 	@touch $@
