@@ -144,7 +144,10 @@ def find(kind: str, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("robot_rl"):
             raise
-        raise ConfigError(f"{kind}/{name} needs the package {error.name!r}, which is not installed here") from error
+        raise ConfigError(
+            f"{kind}/{name} needs the package {error.name!r}, which is not installed here; if robot_rl has an extra of "
+            f"that name: pip install 'robot_rl[{name}]'"
+        ) from error
 
 
 def make(kind: str, use: Use, *arguments: Any, **keywords: Any) -> Any:

@@ -5,12 +5,14 @@ display itself, 50 times a second: so neither auto-repeat (a stream of ups and d
 locked screen, another window's grab) matters.
 """
 
-import importlib
 import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+
+import Xlib.display
+import Xlib.error
 
 from robot_rl.teleop._device import Controls, Device
 from robot_rl.types import ConfigError, DeviceError, Feel
@@ -40,6 +42,7 @@ KEYS = {
 """What each key is for, unless the hardware file says otherwise. None of the words is on a key that people type."""
 
 POLL_S = 0.02
+GONE = (Xlib.error.ConnectionClosedError, Xlib.error.XError, OSError)
 
 
 class Teleop(Device):
@@ -64,15 +67,16 @@ class _Keyboard:
     """Two connections to the display: one that listens, one that asks what is down."""
 
     def __init__(self, controls: Controls):
-        self._keyboard, xlib = _import()
+        try:
+            from pynput import keyboard  # with no display to be had, the import fails already
+
+            self._display = Xlib.display.Display()
+        except (ImportError, Xlib.error.DisplayError, OSError) as error:
+            raise DeviceError(_no_display(error)) from error
+        self._keyboard: Any = keyboard
         self._controls = controls
         self._heard = 0
         self.name = f"keyboard at display {os.environ.get('DISPLAY', '')}"
-        self._errors: tuple[type[Exception], ...] = (xlib.error.ConnectionClosedError, xlib.error.XError, OSError)
-        try:
-            self._display = xlib.display.Display()
-        except (xlib.error.DisplayError, OSError) as error:
-            raise DeviceError(_no_display(error)) from error
         self._codes = {control: self._code(control) for control in controls.roles}
         self._listener = self._keyboard.Listener(on_press=self._on_press)
         self._listener.start()
@@ -83,7 +87,7 @@ class _Keyboard:
         time.sleep(POLL_S)
         try:
             down = self._display.query_keymap()  # 256 bits, one for each of the keyboard's codes
-        except self._errors as error:
+        except GONE as error:
             raise OSError(f"the display does not answer: {error}") from error
         if not self._listener.is_alive():
             raise OSError("the display tells nothing any more")
@@ -97,7 +101,7 @@ class _Keyboard:
     def close(self) -> None:
         """Hang up."""
         self._listener.stop()
-        with suppress(*self._errors):  # it may have hung up itself
+        with suppress(*GONE):  # it may have hung up itself
             self._display.close()
 
     def _on_press(self, key: Any) -> None:
@@ -114,18 +118,6 @@ class _Keyboard:
             names = ", ".join(key.name for key in self._keyboard.Key)
             raise ConfigError(f"teleop 'keyboard': keys: {control!r} is no key; wanted a letter or one of {names}")
         return int(self._display.keysym_to_keycode(named.value.vk if named else ord(control)))
-
-
-def _import() -> tuple[Any, Any]:
-    """`pynput.keyboard` and `Xlib`: with no display to be had the import of the first fails already."""
-    try:
-        keyboard = importlib.import_module("pynput.keyboard")
-        importlib.import_module("Xlib.display")
-    except ModuleNotFoundError:
-        raise
-    except ImportError as error:
-        raise DeviceError(_no_display(error)) from error
-    return keyboard, importlib.import_module("Xlib")
 
 
 def _no_display(error: Exception) -> str:
