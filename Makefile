@@ -15,7 +15,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl display
+.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl usb display
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -36,9 +36,9 @@ HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
 
-# Without root, the tests that draw or need a display are skipped and name the command.
+# Without root, the tests that draw, open a RealSense or need a display are skipped and name the command.
 test: $(VENV)/.installed-dev
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl display; fi
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display; fi
 	$(BIN)/python -m pytest $(ARGS)
 
 soak: $(VENV)/.installed-dev
@@ -79,10 +79,22 @@ gl: $(VENV)/.installed
 	export DEBIAN_FRONTEND=noninteractive; apt-get update; $$install; \
 	$(HAS_GL) # or say why not
 
+# pyrealsense2 (its wheel alone) looks for the system's libusb.
+usb: $(VENV)/.installed-dev
+	@if $(BIN)/python -c 'import pyrealsense2' 2>&1 | grep -q libusb; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update; \
+		apt-get install --yes --no-install-recommends libusb-1.0-0; fi
+
 # The keyboard's test presses keys of a display that nobody sees.
 display:
 	@if ! command -v Xvfb >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive; apt-get update; apt-get install --yes --no-install-recommends xvfb; fi
+
+# pyrealsense2 (its wheel alone) looks for the system's libusb.
+usb: $(VENV)/.installed-dev
+	@if $(BIN)/python -c 'import pyrealsense2' 2>&1 | grep -q libusb; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update; \
+		apt-get install --yes --no-install-recommends libusb-1.0-0; fi
 
 $(VENV)/.python:
 	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv python3-dev"; exit 1; fi
@@ -115,4 +127,6 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
 		echo "evdev cannot be built here (it wants g++ and python3-dev): the tests of the operators' devices are skipped"
 	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \
 		echo "pylibfranka has no wheel for this machine (it wants x86-64 Linux with glibc 2.34): its tests are skipped"
+	@$(BIN)/pip install --only-binary pyrealsense2 -c constraints.txt -e '.[realsense]' || \
+		echo "pyrealsense2 has no wheel for this machine: its tests are skipped"
 	@touch $@

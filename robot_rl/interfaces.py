@@ -5,6 +5,7 @@ A folder is a kind, a file is which. Each file holds one class named like its ki
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from robot_rl.types import (
@@ -17,6 +18,7 @@ from robot_rl.types import (
     Load,
     Observation,
     Outcome,
+    Use,
     WorldState,
 )
 
@@ -148,6 +150,14 @@ class World(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulated camera draws: the world, and the scene that the task says stands there."""
+
+    world: World
+    scene: Use | None
+
+
 class Gripper(Protocol):
     """A gripper. Each call blocks until the fingers are through, so that `controllers/gripper.py` gives it a process.
 
@@ -180,10 +190,16 @@ class Gripper(Protocol):
 
 
 class Camera(Protocol):
-    """A camera. The newest frame, never an old one: `actor/observe.py` calls `read` once per step."""
+    """A camera. The newest frame, never an old one: `actor/env.py` calls `read` once per step.
+
+    A driver is built with `Camera(config, image_size, simulation)`: the hardware file's entry, (height, width) of the
+    frames that are wanted, and what there is to draw, which is None on a real bench. It raises DeviceError if there is
+    no such camera, ConfigError if its options do not fit. Drivers of real cameras are `cameras/_live.py: LiveCamera`
+    around a device; such a file also offers `found() -> list[FoundCamera]`.
+    """
 
     def read(self) -> Array:
-        """The newest frame, `(H, W, 3)` uint8 RGB. Raises DeviceError if it is older than the camera's own limit."""
+        """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError if it is older than the camera's own limit."""
         ...
 
     def close(self) -> None: ...

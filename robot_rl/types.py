@@ -27,6 +27,10 @@ class DeviceError(RobotRLError):
     """A device is missing, silent, or answers what it must not."""
 
 
+class CameraStaleError(DeviceError):
+    """A camera has no fresh frame: it is slow, frozen or unplugged, and is being opened again in the background."""
+
+
 class ArmFaultError(DeviceError):
     """The arm latched a fault: it holds its pose until somebody acknowledges."""
 
@@ -310,6 +314,15 @@ class GripperState:
 
 
 @dataclass(frozen=True)
+class FoundCamera:
+    """A camera that is plugged in: its driver, the options that name it in a hardware file, and what it says it is."""
+
+    driver: str
+    options: Mapping[str, Any]
+    description: str
+
+
+@dataclass(frozen=True)
 class WorldState:
     """The simulator's own truth: joint angles, the pose `(n, 7)` of each object that can move, and success.
 
@@ -371,6 +384,7 @@ class MarkKind(StrEnum):
     FAILURE = "failure"
     REWARD_VERSION = "reward_version"
     GAP = "gap"
+    TRUNCATED = "truncated"
     DEMOS_COMPLETE = "demos_complete"
 
 
@@ -382,7 +396,8 @@ class Mark:
     learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets `reward`, and is terminated.
     REWARD_VERSION: rewards are the judge's of this `version` from here on. GAP: a process died, or a record was
     damaged; what followed record `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped
-    there without an end. DEMOS_COMPLETE: the demonstrations are all here.
+    there without an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that is no step's
+    (a camera without a fresh frame). DEMOS_COMPLETE: the demonstrations are all here.
 
     `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that sends the mark.
     """
@@ -395,6 +410,7 @@ class Mark:
     epoch: int = -1
     last_seq: int = -1
     t_wall: float = 0.0
+    reason: str = ""
 
 
 class Outcome(IntEnum):

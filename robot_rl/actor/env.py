@@ -1,6 +1,7 @@
 """The Gymnasium environment: one class for every task and every hardware, real or simulated."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import gymnasium
@@ -9,12 +10,13 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.actor.observe import Observer
 from robot_rl.actor.reset import Resetter, sample_start
+from robot_rl.cameras import open_camera
 from robot_rl.clock import Clock, LockstepClock, RealClock
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
-from robot_rl.interfaces import Camera, Reward
+from robot_rl.interfaces import Camera, Reward, Simulation
 from robot_rl.sim.world import WorldClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, Outcome, SpaceSpec, Use
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, Outcome, SpaceSpec
 
 
 class RobotEnv(gymnasium.Env):
@@ -23,7 +25,8 @@ class RobotEnv(gymnasium.Env):
     An action is a move of each arm's target in that target's own frame, in [-1, 1]; the arm keeps the new target on
     its leash and inside its limits and reports it, so `info["executed"]` holds the action that was really carried
     out, in the same units. The episode terminates when the judge says so and is truncated at the task's time limit or
-    when an arm faults; a fault is acknowledged by `acknowledge_faults` alone.
+    when an arm faults; a fault is acknowledged by `acknowledge_faults` alone. Where a camera has no fresh frame, there
+    is no observation: `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends.
 
     The arm processes must be running (`robot-rl arm HARDWARE`). With a simulated arm in lockstep `step` returns as
     soon as the world has advanced by one period; otherwise it sleeps to the deadline.
@@ -45,6 +48,7 @@ class RobotEnv(gymnasium.Env):
         self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
         self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
         self.reward: Reward = config.make("rewards", task.reward, self.world)
+        self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, sees_goal=obs == "state")
         self._resetter = Resetter(self.arms, self.clock, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
@@ -59,9 +63,11 @@ class RobotEnv(gymnasium.Env):
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
         `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
-        judges and no time limit ends. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it.
+        judges and no time limit ends. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it;
+        CameraStaleError while a camera has no fresh frame: then nothing moves.
         """
         super().reset(seed=seed)
+        self._look()
         self._judged = not (options or {}).get("keep_pose", False)
         if self._judged:
             if self.world is not None:
@@ -96,8 +102,8 @@ class RobotEnv(gymnasium.Env):
         return observation, reward, terminated, truncated, info
 
     def render(self) -> Array:
-        """The camera views now, side by side, `(H, W, 3)` uint8."""
-        views = [camera.read() for camera in self.cameras.values()]
+        """The camera views of the last observation, or now if it had none, side by side, `(H, W, 3)` uint8."""
+        views = [*(self._images or self._look()).values()]
         return np.concatenate(views, axis=1) if views else np.zeros((*self.task.image_size, 3), np.uint8)
 
     def close(self) -> None:
@@ -139,8 +145,11 @@ class RobotEnv(gymnasium.Env):
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None
-        images = {name: camera.read() for name, camera in self.cameras.items()} if self.obs == "pixels" else {}
-        return self._observer.observe(self.arm_states, images, world)
+        self._images = self._look() if self.obs == "pixels" else {}
+        return self._observer.observe(self.arm_states, self._images, world)
+
+    def _look(self) -> dict[str, Array]:
+        return {name: camera.read() for name, camera in self.cameras.items()}
 
     def _judge(self, observation: dict[str, Array]) -> tuple[float, bool]:
         outcome, self.outcome = self.outcome, Outcome.NONE
@@ -155,22 +164,16 @@ class RobotEnv(gymnasium.Env):
         return np.concatenate(moves).astype(np.float32)
 
     def _open_cameras(self, names: Sequence[str]) -> dict[str, Camera]:
-        """Open the task's cameras, through their drivers."""
+        """Open the task's cameras; if one cannot be opened, those before it are closed again."""
         configs = {camera.name: camera for camera in self.hardware.cameras}
-        height, width = self.task.image_size
-        return {
-            name: config.make(
-                "cameras",
-                Use(configs[name].driver, configs[name].options),
-                name,
-                width=width,
-                height=height,
-                world=self.world,
-                scene=self.task.scene,
-                arm=self.hardware.arms[0],
-            )
-            for name in names
-        }
+        simulation = Simulation(self.world, self.task.scene) if self.world is not None else None
+        cameras: dict[str, Camera] = {}
+        with ExitStack() as opened:
+            for name in names:
+                cameras[name] = open_camera(configs[name], self.task.image_size, simulation)
+                opened.callback(cameras[name].close)
+            opened.pop_all()
+        return cameras
 
 
 def connect_arm(task: Task, arm: config.ArmConfig) -> ArmClient:

@@ -1,5 +1,6 @@
 """Running episodes in an environment and turning them into steps: one function for demos, training and evaluation."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,10 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Array, Observation, Outcome, Provenance, Step
+from robot_rl.types import Array, CameraStaleError, Observation, Outcome, Provenance, Step
+
+log = logging.getLogger(__name__)
+LOOK_AGAIN_S = 0.1  # for a camera that is missing
 
 Act = Callable[[Observation], Array]
 """A policy: the action `(A,)` to propose for an observation."""
@@ -30,6 +34,7 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
+    broken_off: bool = False  # nothing was observed behind its last step; a mark TRUNCATED is to say so
     reason: str = ""
     discarded: bool = False
     on_last: tuple[Outcome, ...] = ()
@@ -54,8 +59,10 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(self, env: RobotEnv):
+    def __init__(self, env: RobotEnv, wait: Callable[[str], bool] = lambda problem: True):
+        """`wait` is asked now and then while a camera is missing, and told why: False gives the episode up."""
         self._env = env
+        self._wait = wait
         self.summary = EpisodeSummary(-1)
         self.weights_version = 0
 
@@ -70,15 +77,18 @@ class EpisodeRunner:
         provenance: Provenance | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Step]:
-        """Yield the steps of one episode as they happen.
+        """Yield the steps of one episode as they happen; none at all if it was given up while a camera was awaited.
 
         `provenance` overrides who is named as the author (a demonstration, a script). When `stop()` turns true the
-        episode is truncated at that step. A generator that is closed early leaves the arm holding its last target.
+        episode is truncated at that step. When a camera has no fresh frame it is `broken_off` behind the step before.
+        A generator that is closed early leaves the arm holding its last target.
         """
         env = self._env
-        observation, _ = env.reset(seed=seed, options={"keep_pose": keep_pose})
-        intervention.begin_episode()
         self.summary = EpisodeSummary(episode)
+        observation = self._begin(seed, keep_pose)
+        if observation is None:
+            return
+        intervention.begin_episode()
         nothing = np.zeros(env.space_spec.action_size, np.float32)
         first = provenance if provenance is not None else Provenance.POLICY
         yield self._step(episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, first)
@@ -88,7 +98,11 @@ class EpisodeRunner:
             proposed = act(observation)
             commanded, author = intervention.decide(proposed, env.arm_states)
             env.outcome = intervention.outcome
-            observation, reward, terminated, truncated, info = env.step(commanded)
+            try:
+                observation, reward, terminated, truncated, info = env.step(commanded)
+            except CameraStaleError as error:  # what was done was not seen: the step before is the last one
+                self.summary.broken_off, self.summary.reason = True, str(error)
+                return
             truncated = not terminated and (truncated or stop() or bool(intervention.ends))
             done = terminated or truncated
             step = self._step(
@@ -108,6 +122,24 @@ class EpisodeRunner:
             self.summary.reason = intervention.ends if truncated else ""
             self.summary.discarded, self.summary.on_last = intervention.discarded, tuple(intervention.on_last)
             yield step
+
+    def _begin(self, seed: int | None, keep_pose: bool) -> Observation | None:
+        """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
+        awaited = ""
+        while True:
+            try:
+                observation, _ = self._env.reset(seed=seed, options={"keep_pose": keep_pose})
+            except CameraStaleError as error:
+                if not awaited:
+                    log.warning("waiting: %s", error)
+                awaited = str(error)
+                if not self._wait(awaited):
+                    return None
+                time.sleep(LOOK_AGAIN_S)
+                continue
+            if awaited:
+                log.warning("the cameras are back: going on")
+            return observation
 
     def _step(
         self,

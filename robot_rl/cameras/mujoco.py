@@ -8,16 +8,18 @@ once, whoever looks first. Used by one thread.
 import contextlib
 import importlib
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
 import numpy as np
 
-from robot_rl.config import ArmConfig
-from robot_rl.interfaces import World
+from robot_rl.config import CameraConfig
+from robot_rl.interfaces import Simulation
 from robot_rl.sim.looks import Appearance
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, ConfigError, DeviceError, Use, WorldState
+from robot_rl.validation import from_json
 
 GL_PACKAGES = ("libegl1", "libegl-mesa0", "libopengl0", "libgl1-mesa-dri")
 """Debian's packages for EGL with Mesa's software renderer; PyOpenGL looks for libopengl0. The Makefile asks here."""
@@ -29,19 +31,28 @@ GL_HELP = (
 )
 
 
+DEFAULT_SIZE = (480, 640)
+"""Height and width of pictures whose size nobody says."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The driver's part of a hardware file: which camera it is follows from its name."""
+
+
 class Camera:
     """One camera of the scene, by its name there. Implements `interfaces.Camera`."""
 
-    def __init__(
-        self, name: str, *, scene: Use | None, arm: ArmConfig, world: World | None, width: int = 128, height: int = 128
-    ):
+    def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
         """Raises DeviceError without GL or without a world, ConfigError if the scene has no such camera."""
-        if world is None:
-            raise DeviceError(f"camera '{name}' draws a simulated world, but arm '{arm.name}' is not simulated")
-        self._world = world
-        self._stage = _Stage.shared(scene, width, height)
+        from_json(NoOptions, config.options, source=f"camera '{config.name}': options")
+        if simulation is None:
+            raise DeviceError(f"camera '{config.name}' draws a simulated world, but the arm is not simulated")
+        height, width = image_size or DEFAULT_SIZE
+        self._world = simulation.world
+        self._stage = _Stage.shared(simulation.scene, width, height)
         try:
-            self._index = self._stage.camera_index(name)
+            self._index = self._stage.camera_index(config.name)
         except ConfigError:
             self._stage.release()
             raise

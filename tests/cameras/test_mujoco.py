@@ -10,12 +10,21 @@ import pytest
 
 from robot_rl import config
 from robot_rl.cameras import mujoco as cameras
+from robot_rl.config import CameraConfig
 from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.interfaces import Simulation
 from robot_rl.types import ConfigError, DeviceError, Use
 from tests.controllers.bench import HARDWARE, TASK
 
 HARD = config.load_task("peg_insert_hard").scene or Use("empty")
 EASY = TASK.scene or Use("empty")
+
+
+SIZE = (128, 128)
+
+
+def look_from(name, scene, world, size=SIZE):
+    return cameras.Camera(CameraConfig(name, "mujoco"), size, Simulation(world, scene))
 
 
 class StillWorld:
@@ -41,7 +50,7 @@ def world():
 
 @pytest.fixture
 def views(gl, world):
-    opened = [cameras.Camera(name, scene=TASK.scene, arm=HARDWARE, world=world) for name in ("wrist", "front")]
+    opened = [look_from(name, TASK.scene, world) for name in ("wrist", "front")]
     yield opened
     for camera in opened:
         camera.close()
@@ -82,7 +91,7 @@ def test_without_ranges_of_looks_not_one_pixel_changes(gl, world, monkeypatch):
         if undressed:
             monkeypatch.setattr(cameras.Appearance, "dress", lambda self, seed: None)
         world.reset(5)
-        opened = [cameras.Camera(name, scene=TASK.scene, arm=HARDWARE, world=world) for name in ("wrist", "front")]
+        opened = [look_from(name, TASK.scene, world) for name in ("wrist", "front")]
         pictures.append(np.stack([camera.read() for camera in opened]))
         for camera in opened:
             camera.close()
@@ -98,7 +107,7 @@ def test_looks_follow_from_the_seed_of_the_episode_alone(gl, only):
 
     def look(*seeds):
         pictures = []
-        opened = [cameras.Camera(name, scene=scene, arm=HARDWARE, world=world) for name in ("wrist", "front")]
+        opened = [look_from(name, scene, world) for name in ("wrist", "front")]
         for seed in seeds:
             world.reset(seed)
             pictures.append(np.stack([camera.read() for camera in opened]))
@@ -115,7 +124,7 @@ def test_looks_follow_from_the_seed_of_the_episode_alone(gl, only):
 
 def test_cameras_of_one_scene_share_a_model_and_the_last_one_frees_it(views):
     assert views[0]._stage is views[1]._stage
-    extra = cameras.Camera("front", scene=TASK.scene, arm=HARDWARE, world=views[0]._world, width=64, height=48)
+    extra = look_from("front", TASK.scene, views[0]._world, (48, 64))
     assert extra.read().shape == (48, 64, 3)
     assert len(cameras._stages) == 2
     extra.close()
@@ -126,13 +135,13 @@ def test_cameras_of_one_scene_share_a_model_and_the_last_one_frees_it(views):
 
 def test_an_unknown_camera_is_named_with_those_there_are(gl, world):
     with pytest.raises(ConfigError, match=r"'side'.*front.*wrist"):
-        cameras.Camera("side", scene=TASK.scene, arm=HARDWARE, world=world)
+        look_from("side", TASK.scene, world)
     assert not cameras._stages
 
 
 def test_without_a_world_there_is_nothing_to_draw():
     with pytest.raises(DeviceError, match="not simulated"):
-        cameras.Camera("wrist", scene=TASK.scene, arm=HARDWARE, world=None)
+        cameras.Camera(CameraConfig("wrist", "mujoco"), SIZE)
 
 
 def test_without_gl_the_error_says_what_to_install():

@@ -1,0 +1,234 @@
+"""What every real camera shares: a thread that grabs, a slot with the newest frame, and a way back when it is lost.
+
+A driver file opens its device, takes frames from it and closes it; everything else is here. The thread writes the slot
+at the camera's rate, the actor reads it whenever it likes; nothing queues. A frame counts as fresh if its number and
+its bytes differ from those of the one before. When none has come for a while the device is closed and opened again, in
+the background, until it is back; meanwhile a reader gets a CameraStaleError.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import cv2
+import numpy as np
+
+from robot_rl.types import Array, CameraStaleError, ConfigError, DeviceError, RobotRLError
+
+log = logging.getLogger(__name__)
+
+FIRST_FRAME_S = 5.0
+"""From opening to the first frame: a RealSense takes about a second, a network camera a few."""
+REOPEN_AFTER_S = 1.0
+"""So long without a fresh frame, and the device is opened again: longer than a hiccup of the USB bus."""
+BACK_OFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
+"""Between two attempts to open a device that is not there."""
+
+Crop = tuple[int, int, int, int]
+"""x, y, width, height [pixels of the camera], from the upper left corner."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions:
+    """What a hardware file says of any real camera.
+
+    `width`, `height` [pixels] and `rate_hz` are the mode that the camera is asked for; 0: its own. `crop` is the part
+    that is kept, in pixels of that mode, before it is resized to the task's image size; None: all of it. A frame older
+    than `max_age_s` is shown to nobody. `detect_frozen`: a picture that equals the one before to the last bit, as no
+    real sensor's does, is no fresh one.
+    """
+
+    width: int = 640
+    height: int = 480
+    rate_hz: int = 30
+    crop: Crop | None = None
+    max_age_s: float = 0.2
+    detect_frozen: bool = True
+
+
+class Grab(NamedTuple):
+    """What a device delivers: an RGB picture `(H, W, 3)` uint8 that is valid until the next grab, when it was taken
+    [s, monotonic clock], and the camera's own number of it, if it counts."""
+
+    image: Array
+    t: float
+    number: int | None = None
+
+
+class Frame(NamedTuple):
+    """A frame as it is shown: `(H, W, 3)` uint8 RGB, when it was taken [s, monotonic clock], how many came before."""
+
+    image: Array
+    t: float
+    number: int
+
+
+class Device(Protocol):
+    """An open camera, used by one thread."""
+
+    def grab(self, timeout_s: float) -> Grab | None:
+        """The next frame, or None if there is none within about `timeout_s`. Raises DeviceError if it is lost."""
+        ...
+
+    def controls(self) -> dict[str, float]:
+        """What exposure and white balance are now, by the names of the driver's options."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LiveCamera:
+    """A camera that is grabbed from in the background. Implements `interfaces.Camera`; any thread may read.
+
+    `image_size` (height, width) is what frames are resized to; None leaves them as they are. The constructor waits for
+    the first frame; it raises DeviceError if the camera is absent, busy or silent, ConfigError if its options do not
+    fit it. From then on only `read` says what is wrong, and the camera comes back by itself.
+    """
+
+    def __init__(
+        self, name: str, options: LiveOptions, image_size: tuple[int, int] | None, open_device: Callable[[], Device]
+    ):
+        check_options(name, options)
+        self.name = name
+        self._options, self._image_size, self._open = options, image_size, open_device
+        self._frame: Frame | None = None
+        self._raw = np.empty(0, np.uint8)
+        self._problem = "it was not opened yet"
+        self._error: RobotRLError | None = None
+        self._controls: dict[str, float] | None = {}
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"camera {name}", daemon=True)
+        self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._frame or self._error, FIRST_FRAME_S + 2.0)
+        if self._frame is None:
+            self.close()
+            raise self._error or DeviceError(f"camera '{name}': it does not answer")
+
+    def read(self) -> Array:
+        """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError. Nobody writes into it any more."""
+        return self.newest().image
+
+    def newest(self) -> Frame:
+        """The newest frame with its time. Raises CameraStaleError if it is older than the limit."""
+        frame = self._frame
+        assert frame is not None, "the constructor waits for the first"
+        if (age := time.monotonic() - frame.t) > self._options.max_age_s:
+            raise CameraStaleError(
+                f"camera '{self.name}': its newest frame is {age:.2f} s old, {self._options.max_age_s:g} s is allowed; "
+                f"{self._problem or 'no frames come'}. It is opened again in the background: if it stays away, look "
+                "at its cable and power, and whether another program uses it"
+            )
+        return frame
+
+    def controls(self) -> dict[str, float]:
+        """Exposure and white balance as they are now, by the names of the options that lock them; empty if unknown."""
+        with self._changed:
+            self._controls = None  # asks the thread, which alone may ask the device
+            self._changed.wait_for(lambda: self._controls is not None, REOPEN_AFTER_S)
+        return self._controls or {}
+
+    def close(self) -> None:
+        """Stop the thread, which closes the device."""
+        self._stop.set()
+        self._thread.join(FIRST_FRAME_S)
+
+    # ------------------------------------------------------------------------------------------ the camera's thread
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            before = self._frame
+            try:
+                self._grab()
+            except RobotRLError as error:
+                self._lose(error)
+            failures = 0 if self._frame is not before else failures + 1
+            self._stop.wait(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+
+    def _grab(self) -> None:
+        """Open the device and fill the slot until a stop. Nothing of the device is left when this returns."""
+        with contextlib.closing(self._open()) as device:
+            self._grab_from(device)
+
+    def _grab_from(self, device: Device) -> None:
+        """Fill the slot until a stop; DeviceError if no fresh frame has come for too long."""
+        patience, since, number = FIRST_FRAME_S, time.monotonic(), None
+        while not self._stop.is_set():
+            grab = device.grab(0.1)
+            if grab is not None and (grab.number is None or grab.number != number) and not self._repeats(grab.image):
+                number = grab.number
+                self._show(grab)
+                if self._controls is None:
+                    self._controls = device.controls()
+                patience, since = REOPEN_AFTER_S, time.monotonic()
+                continue
+            if grab is not None:
+                self._problem = "it is frozen: the same frame comes again and again"
+            if time.monotonic() - since > patience:
+                raise DeviceError(f"camera '{self.name}': {self._problem or 'no frames come'}")
+
+    def _repeats(self, image: Array) -> bool:
+        """Whether the picture is the last one, to the last bit: of this device, or before it was opened again."""
+        if self._options.detect_frozen and np.array_equal(image, self._raw):
+            return True
+        self._raw = image.copy()
+        return False
+
+    def _show(self, grab: Grab) -> None:
+        image = crop_and_resize(grab.image, self._options.crop, self._image_size, self.name)
+        before = self._frame
+        frame = Frame(image, min(grab.t, time.monotonic()), before.number + 1 if before else 0)
+        if before is not None and frame.t - before.t > self._options.max_age_s:
+            log.warning("camera '%s' is back after %.1f s", self.name, frame.t - before.t)
+        with self._changed:
+            self._frame, self._problem = frame, ""
+            self._changed.notify_all()
+
+    def _lose(self, error: RobotRLError) -> None:
+        text = str(error).removeprefix(f"camera '{self.name}': ")
+        if text != self._problem and self._frame is not None:
+            log.warning("camera '%s': %s; it is opened again", self.name, text)
+        with self._changed:
+            self._problem = text
+            if self._frame is None:
+                self._error = error
+            self._changed.notify_all()
+
+
+def crop_and_resize(image: Array, crop: Crop | None, size: tuple[int, int] | None, name: str) -> Array:
+    """The part of a picture that is kept, at the size (height, width) that is wanted, in memory of its own.
+
+    Raises ConfigError if the crop is not inside the picture.
+    """
+    if crop is not None:
+        (x, y, width, height), (rows, columns) = crop, image.shape[:2]
+        if x + width > columns or y + height > rows:
+            raise ConfigError(
+                f"camera '{name}': crop {list(crop)} (x, y, width, height) is not inside its pictures, which are "
+                f"{columns} x {rows} pixels"
+            )
+        image = image[y : y + height, x : x + width]
+    if size is None or image.shape[:2] == size:
+        return image.copy()
+    shrinks = size[0] < image.shape[0]
+    resized: Array = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    return resized
+
+
+def check_options(name: str, options: LiveOptions) -> None:
+    """Raise ConfigError for values that no camera can have."""
+    problems = [f"{key} = {getattr(options, key)}: wanted 0 or more" for key in ("width", "height", "rate_hz")
+                if getattr(options, key) < 0]  # fmt: skip
+    if options.crop is not None and (min(options.crop[:2]) < 0 or min(options.crop[2:]) < 1):
+        problems.append(f"crop = {list(options.crop)}: wanted x, y, width, height with none negative and some area")
+    least = 2.0 / options.rate_hz if options.rate_hz > 0 else 0.0
+    if options.max_age_s <= least:
+        problems.append(f"max_age_s = {options.max_age_s:g}: wanted more than two frame periods, {least:.3f}")
+    if problems:
+        raise ConfigError("\n".join(f"camera '{name}': options: {problem}" for problem in problems))

@@ -1,0 +1,147 @@
+"""Cameras that run without hardware, and what may happen to them: one bench for each driver, with the same levers."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from robot_rl.cameras import _live, open_camera, opencv
+from robot_rl.cameras._live import LiveCamera
+from robot_rl.config import CameraConfig
+from robot_rl.types import CameraStaleError
+
+SIZE = (480, 640)
+
+
+def open_live(config: CameraConfig, image_size: tuple[int, int] | None) -> LiveCamera:
+    camera = open_camera(config, image_size)
+    assert isinstance(camera, LiveCamera)
+    return camera
+
+
+def be_quick(monkeypatch) -> None:
+    """Everything that is waited for between two attempts, shorter."""
+    for module in (_live, opencv):
+        monkeypatch.setattr(module, "REOPEN_AFTER_S", 0.4)
+        monkeypatch.setattr(module, "FIRST_FRAME_S", 1.5)
+    monkeypatch.setattr(_live, "BACK_OFF_S", (0.05, 0.1, 0.2))
+
+
+def read_or_why(camera) -> str:
+    """`` if there is a fresh frame, else the complaint."""
+    try:
+        camera.read()
+    except CameraStaleError as error:
+        return str(error)
+    return ""
+
+
+def wait_until(true, timeout_s=12.0, what="") -> None:
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, what or "it never happens"
+        time.sleep(0.01)
+
+
+class RealSense:
+    """A camera of librealsense's own simulation."""
+
+    def __init__(self, monkeypatch):
+        from robot_rl.cameras import realsense
+        from tests.cameras.simulated_realsense import Bus, SimulatedRealSense
+
+        self.bus = Bus()
+        monkeypatch.setattr(realsense, "_context", lambda: self.bus.context)
+        self.device = SimulatedRealSense(self.bus, "0001")
+        self.config = CameraConfig("wrist", "realsense", {"serial": "0001"})
+        self.absent = CameraConfig("wrist", "realsense", {"serial": "0002"})
+
+    def stall(self, stalled: bool) -> None:
+        self.device.stalled = stalled
+
+    def freeze(self, frozen: bool) -> None:
+        self.device.frozen = frozen
+
+    def unplug(self) -> None:
+        self.device.unplug()
+
+    def plug(self) -> None:
+        self.device.plug()
+
+    def close(self) -> None:
+        self.device.unplug()
+
+
+class Mjpeg:
+    """A network camera: an HTTP server on loopback that sends JPEG after JPEG."""
+
+    def __init__(self):
+        self._stalled = self._frozen = self._gone = False
+        self._picture = np.full((*SIZE, 3), 60, np.uint8)
+        self._number, self._rng = 0, np.random.default_rng(0)
+        bench = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                if bench._gone:
+                    self.send_error(404)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+                self.end_headers()
+                with contextlib.suppress(OSError):  # the reader has gone
+                    bench._stream(self.wfile)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.config = CameraConfig("front", "opencv", {"device": f"http://127.0.0.1:{self._server.server_port}/video"})
+        self.absent = CameraConfig("front", "opencv", {"device": "/dev/video97"})
+
+    def _stream(self, file) -> None:
+        while not self._gone:
+            if not self._frozen:
+                self._number += 1
+                self._picture[:8] = self._rng.integers(0, 255, (8, SIZE[1], 3), np.uint8)
+                self._picture[8:, :, 2] = self._number % 256  # BGR: the number in red
+            if not self._stalled:
+                jpeg = cv2.imencode(".jpg", self._picture)[1].tobytes()
+                head = f"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
+                file.write(head.encode() + jpeg + b"\r\n")
+            time.sleep(1 / 30)
+
+    def stall(self, stalled: bool) -> None:
+        self._stalled = stalled
+
+    def freeze(self, frozen: bool) -> None:
+        self._frozen = frozen
+
+    def unplug(self) -> None:
+        self._gone = True
+
+    def plug(self) -> None:
+        self._gone = False
+
+    def close(self) -> None:
+        self._gone = True
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def video(path: Path, frames: int = 20, rate_hz: float = 30.0) -> Iterator[Path]:
+    """A film whose n-th picture is 10 n in red."""
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, (320, 240))
+    for number in range(frames):
+        writer.write(np.full((240, 320, 3), (0, 0, 10 * number), np.uint8))
+    writer.release()
+    yield path
