@@ -4,7 +4,7 @@ A folder is a kind, a file is which. Each file holds one class named like its ki
 `Reward`, `Agent`), found by the file's name: `config.find("cameras", "realsense").Camera`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -223,6 +223,9 @@ class Teleop(Protocol):
 
     controls: Mapping[str, str]
     """What each button or key does, by its name on the device."""
+
+    held: Collection[str]
+    """Which of them are down now."""
 
     reports: int
     """How many reports or events it has sent."""

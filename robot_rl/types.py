@@ -457,8 +457,8 @@ class Feel:
 
     deadband: this share of full deflection is taken for none, on each axis; beyond it the motion sets in from 0.
     engage, release: the largest deflection of the six from which on the operator takes hold, and below which they let
-    go, in shares; with 0 and 0 the clutch alone decides. release_s: for so long [s] after that the arm holds its
-    target, and taking hold again goes on with the same correction. speed: share of the action's bound at full
+    go, in shares; a device that has a dead-man's button or a clutch of its own goes by that alone. release_s: for so
+    long [s] after that the arm holds its target, and taking hold again goes on with the same correction. speed: share of the action's bound at full
     deflection. axes: which axis of the device moves x, y, z, rx, ry, rz of the robot, with a sign ("-y"). scale: factor
     of each of the robot's axes, 0 locks it. frame: "base" or "tool", instead of the device's own. arm: which of several
     arms it drives; the first, if not said.

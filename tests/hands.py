@@ -27,6 +27,7 @@ class Hand:
 
     name = "hand"
     controls: Mapping[str, str] = {}
+    held = frozenset[str]()
 
     def __init__(self, says: Iterable[Handover] = (), feel: Feel | None = None):
         self.feel = feel or Feel()

@@ -75,7 +75,8 @@ class Operator:
         feel = feel or device.feel
         self.device = device
         self._steering = Steering(feel)
-        self._clutch = Clutch(feel.engage, feel.release, feel.release_s)
+        by_deflection = "deadman" not in device.controls.values()
+        self._clutch = Clutch(feel.engage * by_deflection, feel.release * by_deflection, feel.release_s)
         self._arm = arm
 
     def begin_episode(self) -> Sequence[Outcome]:

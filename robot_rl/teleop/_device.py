@@ -111,11 +111,11 @@ class Device:
     A driver's `Teleop` adds how the device is opened. Everything that `interfaces.Teleop` asks for is here.
     """
 
-    feel = Feel()
+    feel = Feel(engage=0.15, release=0.08, release_s=0.3)
 
     def __init__(self, open_source: Callable[[], Source], controls: Controls):
         """Raises DeviceError if the device is not to be had now."""
-        self._open, self._held = open_source, controls
+        self._open, self._controls = open_source, controls
         self._source: Source | None = open_source()
         self.name, self.controls = self._source.name, controls.roles
         self.reports = 0
@@ -124,13 +124,18 @@ class Device:
         self._thread = threading.Thread(target=self._run, name=f"teleop {self.name}", daemon=True)
         self._thread.start()
 
+    @property
+    def held(self) -> frozenset[str]:
+        """Which controls are down now."""
+        return self._controls.held
+
     def begin_episode(self) -> Sequence[Outcome]:
         """Forget the last episode; returns the words that were said and not read."""
-        return self._held.take_words()
+        return self._controls.take_words()
 
     def read(self, arms: Sequence[ArmState]) -> Handover:
         """What the device says now, in the operator's axes."""
-        return self._held.handover(self._problem)
+        return self._controls.handover(self._problem)
 
     def close(self) -> None:
         """Stop reading and let go of the device."""
@@ -138,6 +143,13 @@ class Device:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._keep_reading()
+        finally:  # whatever ended it, nobody holds anything any more
+            self._controls.let_go()
+            self._problem = f"{self.name} is not read any more"
+
+    def _keep_reading(self) -> None:
         wait_s = RETRY_S[0]
         while not self._closing.is_set():
             try:
@@ -159,8 +171,8 @@ class Device:
         if self._source is None:
             self._problem = str(error)
             return
-        self._problem = f"{self._source.name} is gone ({error}); plug it in again, it is being looked for"
+        self._problem = f"{self._source.name} is gone ({error}); it is looked for until it is back"
         log.warning("teleop: %s", self._problem)
-        self._held.let_go()
+        self._controls.let_go()
         source, self._source = self._source, None
         source.close()

@@ -8,6 +8,7 @@ import errno
 import os
 import select
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from evdev import ecodes
 
 from robot_rl.teleop._device import Controls, Device
-from robot_rl.types import DeviceError, Feel
+from robot_rl.types import DeviceError
 
 BUTTONS = {
     "tr": "deadman",
@@ -66,7 +67,7 @@ class Teleop(Device):
     of it only while the dead-man's button is held.
     """
 
-    feel = Feel(deadband=0.12)
+    feel = replace(Device.feel, deadband=0.12)
 
     def __init__(self, *, buttons: Mapping[str, str] = BUTTONS):
         """`buttons` changes what single buttons are for; "" is for nothing.

@@ -9,13 +9,14 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import Xlib.display
 import Xlib.error
 
 from robot_rl.teleop._device import Controls, Device
-from robot_rl.types import ConfigError, DeviceError, Feel
+from robot_rl.types import ConfigError, DeviceError
 
 KEYS = {
     "w": "+x",
@@ -52,7 +53,7 @@ class Teleop(Device):
     who types in another window moves no arm.
     """
 
-    feel = Feel(speed=0.5)
+    feel = replace(Device.feel, speed=0.5)
 
     def __init__(self, *, keys: Mapping[str, str] = KEYS):
         """`keys` changes or adds what single keys are for: a letter, or a name like space, up, f6; "" is for nothing.
@@ -68,17 +69,17 @@ class _Keyboard:
 
     def __init__(self, controls: Controls):
         try:
-            from pynput import keyboard  # with no display to be had, the import fails already
-
             self._display = Xlib.display.Display()
-        except (ImportError, Xlib.error.DisplayError, OSError) as error:
+        except (Xlib.error.DisplayError, OSError) as error:
             raise DeviceError(_no_display(error)) from error
+        from pynput import keyboard  # the import fails without a display
+
         self._keyboard: Any = keyboard
         self._controls = controls
         self._heard = 0
         self.name = f"keyboard at display {os.environ.get('DISPLAY', '')}"
         self._codes = {control: self._code(control) for control in controls.roles}
-        self._listener = self._keyboard.Listener(on_press=self._on_press)
+        self._listener = _quiet(keyboard.Listener)(on_press=self._on_press)
         self._listener.start()
         self._listener.wait()
 
@@ -100,8 +101,8 @@ class _Keyboard:
 
     def close(self) -> None:
         """Hang up."""
-        self._listener.stop()
         with suppress(*GONE):  # it may have hung up itself
+            self._listener.stop()
             self._display.close()
 
     def _on_press(self, key: Any) -> None:
@@ -118,6 +119,16 @@ class _Keyboard:
             names = ", ".join(key.name for key in self._keyboard.Key)
             raise ConfigError(f"teleop 'keyboard': keys: {control!r} is no key; wanted a letter or one of {names}")
         return int(self._display.keysym_to_keycode(named.value.vk if named else ord(control)))
+
+
+def _quiet(listener: type[Any]) -> type[Any]:
+    """A listener whose thread ends without a traceback when the display goes: `_Keyboard.read` says so."""
+
+    def run(self: Any) -> None:
+        with suppress(*GONE):
+            listener.run(self)
+
+    return type("QuietListener", (listener,), {"run": run})
 
 
 def _no_display(error: Exception) -> str:

@@ -49,6 +49,7 @@ class Teleop:
 
     name = "the scripted operator"
     controls: Mapping[str, str] = {}
+    held = frozenset[str]()
     feel = Feel()
 
     def __init__(

@@ -7,12 +7,13 @@ import os
 import struct
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from robot_rl.teleop._device import Controls, Device
-from robot_rl.types import Array, DeviceError, Feel
+from robot_rl.types import Array, DeviceError
 
 try:
     import hidraw as hid  # hidapi over /dev/hidraw, on Linux
@@ -57,7 +58,7 @@ class Teleop(Device):
     Without a dead-man's button whoever moves the cap has hold of the arm.
     """
 
-    feel = Feel(deadband=0.08, engage=0.15, release=0.08, release_s=0.3)
+    feel = replace(Device.feel, deadband=0.08)
 
     def __init__(self, *, buttons: Sequence[str] = ("success", "failure")):
         """What each of the buttons is for, in the order of their bits; on a small one left, then right.
