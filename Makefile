@@ -79,12 +79,6 @@ gl: $(VENV)/.installed
 	export DEBIAN_FRONTEND=noninteractive; apt-get update; $$install; \
 	$(HAS_GL) # or say why not
 
-# pyrealsense2 (its wheel alone) looks for the system's libusb.
-usb: $(VENV)/.installed-dev
-	@if $(BIN)/python -c 'import pyrealsense2' 2>&1 | grep -q libusb; then \
-		export DEBIAN_FRONTEND=noninteractive; apt-get update; \
-		apt-get install --yes --no-install-recommends libusb-1.0-0; fi
-
 # The keyboard's test presses keys of a display that nobody sees.
 display:
 	@if ! command -v Xvfb >/dev/null; then \

@@ -173,7 +173,8 @@ def facts_table(listed: Listed) -> Table:
         "who acted": who_acted(facts),
         "weights": " to ".join(str(v) for v in facts.weights_versions),
         "gaps": str(gaps(facts) or "none"),
-        "marks": ", ".join(mark["kind"] for mark in facts.marks) or "none",
+        "marks": ", ".join(": ".join(filter(None, (mark["kind"], mark.get("reason")))) for mark in facts.marks)
+        or "none",
         "observations": ", ".join(f"{name} {tuple(shape)}" for name, (shape, _) in sorted(observations.items())),
     }
     for name, value in rows.items():

@@ -27,7 +27,7 @@ from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.address import consecutive_addresses
 from robot_rl.transport.calls import CallClient
-from robot_rl.transport.endpoint import ANY_PORT, free_addresses
+from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ConfigError
 
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
@@ -81,13 +81,14 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
 def with_addresses(settings: RunSettings, learner: str, arms: tuple[str, ...] = ()) -> RunSettings:
     """The same run, as the robot's machine reaches it; its own status and arms listen on this machine alone."""
     steps, weights, calls, status, _ = consecutive_addresses(learner, PORTS)
+    (actor_status,) = free_addresses(1)
     return replace(
         settings,
         steps_address=steps,
         weights_address=weights,
         calls_address=calls,
         learner_status_address=status,
-        actor_status_address=ANY_PORT,
+        actor_status_address=actor_status,
         arm_addresses=arms or tuple(free_addresses(len(config.load_hardware(settings.hardware).arms))),
     )
 

@@ -180,12 +180,14 @@ def watch_training(
     folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest, *, until: str
 ) -> None:
     """Show how the training goes until the process `until` is through; start again whoever dies on the way."""
-    stopping = False
-    status = StatusReader({"learner": reachable_here(folder.settings.learner_status_address)})
+    stopping = waiting = False
+    settings = folder.settings
+    addresses = {"learner": settings.learner_status_address, "actor": settings.actor_status_address}
+    status = StatusReader({name: reachable_here(address) for name, address in addresses.items()})
     standstill = Standstill(folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None)
 
     def each() -> None:
-        nonlocal stopping
+        nonlocal stopping, waiting
         metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
         done = max((rows[-1]["env_steps"] for rows in (metrics, episodes) if rows), default=0)
         learner = status.latest().get("learner")
@@ -195,6 +197,11 @@ def watch_training(
         elif folder.demos_file.exists() and folder.settings.steps:
             total = folder.settings.steps - json.loads(folder.demos_file.read_text())["steps"]
             display.show("training", done, total, training_note(episodes, metrics))
+        actor = status.latest().get("actor")
+        waits = actor is not None and actor.values.get("phase") == "waiting"
+        if actor is not None and waits and not waiting:
+            display.say(f"the arm holds, and training waits: {actor.values['reason']}")
+        waiting = waits
         if done:  # before that the learner pretrains and compiles
             standstill.look((len(metrics), len(episodes)), time.monotonic())
         if stop.is_set() and not stopping:

@@ -13,7 +13,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
-from robot_rl.actor.marks import OperatorMarks, discard
+from robot_rl.actor.marks import OperatorMarks, discard, truncated
 from robot_rl.actor.wander import Wanderer
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
@@ -128,6 +128,8 @@ class DemoRecorder:
         self._end_episode()
 
     def _end_episode(self) -> None:
+        if self._runner.summary.broken_off:
+            self._log.append_mark(truncated(self.tally.episodes, self._runner.summary.reason))
         self.tally.steps += self._runner.summary.steps
         self.tally.episodes += 1
 

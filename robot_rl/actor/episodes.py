@@ -97,6 +97,7 @@ class EpisodeRunner:
         while not done:
             proposed = act(observation)
             commanded, author = intervention.decide(proposed, env.arm_states)
+            self.summary.discarded, self.summary.on_last = intervention.discarded, tuple(intervention.on_last)
             env.outcome = intervention.outcome
             try:
                 observation, reward, terminated, truncated, info = env.step(commanded)
@@ -120,7 +121,6 @@ class EpisodeRunner:
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
             self.summary.reason = intervention.ends if truncated else ""
-            self.summary.discarded, self.summary.on_last = intervention.discarded, tuple(intervention.on_last)
             yield step
 
     def _begin(self, seed: int | None, keep_pose: bool) -> Observation | None:

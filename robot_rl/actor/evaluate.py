@@ -1,6 +1,7 @@
 """Evaluation: greedy, operator locked out, a stated number of episodes, and everything it came to on disk."""
 
 import csv
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -10,8 +11,11 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner
-from robot_rl.actor.intervene import open_intervention
+from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.data.pictures import write_video
+from robot_rl.types import Array
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -84,10 +88,7 @@ def evaluate(
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
     for number, episode_seed in enumerate(seeds):
-        frames = []
-        for _ in runner.play(number, act, operator, seed=int(episode_seed)):
-            if videos is not None:
-                frames.append(env.render())
+        frames = _play(env, runner, act, operator, number, int(episode_seed), films=videos is not None)
         summary = runner.summary
         row = EvaluationEpisode(
             number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault
@@ -105,6 +106,20 @@ def evaluate(
         progress(row)
     operator.close()
     return Evaluation(seed, tuple(rows))
+
+
+def _play(
+    env: RobotEnv, runner: EpisodeRunner, act: Act, operator: Intervention, number: int, seed: int, *, films: bool
+) -> list[Array]:
+    """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more."""
+    while True:
+        frames = []
+        for _ in runner.play(number, act, operator, seed=seed):
+            if films:
+                frames.append(env.render())
+        if not runner.summary.broken_off:
+            return frames
+        log.warning("episode %d is played again: %s", number, runner.summary.reason)
 
 
 def write_table(evaluation: Evaluation, path: Path) -> None:

@@ -14,7 +14,7 @@ from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.intervene import open_intervention
-from robot_rl.actor.marks import OperatorMarks
+from robot_rl.actor.marks import OperatorMarks, truncated
 from robot_rl.data.memory import settle_memory
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
@@ -97,7 +97,7 @@ class Actor:
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
-        self._runner = EpisodeRunner(self._env)
+        self._runner = EpisodeRunner(self._env, self._wait_for_camera)
         self._marks = OperatorMarks()
         self._intervention = open_intervention(
             self._env,
@@ -133,10 +133,12 @@ class Actor:
         self._policy.seed(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
+        begun = False
         try:
             for step in self._runner.play(
                 self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
             ):
+                begun = True
                 self._sender.send(step)
                 self._step += step.index > 0
         except ArmFaultError as error:  # of the reset: the episode has not begun
@@ -145,8 +147,13 @@ class Actor:
                 raise
             self._acknowledge(str(error))
             return
+        if not begun:  # a stop, while a camera was awaited
+            return
         self._failed_resets = 0
         summary = self._runner.summary
+        if summary.broken_off:
+            log.warning("episode %d was broken off: %s", self._episode, summary.reason)
+            self._sender.send(truncated(self._episode, summary.reason))
         for mark in self._marks.of(self._episode, on_last=summary.on_last, discarded=summary.discarded):
             self._sender.send(mark)
         self._report(summary)
@@ -205,6 +212,11 @@ class Actor:
             version, parameters = newest
             self._policy.load(parameters)
             self._runner.weights_version = version
+
+    def _wait_for_camera(self, problem: str) -> bool:
+        """A camera is missing, and the arm holds: say so, and go on waiting unless a stop is asked for."""
+        self._status.publish({"phase": "waiting", "reason": problem, "env_steps": self._step})
+        return not self._stop.is_set()
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self._step >= self._total_steps

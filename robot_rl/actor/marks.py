@@ -1,14 +1,21 @@
-"""The operator's words on whole episodes, as marks for the log."""
+"""What is said of whole episodes, as marks for the log: by the operator, and why one was broken off."""
 
 import time
 from collections.abc import Sequence
 
 from robot_rl.types import Mark, MarkKind, Outcome
 
+MAX_REASON = 500  # letters
+
 
 def discard(episode: int, actor: str = "", epoch: int = -1) -> Mark:
     """The episode stays in the log, and nobody learns from it."""
     return Mark(MarkKind.DISCARD, episode, actor=actor, epoch=epoch, t_wall=time.time())
+
+
+def truncated(episode: int, reason: str) -> Mark:
+    """The episode was broken off behind its last step."""
+    return Mark(MarkKind.TRUNCATED, episode, reason=reason[:MAX_REASON], t_wall=time.time())
 
 
 class OperatorMarks:

@@ -20,7 +20,7 @@ from robot_rl.data.records import Kind
 from robot_rl.data.verdicts import OUTCOMES, Verdict
 from robot_rl.types import Array, DataError, Identity, MarkKind, Provenance, Step
 
-_OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP)
+_OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP, MarkKind.TRUNCATED)
 
 End = Literal["terminated", "truncated", "cut off", "open"]
 
@@ -227,12 +227,17 @@ class Assembler:
         return [self._stack(key, steps, complete=False) for key, steps in self._open.values()]
 
     def _add_mark(self, identity: Identity, payload: bytes) -> Iterator[Episode]:
-        """A gap ends the episode that stopped there."""
+        """A gap ends the episode that stopped there; where it was broken off, its last step is a truncated one."""
         mark = decode_mark(payload)
         actor, epoch = (mark.actor, mark.epoch) if mark.actor else (identity.actor, identity.epoch)
         if mark.kind in _OF_AN_EPISODE:
             self._marks[actor, epoch, mark.episode].append(json.loads(encode_mark(mark)))
-        if mark.kind == MarkKind.GAP and actor in self._open and self._open[actor][0].epoch == epoch:
+        if actor not in self._open or self._open[actor][0].epoch != epoch:
+            return
+        if mark.kind == MarkKind.TRUNCATED:
+            steps = self._open[actor][1]
+            steps[-1] = replace(steps[-1], truncated=True)
+        if mark.kind in (MarkKind.GAP, MarkKind.TRUNCATED):
             yield self._finish(actor)
 
     def _finish(self, actor: str) -> Episode:

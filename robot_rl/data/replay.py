@@ -148,13 +148,13 @@ class Replay:
 
         discard: no transition of the episode is drawn. success, failure: the episode's last step gets the mark's
         reward and ends the return; if steps of it still follow, the last of them does. undo: the last of these three
-        is taken back. gap: no more of the episode comes. The other kinds change nothing here: rewards are those of
-        the log.
+        is taken back. gap, truncated: no more of the episode comes. The other kinds change nothing here: rewards are
+        those of the log.
         """
         episode = self._episodes.get(((mark.actor, mark.epoch) if mark.actor else stream, mark.episode))
         if episode is None:
             return
-        episode.open &= mark.kind != MarkKind.GAP
+        episode.open &= mark.kind not in (MarkKind.GAP, MarkKind.TRUNCATED)
         episode.verdict.hear(mark)
         self._judge(episode)
         for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):

@@ -33,7 +33,7 @@ from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import check_name
-from robot_rl.types import Array, ConfigError, DataError, Mark, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, ConfigError, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 from robot_rl.validation import nearest
 
 AGENTS = "learner/agents"
@@ -255,6 +255,7 @@ class Training:
         """Take in a mark of this actor, when all steps before it have been. Steps taken back count as made."""
         self._check_written_between_updates()
         self.replay.apply(mark, (actor, epoch))
+        self.episodes += mark.kind == MarkKind.TRUNCATED
 
     def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
         self._check_written_between_updates()

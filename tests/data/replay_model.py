@@ -118,7 +118,7 @@ class Model:
             words.append(mark)
         if mark.kind == MarkKind.UNDO and words:
             words.pop()
-        if mark.kind == MarkKind.GAP:
+        if mark.kind in (MarkKind.GAP, MarkKind.TRUNCATED):
             self.last[key].ended = True
 
     def transitions(self) -> list[tuple[Held, Held]]:

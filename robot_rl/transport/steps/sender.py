@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_rl.data import records
 from robot_rl.data.codec import StepCodec
-from robot_rl.data.marks import encode_mark
+from robot_rl.data.marks import decode_mark, encode_mark
 from robot_rl.data.records import Kind
 from robot_rl.data.spool import SEGMENT_BYTES, Spool
 from robot_rl.transport.endpoint import check_address
@@ -215,6 +215,8 @@ def find_gap(spool: Spool, codec: StepCodec) -> Mark | None:
     held = spool.leftovers[-1]
     for seq in range(held.end - 1, held.first - 1, -1):
         record = spool.read(held.epoch, seq)
+        if record.kind == Kind.MARK and decode_mark(record.payload).kind == MarkKind.TRUNCATED:
+            return None
         if record.kind != Kind.STEP:
             continue
         step = codec.decode(record.payload)

@@ -1,0 +1,145 @@
+"""An episode whose camera has no fresh frame any more: it ends behind the last step that was seen; the arm holds."""
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl import config
+from robot_rl.actor import episodes
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.evaluate import evaluate
+from robot_rl.actor.intervene import Intervention
+from robot_rl.actor.marks import truncated
+from robot_rl.data.assembly import Assembler, EpisodeFacts, with_marks
+from robot_rl.data.log import StepLog
+from robot_rl.data.replay import Replay
+from robot_rl.types import CameraStaleError, Mark, MarkKind, Provenance, Step
+from tests.cameras.bench import Mjpeg, be_quick, wait_until
+
+SIZE = (24, 32)
+SLOWLY = np.array([0.0, 0.0, -0.3, 0.0, 0.0, 0.0], np.float32)
+
+
+@pytest.fixture
+def camera(monkeypatch):
+    be_quick(monkeypatch)
+    monkeypatch.setattr(episodes, "LOOK_AGAIN_S", 0.02)
+    made = Mjpeg()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def env(camera, start_arm):
+    """The simulated arm in real time, looked at by a camera that may fail."""
+    hardware = config.load_hardware("sim_panda")
+    hardware = replace(
+        hardware,
+        arms=(replace(hardware.arms[0], address=start_arm("real").address),),
+        cameras=(replace(camera.config, name="wrist"),),
+    )
+    task = replace(config.load_task("peg_insert"), cameras=("wrist",), image_size=SIZE, max_steps=15)
+    made = RobotEnv(task, hardware)
+    yield made
+    made.close()
+
+
+def play(env, camera=None, after=5, episode=0, wait=lambda problem: True):
+    """The steps of one episode; `camera` stalls after so many of them."""
+    runner, steps = EpisodeRunner(env, wait), []
+    for step in runner.play(episode, lambda observation: SLOWLY, Intervention(None), seed=1):
+        steps.append(step)
+        if camera is not None and step.index == after:
+            camera.stall(True)
+    return runner.summary, steps
+
+
+def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the_camera_is_back(env, camera):
+    summary, steps = play(env, camera)
+    assert summary.broken_off and not summary.fault and not summary.success
+    assert "camera 'wrist'" in summary.reason and "s old" in summary.reason
+    assert 5 <= summary.steps <= 8  # a frame is good for 0.2 s
+    assert [step.index for step in steps] == list(range(summary.steps + 1))
+    assert not any(step.terminated or step.truncated for step in steps)  # they were sent before anybody knew
+    with pytest.raises(CameraStaleError):
+        env.step(SLOWLY)
+    wait_until(lambda: env.arms[0].refresh().holding, 2.0, "the arm does not hold")
+
+    assert play(env, episode=1, wait=lambda problem: False)[1] == []  # nobody wants it any more
+
+    # the arm holds while the camera is awaited, and the next episode is played as if nothing had been
+    threading.Timer(0.6, camera.stall, [False]).start()
+    stood, told = env.arms[0].refresh().pose_base_tcp, []
+
+    def wait(problem):
+        told.append(problem)
+        np.testing.assert_allclose(env.arms[0].refresh().pose_base_tcp, stood, atol=1e-3)
+        return True
+
+    begun = time.monotonic()
+    summary, steps = play(env, episode=1, wait=wait)
+    assert time.monotonic() - begun > 0.5 and told and all("camera 'wrist'" in problem for problem in told)
+    assert not summary.broken_off and summary.reason == "" and summary.steps == 15 and steps[-1].truncated
+
+
+def test_an_evaluation_plays_an_episode_again_that_a_camera_broke_off(env, camera):
+    shown = []
+
+    def act(observation):
+        shown.append(observation)
+        if len(shown) == 5:
+            camera.stall(True)
+            threading.Timer(1.0, camera.stall, [False]).start()
+        return SLOWLY
+
+    done = evaluate(env, act, episodes=1, seed=3)
+    assert [row.steps for row in done.episodes] == [15]
+    assert 15 + 5 <= len(shown) <= 15 + 8
+
+
+def made_step(index, episode=0):
+    nothing = np.zeros(6, np.float32)
+    observation = {"state/tcp_pose": np.full(6, index, np.float32)}
+    return Step(episode, index, observation, nothing, nothing, nothing, 0.0, False, False,
+                Provenance.POLICY, 0, 0.1 * index, 100.0 + index)  # fmt: skip
+
+
+@pytest.fixture
+def space():
+    from robot_rl.types import SpaceSpec
+
+    return SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
+
+
+def test_in_the_log_it_is_truncated_at_its_last_step_with_the_reason(tmp_path, space):
+    log = StepLog(tmp_path / "steps.log", space)
+    for step in map(made_step, range(4)):
+        log.append_step(step)
+    log.append_mark(truncated(0, "camera 'wrist': gone"))
+    for step in (made_step(0, 1), made_step(1, 1)):
+        log.append_step(step)
+    assembler = Assembler(log)
+    (broken_off,) = [episode for record in log.records() for episode in assembler.add(*record)]
+    facts = with_marks(EpisodeFacts.of(broken_off), assembler.marks_of(broken_off.key))
+    assert (broken_off.length, broken_off.end) == (3, "truncated")
+    assert broken_off.truncated.tolist() == [False, False, True] and not broken_off.terminated.any()
+    assert [(mark["kind"], mark["reason"]) for mark in facts.marks] == [("truncated", "camera 'wrist': gone")]
+    log.close()
+
+
+def test_for_learning_it_has_every_transition_and_none_ends_the_return(space):
+    replay = Replay(space, capacity=32)
+    for step in map(made_step, range(4)):
+        replay.append(step)
+    replay.apply(Mark(MarkKind.TRUNCATED, 0, reason="gone"))
+    replay.append(made_step(4))  # no more of it comes: this is none of its steps
+    assert replay.own_transitions == 3
+    assert not replay._terminated.any()
+
+
+def test_a_long_reason_fits_into_a_mark():
+    assert len(truncated(3, "x" * 10_000).reason) == 500
