@@ -1,0 +1,176 @@
+"""Taking over and letting go, through the arm's real process in lockstep: no jump, one segment, words as marks."""
+
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from robot_rl import config, geometry
+from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
+from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.actor.intervene import Intervention
+from robot_rl.actor.marks import OperatorMarks
+from robot_rl.benchmark import lockstep_env
+from robot_rl.data.log import StepLog
+from robot_rl.data.verdicts import counted_steps
+from robot_rl.teleop.scripted import Teleop
+from robot_rl.types import Feel, Handover, Mark, MarkKind, Outcome, Provenance, Use
+from tests.hands import OPEN, Hand
+from tests.teleop.benches import SpaceMouseBench, until_says
+
+TASK = config.load_task("peg_insert")
+HARDWARE = config.load_hardware("sim_panda")
+SCALE = np.array([TASK.action_translation] * 3 + [TASK.action_rotation] * 3)
+FEEL = Feel(engage=0.15, release=0.08, release_s=0.3)
+DOWNWARDS = np.array([0.0, 0.0, 0.4, 0.0, 0.0, 0.1], np.float32)  # [-1, 1]: a policy on its way
+
+
+@pytest.fixture(scope="module")
+def one_env():
+    with lockstep_env(TASK, HARDWARE, "state") as env:
+        yield env
+
+
+@pytest.fixture
+def env(one_env):
+    one_env.task = replace(TASK, max_steps=16)
+    one_env.reward = config.make("rewards", TASK.reward, one_env.world)
+    return one_env
+
+
+def play(env, hand, *, seed=0, feel=FEEL, **options):
+    """The steps of an episode, the targets in force after each, and the runner."""
+    runner, targets, steps = EpisodeRunner(env), [], []
+    intervention = Intervention(Operator(hand if isinstance(hand, Hand) else Hand(hand, feel)))
+    for step in runner.play(0, lambda observation: DOWNWARDS, intervention, seed=seed, **options):
+        steps.append(step)
+        targets.append(env.arm_states[0].target_base_tcp.copy())
+    return steps, targets, runner
+
+
+TREMBLE = st.lists(
+    st.lists(st.floats(-1.0, 1.0), min_size=6, max_size=6).map(lambda twist: np.array(twist)), min_size=3, max_size=8
+)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 4), TREMBLE, st.integers(0, 2), st.sampled_from(["base", "tool"]))
+def test_takeover_and_release_do_not_jump_and_make_one_segment(env, before, twists, pause, frame):
+    """Each target in force is the one before, moved by the commanded action and by nothing else, whoever acts."""
+    twists[0][0] = 1.0  # the hand takes hold
+    twists[-1][1] = -1.0
+    hand = [OPEN] * before + [Handover(True, twist, frame) for twist in twists[:-1]]
+    hand += [Handover(True, np.full(6, 0.01), frame)] * pause + [Handover(True, twists[-1], frame)]
+    steps, targets, runner = play(env, [replace(said, twist=0.5 * said.twist) for said in hand], seed=before)
+    for last, target, step in zip(targets, targets[1:], steps[1:], strict=False):
+        np.testing.assert_allclose(geometry.pose_delta(last, target) / SCALE, step.commanded, atol=1e-6)
+        np.testing.assert_allclose(step.executed, step.commanded, atol=1e-6)
+    runs = [author for author, _ in groupby(step.provenance for step in steps[1:])]
+    assert runs.count(Provenance.HUMAN) == 1 and runner.summary.segments == 1
+
+
+def test_an_operator_who_takes_hold_and_does_nothing_stops_the_target_where_it_is(env):
+    device = Hand([OPEN] * 3 + [Handover(True, np.zeros(6))] * 5, Feel())  # a clutch of its own, closed
+    steps, targets, _ = play(env, device)
+    assert [step.provenance for step in steps[1:10]] == [Provenance.POLICY] * 3 + [Provenance.HUMAN] * 6
+    for target in targets[4:10]:
+        np.testing.assert_allclose(target, targets[3], atol=1e-12)
+    assert np.linalg.norm(targets[3][:3] - targets[0][:3]) > 0.005, "it was on its way"
+
+
+def test_a_push_on_a_spacemouse_moves_the_arm_that_way(env, monkeypatch):
+    bench = SpaceMouseBench(monkeypatch)
+    # the operator stands to the right of the robot: ahead of them is its y
+    operator = open_operator(replace(HARDWARE, teleop=Use("spacemouse", {"axes": ["-y", "x", "z", "-ry", "rx", "rz"]})))
+    intervention = Intervention(operator)
+    env.reset(seed=3)
+    intervention.begin_episode()
+    before = env.arm_states[0].target_base_tcp.copy()
+    bench.hold()
+    until_says(operator.device, lambda said: said.twist.any())
+    for _ in range(3):
+        action, author = intervention.decide(DOWNWARDS, env.arm_states)
+        assert author == Provenance.HUMAN
+        env.step(action)
+    operator.close()
+    moved = geometry.pose_error(before, env.arm_states[0].target_base_tcp)
+    np.testing.assert_allclose(moved[:3], [0.0, 3 * TASK.action_translation, 0.0], atol=0.0005)  # the leash is short
+
+
+@pytest.mark.parametrize("word", [Outcome.STOP, Outcome.DISCARD])
+def test_a_word_that_ends_the_episode_truncates_it_at_once_with_a_reason(env, word):
+    steps, _, runner = play(env, [OPEN, OPEN, replace(OPEN, outcome=word)])
+    assert len(steps) == 4 and steps[-1].truncated and not steps[-1].terminated
+    assert runner.summary.reason == f"{'stopped' if word == Outcome.STOP else 'discarded'} by the operator"
+    assert runner.summary.discarded == (word == Outcome.DISCARD)
+
+
+@pytest.mark.parametrize(("word", "reward"), [(Outcome.SUCCESS, 1.0), (Outcome.FAILURE, 0.0)])
+def test_the_reward_that_asks_the_operator_hears_them_while_the_policy_acts(env, word, reward):
+    env.reward = config.make("rewards", Use("operator"), env.world)
+    steps, _, runner = play(env, [OPEN, OPEN, replace(OPEN, outcome=word)])
+    assert len(steps) == 4 and steps[-1].terminated and not steps[-1].truncated
+    assert steps[-1].reward == reward and steps[-1].provenance == Provenance.POLICY and runner.summary.reason == ""
+
+
+def test_a_device_lost_in_a_correction_truncates_the_episode_and_the_arm_holds(env):
+    moving, lost = Handover(True, np.full(6, 0.5)), replace(OPEN, problem="the device is gone")
+    steps, targets, runner = play(env, [OPEN, moving, lost])
+    assert len(steps) == 4 and steps[-1].truncated and steps[-1].provenance == Provenance.HUMAN
+    assert runner.summary.reason == "the device is gone"
+    np.testing.assert_allclose(targets[-1], targets[-2], atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------- marks
+
+
+def kinds(marks):
+    return [(mark.kind, mark.episode) for mark in marks]
+
+
+def test_the_operators_words_become_marks_when_an_episode_ends_and_each_can_be_taken_back():
+    marks = OperatorMarks()
+    assert kinds(marks.of(0, on_last=[Outcome.UNDO])) == []  # before it there was none
+    assert kinds(marks.of(1, on_last=[Outcome.UNDO])) == [(MarkKind.DISCARD, 0)]
+    assert kinds(marks.of(2, on_last=[], discarded=True)) == [(MarkKind.DISCARD, 2)]
+    assert kinds(marks.of(3, on_last=[Outcome.UNDO])) == [(MarkKind.UNDO, 2)]
+    assert kinds(marks.of(4, on_last=[Outcome.DISCARD, Outcome.DISCARD])) == [(MarkKind.DISCARD, 3)]
+    assert kinds(marks.of(5, on_last=[Outcome.DISCARD, Outcome.UNDO])) == [(MarkKind.DISCARD, 4), (MarkKind.UNDO, 4)]
+    assert kinds(marks.of(6, on_last=[], failed=True)) == [(MarkKind.DISCARD, 6)]
+    assert kinds(marks.of(7, on_last=[Outcome.UNDO, Outcome.DISCARD])) == []  # it failed: nothing to take back
+
+
+class ChangesTheirMind(Teleop):
+    """Discards the second demonstration while it goes on, and takes the third back once it is over."""
+
+    attempts = 0
+
+    def begin_episode(self):
+        self.attempts += 1
+        super().begin_episode()
+        return [Outcome.UNDO] if self.attempts == 4 else []
+
+    def read(self, arms):
+        said = super().read(arms)
+        return replace(said, outcome=Outcome.DISCARD) if self.attempts == 2 else said
+
+
+def test_discarded_demonstrations_are_recorded_again_and_none_is_deleted(env, tmp_path):
+    env.task = replace(env.task, max_steps=40)
+    path = tmp_path / "demos.log"
+    with StepLog(path, env.space_spec) as log:
+        operator = Operator(ChangesTheirMind(env.task, env.world, mode="demonstrate", seed=0))
+        recorder = DemoRecorder(env, operator, log, seed=0)
+        recorder.record(3)
+        entries = list(log.entries())
+        assert DemoTally.of(log).successes == recorder.tally.successes == 3
+    marks = [said for _, said in entries if isinstance(said, Mark)]
+    assert kinds(marks) == [(MarkKind.DISCARD, 1), (MarkKind.DISCARD, 2)]
+    assert recorder.tally.attempts == 5
+    counted = counted_steps(entries)
+    assert {step.episode for step in counted} == {0, 3, 4}
+    assert sum(step.terminated for step in counted) == 3
