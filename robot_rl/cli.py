@@ -275,6 +275,24 @@ def pose(arguments: Sequence[str]) -> None:
     parse("pose", pose, arguments)
 
 
+def teleop(arguments: Sequence[str]) -> None:
+    """Try the operator's device: what it says, live. No arm moves."""
+    from rich.console import Console
+
+    from robot_rl.dry_run import watch
+
+    def teleop(hardware: HardwareName, seconds: float = 0.0) -> None:
+        """Try the operator's device: axes, buttons, clutch, live in the terminal. No arm is connected; end with Ctrl-C.
+
+        Args:
+            hardware: a file of hardware_configs/.
+            seconds: end by itself after so long; 0 waits for Ctrl-C.
+        """
+        watch(config.load_hardware(hardware), seconds or math.inf, Console())
+
+    parse("teleop", teleop, arguments)
+
+
 def blackbox(arguments: Sequence[str]) -> None:
     """Draw what an arm did in the seconds around a fault."""
     from robot_rl.blackbox import SECONDS, describe, draw
@@ -472,6 +490,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "blackbox": blackbox,
     "check": check,
     "pose": pose,
+    "teleop": teleop,
     "actor": actor,
     "learner": learner,
 }

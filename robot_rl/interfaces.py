@@ -224,8 +224,10 @@ class Teleop(Protocol):
     controls: Mapping[str, str]
     """What each button or key does, by its name on the device."""
 
-    held: Collection[str]
-    """Which of them are down now."""
+    @property
+    def held(self) -> Collection[str]:
+        """Which of them are down now."""
+        ...
 
     reports: int
     """How many reports or events it has sent."""

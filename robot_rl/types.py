@@ -430,6 +430,8 @@ class Outcome(IntEnum):
 
 
 Frame = Literal["base", "tool"]
+AXES = ("x", "y", "z", "rx", "ry", "rz")
+"""What a twist's six numbers are called in a hardware file."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ FLOORS = (
         "benchmark",
         "benchmark_arm",
         "check",
+        "dry_run",
         "report",
         "progress",
         "resources",

@@ -11,10 +11,8 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.config import Hardware
 from robot_rl.interfaces import Teleop
-from robot_rl.types import ArmState, Array, ConfigError, Feel, Handover, Outcome, TeleopReading, Use
+from robot_rl.types import AXES, ArmState, Array, ConfigError, Feel, Handover, Outcome, TeleopReading, Use
 from robot_rl.validation import from_json, nearest
-
-AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 class Clutch:

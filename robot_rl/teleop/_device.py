@@ -8,13 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-from robot_rl.types import ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
+from robot_rl.types import AXES, ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
 from robot_rl.validation import nearest
 
 log = logging.getLogger(__name__)
 
 WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
-AXES = ("x", "y", "z", "rx", "ry", "rz")
 MOTIONS = {sign + axis: (i, float(sign + "1")) for i, axis in enumerate(AXES) for sign in "+-"}
 GRIPPER = {"open": 1.0, "close": -1.0}
 ROLES = (*WORDS, *MOTIONS, *GRIPPER, "deadman")

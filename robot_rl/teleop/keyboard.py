@@ -86,13 +86,14 @@ class _Keyboard:
     def read(self) -> int:
         """Release what is up by now; returns how many key-downs there were."""
         time.sleep(POLL_S)
+        held = self._controls.held  # before the display is asked: what goes down meanwhile is not in its answer
         try:
             down = self._display.query_keymap()  # 256 bits, one for each of the keyboard's codes
         except GONE as error:
             raise OSError(f"the display does not answer: {error}") from error
         if not self._listener.is_alive():
             raise OSError("the display tells nothing any more")
-        for control in self._controls.held:
+        for control in held:
             code = self._codes[control]
             if not down[code // 8] >> code % 8 & 1:
                 self._controls.release(control)

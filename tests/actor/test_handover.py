@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from robot_rl import config, geometry
 from robot_rl.actor.handover import Clutch, Operator, Steering, open_operator
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import ConfigError, DeviceError, Feel, Handover, Outcome, Provenance, Use
+from robot_rl.types import AXES, ConfigError, DeviceError, Feel, Handover, Outcome, Provenance, Use
 from tests.hands import DOWN, OPEN, Hand, arm_at, still
 
 HARDWARE = config.load_hardware("sim_panda")
-AXES = ("x", "y", "z", "rx", "ry", "rz")
 SHARE = st.floats(-1.0, 1.0, allow_subnormal=False)
 TWIST = st.lists(SHARE, min_size=6, max_size=6).map(np.array)
 QUAT = st.lists(SHARE, min_size=4, max_size=4).map(np.array).filter(lambda q: np.linalg.norm(q) > 0.1)
@@ -219,9 +218,15 @@ def test_what_is_said_between_two_episodes_is_about_the_one_before():
     decide(intervention)
     assert intervention.on_last == [Outcome.UNDO, Outcome.DISCARD]
     assert intervention.outcome == Outcome.NONE and not intervention.ends and not intervention.discarded
-    hand.earlier = [Outcome.STOP]  # who says that wants the arm to stand still
+
+
+def test_a_stop_between_two_episodes_ends_the_next_one_at_once():
+    hand = Hand()
+    intervention = Intervention(Operator(hand))
+    hand.earlier = [Outcome.STOP]
     intervention.begin_episode()
-    assert intervention.ends and not intervention.on_last
+    decide(intervention)
+    assert intervention.ends == "stopped by the operator" and not intervention.on_last
 
 
 def test_a_device_lost_in_a_correction_ends_the_episode_and_the_policy_does_not_go_on():

@@ -286,7 +286,9 @@ class GamepadBench:
         self.busy, self.rest = False, dict.fromkeys(gamepad.STICKS, 128)
         bench = self
 
-        class Pad(evdev.InputDevice):
+        real: Any = evdev.InputDevice
+
+        class Pad(real):
             """What the kernel says of the pad by ioctl, which a pipe cannot; everything else is evdev's."""
 
             def __init__(self, path):

@@ -99,10 +99,15 @@ def test_closed_it_reads_no_more_and_says_so(bench):
     assert not device.read(()).active and "not read any more" in device.read(()).problem
 
 
-@pytest.mark.parametrize("driver", ["spacemouse", "keyboard", "gamepad"])
-def test_a_control_has_a_purpose_that_there_is(driver):
-    benches.require({"spacemouse": "hid", "keyboard": "Xlib", "gamepad": "evdev"}[driver])
-    options = {"spacemouse": {"buttons": ["sucess"]}, "keyboard": {"keys": {"w": "sucess"}},
-               "gamepad": {"buttons": {"south": "sucess"}}}[driver]  # fmt: skip
-    with pytest.raises(ConfigError, match=rf"teleop '{driver}'.*'sucess' is not known.*did you mean 'success'"):
-        config.find("teleop", driver).Teleop(**options)
+@pytest.mark.parametrize(
+    ("driver", "package", "option", "value"),
+    [
+        ("spacemouse", "hid", "buttons", ["sucess"]),
+        ("keyboard", "Xlib", "keys", {"w": "sucess"}),
+        ("gamepad", "evdev", "buttons", {"south": "sucess"}),
+    ],
+)
+def test_a_control_has_a_purpose_that_there_is(driver, package, option, value):
+    benches.require(package)
+    with pytest.raises(ConfigError, match=rf"teleop '{driver}': {option}: .*'sucess' is not known.*mean 'success'"):
+        config.find("teleop", driver).Teleop(**{option: value})

@@ -8,14 +8,12 @@ import time
 import numpy as np
 import pytest
 
-from robot_rl.types import ConfigError, DeviceError, Outcome
+from robot_rl.types import AXES, ConfigError, DeviceError, Outcome
 from tests.teleop.benches import require, until_says, wait_until
 
 Xlib = require("Xlib")
 
 from robot_rl.teleop import keyboard  # noqa: E402
-
-AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 @pytest.fixture
@@ -37,8 +35,8 @@ def test_each_key_moves_its_axis_and_two_keys_both(display, device):
             wanted = np.zeros(6)
             wanted[AXES.index(role[1:])] = float(role[0] + "1")
             display.press(key)
-            said = until_says(device, lambda said, wanted=wanted: np.array_equal(said.twist, wanted))
-            assert said.active
+            wait_until(lambda: [*device.read(()).twist] == [*wanted])  # noqa: B023
+            assert device.read(()).active
             display.release(key)
     for key in "wa":
         display.press(key)
