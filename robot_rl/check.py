@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl import config, geometry
+from robot_rl import config, geometry, views
+from robot_rl.cameras import is_simulated
 from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
@@ -24,7 +25,8 @@ from robot_rl.supervise import Supervisor
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ArmState, Array, RobotRLError
 
-PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",)}
+PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
+            "realsense": ("pyrealsense2",)}  # fmt: skip
 """By driver: what it needs installed."""
 
 START_S = 180.0
@@ -35,7 +37,13 @@ LARGEST_LATE_SHARE = 0.01
 LARGEST_ROUND_TRIP_MS = 2.0
 LARGEST_FORCE_AT_REST = 5.0
 LEAST_GRIPPER_WIDTH = 0.01
-"""What is right: rate of the loop, share of late ticks, p99 of a pose there and back, [N] without contact, [m] open."""
+LEAST_FRAME_SHARE = 0.9
+LARGEST_AGE_SHARE = 0.5
+"""What is right: rate of the loop, share of late ticks, p99 of a pose there and back, [N] without contact, [m] open,
+share of the frames that a camera was asked for, p99 of a frame's age as a share of how old it may be."""
+
+CAMERA_S = 3.0
+"""For how long the cameras are watched."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
     findings += _check_machine()
     for arm in hardware.arms:
         findings += _guarded(arm.name, lambda arm=arm: _check_arm(hardware, arm, task, seconds))
+    if hardware.cameras:
+        findings += _guarded("cameras", lambda: _check_cameras(hardware))
     for gripper in hardware.grippers:
         findings += _guarded(gripper.name, lambda gripper=gripper: _check_gripper(gripper))
     return findings
@@ -82,6 +92,7 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
         except RobotRLError as error:
             yield Finding("files", f"limits against task '{task.name}'", False, "do not fit", str(error))
     drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
+    drivers += [camera.driver for camera in hardware.cameras]
     for driver in dict.fromkeys(drivers):
         for package in PACKAGES.get(driver, ()):
             try:
@@ -193,6 +204,30 @@ def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterato
     right = force < LARGEST_FORCE_AT_REST
     advice = "does it touch anything? else `load` in the hardware file, or the end effector in Desk, is wrong"
     yield Finding(arm.name, "force at rest", right, f"{force:.1f} N", "" if right else advice)
+
+
+def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
+    """Every camera at once, as a run would read them."""
+    for camera in hardware.cameras:
+        if is_simulated(camera):
+            problem = config.find("cameras", camera.driver).gl_problem()
+            yield Finding(camera.name, "camera", not problem, "drawn by the simulation", problem)
+    seen, problems = views.look(hardware.cameras, CAMERA_S)
+    for name, problem in problems.items():
+        yield Finding(name, "camera", False, "failed", problem)
+    for view in seen:
+        name, (height, width) = view.camera.name, view.picture.shape[:2]
+        right = view.rate_hz >= LEAST_FRAME_SHARE * view.asked_hz
+        advice = "the cable, the port (USB 3?), or too many cameras on one controller"
+        yield Finding(name, "frames", right, f"{width} x {height}, {view.rate_hz:.1f} Hz", "" if right else advice)
+        right = view.age_ms(99) <= 1e3 * LARGEST_AGE_SHARE * view.max_age_s
+        found = f"{view.age_ms(50):.0f} ms, p99 {view.age_ms(99):.0f} ms"
+        advice = f"near the limit of {view.max_age_s:g} s: frames will be missing now and then; see above, or raise it"
+        yield Finding(name, "age of a frame", right, found, "" if right else advice)
+        automatic = [control for control in view.controls if view.camera.options.get(control) is None]
+        found = ", ".join(f"{control} {value:g}" for control, value in view.controls.items()) or "no controls"
+        advice = f"automatic: {', '.join(automatic)}. Lock them, or pictures change with the light (docs/cameras.md)"
+        yield Finding(name, "exposure, white balance", True, found, advice if automatic else "")
 
 
 def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:

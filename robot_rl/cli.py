@@ -240,6 +240,54 @@ def check(arguments: Sequence[str]) -> None:
         raise SystemExit(1)
 
 
+def cameras(arguments: Sequence[str]) -> None:
+    """Which cameras are plugged in; what those of a hardware file see, as a picture; a crop as lines for the file."""
+    from rich.console import Console
+
+    from robot_rl import views
+    from robot_rl.cameras import lines_for_file
+
+    def cameras(
+        hardware: HardwareName = "",
+        crop: Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")] = None,
+        seconds: float = 3.0,
+        out: str = "cameras.png",
+        json: bool = False,
+    ) -> int:
+        """List the cameras that are plugged in, or look through those of a hardware file.
+
+        Args:
+            hardware: a file of hardware_configs/; without one, what is plugged in.
+            crop: the part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
+            seconds: for how long rate and age are measured.
+            out: the picture.
+            json: one JSON object on stdout instead of a table.
+        """
+        if not hardware:
+            found, problems = views.find_cameras()
+            print_json({"found": [vars(camera) for camera in found]}) if json else print(views.listing(found))
+            print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
+            return 0
+        configs = {camera.name: camera for camera in config.load_hardware(hardware).cameras}
+        if crop is not None and crop[0] not in configs:
+            known = nearest(crop[0], configs)
+            raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
+        seen, complaints = views.look(list(configs.values()), seconds)
+        picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
+        if json:
+            print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
+        else:
+            Console().print(views.table(hardware, seen))
+            print(picture or "there is nothing to see: simulated cameras have no picture without their world")
+        if crop is not None:
+            print(lines_for_file(configs[crop[0]], crop=crop[1:]))
+        print(*complaints.values(), sep="\n", end="\n" * bool(complaints), file=sys.stderr)
+        return len(complaints)
+
+    if parse("cameras", cameras, arguments):
+        raise SystemExit(1)
+
+
 def pose(arguments: Sequence[str]) -> None:
     """Guide the arm by hand: its pose and the box it has been in, as lines for a task file."""
     from robot_rl.check import PoseWatcher
@@ -488,6 +536,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "keys": keys,
     "arm": arm,
     "blackbox": blackbox,
+    "cameras": cameras,
     "check": check,
     "pose": pose,
     "teleop": teleop,

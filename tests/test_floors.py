@@ -38,6 +38,7 @@ FLOORS = (
         "progress",
         "resources",
         "supervise",
+        "views",
     },
 )
 """Every file or folder of the package stands on one floor, and imports from its own floor or one below."""

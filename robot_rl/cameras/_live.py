@@ -94,7 +94,7 @@ class LiveCamera:
     ):
         check_options(name, options)
         self.name = name
-        self._options, self._image_size, self._open = options, image_size, open_device
+        self.options, self._image_size, self._open = options, image_size, open_device
         self._frame: Frame | None = None
         self._raw = np.empty(0, np.uint8)
         self._problem = "it was not opened yet"
@@ -118,9 +118,9 @@ class LiveCamera:
         """The newest frame with its time. Raises CameraStaleError if it is older than the limit."""
         frame = self._frame
         assert frame is not None, "the constructor waits for the first"
-        if (age := time.monotonic() - frame.t) > self._options.max_age_s:
+        if (age := time.monotonic() - frame.t) > self.options.max_age_s:
             raise CameraStaleError(
-                f"camera '{self.name}': its newest frame is {age:.2f} s old, {self._options.max_age_s:g} s is allowed; "
+                f"camera '{self.name}': its newest frame is {age:.2f} s old, {self.options.max_age_s:g} s is allowed; "
                 f"{self._problem or 'no frames come'}. It is opened again in the background: if it stays away, look "
                 "at its cable and power, and whether another program uses it"
             )
@@ -175,16 +175,16 @@ class LiveCamera:
 
     def _repeats(self, image: Array) -> bool:
         """Whether the picture is the last one, to the last bit: of this device, or before it was opened again."""
-        if self._options.detect_frozen and np.array_equal(image, self._raw):
+        if self.options.detect_frozen and np.array_equal(image, self._raw):
             return True
         self._raw = image.copy()
         return False
 
     def _show(self, grab: Grab) -> None:
-        image = crop_and_resize(grab.image, self._options.crop, self._image_size, self.name)
+        image = crop_and_resize(grab.image, self.options.crop, self._image_size, self.name)
         before = self._frame
         frame = Frame(image, min(grab.t, time.monotonic()), before.number + 1 if before else 0)
-        if before is not None and frame.t - before.t > self._options.max_age_s:
+        if before is not None and frame.t - before.t > self.options.max_age_s:
             log.warning("camera '%s' is back after %.1f s", self.name, frame.t - before.t)
         with self._changed:
             self._frame, self._problem = frame, ""
