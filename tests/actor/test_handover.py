@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from robot_rl import config, geometry
-from robot_rl.actor.handover import Clutch, Operator, Steering, open_operator
+from robot_rl.actor.handover import Operator, Steering, open_operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.types import AXES, ConfigError, DeviceError, Feel, Handover, Outcome, Provenance, Use
 from tests.hands import DOWN, OPEN, Hand, arm_at, still
@@ -124,6 +124,7 @@ def test_with_several_arms_the_device_drives_the_one_that_the_file_names():
 # ---------------------------------------------------------------------------------------------- clutch
 
 ENGAGE, RELEASE, RELEASE_S, PERIOD_S = 0.15, 0.08, 0.3, 0.1
+FELT = Feel(engage=ENGAGE, release=RELEASE, release_s=RELEASE_S)
 HELD = st.floats(RELEASE, 1.0)
 PAUSE = st.lists(st.floats(0.0, RELEASE, exclude_max=True), max_size=2)  # shorter than RELEASE_S
 
@@ -144,7 +145,7 @@ def test_a_hand_that_trembles_makes_one_segment(first, rest):
     """Whatever it does in between, as long as no pause below the release threshold lasts for the release time."""
     deflections = [first, *(share for pause, held in rest for share in [*pause, held])]
     hand = [Handover(True, np.array([share, 0, 0, 0, 0, 0])) for share in deflections]
-    decided, intervention = authors(hand, Feel(engage=ENGAGE, release=RELEASE, release_s=RELEASE_S))
+    decided, intervention = authors(hand, FELT)
     assert intervention.segments == 1
     assert decided == "h" * decided.count("h") + "p" * decided.count("p")
     assert decided.count("h") >= len(hand)
@@ -164,23 +165,30 @@ def test_a_dead_mans_button_that_flickers_makes_one_segment_and_moves_nothing_wh
 @given(st.lists(st.floats(0.0, ENGAGE, exclude_max=True), max_size=30))
 def test_a_hand_that_only_rests_on_the_device_does_not_take_over(shares):
     hand = [Handover(True, np.array([share, 0, 0, 0, 0, 0])) for share in shares]
-    decided, intervention = authors(hand, Feel(engage=ENGAGE, release=RELEASE, release_s=RELEASE_S))
+    decided, intervention = authors(hand, FELT)
     assert intervention.segments == 0 and set(decided) == {"p"}
 
 
 def test_after_the_release_time_it_is_another_segment():
     def segments(pause_steps):
         hand = [still(0.5), *[still(0.0)] * pause_steps, still(0.5)]
-        return authors(hand, Feel(engage=ENGAGE, release=RELEASE, release_s=RELEASE_S))[1].segments
+        return authors(hand, FELT)[1].segments
 
     assert [segments(steps) for steps in (0, 2, 6)] == [1, 1, 2]
 
 
 def test_nobody_has_hold_of_the_arm_when_an_episode_begins():
-    clutch = Clutch(ENGAGE, RELEASE, RELEASE_S)
-    assert clutch.hold(True, 0.5, 0.0) and clutch.closed
-    clutch.open()
-    assert not clutch.hold(True, 0.1, 0.1) and not clutch.closed
+    slightly = 0.5 * (ENGAGE + RELEASE)  # enough to keep hold, not to take it
+    operator = Operator(Hand([still(0.5), still(slightly), still(slightly)], FELT))
+    assert [operator.read([arm_at(0.1 * step)]).engaged for step in range(2)] == [True, True]
+    operator.begin_episode()
+    assert not operator.read([arm_at(0.2)]).engaged
+
+
+def test_an_arm_whose_clock_begins_anew_does_not_keep_the_clutch_closed():
+    operator = Operator(Hand([still(0.5)], FELT))
+    assert operator.read([arm_at(1000.0)]).engaged
+    assert not operator.read([arm_at(0.0)]).engaged
 
 
 # --------------------------------------------------------------------------------------------- words, and a lost device

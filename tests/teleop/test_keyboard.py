@@ -99,6 +99,21 @@ def test_a_key_that_comes_up_while_another_program_has_the_keyboard_is_up(displa
     locker.close()
 
 
+def test_a_key_that_goes_down_while_the_display_is_asked_stays_down(device, display):
+    asked, answers = device._source._display.query_keymap, []
+
+    def press_meanwhile():
+        answers.append(asked())
+        if len(answers) == 1:
+            display.press("w")
+            wait_until(lambda: device.held)
+        return answers[-1]
+
+    device._source._display.query_keymap = press_meanwhile
+    wait_until(lambda: len(answers) > 1)
+    assert device.held == {"w"}
+
+
 def test_the_hardware_file_changes_single_keys(display):
     device = keyboard.Teleop(keys={"up": "+x", "w": "", "p": "discard"})
     display.press("w")
