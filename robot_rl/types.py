@@ -441,7 +441,7 @@ class Handover:
     `twist (6,)` is how far it is deflected, translation first, in shares of full deflection, [-1, 1]: along the axes
     of `frame` as the operator means them (base: x away from the operator, y to the left, z up), turning by the right
     hand. `active`: the clutch is closed, the dead-man's button held, or, on a device without one, anything deflected.
-    `gripper`: 1 opens, -1 closes. `outcome` is the oldest word that was said and not read yet. `problem` says in words
+    `gripper`: 1 opens, -1 closes. `pace` is the share of the speed that they want now. `outcome` is the oldest word that was said and not read yet. `problem` says in words
     why the device is not there; then it is not active.
     """
 
@@ -449,6 +449,7 @@ class Handover:
     twist: Array
     frame: Frame = "base"
     gripper: float = 0.0
+    pace: float = 1.0
     outcome: Outcome = Outcome.NONE
     problem: str = ""
 

@@ -60,7 +60,7 @@ class Steering:
             action = geometry.rotate_spatial(geometry.quat_conjugate(target_base_tcp[3:]), action)
         for part in (action[:3], action[3:]):
             part /= max(1.0, np.abs(part).max())  # shorter, in the same direction
-        return self._feel.speed * action
+        return self._feel.speed * said.pace * action
 
 
 class Operator:

@@ -16,8 +16,11 @@ log = logging.getLogger(__name__)
 WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
 MOTIONS = {sign + axis: (i, float(sign + "1")) for i, axis in enumerate(AXES) for sign in "+-"}
 GRIPPER = {"open": 1.0, "close": -1.0}
-ROLES = (*WORDS, *MOTIONS, *GRIPPER, "deadman")
+ROLES = (*WORDS, *MOTIONS, *GRIPPER, "deadman", "slow")
 """What a button or key may be for."""
+
+SLOW = 0.1
+"""Share of the speed while a control for that is held: 0.8 mm in a step of at most 8 mm."""
 
 RETRY_S = (0.25, 2.0)
 """How long [s] a lost device's thread waits before it looks for it again: at first, and at most."""
@@ -88,8 +91,9 @@ class Controls:
             twist[axis] += sign
         twist = np.clip(twist, -1.0, 1.0)
         active = "deadman" in roles if "deadman" in self.roles.values() else bool(twist.any())
-        gripper = sum(GRIPPER.get(role, 0.0) for role in roles)
-        return Handover(active and not problem, twist, "base", float(np.sign(gripper)), word, problem)
+        gripper = float(np.sign(sum(GRIPPER.get(role, 0.0) for role in roles)))
+        pace = SLOW if "slow" in roles else 1.0
+        return Handover(active and not problem, twist, "base", gripper, pace, word, problem)
 
 
 class Source(Protocol):

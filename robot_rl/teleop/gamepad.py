@@ -28,7 +28,7 @@ BUTTONS = {
     "thumbl": "undo",
     "select": "discard",
     "start": "stop",
-    "tl": "",
+    "tl": "slow",
     "tl2": "",
     "tr2": "",
     "mode": "",

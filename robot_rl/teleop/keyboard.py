@@ -34,6 +34,7 @@ KEYS = {
     "e": "open",
     "q": "close",
     "space": "deadman",
+    "shift": "slow",
     "f6": "success",
     "f7": "failure",
     "f8": "undo",

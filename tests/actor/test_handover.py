@@ -66,6 +66,13 @@ def test_what_is_too_fast_is_made_shorter_and_keeps_its_direction(twist, quat, s
         np.testing.assert_allclose(got * np.linalg.norm(wanted), wanted * np.linalg.norm(got), atol=1e-9)
 
 
+def test_a_slow_pace_is_as_much_slower_and_takes_hold_all_the_same():
+    operator = Operator(Hand([still(1.0, pace=0.1)], FELT))
+    reading = operator.read([arm_at(0.0)])
+    assert reading.engaged
+    np.testing.assert_allclose(reading.action, np.full(6, 0.1))
+
+
 def test_axes_signs_and_scales_are_the_hardware_files():
     feel = Feel(axes=("-y", "x", "+z", "rx", "-rz", "ry"), scale=(1.0, 1.0, 0.5, 0.0, 1.0, 1.0))
     twist = np.array([0.1, 0.2, 0.4, 0.9, 0.5, 0.6])

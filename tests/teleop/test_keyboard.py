@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from robot_rl.teleop._device import SLOW
 from robot_rl.types import AXES, ConfigError, DeviceError, Outcome
 from tests.teleop.benches import require, until_says, wait_until
 
@@ -77,11 +78,12 @@ def test_a_key_that_repeats_is_pressed_once(display, device):
         time.sleep(0.002)
 
 
-def test_with_shift_a_key_is_the_same_key(display, device):
+def test_with_shift_a_key_is_the_same_key_and_slow(display, device):
     display.press("Shift_L")
     display.press("w")
-    until_says(device, lambda said: said.twist[0] == 1.0)
+    until_says(device, lambda said: said.twist[0] == 1.0 and said.pace == SLOW)
     display.release("Shift_L")
+    until_says(device, lambda said: said.twist[0] == said.pace == 1.0)
     display.release("w")
     until_says(device, lambda said: not said.twist.any())
 
