@@ -1,10 +1,12 @@
 """How well the arm's loop keeps time against a robot: the simulated FR3 behind its real wire, in real time.
 
 Numbers with the names of `LoopStats`; what the robot's side says is counted apart: `server_slips` are ticks that the
-simulated robot itself began late, for which the client is not to blame.
+simulated robot itself began late, for which the client is not to blame. Robot and loop share a core, so that whatever
+takes the machine away from one takes it from both; the robot has the higher priority, and sees a loop that is slow.
 """
 
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from robot_rl import config
 from robot_rl.check import measure_timing
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.server import be_prompt
 from robot_rl.types import ArmTarget, Array, LinkError
 
 HARDWARE, TASK = "fci_sim", "peg_insert"
@@ -28,14 +31,16 @@ def measure_arm(seconds: float = 60.0, burners: int = 0) -> dict[str, float]:
     """The arm moves all the while, a target a tenth of a second; `burners` processes load the machine beside it.
 
     `rate_hz` is the loop's; `lost_ticks` the cycles that the robot went through without a command; `law_us`, `tick_us`
-    as in `LoopStats`; `pose_round_trip_ms` a state asked of the arm's process, there and back.
+    as in `LoopStats`; `pose_round_trip_ms` a state asked of the arm's process, there and back, by a thread of the same
+    priority: an ordinary one also waits for its own turn among the busy.
     """
     from robot_rl.sim.fci.process import Simulation
 
     arm, scene = config.load_hardware(HARDWARE).arms[0], config.load_task(TASK).scene
+    arm = replace(arm, loop_cpu=max(os.sched_getaffinity(0)))
     with Simulation(arm, scene) as robot:
         real = replace(arm, driver="franka", options={**arm.options, "ip": robot.ip})
-        with served(real) as client, busy(burners):
+        with prompt(), served(real) as client, busy(burners):
             mover = Mover(client)
             until = time.monotonic() + SETTLE_S
             while time.monotonic() < until:
@@ -51,6 +56,17 @@ def measure_arm(seconds: float = 60.0, burners: int = 0) -> dict[str, float]:
         "lost_ticks": after["lost_ticks"] - before["lost_ticks"],
         "server_slips": after["slips"] - before["slips"],
     }
+
+
+@contextmanager
+def prompt() -> Iterator[None]:
+    """This thread has the priority of an arm's network side, where that is allowed."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    be_prompt()
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
 
 
 class Mover:

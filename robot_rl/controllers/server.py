@@ -9,6 +9,7 @@ leaves a black box (`recorder.py`).
 import contextlib
 import logging
 import math
+import os
 import secrets
 import signal
 import threading
@@ -49,6 +50,8 @@ from robot_rl.types import (
 log = logging.getLogger(__name__)
 
 POLL_MS = 50
+PRIORITY = 10
+"""Of SCHED_FIFO, for the network side on the real clock: below the loop, above everything ordinary."""
 DEFAULT_LEASH = (0.02, 0.15)
 """[m], [rad]: what binds targets before a task has said otherwise."""
 
@@ -96,7 +99,10 @@ def serve(
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: asked.append(number))
-    server = Server(config, open_arm(config, scene, clock), blackbox)
+    arm = open_arm(config, scene, clock)
+    if clock == "real":
+        be_prompt()
+    server = Server(config, arm, blackbox)
     try:
         while not (asked or (stop is not None and stop())):
             server.serve_once(POLL_MS)
@@ -120,6 +126,20 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
 
         objects = count_objects(scene)
     return RealTimeArm(config, scene, setup, len(config.home), objects)
+
+
+def be_prompt() -> None:
+    """Answer before any ordinary process has its turn, where that is allowed; after the loop in any case.
+
+    For the calling thread and ZeroMQ's, before there is a socket. Without the right to, the loop has warned already.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
+    except OSError:
+        return
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+    context.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
+    context.set(zmq.THREAD_PRIORITY, PRIORITY)
 
 
 class Server:

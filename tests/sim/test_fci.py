@@ -3,6 +3,7 @@
 import gc
 import socket
 import struct
+import subprocess
 import time
 
 import numpy as np
@@ -243,6 +244,22 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
             run(control, 200)
         status = real.ask("status")
         assert status["mode"] == "REFLEX" and status["lost_ticks"] >= 19
+        control = None
+
+
+def test_a_robot_that_stood_still_itself_blames_nobody():
+    with Simulation(HARDWARE) as real:
+        client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
+        control = client.start_torque_control()
+        run(control, 50)
+        before = real.ask("status")
+        # by another process: a client that waits for a state holds the GIL
+        stop = subprocess.Popen(["sh", "-c", f"kill -STOP {real.pid}; sleep 0.05; kill -CONT {real.pid}"])
+        run(control, 300)
+        stop.wait()
+        after = real.ask("status")
+        assert after["mode"] == "MOVE" and after["slips"] > before["slips"]
+        assert after["lost_ticks"] - before["lost_ticks"] < 20, "fifty cycles went by in which nobody could answer"
         control = None
 
 

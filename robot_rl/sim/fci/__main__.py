@@ -26,6 +26,8 @@ from robot_rl.types import Array, ConfigError, LinkError, RobotRLError, Use
 from robot_rl.validation import from_json
 
 WORLD_EVERY_TICKS = 10
+PRIORITY = 85
+"""Of SCHED_FIFO, on the real clock: above the loop that it drives (80), so that one which takes too long is seen to."""
 
 
 class Control:
@@ -118,7 +120,9 @@ def run(job: Mapping[str, Any]) -> None:
     gc.disable()
     if job["clock"] == "real":
         with contextlib.suppress(OSError):  # without the right to, the simulated robot slips more often
-            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(80))
+            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
+            if config.loop_cpu is not None:  # beside its loop: what stops that core stops both, and is a slip
+                os.sched_setaffinity(0, {config.loop_cpu})
     control.listen()
     say({"ok": {"ip": ip, "objects": control.objects}})
     try:

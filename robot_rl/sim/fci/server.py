@@ -57,15 +57,17 @@ class FciServer:
     def _keep_time(self, deadline: float) -> float:
         """One tick of the real clock, which ends at `deadline`; the next one's.
 
-        Wherever this process was late itself, a whole millisecond begins anew: the client had no time to answer.
+        Wherever this process was late itself, to send or to listen, a whole millisecond begins anew: the client had no
+        time to answer.
         """
         self._arm.send_state()
-        command = None
+        command, due = None, deadline - layout.TICK_S
         while True:
             now = time.monotonic()
-            if now > deadline + SLIP_S:
+            if now > due + SLIP_S:
                 self.slips += 1
                 deadline = now + layout.TICK_S
+            due = deadline
             newer = self._listen(max(deadline - now, 0.0))
             command = command if newer is None else newer
             if now >= deadline:
