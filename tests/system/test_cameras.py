@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,11 @@ def write_bench(place: Path, cameras: dict[str, Mjpeg]) -> None:
     """The simulated bench, with network cameras in place of the drawn ones."""
     (place / "hardware_configs").mkdir()
     arms, rest = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text().split("cameras:")
-    entries = [
-        lines_for_file(camera.config, max_age_s=0.5).replace('"front"', f'"{name}"', 1)
-        for name, camera in cameras.items()
-    ]
-    listed = "\n".join(["cameras:", *(entry.removeprefix("cameras:\n") for entry in entries)])
+    listed = ["cameras:"]
+    for name, camera in cameras.items():
+        listed += lines_for_file(replace(camera.config, name=name), max_age_s=0.5).splitlines()[1:]
     teleop = rest[rest.index("teleop:") :]
-    (place / "hardware_configs" / "bench.yaml").write_text(f"{arms}{listed}\n{teleop}")
+    (place / "hardware_configs" / "bench.yaml").write_text("\n".join([arms, *listed, teleop]))
 
 
 def is_within_an_episode(run: Path) -> bool:
@@ -75,7 +74,6 @@ def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, mo
 
     require_every_step_once(run, STEPS)
     entries = [entry for _, entry in entries_of(run)]
-    print([m.reason for m in entries if isinstance(m, Mark)])
     marks = [entry for entry in entries if isinstance(entry, Mark)]
     assert "camera 'front'" in marks[0].reason
     for mark in marks:  # on a busy machine there may be more than the one that was made
