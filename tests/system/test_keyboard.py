@@ -1,0 +1,108 @@
+"""The peg inserted with the keyboard: keys pressed on a display, through driver, clutch, arm and log."""
+
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from robot_rl import config, geometry
+from robot_rl.actor.demonstrate import DemoRecorder
+from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.actor.intervene import Intervention
+from robot_rl.benchmark import lockstep_env
+from robot_rl.data.log import StepLog
+from robot_rl.teleop._device import SLOW
+from robot_rl.teleop.keyboard import KEYS
+from robot_rl.types import AXES, Provenance, Use
+from tests.teleop.benches import wait_until
+from tests.teleop.conftest import start_display as start_display
+
+TASK = replace(config.load_task("peg_insert"), max_steps=150)
+HARDWARE = replace(config.load_hardware("sim_panda"), teleop=Use("keyboard"))
+STEP = 0.5 * np.array([TASK.action_translation] * 3 + [TASK.action_rotation] * 3)  # a key's, at its default speed
+KEY_OF = {role: key for key, role in KEYS.items()}
+DEPTH_M, HOVER_M, PRESS_M = 0.025, 0.004, 0.004
+
+
+class Fingers:
+    """Somebody who looks at the scene and presses keys; in lockstep the world waits until the driver has heard them.
+
+    It is a device for `Operator`: the real one, which it asks in every step, after the fingers have moved.
+    """
+
+    def __init__(self, device, env, display):
+        self._device, self._env, self._display = device, env, display
+        self._down: set[str] = set()
+        self.lift = False  # take the hands off
+
+    def __getattr__(self, name):
+        return getattr(self._device, name)
+
+    def read(self, arms):
+        wanted = set() if self.lift else self._keys(arms[0])
+        for key in sorted(self._down - wanted):
+            self._display.release(named(key))
+        for key in sorted(wanted - self._down):
+            self._display.press(named(key))
+        self._down = wanted
+        wait_until(lambda: self._device.held == wanted)
+        return self._device.read(arms)
+
+    def _keys(self, arm) -> set[str]:
+        """First above the hole and upright, then down: coarsely with full steps, finely with shift."""
+        goal = self._env.world.latest.goal_base_tcp
+        offset = geometry.pose_error(arm.target_base_tcp, goal)  # in base axes, from the target to the goal
+        aside = np.abs(offset) * [1, 1, 0, 1, 1, 1]
+        inside = arm.pose_base_tcp[2] < goal[2] + DEPTH_M - 0.001
+        aligned = bool((aside < 0.75 * SLOW * STEP).all())
+        if not (inside or aligned):
+            offset[2] += DEPTH_M + HOVER_M
+        else:
+            offset[2] -= PRESS_M
+        coarse = np.abs(offset) > 0.75 * STEP
+        fine = np.abs(offset) > 0.75 * SLOW * STEP
+        pressed = coarse if coarse.any() else fine
+        roles = [f"{'+' if offset[i] > 0 else '-'}{AXES[i]}" for i in np.flatnonzero(pressed)]
+        return {KEY_OF[role] for role in [*roles, "deadman", *([] if coarse.any() else ["slow"])]}
+
+
+def named(key: str) -> str:
+    """A key's name for X."""
+    return {"shift": "Shift_L"}.get(key, key)
+
+
+@pytest.fixture
+def bench(start_display):
+    display = start_display()
+    with lockstep_env(TASK, HARDWARE, "state") as env:
+        operator = open_operator(HARDWARE, task=TASK, world=env.world, mode="demonstrate", seed=0)
+        fingers = Fingers(operator.device, env, display)
+        yield env, fingers, Operator(fingers)
+        operator.close()
+
+
+def test_demonstrations_by_keyboard_succeed_and_are_recorded(bench, tmp_path):
+    env, _, operator = bench
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        recorder = DemoRecorder(env, operator, log, seed=0)
+        recorder.record(5)
+        steps = list(log.read())
+    assert (recorder.tally.successes, recorder.tally.attempts) == (5, 5)
+    assert {step.provenance for step in steps} == {Provenance.DEMO}
+    assert all(step.reward == 1.0 for step in steps if step.terminated)
+
+
+def test_a_correction_by_keyboard_is_one_segment_and_the_policy_goes_on(bench):
+    env, fingers, operator = bench
+    runner, intervention = EpisodeRunner(env), Intervention(operator)
+    away, authors = np.array([0.3, 0, 0, 0, 0, 0], np.float32), []
+    for step in runner.play(
+        0, lambda observation: away, intervention, seed=1, stop=lambda: runner.summary.steps + 1 >= 30
+    ):
+        fingers.lift = not 8 <= step.index < 20 or step.index == 12  # off for a moment in the middle of it
+        authors.append(step.provenance)
+    runs = [(author, len(list(group))) for author, group in groupby(authors[1:])]
+    assert [author for author, _ in runs] == [Provenance.POLICY, Provenance.HUMAN, Provenance.POLICY]
+    assert runs[1][1] >= 12 and runner.summary.segments == 1
