@@ -6,6 +6,7 @@ its bytes differ from those of the one before. When none has come for a while th
 the background, until it is back; meanwhile a reader gets a CameraStaleError.
 """
 
+import atexit
 import contextlib
 import logging
 import threading
@@ -104,6 +105,7 @@ class LiveCamera:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"camera {name}", daemon=True)
         self._thread.start()
+        atexit.register(self.close)  # librealsense aborts a process that ends while it streams
         with self._changed:
             self._changed.wait_for(lambda: self._frame or self._error, FIRST_FRAME_S + 2.0)
         if self._frame is None:
@@ -135,6 +137,7 @@ class LiveCamera:
 
     def close(self) -> None:
         """Stop the thread, which closes the device."""
+        atexit.unregister(self.close)
         self._stop.set()
         self._thread.join(FIRST_FRAME_S)
 

@@ -34,11 +34,13 @@ except ImportError as error:  # the wheel brings everything but these two
 class Options(LiveOptions):
     """The driver's part of a hardware file.
 
-    `serial` is what `robot-rl cameras` lists, in quotes. `exposure` and `gain` (the camera's own units) and
-    `white_balance` [K] lock these; None leaves them automatic. A gain is for a locked exposure only.
+    `serial` is what `robot-rl cameras` lists, in quotes; or `recording` is a file of RealSense's own recorder (.db3,
+    .bag), which begins again at its end. `exposure` and `gain` (the camera's own units) and `white_balance` [K] lock
+    these; None leaves them automatic. A gain is for a locked exposure only.
     """
 
-    serial: str
+    serial: str = ""
+    recording: str = ""
     exposure: float | None = None
     gain: float | None = None
     white_balance: float | None = None
@@ -49,6 +51,8 @@ class Camera(LiveCamera):
 
     def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
         options = from_json(Options, config.options, source=f"camera '{config.name}': options")
+        if bool(options.serial) == bool(options.recording):
+            raise ConfigError(f"camera '{config.name}': options: wanted either serial or recording")
         if options.gain is not None and options.exposure is None:
             raise ConfigError(f"camera '{config.name}': options: gain is for a locked exposure; give exposure as well")
         super().__init__(config.name, options, image_size, lambda: _Stream(config.name, options))
@@ -66,7 +70,7 @@ class _Stream:
     """The running colour stream of one device."""
 
     def __init__(self, name: str, options: Options):
-        self._name = name
+        self._name, self._is_recorded = name, bool(options.recording)
         self._pipeline: Any = None
         self._sensor: Any = None
         self._held: Any = None
@@ -82,26 +86,29 @@ class _Stream:
             raise
 
     def _start(self, options: Options) -> None:
-        devices = _devices()
-        if options.serial not in devices:
-            there = ", ".join(devices) or "none"
-            raise DeviceError(
-                f"camera '{self._name}': no RealSense with serial {options.serial!r} is plugged in; there is: {there}"
-            )
-        device = devices[options.serial]
-        config = rs.config()
-        config.enable_device(options.serial)
+        config, pipeline = rs.config(), rs.pipeline(_context())
+        if options.recording:
+            config.enable_device_from_file(options.recording, True)
+        else:
+            config.enable_device(self._find(options.serial))
         config.enable_stream(rs.stream.color, options.width, options.height, rs.format.rgb8, options.rate_hz)
-        pipeline = rs.pipeline(_context())
         if not config.can_resolve(rs.pipeline_wrapper(pipeline)):
-            modes = {f"{p.width()} x {p.height()} at {p.fps()} Hz" for p in _modes(device)}
             raise DeviceError(
-                f"camera '{self._name}': it has no {options.width} x {options.height} at {options.rate_hz} Hz on "
-                f"{_usb(device)}; it has: {'; '.join(sorted(modes)) or 'nothing'}"
+                f"camera '{self._name}': it has no {options.width} x {options.height} pixels at {options.rate_hz} Hz"
+                + ("" if options.recording else f"; it has: {_modes(_devices()[options.serial])}")
             )
-        pipeline.start(config)
+        device = pipeline.start(config).get_device()
         self._pipeline = pipeline
         self._sensor = next(sensor for sensor in device.query_sensors() if _is_colour(sensor))
+
+    def _find(self, serial: str) -> str:
+        devices = _devices()
+        if serial not in devices:
+            there = ", ".join(devices) or "none"
+            raise DeviceError(
+                f"camera '{self._name}': no RealSense with serial {serial!r} is plugged in; there is: {there}"
+            )
+        return serial
 
     def grab(self, timeout_s: float) -> Grab | None:
         try:
@@ -112,7 +119,8 @@ class _Stream:
         if not frame:
             return None
         self._held = frame  # the picture is a view into it
-        return Grab(np.asanyarray(frame.get_data()), _time_of(frame), frame.get_frame_number())
+        taken = time.monotonic() if self._is_recorded else _time_of(frame)
+        return Grab(np.asanyarray(frame.get_data()), taken, frame.get_frame_number())
 
     def controls(self) -> dict[str, float]:
         return {name: self._sensor.get_option(option) for name, (option, _) in _CONTROLS.items()
@@ -175,11 +183,12 @@ def _is_colour(sensor: Any) -> bool:
     return any(profile.stream_type() == rs.stream.color for profile in sensor.get_stream_profiles())
 
 
-def _modes(device: Any) -> list[Any]:
-    """The colour modes of a device, as video profiles."""
+def _modes(device: Any) -> str:
+    """The colour modes of a device, in words, and its port: USB 2 has fewer."""
     profiles = [profile for sensor in device.query_sensors() for profile in sensor.get_stream_profiles()]
     colour = [p.as_video_stream_profile() for p in profiles if p.stream_type() == rs.stream.color]
-    return [profile for profile in colour if profile.format() == rs.format.rgb8]
+    modes = {f"{p.width()} x {p.height()} at {p.fps()} Hz" for p in colour if p.format() == rs.format.rgb8}
+    return f"{', '.join(sorted(modes)) or 'nothing'} on {_usb(device)}"
 
 
 def _usb(device: Any) -> str:

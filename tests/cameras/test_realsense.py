@@ -1,6 +1,10 @@
 """What only a RealSense has: serial numbers, locks of exposure and white balance, times from the device, modes."""
 
+import subprocess
+import sys
 import time
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ rs = pytest.importorskip(
     "pyrealsense2", reason="pip install robot_rl[realsense], with libusb-1.0-0", exc_type=ImportError
 )
 
+ROOT = Path(__file__).parents[2]
 CONTROLS = {
     "exposure": (1.0, 10_000.0, 1.0, 156.0),
     "enable_auto_exposure": (0.0, 1.0, 1.0, 1.0),
@@ -105,8 +110,36 @@ def test_a_serial_that_is_no_text_is_refused(bench):
         open_live(CameraConfig("wrist", "realsense", {"serial": 1}), None)
 
 
+def test_a_recording_plays_as_the_camera_did_and_begins_again(bench, tmp_path):
+    path = str(tmp_path / "recorded.db3")
+    recorder, config = rs.pipeline(bench.bus.context), rs.config()
+    config.enable_device("0001")
+    config.enable_stream(rs.stream.color, 640, 480, rs.format.rgb8, 30)
+    config.enable_record_to_file(path)
+    recorder.start(config)
+    time.sleep(0.7)
+    recorder.stop()
+    camera = open_live(CameraConfig("wrist", "realsense", {"recording": path}), (48, 64))
+    reds, until = [], time.monotonic() + 1.5
+    while time.monotonic() < until:
+        reds.append(int(camera.read()[24, 32, 0]))
+        time.sleep(0.01)
+    with pytest.raises(ConfigError, match="no exposure to lock"):
+        open_live(CameraConfig("wrist", "realsense", {"recording": path, "exposure": 3.0}), None)
+    camera.close()
+    shown = sorted(set(reds))
+    assert len(shown) >= 12 and shown == list(range(shown[0], shown[-1] + 1))
+    assert sum(after < before for before, after in pairwise(reds)) >= 1
+
+
+@pytest.mark.parametrize("options", [{}, {"serial": "0001", "recording": "a.db3"}])
+def test_a_camera_is_either_a_serial_or_a_recording(options):
+    with pytest.raises(ConfigError, match="wanted either serial or recording"):
+        open_live(CameraConfig("wrist", "realsense", options), None)
+
+
 def test_a_mode_that_the_camera_has_not_is_named_with_those_it_has(bench):
-    with pytest.raises(DeviceError, match=r"no 640 x 480 at 60 Hz on USB 3\.2; it has: 640 x 480 at 30 Hz"):
+    with pytest.raises(DeviceError, match=r"no 640 x 480 pixels at 60 Hz; it has: 640 x 480 at 30 Hz on USB 3\.2"):
         open_live(wrist("0001", rate_hz=60), None)
 
 
@@ -130,10 +163,22 @@ def test_a_frame_is_as_old_as_the_device_says(bench):
     assert min(ages) >= 0.05 and np.median(ages) < 0.1
 
 
-def test_without_the_system_libraries_the_error_says_what_to_install(tmp_path):
-    import subprocess
-    import sys
+def test_a_process_that_ends_with_open_cameras_ends_in_order():
+    code = """
+from robot_rl.cameras import open_camera, realsense
+from robot_rl.config import CameraConfig
+from tests.cameras.simulated_realsense import Bus, SimulatedRealSense
+bus = Bus()
+realsense._context = lambda: bus.context
+device = SimulatedRealSense(bus, "0001")
+camera = open_camera(CameraConfig("wrist", "realsense", {"serial": "0001"}), None)
+raise SystemExit(3)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (out.returncode, out.stderr) == (3, "")
 
+
+def test_without_the_system_libraries_the_error_says_what_to_install(tmp_path):
     (tmp_path / "pyrealsense2.py").write_text(
         "raise ImportError('libusb-1.0.so.0: cannot open shared object file: No such file or directory')"
     )
