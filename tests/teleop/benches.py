@@ -28,7 +28,7 @@ def unavailable(problem: str) -> None:
     """Skip, saying what is missing; with CI=true fail instead."""
     if os.environ.get("CI") == "true":
         pytest.fail(problem)
-    pytest.skip(problem)
+    pytest.skip(problem, allow_module_level=True)
 
 
 def wait_until(true: Callable[[], object], timeout_s: float = 5.0) -> None:
