@@ -315,10 +315,13 @@ class PoseWatcher:
             self._arm.close()
             raise
         self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
+        self._q: Array = np.array(arm.home)
 
     def look(self) -> Array:
         """The pose `(7,)` of the tool in the base, now."""
-        pose: Array = self._arm.read().pose.copy()
+        reading = self._arm.read()
+        pose: Array = reading.pose.copy()
+        self._q = reading.q.copy()
         rest = getattr(self._arm, "rest", None)
         if rest is not None:
             rest()  # nothing is answered here: the next look measures anew
@@ -326,11 +329,15 @@ class PoseWatcher:
         return pose
 
     def lines(self, pose: Array, margin_m: float) -> str:
-        """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin."""
+        """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin.
+
+        And the posture of the last look, as a hardware file's `home`.
+        """
         low, high = self._low - margin_m, self._high + margin_m
         return (
             f"start=(StartPose(pose_base_tool={_numbers(pose)}),),\n"
-            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)}}},'
+            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)}}},\n'
+            f"# hardware file, where `max_drift` of a task leads back to: home: [{_numbers(self._q)[1:-1]}]"
         )
 
     def close(self) -> None:

@@ -104,8 +104,9 @@ class Task:
     `action_rotation` [rad], per arm. The target is kept within `leash_translation` [m] and `leash_rotation` [rad] of
     the measured pose so that it cannot wind up. `pose_tcp_tool` is the point of the tool that the task controls, seen
     from the hardware's TCP (a grasped peg's tip). `compliance` is the law in contact; `reset_compliance`, if given, is
-    stiffer, for precise resets. `limits` tightens fields of the hardware's `ArmLimits`. `scene` is
-    a file of `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key
+    stiffer, for precise resets. A reset first takes an arm home in joint space if one of its joints is further than
+    `max_drift` [rad] from the hardware's `home` (None: it never does). `limits` tightens fields of the hardware's
+    `ArmLimits`. `scene` is a file of `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key
     (`{"agent.discount": 0.97}`).
     """
 
@@ -125,6 +126,7 @@ class Task:
     pose_tcp_tool: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     compliance: Compliance = Compliance()
     reset_compliance: Compliance | None = None
+    max_drift: float | None = None
     limits: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 

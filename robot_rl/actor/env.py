@@ -50,7 +50,8 @@ class RobotEnv(gymnasium.Env):
         self.reward: Reward = config.make("rewards", task.reward, self.world)
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, sees_goal=obs == "state")
-        self._resetter = Resetter(self.arms, self.clock, self.period_s)
+        homes = [arm.home for arm in hardware.arms]
+        self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self.arm_states: Sequence[ArmState] = ()
         self.outcome = Outcome.NONE  # the operator's word; whoever reads the device says it here before the step
         self._steps = 0

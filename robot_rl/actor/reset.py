@@ -1,6 +1,6 @@
 """Between episodes: bring the arms to a start pose through the same targets, and the same limits, as any step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from robot_rl import geometry
 from robot_rl.clock import Clock
 from robot_rl.config import StartPose
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceError
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceError, JointTarget
 
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
@@ -24,12 +24,25 @@ def sample_start(start: StartPose, rng: np.random.Generator) -> Array:
 
 
 class Resetter:
-    """Moves arms to poses in small steps at the control rate: first straight up to the goal's height, then across."""
+    """Moves arms to poses in small steps at the control rate: first straight up to the goal's height, then across.
 
-    def __init__(self, arms: Sequence[ArmClient], clock: Clock, period_s: float):
+    A pose says nothing of the elbow. An arm that has a joint further than `max_drift` [rad] from its home posture
+    `homes[i] (n,)`, once it is up, first goes there in joint space; without a `max_drift` none does.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[ArmClient],
+        clock: Clock,
+        period_s: float,
+        homes: Sequence[Sequence[float]] = (),
+        max_drift: float | None = None,
+    ):
         self._arms = arms
         self._clock = clock
         self._period_s = period_s
+        self._homes = [np.array(home, float) for home in homes]
+        self._max_drift = max_drift
 
     def go(self, goals: Sequence[Array]) -> list[ArmState]:
         """Bring every arm to its goal pose `(7,)`, all at the same time.
@@ -37,6 +50,21 @@ class Resetter:
         Raises ArmFaultError if a fault stops one, DeviceError if one does not arrive: something is in the way, or a
         limit keeps it from getting there.
         """
+        if drifted := self._drifted():
+            self._travel(goals, _is_up)
+            for arm, home in drifted:
+                arm.move_joints(JointTarget(home, self._period_s))
+        return self._travel(goals, _arrived)
+
+    def _drifted(self) -> list[tuple[ArmClient, Array]]:
+        """The arms that have to go home first, and where that is."""
+        if self._max_drift is None:
+            return []
+        pairs = zip(self._arms, self._homes, strict=True)
+        return [(arm, home) for arm, home in pairs if np.abs(arm.state().q - home).max() > self._max_drift]
+
+    def _travel(self, goals: Sequence[Array], there: Callable[[ArmState, Array, Array], bool]) -> list[ArmState]:
+        """Step towards the goals until every arm is `there`, by its state, its target and its goal."""
         targets = [arm.state().pose_base_tcp for arm in self._arms]
         deadline = self._clock.now()
         for _ in range(PATIENCE):
@@ -44,7 +72,7 @@ class Resetter:
             for state in states:
                 if state.fault:
                     raise ArmFaultError(f"the reset was stopped by fault {state.fault.name}: {state.reason}")
-            if all(_arrived(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)):
+            if all(there(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)):
                 return states
             targets = [_next_target(target, goal) for target, goal in zip(targets, goals, strict=True)]
             for arm, target in zip(self._arms, targets, strict=True):
@@ -66,6 +94,11 @@ def _next_target(target: Array, goal: Array) -> Array:
         return np.concatenate([target[:2], [target[2] + STEP[2]], target[3:]])
     step = np.clip(geometry.pose_delta(target, goal), -STEP, STEP)
     return geometry.pose_move(target, step)
+
+
+def _is_up(state: ArmState, target: Array, goal: Array) -> bool:
+    """Whether the tool is as high as straight up takes it."""
+    return bool(state.pose_base_tcp[2] > goal[2] - STEP[2] - TOLERANCE[2])
 
 
 def _arrived(state: ArmState, target: Array, goal: Array) -> bool:

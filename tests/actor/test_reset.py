@@ -11,8 +11,9 @@ from robot_rl import config, geometry
 from robot_rl.actor.reset import STEP, TOLERANCE, Resetter, _next_target, sample_start
 from robot_rl.clock import LockstepClock
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmFaultError, DeviceError
-from tests.controllers.bench import LIMITS, TASK, TOOL
+from robot_rl.sim.panda import flange_pose
+from robot_rl.types import ArmFaultError, DeviceError, JointTarget
+from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
 START = TASK.start[0]
 
@@ -75,3 +76,44 @@ def test_a_fault_on_the_way_is_told_by_its_name_at_once(arm):
     with pytest.raises(ArmFaultError, match=r"FORCE: .* N on the tool; limit 5"):
         Resetter([arm], LockstepClock(), 0.1).go([on_the_table])
     assert arm.state().t < 4.0  # [s]
+
+
+def elbow_aside(q, angle):
+    """Another posture `(7,)` with the flange where it is at `q`: redundancy, by small steps along the nullspace."""
+    pose, q, h = flange_pose(q), np.array(q, float), 1e-6
+    turned = 0.0
+    while turned < angle:
+        J = np.stack([geometry.pose_error(flange_pose(q + h * e), flange_pose(q)) for e in np.eye(7)], axis=1) / h
+        aside = np.linalg.svd(J)[2][6]
+        q += 0.01 * aside * np.sign(aside[2]) + np.linalg.pinv(J) @ geometry.pose_error(pose, flange_pose(q))
+        turned += 0.01
+    return q
+
+
+def test_an_arm_whose_elbow_has_drifted_is_raised_and_goes_home_before_it_goes_to_its_start(arm, monkeypatch):
+    home = np.array(HARDWARE.home)
+    goal = sample_start(START, np.random.default_rng(0))
+    arm.move_joints(JointTarget(elbow_aside(home, 0.6), 0.1))
+    low = arm.state().pose_base_tcp.copy()
+    low[2] -= 0.04  # an episode ends below its start
+    Resetter([arm], LockstepClock(), 0.1).go([low])
+    assert (np.abs(arm.state().pose_base_tcp - low)[:3] < TOLERANCE[:3]).all()
+    (state,) = Resetter([arm], LockstepClock(), 0.1, [home], max_drift=3.0).go([goal])
+    assert np.abs(state.q - home).max() > 0.3, "poses alone leave the elbow where it is"
+
+    Resetter([arm], LockstepClock(), 0.1).go([low])
+    heights, move = [], arm.move_joints
+    monkeypatch.setattr(arm, "move_joints", lambda to: heights.append(arm.state().pose_base_tcp[2]) or move(to))
+    (state,) = Resetter([arm], LockstepClock(), 0.1, [home], max_drift=0.3).go([goal])
+    assert len(heights) == 1 and heights[0] > goal[2] - 0.015, "the tool was not clear yet"
+    assert (np.abs(geometry.pose_error(state.pose_base_tcp, goal)) < TOLERANCE).all()
+    assert np.abs(state.q - home).max() < 0.3
+
+
+def test_the_main_job_never_goes_home_in_joint_space(arm, monkeypatch):
+    """Its arm stands at home after each reset of the world, and its start poses are near."""
+    monkeypatch.setattr(arm, "move_joints", None)
+    rng, resetter = np.random.default_rng(0), Resetter([arm], LockstepClock(), 0.1, [HARDWARE.home], max_drift=0.3)
+    for _ in range(5):
+        resetter.go([sample_start(START, rng)])
+    assert TASK.max_drift is None
