@@ -35,7 +35,7 @@ class Resetter:
         arms: Sequence[ArmClient],
         clock: Clock,
         period_s: float,
-        homes: Sequence[Sequence[float]] = (),
+        homes: Sequence[Sequence[float] | Array] = (),
         max_drift: float | None = None,
     ):
         self._arms = arms

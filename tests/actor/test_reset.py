@@ -103,7 +103,12 @@ def test_an_arm_whose_elbow_has_drifted_is_raised_and_goes_home_before_it_goes_t
 
     Resetter([arm], LockstepClock(), 0.1).go([low])
     heights, move = [], arm.move_joints
-    monkeypatch.setattr(arm, "move_joints", lambda to: heights.append(arm.state().pose_base_tcp[2]) or move(to))
+
+    def noting(target):
+        heights.append(arm.state().pose_base_tcp[2])
+        return move(target)
+
+    monkeypatch.setattr(arm, "move_joints", noting)
     (state,) = Resetter([arm], LockstepClock(), 0.1, [home], max_drift=0.3).go([goal])
     assert len(heights) == 1 and heights[0] > goal[2] - 0.015, "the tool was not clear yet"
     assert (np.abs(geometry.pose_error(state.pose_base_tcp, goal)) < TOLERANCE).all()
