@@ -1,5 +1,6 @@
 """The peg inserted with the keyboard: keys pressed on a display, through driver, clutch, arm and log."""
 
+import json
 from dataclasses import replace
 from itertools import groupby
 
@@ -10,12 +11,13 @@ from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.handover import Operator, open_operator
-from robot_rl.actor.intervene import Intervention
+from robot_rl.actor.intervene import ENDS, Intervention
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
 from robot_rl.teleop._device import SLOW
 from robot_rl.teleop.keyboard import KEYS
-from robot_rl.types import AXES, Provenance, Use
+from robot_rl.types import AXES, Mark, MarkKind, Provenance, Step, Use
+from tests.system.main_job import SHORT, entries_of, require_every_step_once, start
 from tests.teleop.benches import wait_until
 from tests.teleop.conftest import start_display as start_display
 
@@ -106,3 +108,49 @@ def test_a_correction_by_keyboard_is_one_segment_and_the_policy_goes_on(bench):
     runs = [(author, len(list(group))) for author, group in groupby(authors[1:])]
     assert [author for author, _ in runs] == [Provenance.POLICY, Provenance.HUMAN, Provenance.POLICY]
     assert runs[1][1] >= 12 and runner.summary.segments == 1
+
+
+@pytest.mark.timeout(240)
+def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_display, monkeypatch, tmp_path):
+    """Keys pressed while `robot-rl train` goes on: each is in the run's log and in its list of episodes."""
+    display, run = start_display(), tmp_path / "runs" / "run"
+    bench = tmp_path / "hardware_configs" / "desk.yaml"
+    bench.parent.mkdir()
+    monkeypatch.chdir(tmp_path)  # where the hardware file is looked for
+    scripted = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text()
+    bench.write_text(scripted)
+    code, said = start(tmp_path, "demo", "--hardware", "desk", "--name", "run", "--steps", "400", *SHORT).finish()
+    assert code == 0, said
+    bench.write_text(scripted.replace("name: scripted", "name: keyboard"))
+
+    def episodes() -> list[dict]:
+        return [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
+
+    def hold(keys: list[str], until) -> None:
+        for key in keys:
+            display.press(key)
+        job.wait_for(until)
+        for key in reversed(keys):
+            display.release(key)
+
+    job = start(tmp_path, "train", "--resume", "run", "--eval-episodes", "1")
+    job.wait_for(lambda: (run / "episodes.jsonl").exists() and len(episodes()) > 0)
+    hold(["space", "w"], lambda: any(row["segments"] for row in episodes()))
+    hold(["F9"], lambda: any(row["discarded"] for row in episodes()))
+    hold(["F12"], lambda: any(row["reason"] == "stopped by the operator" for row in episodes()))
+    code, said = job.finish()
+    assert code == 0, said
+
+    require_every_step_once(run, 400)
+    rows, entries = episodes(), entries_of(run)
+    ends: dict[int, Step] = {said.episode: said for _, said in entries if isinstance(said, Step)}
+    for row in rows:
+        authors = [said.provenance for _, said in entries if isinstance(said, Step) and said.episode == row["episode"]]
+        assert [author for author, _ in groupby(authors[1:])].count(Provenance.HUMAN) == row["segments"]
+        if row["reason"]:
+            assert ends[row["episode"]].truncated and row["reason"] in ENDS.values()
+    discarded = [row["episode"] for row in rows if row["discarded"]]
+    assert [(said.kind, said.episode) for _, said in entries if isinstance(said, Mark)] == [
+        (MarkKind.DISCARD, episode) for episode in discarded
+    ]
+    assert len(discarded) == 1 and sum(row["segments"] for row in rows) >= 1

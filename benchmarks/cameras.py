@@ -1,0 +1,132 @@
+"""How old frames are when the actor takes them: two simulated RealSense cameras, the arm, the policy, at 10 Hz.
+
+.venv/bin/python benchmarks/cameras.py                 (pip install robot_rl[realsense])
+.venv/bin/python benchmarks/cameras.py --burners 1     beside a niced process that uses up a core, as a learner does
+
+The cameras are librealsense's own software devices, through its real pipelines, in the actor's process: what it costs
+to make their pictures is in the figures too. A frame's age begins when its picture is there, before it is handed over.
+"""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from json import dumps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import tyro
+from rich.console import Console
+
+from benchmarks.data import Figure, table
+from robot_rl import config
+from robot_rl.actor.env import RobotEnv
+from robot_rl.benchmark import Row, machine
+from robot_rl.cameras import realsense
+from robot_rl.cameras._live import LiveCamera
+from robot_rl.config import CameraConfig
+from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.precision import use_one_thread
+from robot_rl.supervise import Supervisor
+from robot_rl.transport.endpoint import free_addresses
+from robot_rl.types import Array
+from tests.cameras.simulated_realsense import Bus, SimulatedRealSense
+
+SERIALS = {"wrist": "0001", "front": "0002"}
+RATE_HZ = 30
+
+
+def run(seconds: float = 60.0, burners: int = 0, json: bool = False) -> None:
+    """Measure for so long, beside so many niced busy processes, and print a table or one JSON object."""
+    load = os.getloadavg()[0]
+    rows = measure(seconds, burners)
+    about = machine() | {"burners": burners, "load": f"{load:.1f} before, {os.getloadavg()[0]:.1f} after"}
+    if json:
+        print(dumps({"machine": about} | {row.name: row.value for row in rows}, indent=2))
+    else:
+        Console().print(table(rows, about))
+
+
+def measure(seconds: float, burners: int) -> list[Row]:
+    """Ages of all frames that the actor took, and how evenly its steps came."""
+    use_one_thread()
+    task, hardware = config.load_task("peg_insert"), config.load_hardware("sim_panda")
+    cameras = tuple(CameraConfig(name, "realsense", {"serial": serial}) for name, serial in SERIALS.items())
+    bus = Bus()
+    realsense._context = lambda: bus.context
+    with ExitStack() as stack:
+        for serial, off_hz in zip(SERIALS.values(), (-0.1, 0.1), strict=True):
+            device = SimulatedRealSense(bus, serial, rate_hz=RATE_HZ)
+            device.rate_hz += off_hz  # as real clocks differ: so the actor looks at every phase of a frame period
+            stack.callback(device.unplug)
+        arms = (replace(hardware.arms[0], address=free_addresses(1)[0]),)
+        processes = stack.enter_context(Supervisor(Path(stack.enter_context(TemporaryDirectory()))))
+        processes.start("arm", ["arm", hardware.name, "--task", task.name, "--address", arms[0].address])
+        env = RobotEnv(replace(task, max_steps=1_000_000), replace(hardware, arms=arms, cameras=cameras))
+        stack.callback(env.close)
+        ages = [watched(camera) for camera in env.cameras.values()]
+        policy = LivePolicy(PolicySpec.from_space(env.space_spec, "goal"), {})
+        stack.enter_context(busy(burners))
+        observation, _ = env.reset(seed=0)
+        for _ in range(20):  # warm up
+            observation = env.step(0.1 * policy.act(observation))[0]
+        for of_one in ages:
+            of_one.clear()
+        stamps, begun_cpu = [time.monotonic()], time.process_time()
+        while stamps[-1] < stamps[0] + seconds:
+            observation = env.step(0.1 * policy.act(observation))[0]
+            stamps.append(time.monotonic())
+        cpu = (time.process_time() - begun_cpu) / (stamps[-1] - stamps[0])
+    return rows(1e3 * np.array(ages), 1e3 * np.abs(np.diff(stamps) - env.period_s), cpu)
+
+
+def rows(ages_ms: Array, jitter_ms: Array, cpu: float) -> list[Row]:
+    limit_ms = 1.5 * 1e3 / RATE_HZ
+    return [
+        Row("camera_age_ms_p50", float(np.median(ages_ms)), "ms", f"{ages_ms.size} frames of {len(ages_ms)} cameras"),
+        Figure("camera_age_ms_p99", float(np.percentile(ages_ms, 99)), "ms", "1.5 frame periods", limit_ms, True),
+        Row("camera_age_ms_max", float(ages_ms.max()), "ms"),
+        Row("step_jitter_ms_p50", float(np.median(jitter_ms)), "ms", f"{len(jitter_ms)} steps at 10 Hz"),
+        Figure("step_jitter_ms_p99", float(np.percentile(jitter_ms, 99)), "ms", "off the period", 5.0, True),
+        Row("actor_cpu_percent", 1e2 * cpu, "%", "of a core: cameras, their simulation, policy and environment"),
+    ]
+
+
+def watched(camera: object) -> list[float]:
+    """The age [s] of every frame that is read from now on."""
+    assert isinstance(camera, LiveCamera)
+    ages: list[float] = []
+
+    def read() -> Array:
+        frame = camera.newest()
+        ages.append(time.monotonic() - frame.t)
+        return frame.image
+
+    camera.read = read  # type: ignore[method-assign]
+    return ages
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Niced processes that use up a core each."""
+    burners = [multiprocessing.get_context("spawn").Process(target=_burn, daemon=True) for _ in range(count)]
+    for burner in burners:
+        burner.start()
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+
+
+def _burn() -> None:
+    os.nice(10)
+    while True:
+        pass
+
+
+if __name__ == "__main__":
+    tyro.cli(run)
