@@ -99,7 +99,7 @@ class LiveCamera:
         self._frame: Frame | None = None
         self._raw = np.empty(0, np.uint8)
         self._problem = "it was not opened yet"
-        self._error: RobotRLError | None = None
+        self._error: Exception | None = None
         self._controls: dict[str, float] | None = {}
         self._changed = threading.Condition()
         self._stop = threading.Event()
@@ -110,7 +110,9 @@ class LiveCamera:
             self._changed.wait_for(lambda: self._frame or self._error, FIRST_FRAME_S + 2.0)
         if self._frame is None:
             self.close()
-            raise self._error or DeviceError(f"camera '{name}': it does not answer")
+            if isinstance(self._error, RobotRLError):
+                raise self._error
+            raise DeviceError(f"camera '{name}': it does not answer") from self._error
 
     def read(self) -> Array:
         """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError. Nobody writes into it any more."""
@@ -149,7 +151,7 @@ class LiveCamera:
             before = self._frame
             try:
                 self._grab()
-            except RobotRLError as error:
+            except Exception as error:  # noqa: BLE001 whatever a device's library raises, the camera is to come back
                 self._lose(error)
             failures = 0 if self._frame is not before else failures + 1
             self._stop.wait(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
@@ -193,10 +195,11 @@ class LiveCamera:
             self._frame, self._problem = frame, ""
             self._changed.notify_all()
 
-    def _lose(self, error: RobotRLError) -> None:
-        text = str(error).removeprefix(f"camera '{self.name}': ")
+    def _lose(self, error: Exception) -> None:
+        unexpected = error if not isinstance(error, RobotRLError) else None
+        text = str(error).removeprefix(f"camera '{self.name}': ") if unexpected is None else repr(error)
         if text != self._problem and self._frame is not None:
-            log.warning("camera '%s': %s; it is opened again", self.name, text)
+            log.warning("camera '%s': %s; it is opened again", self.name, text, exc_info=unexpected)
         with self._changed:
             self._problem = text
             if self._frame is None:

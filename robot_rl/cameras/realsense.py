@@ -133,7 +133,9 @@ class _Stream:
         self._pipeline = self._sensor = self._held = None
 
     def _set_controls(self, options: Options) -> None:
-        """Lock what the options give, make the rest automatic."""
+        """Lock what the options give, make the rest automatic, but never at the cost of the frame rate."""
+        if self._sensor.supports(rs.option.auto_exposure_priority):
+            self._sensor.set_option(rs.option.auto_exposure_priority, 0.0)  # 1 lets a dark scene halve the rate
         for name, (option, automatic) in _CONTROLS.items():
             value = getattr(options, name)
             if automatic is not None and self._sensor.supports(automatic):

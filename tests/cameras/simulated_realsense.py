@@ -63,7 +63,7 @@ class SimulatedRealSense:
         serial: str,
         *,
         size: tuple[int, int] = (480, 640),
-        rate_hz: int = 30,
+        rate_hz: float = 30,
         draw: Callable[[int], np.ndarray] | None = None,
         options: dict[str, tuple[float, float, float, float]] | None = None,
     ):
@@ -89,7 +89,7 @@ class SimulatedRealSense:
         stream = rs.video_stream()
         stream.type, stream.fmt, stream.bpp = rs.stream.color, rs.format.rgb8, 3
         stream.index, stream.uid = 0, 1
-        stream.width, stream.height, stream.fps = width, height, self.rate_hz
+        stream.width, stream.height, stream.fps = width, height, round(self.rate_hz)
         intrinsics = rs.intrinsics()
         intrinsics.width, intrinsics.height, intrinsics.fx, intrinsics.fy = width, height, 600.0, 600.0
         intrinsics.ppx, intrinsics.ppy, intrinsics.model = width / 2, height / 2, rs.distortion.none

@@ -164,3 +164,35 @@ def test_two_cameras_do_not_disturb_one_another(bench, camera, monkeypatch):
         bench.stall(False)
         other.close()
         other_bench.close()
+
+
+class Moody:
+    """A device that raises what no driver says, now and then."""
+
+    opened = 0
+
+    def __init__(self):
+        Moody.opened += 1
+        self._grabbed = 0
+
+    def grab(self, timeout_s):
+        time.sleep(0.01)
+        self._grabbed += 1
+        if self._grabbed == 5:
+            raise ZeroDivisionError("of the library")
+        rng = np.random.default_rng(10 * Moody.opened + self._grabbed)
+        return _live.Grab(rng.integers(0, 255, (4, 4, 3), np.uint8), time.monotonic())
+
+    def controls(self):
+        return {}
+
+    def close(self):
+        pass
+
+
+def test_whatever_a_library_raises_the_camera_comes_back(monkeypatch, caplog):
+    be_quick(monkeypatch)
+    camera = _live.LiveCamera("moody", _live.LiveOptions(), None, Moody)
+    wait_until(lambda: camera.newest().number > 12)
+    camera.close()
+    assert Moody.opened >= 3 and "ZeroDivisionError" in caplog.text

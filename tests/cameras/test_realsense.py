@@ -24,6 +24,7 @@ CONTROLS = {
     "gain": (0.0, 128.0, 1.0, 64.0),
     "white_balance": (2800.0, 6500.0, 10.0, 4600.0),
     "enable_auto_white_balance": (0.0, 1.0, 1.0, 1.0),
+    "auto_exposure_priority": (0.0, 1.0, 1.0, 1.0),
 }
 
 
@@ -73,6 +74,7 @@ def test_a_locked_exposure_and_white_balance_are_set_and_the_rest_is_automatic(b
     camera = open_live(wrist("0777", white_balance=5000.0), None)  # what another program left is not kept
     assert second.sensor.get_option(rs.option.enable_auto_exposure) == 1.0
     assert second.sensor.get_option(rs.option.enable_auto_white_balance) == 0.0
+    assert second.sensor.get_option(rs.option.auto_exposure_priority) == 0.0  # the rate is not to fall in the dark
     assert camera.controls()["white_balance"] == 5000.0
     camera.close()
 
