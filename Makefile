@@ -31,6 +31,7 @@ HARDWARE ?= sim_panda
 # Headless GL (EGL with Mesa's software renderer) draws the simulated cameras.
 GL_PACKAGES := $(BIN)/python -c 'from robot_rl.cameras.mujoco import GL_PACKAGES; print(*GL_PACKAGES)'
 GL_PROBE := import sys; from robot_rl.cameras.mujoco import gl_problem; sys.exit(gl_problem() or 0)
+USB_PROBE := import ctypes.util, sys; sys.exit(ctypes.util.find_library("usb-1.0") is None)
 HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 
 train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
@@ -84,9 +85,9 @@ display:
 	@if ! command -v Xvfb >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive; apt-get update; apt-get install --yes --no-install-recommends xvfb; fi
 
-# pyrealsense2 (its wheel alone) looks for the system's libusb.
+# The wheel of pyrealsense2 looks for the system's libusb.
 usb: $(VENV)/.installed-dev
-	@if $(BIN)/python -c 'import pyrealsense2' 2>&1 | grep -q libusb; then \
+	@if ! $(BIN)/python -c '$(USB_PROBE)'; then \
 		export DEBIAN_FRONTEND=noninteractive; apt-get update; \
 		apt-get install --yes --no-install-recommends libusb-1.0-0; fi
 
