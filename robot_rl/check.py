@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl import config, geometry, views
+from robot_rl.actor.handover import open_operator
 from robot_rl.cameras import is_simulated
 from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
@@ -67,6 +68,8 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
         findings += _guarded("cameras", lambda: _check_cameras(hardware))
     for gripper in hardware.grippers:
         findings += _guarded(gripper.name, lambda gripper=gripper: _check_gripper(gripper))
+    if hardware.teleop and hardware.teleop.name != "scripted":
+        findings += _guarded("teleop", lambda: _check_teleop(hardware))
     return findings
 
 
@@ -204,6 +207,13 @@ def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterato
     right = force < LARGEST_FORCE_AT_REST
     advice = "does it touch anything? else `load` in the hardware file, or the end effector in Desk, is wrong"
     yield Finding(arm.name, "force at rest", right, f"{force:.1f} N", "" if right else advice)
+
+
+def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
+    """Whether the operator's device is there and may be opened; `robot-rl teleop` shows what it says."""
+    operator = open_operator(hardware)
+    operator.close()
+    yield Finding("teleop", "device", True, operator.device.name)
 
 
 def _check_cameras(hardware: Hardware) -> Iterator[Finding]:

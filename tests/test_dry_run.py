@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from robot_rl import config
+from robot_rl.check import check
 from robot_rl.dry_run import DryRun, bar, picture, watch
 from robot_rl.types import DeviceError, Outcome, Use
 from tests.teleop.benches import Display, SpaceMouseBench, wait_until
@@ -81,6 +82,18 @@ def test_an_absent_device_is_an_error(bench):
     bench.unplug()
     with pytest.raises(DeviceError, match="no SpaceMouse is plugged in"):
         DryRun(HARDWARE)
+
+
+def test_robot_rl_check_looks_for_the_device(bench):
+    bare = replace(HARDWARE, arms=(), cameras=())
+
+    def finding():
+        (finding,) = [finding for finding in check(bare) if finding.part == "teleop"]
+        return finding
+
+    assert finding().right and finding().found == "SpaceMouse Compact (256f:c635) at /dev/hidraw0"
+    bench.unplug()
+    assert not finding().right and "no SpaceMouse is plugged in" in finding().advice
 
 
 @pytest.mark.parametrize("share", [-1.0, -0.5, 0.0, 0.26, 1.0])
