@@ -12,8 +12,9 @@ import numpy as np
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner
 from robot_rl.actor.intervene import Intervention, open_intervention
+from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.pictures import write_video
-from robot_rl.types import Array
+from robot_rl.types import ArmFaultError, Array
 
 log = logging.getLogger(__name__)
 
@@ -111,12 +112,24 @@ def evaluate(
 def _play(
     env: RobotEnv, runner: EpisodeRunner, act: Act, operator: Intervention, number: int, seed: int, *, films: bool
 ) -> list[Array]:
-    """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more."""
+    """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more.
+
+    Nor does a fault on the way to its start, which the scripted operator of a simulation acknowledges.
+    """
+    failed_resets = 0
     while True:
         frames = []
-        for _ in runner.play(number, act, operator, seed=seed):
-            if films:
-                frames.append(env.render())
+        try:
+            for _ in runner.play(number, act, operator, seed=seed):
+                if films:
+                    frames.append(env.render())
+        except ArmFaultError as error:
+            failed_resets += 1
+            if env.world is None or failed_resets > FAILED_RESETS_AT_MOST:
+                raise
+            log.warning("episode %d is begun again: %s", number, error)
+            env.acknowledge_faults()
+            continue
         if not runner.summary.broken_off:
             return frames
         log.warning("episode %d is played again: %s", number, runner.summary.reason)

@@ -13,6 +13,7 @@ from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceErro
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
 PATIENCE = 80  # control periods before giving up
+FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
 
 
 def sample_start(start: StartPose, rng: np.random.Generator) -> Array:

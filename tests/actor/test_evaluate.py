@@ -10,7 +10,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, wilson_interval, write_table
 from robot_rl.actor.intervene import open_intervention
 from robot_rl.teleop.scripted import Teleop
-from robot_rl.types import ConfigError, Use
+from robot_rl.types import ArmTarget, ConfigError, Use
 
 HARDWARE = config.load_hardware("sim_panda")
 JUDGED_BY_HAND = replace(config.load_task("peg_insert"), reward=Use("operator"))
@@ -71,6 +71,14 @@ def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
     unable = evaluate(env, stand_still, episodes=1, seed=0)
     assert unable.successes == 0 and unable.episodes[0].steps == len(targets) == 20
     np.testing.assert_allclose(targets, [targets[0]] * 20, atol=1e-9, err_msg="the operator drove")
+
+
+def test_a_fault_before_an_episode_has_begun_is_acknowledged_in_simulation_and_the_episode_played(env):
+    env.task = replace(env.task, max_steps=3)
+    fault = env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1)).fault
+    evaluation = evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=2, seed=0)
+    assert fault and [row.steps for row in evaluation.episodes] == [3, 3]
+    assert not any(row.fault for row in evaluation.episodes)
 
 
 def test_a_reward_that_needs_the_operators_word_needs_a_device(env):
