@@ -87,7 +87,7 @@ def legend(device: Teleop) -> str:
 def picture(dry: DryRun) -> Group:
     """Device and action of each axis as bars, and below them clutch, gripper, buttons, last word and rate."""
     bars = Table(box=None, padding=(0, 1))
-    for title in ("", "device", "", f"action, in the {dry.said.frame} frame", ""):
+    for title in ("", "device", "", "action", ""):
         bars.add_column(title, justify="right" if not title else "left")
     for axis, deflected, commanded in zip(AXES, dry.said.twist, dry.reading.action, strict=True):
         bars.add_row(axis, bar(deflected), f"{deflected:+.2f}", bar(commanded), f"{commanded:+.2f}")

@@ -116,9 +116,10 @@ def open_operator(hardware: Hardware, **offered: Any) -> Operator:
     driver = config.find("teleop", use.name).Teleop
     takes = set(inspect.signature(driver).parameters)
     felt = {field.name for field in fields(Feel)}
+    allowed = felt | takes - offered.keys()
     for option in use.options:
-        if option not in felt | takes - offered.keys():
-            raise ConfigError(f"{source}: {option!r} is not known; allowed: {nearest(option, felt | takes)}")
+        if option not in allowed:
+            raise ConfigError(f"{source}: {option!r} is not known; allowed: {nearest(option, allowed)}")
     asked = {name: use.options[name] for name in felt & use.options.keys()}
     feel = from_json(Feel, asdict(driver.feel) | asked, source)
     names = [arm.name for arm in hardware.arms]

@@ -26,6 +26,9 @@ RETRY_S = (0.25, 2.0)
 """How long [s] a lost device's thread waits before it looks for it again: at first, and at most."""
 
 
+CLOSING_S = 2.0  # no library that hangs keeps a program from ending
+
+
 class Controls:
     """What the operator holds and turns, said by the device's thread and read by the actor's.
 
@@ -35,10 +38,10 @@ class Controls:
 
     def __init__(self, roles: Mapping[str, str], source: str):
         """Raises ConfigError for a role that there is not; `source` says where it was asked for."""
-        for control, role in roles.items():
-            if role and role not in ROLES:
+        self.roles = {str(control): str(role) for control, role in roles.items() if role}  # YAML: 1 may be a key
+        for control, role in self.roles.items():
+            if role not in ROLES:
                 raise ConfigError(f"{source}: {control} = {role!r} is not known; allowed: {nearest(role, ROLES)}")
-        self.roles = {control: role for control, role in roles.items() if role}
         self._lock = threading.Lock()
         self._held: set[str] = set()
         self._turned = np.zeros(6)
@@ -143,7 +146,7 @@ class Device:
     def close(self) -> None:
         """Stop reading and let go of the device."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(CLOSING_S)
 
     def _run(self) -> None:
         try:
@@ -158,8 +161,8 @@ class Device:
             try:
                 if self._source is None:
                     self._source = self._open()
-                    self._problem = ""
-                    log.warning("teleop: %s is back", self._source.name)
+                    self.name, self._problem = self._source.name, ""
+                    log.warning("teleop: %s is back", self.name)
                 self.reports += self._source.read()
                 wait_s = RETRY_S[0]
             except (OSError, DeviceError) as error:
@@ -174,7 +177,7 @@ class Device:
         if self._source is None:
             self._problem = str(error)
             return
-        self._problem = f"{self._source.name} is gone ({error}); it is looked for until it is back"
+        self._problem = f"{self.name} is gone ({error}); it is looked for until it is back"
         log.warning("teleop: %s", self._problem)
         self._controls.let_go()
         source, self._source = self._source, None

@@ -69,20 +69,22 @@ class _Keyboard:
     """Two connections to the display: one that listens, one that asks what is down."""
 
     def __init__(self, controls: Controls):
-        try:
-            self._display = Xlib.display.Display()
-        except (Xlib.error.DisplayError, OSError) as error:
-            raise DeviceError(_no_display(error)) from error
-        from pynput import keyboard  # the import fails without a display
-
-        self._keyboard: Any = keyboard
         self._controls = controls
         self._heard = 0
         self.name = f"keyboard at display {os.environ.get('DISPLAY', '')}"
-        self._codes = {control: self._code(control) for control in controls.roles}
-        self._listener = _quiet(keyboard.Listener)(on_press=self._on_press)
-        self._listener.start()
-        self._listener.wait()
+        try:
+            self._display = Xlib.display.Display()
+            if not self._display.has_extension("RECORD"):  # without it pynput would wait for ever
+                raise OSError("it has no RECORD extension")
+            from pynput import keyboard  # the import fails without a display
+
+            self._keyboard: Any = keyboard
+            self._codes = {control: self._code(control) for control in controls.roles}
+            self._listener = _quiet(keyboard.Listener)(on_press=self._on_press)
+            self._listener.start()
+            self._listener.wait()
+        except (ImportError, Xlib.error.DisplayError, *GONE) as error:
+            raise DeviceError(_no_display(error)) from error
 
     def read(self) -> int:
         """Release what is up by now; returns how many key-downs there were."""

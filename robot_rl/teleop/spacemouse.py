@@ -84,15 +84,16 @@ def decode(report: bytes, cap: Array) -> int | None:
     """Take an input report in: axes into `cap (6,)`, in raw units; returns the buttons as bits, if it is about those.
 
     Byte 0 is the report's id, then 16-bit little-endian numbers. Report 1 with 13 bytes has all six axes, with 7 the
-    translation alone, and then report 2 has the rotation. Report 3 are the buttons. Everything else (battery) is passed
-    over. The raw axes: x to the right, y towards the operator, z down; rotations by the right hand.
+    translation alone, and then report 2 has the rotation; more bytes are padding. Report 3 are the buttons. Everything
+    else (battery) is passed over. The raw axes: x to the right, y towards the operator, z down, turning by the right
+    hand (as HIL-SERL maps them for a robot that the operator faces).
     """
     match report[:1], len(report):
-        case b"\x01", 13:
+        case b"\x01", length if length >= 13:
             cap[:] = struct.unpack_from("<6h", report, 1)
-        case b"\x01", 7:
+        case b"\x01", length if length >= 7:
             cap[:3] = struct.unpack_from("<3h", report, 1)
-        case b"\x02", 7:
+        case b"\x02", length if length >= 7:
             cap[3:] = struct.unpack_from("<3h", report, 1)
         case b"\x03", length if length > 1:
             return int.from_bytes(report[1:], "little")

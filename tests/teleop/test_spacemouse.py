@@ -77,7 +77,7 @@ def test_any_bytes_at_all_leave_a_finite_twist(report):
     cap = np.zeros(6)
     spacemouse.decode(report, cap)
     assert np.isfinite(cap).all()
-    assert cap.any() <= (len(report) in (7, 13) and report[0] in (1, 2))
+    assert cap.any() <= (len(report) >= 7 and report[0] in (1, 2))
 
 
 @pytest.mark.parametrize("ids", sorted(spacemouse.MODELS))
