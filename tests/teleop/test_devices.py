@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.actor.handover import Steering
 from robot_rl.types import ConfigError, DeviceError, Feel, Outcome
 from tests.teleop import benches
 from tests.teleop.benches import until_says, wait_until
@@ -97,6 +98,15 @@ def test_closed_it_reads_no_more_and_says_so(bench):
     device.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("teleop")]
     assert not device.read(()).active and "not read any more" in device.read(()).problem
+
+
+@pytest.mark.parametrize("driver", config.names_of("teleop"))
+def test_each_file_of_the_folder_is_a_device(driver):
+    for name in {"spacemouse": ["hid"], "keyboard": ["Xlib"], "gamepad": ["evdev"]}.get(driver, []):
+        benches.require(name)
+    device = config.find("teleop", driver).Teleop
+    Steering(device.feel)  # or it is a ConfigError
+    assert all(hasattr(device, name) for name in ("begin_episode", "read", "close", "held"))
 
 
 @pytest.mark.parametrize(
