@@ -66,7 +66,7 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
     path = Path("runs") / (name or f"{described['name']}-robot")
     if (path / "config.json").exists():
         earlier = RunFolder(path).settings
-        if with_addresses(earlier, address, settings.arm_addresses) != settings:
+        if with_addresses(earlier, address, like=settings) != settings:
             raise ConfigError(f"'{path}' belongs to another run ({earlier.task}, seed {earlier.seed}) than the "
                               f"learner's ({settings.task}, seed {settings.seed}): choose another --name")  # fmt: skip
         (path / "config.json").unlink()  # the addresses may be others today
@@ -78,10 +78,15 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
     return RunFolder.create(path, parts)
 
 
-def with_addresses(settings: RunSettings, learner: str, arms: tuple[str, ...] = ()) -> RunSettings:
-    """The same run, as the robot's machine reaches it; its own status and arms listen on this machine alone."""
+def with_addresses(settings: RunSettings, learner: str, like: RunSettings | None = None) -> RunSettings:
+    """The same run, as the robot's machine reaches it; its own status, desk and arms listen on this machine alone.
+
+    There they have free addresses, or those that they have in `like`.
+    """
     steps, weights, calls, status, _ = consecutive_addresses(learner, PORTS)
-    (actor_status,) = free_addresses(1)
+    actor_status, desk, *arms = free_addresses(2 + len(config.load_hardware(settings.hardware).arms))
+    if like is not None:
+        actor_status, desk, arms = like.actor_status_address, like.desk_address, list(like.arm_addresses)
     return replace(
         settings,
         steps_address=steps,
@@ -89,7 +94,8 @@ def with_addresses(settings: RunSettings, learner: str, arms: tuple[str, ...] = 
         calls_address=calls,
         learner_status_address=status,
         actor_status_address=actor_status,
-        arm_addresses=arms or tuple(free_addresses(len(config.load_hardware(settings.hardware).arms))),
+        desk_address=desk,
+        arm_addresses=tuple(arms),
     )
 
 

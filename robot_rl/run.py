@@ -5,7 +5,7 @@ import logging
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.clock import ClockKind
@@ -28,6 +29,7 @@ from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.address import consecutive_addresses, reachable_here
+from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
 
@@ -90,6 +92,7 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         calls_address=addresses[2],
         learner_status_address=addresses[3],
         actor_status_address=addresses[4],
+        desk_address=free_addresses(1)[0],
         remote_actor=bool(options.listen),
     )
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -143,27 +146,46 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
         )
 
 
-def record_demos(folder: RunFolder, display: Display, stop: StopRequest, processes: Supervisor) -> None:
-    """Record the demonstrations that the run still lacks; `demos.json` says that they are complete."""
+def record_demos(
+    folder: RunFolder,
+    display: Display,
+    stop: StopRequest,
+    processes: Supervisor,
+    *,
+    wanted: int = 0,
+    review: bool = False,
+) -> None:
+    """Record the demonstrations that the run still lacks; `demos.json` says that they are complete.
+
+    `wanted` is how many there shall be, if not as many as the run was made with; with `review` each is asked about.
+    """
     if folder.demos_file.exists():
         return
     settings, task, hardware = folder.settings, folder.load_task(), folder.load_hardware()
-    env = RobotEnv(task, hardware, obs=settings.obs)
-    operator = open_operator(hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed)
+    wanted = wanted or settings.demos
 
     def progress(done: int, attempts: int) -> None:
-        display.show("demonstrations", done, settings.demos, f"{done} of {attempts} attempts")
+        display.show("demonstrations", done, wanted, f"{done} of {attempts} attempts")
         processes.check()
         if stop.is_set():
             raise KeyboardInterrupt
 
-    with StepLog(folder.demos_log, folder.spaces()) as demo_log:
-        recorder = DemoRecorder(env, operator, demo_log, seed=settings.seed)
-        try:
-            recorder.record(settings.demos, wander_steps=settings.wander_steps, progress=progress)
-        finally:
-            operator.close()
-            env.close()
+    def waits(reason: str) -> None:
+        display.say(f"the arm holds: {reason}" if reason else "going on")
+
+    with ExitStack() as opened:
+        desk = opened.enter_context(closing(Desk(settings.desk_address)))
+        desk.tell(verb="demo", task=task.name)
+        env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
+        operator = opened.enter_context(
+            closing(
+                open_operator(hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk)
+            )
+        )
+        demo_log = opened.enter_context(StepLog(folder.demos_log, folder.spaces()))
+        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=waits)
+        recorder = DemoRecorder(env, operator, demo_log, seed=settings.seed, desk=desk, gate=gate, review=review)
+        recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
     folder.demos_file.write_text(json.dumps(summary) + "\n")

@@ -38,6 +38,7 @@ class RunSettings:
     calls_address: str = "tcp://127.0.0.1:5563"
     learner_status_address: str = "tcp://127.0.0.1:5564"
     actor_status_address: str = "tcp://127.0.0.1:5565"
+    desk_address: str = "tcp://127.0.0.1:5566"
     remote_actor: bool = False
 
 

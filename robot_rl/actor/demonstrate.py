@@ -4,6 +4,7 @@ An attempt that fails is recorded too, with a mark that it does not count; nothi
 come to is read from its log, so one that was broken off (a crash, an evening) goes on where it was.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,13 +12,15 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.gate import LOOK_AGAIN_S, Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks, discard, truncated
 from robot_rl.actor.wander import Wanderer
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
-from robot_rl.types import Array, Mark, Observation, Provenance
+from robot_rl.transport.desk import Desk
+from robot_rl.types import Array, Mark, Observation, Outcome, Provenance
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
@@ -70,15 +73,28 @@ class DemoTally:
 class DemoRecorder:
     """Records demonstrations into a log, each followed by a stretch of wandering about its goal if asked for.
 
-    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings.
+    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With a `desk` a
+    console sees them and its words count, and each attempt passes the `gate`. With `review` the arm holds after each
+    demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
     """
 
-    def __init__(self, env: RobotEnv, operator: Operator, log: StepLog, *, seed: int):
+    def __init__(
+        self,
+        env: RobotEnv,
+        operator: Operator,
+        log: StepLog,
+        *,
+        seed: int,
+        desk: Desk | None = None,
+        gate: Gate | None = None,
+        review: bool = False,
+    ):
         self._env = env
         self._log = log
-        self._intervention = Intervention(operator)
+        self._operator, self._desk, self._gate, self._review = operator, desk, gate, review
+        self._intervention = Intervention(operator, desk=desk)
         self._marks = OperatorMarks()
-        self._runner = EpisodeRunner(env)
+        self._runner = EpisodeRunner(env, desk=desk)
         self.tally = DemoTally.of(log)
         if self.tally.unfinished is not None:
             log.append_mark(self.tally.unfinished)
@@ -87,14 +103,20 @@ class DemoRecorder:
         self._wanderer = Wanderer(env.task, self._rng)
 
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
-        """Record until there are `successes` demonstrations."""
+        """Record until there are `successes` demonstrations. KeyboardInterrupt if a stop is asked for at the gate."""
+        self._tell(successes)
         while self.tally.successes < successes:
+            self._pass_gate()
             self._demonstrate()
-            if self._runner.summary.success and wander_steps:
-                self._wander(wander_steps)
             self._log.sync()
+            self._tell(successes)
+            if self._runner.summary.success and (not self._review or self._kept()) and wander_steps:
+                self._wander(wander_steps)
+                self._log.sync()
+            self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
-            self._env.require_no_fault()
+            if self._gate is None:
+                self._env.require_no_fault()
 
     def _demonstrate(self) -> None:
         """One attempt. It counts if it succeeded."""
@@ -112,6 +134,33 @@ class DemoRecorder:
             self._log.append_mark(mark)
             self.tally.hear(mark)
         self._end_episode()
+
+    def _kept(self) -> bool:
+        """Whether the last demonstration is to count: the arm holds until somebody has said so."""
+        self._operator.begin_episode()  # what was said before is about something else
+        if self._desk is not None:
+            self._desk.take_words()
+            self._desk.tell(phase="review", reason="keep it (success) or discard it?")
+        while True:
+            words = [*self._operator.begin_episode(), *(self._desk.take_words() if self._desk is not None else ())]
+            if Outcome.SUCCESS in words:
+                return True
+            if {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE} & set(words):
+                for mark in self._marks.now([Outcome.DISCARD]):
+                    self._log.append_mark(mark)
+                    self.tally.hear(mark)
+                return False
+            if self._gate is not None and self._gate.stopped:
+                raise KeyboardInterrupt
+            time.sleep(LOOK_AGAIN_S)
+
+    def _pass_gate(self) -> None:
+        if self._gate is not None and not self._gate.wait():
+            raise KeyboardInterrupt
+
+    def _tell(self, wanted: int) -> None:
+        if self._desk is not None:
+            self._desk.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
     def _wander(self, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal."""

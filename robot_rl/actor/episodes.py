@@ -9,6 +9,7 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.intervene import Intervention
+from robot_rl.transport.desk import Desk
 from robot_rl.types import Array, CameraStaleError, Observation, Outcome, Provenance, Step
 
 log = logging.getLogger(__name__)
@@ -59,10 +60,14 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(self, env: RobotEnv, wait: Callable[[str], bool] = lambda problem: True):
-        """`wait` is asked now and then while a camera is missing, and told why: False gives the episode up."""
+    def __init__(self, env: RobotEnv, wait: Callable[[str], bool] = lambda problem: True, desk: Desk | None = None):
+        """`wait` is asked now and then while a camera is missing, and told why: False gives the episode up.
+
+        Each step is left at the `desk`, for whoever looks.
+        """
         self._env = env
         self._wait = wait
+        self._desk = desk
         self.summary = EpisodeSummary(-1)
         self.weights_version = 0
 
@@ -91,7 +96,7 @@ class EpisodeRunner:
         intervention.begin_episode()
         nothing = np.zeros(env.space_spec.action_size, np.float32)
         first = provenance if provenance is not None else Provenance.POLICY
-        yield self._step(episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, first)
+        yield self._shown(self._step(episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, first))
 
         done = False
         while not done:
@@ -121,11 +126,13 @@ class EpisodeRunner:
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
             self.summary.reason = intervention.ends if truncated else ""
-            yield step
+            yield self._shown(step, info["late_s"])
 
     def _begin(self, seed: int | None, keep_pose: bool) -> Observation | None:
         """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
         awaited = ""
+        if self._desk is not None:
+            self._desk.tell(phase="resetting", reason="")
         while True:
             try:
                 observation, _ = self._env.reset(seed=seed, options={"keep_pose": keep_pose})
@@ -139,7 +146,15 @@ class EpisodeRunner:
                 continue
             if awaited:
                 log.warning("the cameras are back: going on")
+            if self._desk is not None:
+                self._desk.tell(phase="acting")
             return observation
+
+    def _shown(self, step: Step, late_s: float = 0.0) -> Step:
+        """The step, left at the desk as well."""
+        if self._desk is not None:
+            self._desk.show(step, self._env.arm_states, late_s)
+        return step
 
     def _step(
         self,

@@ -2,7 +2,6 @@
 
 import csv
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from robot_rl.actor.episodes import Act, EpisodeRunner
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.pictures import write_video
+from robot_rl.data.stats import wilson_interval as wilson_interval
 from robot_rl.types import ArmFaultError, Array
 
 log = logging.getLogger(__name__)
@@ -54,17 +54,6 @@ class Evaluation:
     def mean_cycle_s(self) -> float | None:
         cycles = [row.cycle_s for row in self.episodes if row.success]
         return float(np.mean(cycles)) if cycles else None
-
-
-def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """95 % score interval of a success rate (Wilson 1927), which stays inside [0, 1] and is honest at 0 and 100 %."""
-    if trials == 0:
-        return 0.0, 1.0
-    rate = successes / trials
-    scale = 1.0 + z * z / trials
-    middle = (rate + z * z / (2 * trials)) / scale
-    half = z / scale * math.sqrt(rate * (1.0 - rate) / trials + z * z / (4 * trials * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def evaluate(

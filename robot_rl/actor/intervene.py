@@ -6,6 +6,7 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance
 
 
@@ -23,12 +24,22 @@ class Intervention:
     `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
     are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone.
 
+    Words come from the operator's device and from the console's `desk`, if there is one.
+
     If the device is lost in the middle of a correction the arm holds and the episode ends: the policy is not to go on
     with what the operator kept it from.
     """
 
-    def __init__(self, operator: Operator | None, release_steps: int = 1, *, locked_out: bool = False):
+    def __init__(
+        self,
+        operator: Operator | None,
+        release_steps: int = 1,
+        *,
+        locked_out: bool = False,
+        desk: Desk | None = None,
+    ):
         self._operator = operator
+        self._desk = desk
         self._release_steps = release_steps
         self._locked_out = locked_out
         self._forget()
@@ -44,6 +55,8 @@ class Intervention:
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._forget()
+        if self._desk is not None:  # whoever said STOP there has paused the run as well
+            self.on_last += [word for word in self._desk.take_words() if word in (Outcome.UNDO, Outcome.DISCARD)]
         if self._operator is not None:
             for word in self._operator.begin_episode():
                 if word in (Outcome.UNDO, Outcome.DISCARD):  # said between two episodes: it was about the first
@@ -53,6 +66,9 @@ class Intervention:
 
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""
+        self.outcome = Outcome.NONE
+        for word in self._desk.take_words() if self._desk is not None else ():
+            self._hear(word)
         if self._operator is None:
             return proposed, Provenance.POLICY
         reading = self._operator.read(arms)
@@ -78,8 +94,9 @@ class Intervention:
             self._operator.close()
 
     def _hear(self, word: Outcome) -> None:
-        self.outcome = word if word in (Outcome.SUCCESS, Outcome.FAILURE) else Outcome.NONE
-        if word == Outcome.UNDO:
+        if word in (Outcome.SUCCESS, Outcome.FAILURE):
+            self.outcome = word
+        elif word == Outcome.UNDO:
             self.on_last.append(word)
         elif word in ENDS:
             self.ends, self.discarded = ENDS[word], self.discarded or word == Outcome.DISCARD
@@ -88,11 +105,13 @@ class Intervention:
 ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
 
 
-def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, release_steps: int = 1) -> Intervention:
+def open_intervention(
+    env: RobotEnv, *, corrects: bool, seed: int, release_steps: int = 1, desk: Desk | None = None
+) -> Intervention:
     """The operator at the device that the hardware file names: one who `corrects`, or one who is locked out.
 
     Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
-    it does and there is no device.
+    it does and there is no device. Words that are said at the `desk` count as the device's.
     """
     judges = env.reward.needs_operator
     if judges and env.hardware.teleop is None:
@@ -101,6 +120,6 @@ def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, release_steps
             f"'{env.hardware.name}' names no teleop device"
         )
     if env.hardware.teleop is None or not (corrects or judges):
-        return Intervention(None)
-    operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed)
-    return Intervention(operator, release_steps, locked_out=not corrects)
+        return Intervention(None, desk=desk)
+    operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
+    return Intervention(operator, release_steps, locked_out=not corrects, desk=desk)

@@ -13,14 +13,17 @@ import numpy as np
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import open_intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
+from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.memory import settle_memory
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.transport.calls import CallClient
+from robot_rl.transport.desk import Desk
 from robot_rl.transport.hello import Hello
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
@@ -32,7 +35,6 @@ log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
 ASK_AGAIN_S = 0.1  # whether it has what is sent again
 RECOUNT_S = 5.0  # without the next weights, though the learner has every step
-FAILED_RESETS_AT_MOST = 3  # one after the other, before somebody has to come and look
 STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 
@@ -97,13 +99,19 @@ class Actor:
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
-        self._runner = EpisodeRunner(self._env, self._wait_for_camera)
+        self._desk = Desk(self._settings.desk_address)
+        self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
+        self._runner = EpisodeRunner(self._env, self._wait_for_camera, self._desk)
+        self._gate = Gate(
+            self._env, self._desk, acknowledges=self._operator_acknowledges, stop=stop.is_set, say=self._say_waiting
+        )
         self._marks = OperatorMarks()
         self._intervention = open_intervention(
             self._env,
             corrects=self._config.corrections,
             seed=self._settings.seed + 1,
             release_steps=self._config.release_steps,
+            desk=self._desk,
         )
         self._failed_resets = 0
 
@@ -129,6 +137,8 @@ class Actor:
                 time.sleep(ASK_AGAIN_S)
 
     def _play_episode(self) -> None:
+        if not self._gate.wait():
+            return
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
         self._policy.seed(episode_seed)
         if self._settings.clock != "lockstep":
@@ -143,9 +153,9 @@ class Actor:
                 self._step += step.index > 0
         except ArmFaultError as error:  # of the reset: the episode has not begun
             self._failed_resets += 1
-            if not self._operator_acknowledges or self._failed_resets > FAILED_RESETS_AT_MOST:
+            if self._failed_resets > FAILED_RESETS_AT_MOST:
                 raise
-            self._acknowledge(str(error))
+            log.warning("episode %d has not begun: %s", self._episode, error)
             return
         if not begun:  # a stop, while a camera was awaited
             return
@@ -157,16 +167,14 @@ class Actor:
         for mark in self._marks.of(self._episode, on_last=summary.on_last, discarded=summary.discarded):
             self._sender.send(mark)
         self._report(summary)
-        if self._runner.summary.fault:
-            if not self._operator_acknowledges:
-                self._env.require_no_fault()
-            self._acknowledge("a fault")
         self._episode += 1
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""
         self._intervention.close()
-        for part in (self._env, self._sender, self._weights, self._calls, self._status, self._episodes_file):
+        for part in (
+            self._env, self._desk, self._sender, self._weights, self._calls, self._status, self._episodes_file
+        ):  # fmt: skip
             part.close()
 
     def _ask_learner(self) -> dict[str, Any]:
@@ -215,8 +223,14 @@ class Actor:
 
     def _wait_for_camera(self, problem: str) -> bool:
         """A camera is missing, and the arm holds: say so, and go on waiting unless a stop is asked for."""
-        self._status.publish({"phase": "waiting", "reason": problem, "env_steps": self._step})
+        self._say_waiting(problem)
+        self._desk.tell(phase="waiting", reason=problem)
         return not self._stop.is_set()
+
+    def _say_waiting(self, reason: str) -> None:
+        """For whoever watches the run: why the arm holds, or "" when it no longer does."""
+        phase = "waiting" if reason else "acting"
+        self._status.publish({"phase": phase, "reason": reason, "env_steps": self._step})
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self._step >= self._total_steps
@@ -232,6 +246,7 @@ class Actor:
             "weights_version": self._runner.weights_version,
             "t_wall": time.time(),
         }
+        self._desk.tell(env_steps=self._step)
         self._episodes_file.write(json.dumps(row) + "\n")
         self._episodes_file.flush()
         self._status.publish(row)
@@ -240,10 +255,6 @@ class Actor:
     def _operator_acknowledges(self) -> bool:
         """A latched fault needs somebody who looks at the arm; in simulation the scripted operator does."""
         return self._env.world is not None and self._config.acknowledge_faults
-
-    def _acknowledge(self, what: str) -> None:
-        log.warning("episode %d was ended by %s; the scripted operator acknowledges it", self._episode, what)
-        self._env.acknowledge_faults()
 
 
 def fetch_policy(calls: CallClient) -> LivePolicy:

@@ -38,11 +38,15 @@ class OperatorMarks:
 
         One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to take back.
         """
-        marks = [mark for word in on_last for mark in self._change(word)]
+        marks = self.now(on_last)
         if discarded or failed:
             marks.append(discard(episode))
         self._last, self._counts, self._changeable = episode, not discarded, not failed
         return marks
+
+    def now(self, on_last: Sequence[Outcome]) -> list[Mark]:
+        """The marks for what is said of the last episode before another one begins."""
+        return [mark for word in on_last for mark in self._change(word)]
 
     def _change(self, word: Outcome) -> list[Mark]:
         """UNDO changes whether the last episode counts, DISCARD makes that it does not."""

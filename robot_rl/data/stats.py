@@ -8,6 +8,7 @@ statistics = collector.result()
 ```
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -254,3 +255,14 @@ def percent(share: float) -> str:
 def count(n: int, noun: str) -> str:
     """`1 episode`, `2 episodes`."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
+    """95 % score interval of a success rate (Wilson 1927), which stays inside [0, 1] and is honest at 0 and 100 %."""
+    if trials == 0:
+        return 0.0, 1.0
+    rate = successes / trials
+    scale = 1.0 + z * z / trials
+    middle = (rate + z * z / (2 * trials)) / scale
+    half = z / scale * math.sqrt(rate * (1.0 - rate) / trials + z * z / (4 * trials * trials))
+    return max(0.0, middle - half), min(1.0, middle + half)

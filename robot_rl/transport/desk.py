@@ -1,0 +1,249 @@
+"""The operator's desk: what the actor shows to a console, and what is said there. May lose; the actor never waits.
+
+The actor's loop leaves its newest step here and goes on; whoever looks asks for it, and only then, in the desk's own
+thread, are pictures made small. The other way come words on the episode, orders, and where the gizmo is held.
+"""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import cv2
+import numpy as np
+
+from robot_rl.transport.calls import CallClient, CallServer
+from robot_rl.transport.endpoint import ANY_PORT
+from robot_rl.types import ArmState, Array, DataError, Outcome, Step
+from robot_rl.validation import nearest
+
+VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
+JPEG_QUALITY = 85
+MAX_WORDS = 100  # that wait to be heard; who says more is no person
+SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
+VISITED_S = 3.0
+
+
+class Order(StrEnum):
+    """What is said of the run, not of an episode. PAUSE: no next episode until START."""
+
+    START = "start"
+    PAUSE = "pause"
+
+
+WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The newest step, as the actor left it."""
+
+    step: Step
+    arms: Sequence[ArmState]
+    late_s: float
+
+
+@dataclass(frozen=True)
+class View:
+    """What a console was told: `facts` of the run, `step` (episode, index, author ...) or None before the first one.
+
+    `images` are new ones, by camera, `(H, W, 3)` uint8 RGB; none if the step is the one that was seen before.
+    """
+
+    number: int
+    facts: Mapping[str, Any]
+    step: Mapping[str, Any] | None
+    images: Mapping[str, Array]
+
+
+class Desk:
+    """The actor's side.
+
+    ```
+    desk.tell(phase="acting", wanted=20)       # facts, until they are told otherwise
+    desk.show(step, arms, late_s)              # once per step: leaves a reference, no more
+    words, orders, grip = desk.take_words(), desk.take_orders(), desk.grip
+    ```
+    """
+
+    def __init__(self, address: str = ANY_PORT):
+        """Raises LinkError if nobody can listen there."""
+        self._server = CallServer(address)
+        self.address = self._server.address
+        self._lock = threading.Lock()
+        self._facts: dict[str, Any] = {}
+        self._shown: Shown | None = None
+        self._number = 0
+        self._times: deque[float] = deque(maxlen=20)
+        self._jpegs: tuple[Shown | None, dict[str, Array]] = (None, {})
+        self._words: deque[Outcome] = deque(maxlen=MAX_WORDS)
+        self._orders: deque[Order] = deque(maxlen=MAX_WORDS)
+        self._grip: Array | None = None
+        self._grip_t = self._visited_t = -math.inf
+        self._server.register("view", self._view)
+        self._server.register("say", self._say)
+        self._server.register("grip", self._take_grip)
+        self._server.start()
+
+    def tell(self, **facts: Any) -> None:
+        """Facts as JSON has them: `phase`, `reason`, counts. What is not named stays as it was."""
+        with self._lock:
+            self._facts.update(facts)
+            self._number += 1
+
+    def show(self, step: Step, arms: Sequence[ArmState], late_s: float = 0.0) -> None:
+        """The step that was just made; nothing of it is written into afterwards."""
+        self._shown = Shown(step, tuple(arms), late_s)
+        self._times.append(step.t_monotonic)
+        self._number += 1
+
+    def take_words(self) -> list[Outcome]:
+        """What was said of episodes since the last time."""
+        return [self._words.popleft() for _ in range(len(self._words))]
+
+    def take_orders(self) -> list[Order]:
+        """What was said of the run since the last time."""
+        return [self._orders.popleft() for _ in range(len(self._orders))]
+
+    @property
+    def grip(self) -> Array | None:
+        """The pose `(7,)` in the base where the operator holds the gizmo; None if nobody does, or nobody is heard."""
+        return self._grip if time.monotonic() - self._grip_t < SILENCE_S else None
+
+    @property
+    def visited(self) -> bool:
+        """Whether a console has looked or spoken within the last seconds."""
+        return time.monotonic() - self._visited_t < VISITED_S
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._server.close()
+
+    # ------------------------------------------------------------------------------------ in the desk's own thread
+
+    def _view(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+        self._visited_t = time.monotonic()
+        number, shown = self._number, self._shown
+        with self._lock:
+            facts = dict(self._facts)
+        facts["rate_hz"] = self._rate_hz()
+        step = None if shown is None else described(shown)
+        fresh = shown is not None and body.get("seen") != number
+        return {"number": number, "facts": plain(facts), "step": step}, self._pictures(shown) if fresh and shown else {}
+
+    def _pictures(self, shown: Shown) -> dict[str, Array]:
+        """Each camera's view as JPEG; made once, whoever asks."""
+        if self._jpegs[0] is not shown:
+            images = {name[6:]: image for name, image in shown.step.observation.items() if name.startswith("image/")}
+            self._jpegs = shown, {name: to_jpeg(image) for name, image in images.items()}
+        return self._jpegs[1]
+
+    def _say(self, body: dict[str, Any], _: dict[str, Array]) -> None:
+        self._visited_t = time.monotonic()
+        word = str(body.get("word"))
+        if word in WORDS:
+            self._words.append(WORDS[word])
+        elif word in [*Order]:
+            self._orders.append(Order(word))
+        else:
+            raise DataError(f"{word!r} is nothing to say; allowed: {nearest(word, [*WORDS, *Order])}")
+
+    def _take_grip(self, body: dict[str, Any], _: dict[str, Array]) -> None:
+        self._visited_t = time.monotonic()
+        pose = body.get("pose")
+        if pose is None:
+            self._grip = None
+            return
+        try:
+            held = np.array(pose, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"a gizmo is held at a pose of 7 numbers, not at {pose!r:.80}") from error
+        if held.shape != (7,) or not np.isfinite(held).all() or not 0.99 < np.linalg.norm(held[3:]) < 1.01:
+            raise DataError(f"a gizmo is held at a pose [m], [xyzw], not at {pose!r:.80}")
+        self._grip, self._grip_t = held, time.monotonic()
+
+    def _rate_hz(self) -> float:
+        times = [*self._times]
+        return (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
+
+
+class DeskClient:
+    """The console's side, for one thread. LinkError if nobody answers in time."""
+
+    def __init__(self, address: str, timeout_s: float = 1.0):
+        self._calls = CallClient(address, "the actor")
+        self._timeout_s = timeout_s
+        self._seen = -1
+
+    def look(self) -> View:
+        """What there is to see now."""
+        reply = self._calls.call("view", {"seen": self._seen}, timeout_s=self._timeout_s)
+        self._seen = reply.body["number"]
+        images = {name: from_jpeg(data) for name, data in reply.arrays.items()}
+        return View(self._seen, reply.body["facts"], reply.body["step"], images)
+
+    def say(self, word: str) -> None:
+        """A word on the episode (`success`, `undo`...) or an order (`pause`, `start`). It is heard, or LinkError."""
+        self._calls.call("say", {"word": word}, timeout_s=self._timeout_s)
+
+    def hold(self, pose: Array | None) -> None:
+        """The gizmo is held at this pose `(7,)` in the base, or let go."""
+        self._calls.call(
+            "grip", {"pose": None if pose is None else [float(x) for x in pose]}, timeout_s=self._timeout_s
+        )
+
+    def close(self) -> None:
+        self._calls.close()
+
+
+def described(shown: Shown) -> dict[str, Any]:
+    """A step in words and numbers, as JSON has them."""
+    step = shown.step
+    return plain({
+        "episode": step.episode,
+        "index": step.index,
+        "author": step.provenance.name.lower(),
+        "reward": step.reward,
+        "terminated": step.terminated,
+        "truncated": step.truncated,
+        "weights_version": step.weights_version,
+        "late_s": shown.late_s,
+        "t_wall": step.t_wall,
+        "arms": [
+            {"q": arm.q, "pose": arm.pose_base_tcp, "target": arm.target_base_tcp, "holding": arm.holding,
+             "fault": arm.fault.name, "reason": arm.reason, "limited": arm.verdict.reasons}
+            for arm in shown.arms
+        ],
+    })  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; what is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_jpeg(image: Array) -> Array:
+    """An RGB picture `(H, W, 3)` as the bytes of a small JPEG."""
+    larger = max(image.shape[:2]) / VIEW_PIXELS
+    if larger > 1.0:
+        image = cv2.resize(image, None, fx=1.0 / larger, fy=1.0 / larger, interpolation=cv2.INTER_AREA)
+    _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+    return np.asarray(data).ravel()
+
+
+def from_jpeg(data: Array) -> Array:
+    """The RGB picture again. Raises DataError for bytes that are none."""
+    image = cv2.imdecode(np.array(data, np.uint8), cv2.IMREAD_COLOR)
+    if image is None:
+        raise DataError("a view is no JPEG")
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB))
