@@ -1,0 +1,69 @@
+"""The gizmo of the console's page as an operator's device: whoever drags it has hold of the arm, which follows it.
+
+The page belongs to another process. It says where the gizmo is held to the actor's desk (`transport/desk.py`), twenty
+times a second; when it is silent, nobody holds anything.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from robot_rl import geometry
+from robot_rl.config import Task
+from robot_rl.transport.desk import WORDS, Desk
+from robot_rl.types import ArmState, ConfigError, Feel, Handover, Outcome
+
+ADDRESS = "tcp://127.0.0.1:5570"
+"""Where a device that is tried by itself listens; in a run it is the run's own desk."""
+
+
+class Teleop:
+    """The page's gizmo. Implements `interfaces.Teleop`.
+
+    It says where the arm shall be, not how fast: the twist is what is left of the way, full deflection one step's
+    largest move. So an operator who is lost (a closed tab, a network that is gone) leaves an arm that stands still.
+    """
+
+    feel = Feel(release_s=0.3)
+    controls: Mapping[str, str] = {"gizmo": "deadman"} | {word: word for word in WORDS}
+
+    def __init__(self, *, desk: Desk | None = None, task: Task | None = None, address: str = ADDRESS):
+        """Raises LinkError if nobody can listen at `address`; with a `desk` nobody has to, and words are said there."""
+        if desk is not None and address != ADDRESS:
+            raise ConfigError("teleop 'browser': a run has an address of its own for the console; remove `address`")
+        self._desk, self._own = desk or Desk(address), desk is None
+        self._full = np.repeat([task.action_translation, task.action_rotation] if task else [0.008, 0.05], 3)
+        self.name = f"the page of robot-rl console, heard at {self._desk.address}"
+        self.reports = 0
+        self._waiting: list[Outcome] = []
+
+    @property
+    def held(self) -> Collection[str]:
+        """The gizmo, or nothing."""
+        return frozenset({"gizmo"} if self._desk.grip is not None else ())
+
+    def begin_episode(self) -> Sequence[Outcome]:
+        """Words said since the episode before, if nobody else hears the desk."""
+        self._hear()
+        words, self._waiting = self._waiting, []
+        return words
+
+    def read(self, arms: Sequence[ArmState]) -> Handover:
+        """What is left of the way from the first arm's target to the gizmo."""
+        self._hear()
+        word = self._waiting.pop(0) if self._waiting else Outcome.NONE
+        grip = self._desk.grip
+        if grip is None:
+            return Handover(False, np.zeros(6), outcome=word)
+        self.reports += 1
+        way = geometry.pose_error(arms[0].target_base_tcp, grip) / self._full if arms else np.zeros(6)
+        return Handover(True, way / max(1.0, np.abs(way).max()), outcome=word)
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._own:
+            self._desk.close()
+
+    def _hear(self) -> None:
+        if self._own:
+            self._waiting += self._desk.take_words()

@@ -1,0 +1,74 @@
+"""The page's gizmo as a device: the target comes to where it is held, and stays when nobody is heard."""
+
+import numpy as np
+import pytest
+
+from robot_rl import config, geometry
+from robot_rl.actor.handover import Operator
+from robot_rl.teleop import browser
+from robot_rl.transport import desk as desks
+from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.types import ConfigError, Outcome
+from tests.hands import DOWN, arm_at
+
+TASK = config.load_task("peg_insert")
+SCALE = np.repeat([TASK.action_translation, TASK.action_rotation], 3)
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def console(desk):
+    console = DeskClient(desk.address)
+    yield console
+    console.close()
+
+
+def test_the_target_comes_to_the_gizmo_in_steps_no_larger_than_an_action_and_arrives(desk, console):
+    operator = Operator(browser.Teleop(desk=desk, task=TASK))
+    goal = geometry.pose_move(DOWN, np.array([0.03, -0.02, 0.01, 0.1, 0.2, -0.3]))
+    target, actions = DOWN, []
+    for i in range(12):
+        console.hold(goal)
+        reading = operator.read((arm_at(0.1 * i, target),))
+        assert reading.engaged and np.abs(reading.action).max() <= 1.0 + 1e-9
+        actions.append(reading.action)
+        target = geometry.pose_move(target, reading.action * SCALE)
+    np.testing.assert_allclose(geometry.pose_error(target, goal), 0.0, atol=1e-9)
+    assert np.abs(actions[0]).max() > 0.9, "it goes there at full speed"
+    np.testing.assert_allclose(actions[-1], 0.0, atol=1e-6)
+
+
+def test_silence_opens_the_clutch(desk, console, monkeypatch):
+    device = browser.Teleop(desk=desk, task=TASK)
+    console.hold(DOWN)
+    assert device.read((arm_at(0.0),)).active and device.held == {"gizmo"}
+    monkeypatch.setattr(desks, "SILENCE_S", 0.0)
+    said = device.read((arm_at(0.0),))
+    assert not said.active and not said.twist.any() and device.held == frozenset()
+
+
+def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(desk, console):
+    device = browser.Teleop(desk=desk, task=TASK)
+    console.say("success")
+    assert device.read((arm_at(0.0),)).outcome == Outcome.NONE and list(device.begin_episode()) == []
+    assert desk.take_words() == [Outcome.SUCCESS]
+
+    alone = browser.Teleop(address="tcp://127.0.0.1:*")
+    visitor = DeskClient(alone._desk.address)
+    for word in ("undo", "success"):
+        visitor.say(word)
+    assert alone.read(()).outcome == Outcome.UNDO
+    assert list(alone.begin_episode()) == [Outcome.SUCCESS]
+    visitor.close()
+    alone.close()
+
+
+def test_an_address_beside_the_runs_own_is_an_error(desk):
+    with pytest.raises(ConfigError, match="remove `address`"):
+        browser.Teleop(desk=desk, address="tcp://127.0.0.1:6000")
