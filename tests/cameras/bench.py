@@ -29,7 +29,7 @@ def be_quick(monkeypatch) -> None:
     """Everything that is waited for between two attempts, shorter."""
     for module in (_live, opencv):
         monkeypatch.setattr(module, "REOPEN_AFTER_S", 0.4)
-        monkeypatch.setattr(module, "FIRST_FRAME_S", 1.5)
+        monkeypatch.setattr(module, "FIRST_FRAME_S", 1.0)
     monkeypatch.setattr(_live, "BACK_OFF_S", (0.05, 0.1, 0.2))
 
 
@@ -103,7 +103,7 @@ class Mjpeg:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         self.config = CameraConfig("front", "opencv", {"device": f"http://127.0.0.1:{self._server.server_port}/video"})
         self.absent = CameraConfig("front", "opencv", {"device": "/dev/video97"})
 

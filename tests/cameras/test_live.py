@@ -82,7 +82,7 @@ def test_a_camera_that_stalls_or_freezes_is_stale_until_it_is_back(bench, camera
     ):
         camera.read()
     number = camera._frame.number
-    time.sleep(3.0 * _live.REOPEN_AFTER_S)  # opened again meanwhile, and still no better
+    time.sleep(2.0 * _live.REOPEN_AFTER_S)  # opened again meanwhile, and still no better
     why = read_or_why(camera)
     assert why and camera._frame.number == number
     assert ("frozen" in why or what == "stall") and "cable" in why

@@ -46,9 +46,9 @@ def test_a_slower_rate_can_be_asked_of_a_file(tmp_path):
 
 def test_a_picture_that_stays_is_frozen_unless_the_file_says_it_may(tmp_path):
     with video(tmp_path / "still.mp4", frames=1) as film:
-        camera = open_live(front(film, detect_frozen=False), None)
-        time.sleep(0.5)
-        camera.read()
+        camera = open_live(front(film, detect_frozen=False, max_age_s=1.0), None)
+        number = camera.newest().number
+        wait_until(lambda: camera.newest().number > number + 5)
         camera.close()
         camera = open_live(front(film), None)
         wait_until(lambda: "frozen" in camera._problem)
