@@ -1,8 +1,8 @@
 """The keyboard, wherever the focus is, on an X11 display.
 
-`pynput` tells which key went down, at once, also for the shortest tap. Which keys are still down is asked of the
-display itself, 50 times a second: so neither auto-repeat (a stream of ups and downs) nor a key-up that never came (a
-locked screen, another window's grab) matters.
+`pynput` tells which key went down, at once, also for the shortest tap. Which keys are down is asked of the display
+itself as well, 50 times a second: so neither auto-repeat (a stream of ups and downs) nor an event that never came (a
+locked screen, another window's grab, a listener that has just started) matters.
 """
 
 import os
@@ -83,23 +83,25 @@ class _Keyboard:
             self._listener = _quiet(keyboard.Listener)(on_press=self._on_press)
             self._listener.start()
             self._listener.wait()
+            self._before = self._stale = self._down()  # what is down already counts once it is pressed anew
         except (ImportError, Xlib.error.DisplayError, *GONE) as error:
             raise DeviceError(_no_display(error)) from error
 
     def read(self) -> int:
-        """Release what is up by now; returns how many key-downs there were."""
+        """Release what is up by now, press what was down twice without a word; returns how many downs were heard."""
         time.sleep(POLL_S)
         held = self._controls.held  # before the display is asked: what goes down meanwhile is not in its answer
         try:
-            down = self._display.query_keymap()  # 256 bits, one for each of the keyboard's codes
+            down = self._down()
         except GONE as error:
             raise OSError(f"the display does not answer: {error}") from error
         if not self._listener.is_alive():
             raise OSError("the display tells nothing any more")
-        for control in held:
-            code = self._codes[control]
-            if not down[code // 8] >> code % 8 & 1:
-                self._controls.release(control)
+        for control in held - down:
+            self._controls.release(control)
+        for control in (down & self._before) - held - self._stale:
+            self._controls.press(control)
+        self._before, self._stale = down, self._stale & down
         heard, self._heard = self._heard, 0
         return heard
 
@@ -112,9 +114,14 @@ class _Keyboard:
     def _on_press(self, key: Any) -> None:
         """In the listener's thread: a key went down, or says so again."""
         self._heard += 1
-        control = key.name if isinstance(key, self._keyboard.Key) else (key.char or "").lower()
+        control = key.name if isinstance(key, self._keyboard.Key) else (getattr(key, "char", None) or "").lower()
         if control in self._codes:
             self._controls.press(control)
+
+    def _down(self) -> frozenset[str]:
+        """Which of the keys that are for something are down now."""
+        keymap = self._display.query_keymap()  # 256 bits, one for each of the keyboard's codes
+        return frozenset(control for control, code in self._codes.items() if keymap[code // 8] >> code % 8 & 1)
 
     def _code(self, control: str) -> int:
         """The display's number for a key."""

@@ -101,6 +101,19 @@ def test_a_key_that_comes_up_while_another_program_has_the_keyboard_is_up(displa
     locker.close()
 
 
+def test_a_key_down_that_nobody_told_is_noticed_and_one_from_before_is_not(display, monkeypatch):
+    monkeypatch.setattr(keyboard._Keyboard, "_on_press", lambda listener, key: None)
+    display.press("space")
+    device = keyboard.Teleop()
+    display.press("w")
+    assert not until_says(device, lambda said: said.twist[0] == 1.0).active
+    display.release("space")
+    time.sleep(0.1)
+    display.press("space")
+    until_says(device, lambda said: said.active)
+    device.close()
+
+
 def test_a_key_that_goes_down_while_the_display_is_asked_stays_down(device, display):
     asked, answers = device._source._display.query_keymap, []
 
