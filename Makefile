@@ -15,7 +15,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl usb display
+.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -37,9 +37,9 @@ HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
 
-# Without root, the tests that draw, open a RealSense or need a display are skipped and name the command.
+# Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.
 test: $(VENV)/.installed-dev
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display; fi
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
 	$(BIN)/python -m pytest $(ARGS)
 
 soak: $(VENV)/.installed-dev
@@ -118,6 +118,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
 	$(BIN)/pip install -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -c constraints.txt -e '.[console]'
 	@$(BIN)/pip install -c constraints.txt -e '.[spacemouse,keyboard,gamepad]' || \
 		echo "evdev cannot be built here (it wants g++ and python3-dev): the tests of the operators' devices are skipped"
 	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \

@@ -107,23 +107,39 @@ def demo(arguments: Sequence[str]) -> None:
     """Record demonstrations alone, into a run that train --resume carries on."""
     from robot_rl import run
 
-    def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, run.TrainConfig]]:
+    Said = tuple[str, int, bool, str, run.TrainConfig]
+
+    def command(defaults: run.TrainConfig) -> Callable[..., Said]:
         def demo(
-            task: TaskName = DEFAULT_TASK, options: Annotated[run.TrainConfig, Flat] = defaults
-        ) -> tuple[str, run.TrainConfig]:
+            task: TaskName = DEFAULT_TASK,
+            episodes: int = 0,
+            review: bool = False,
+            resume: str = "",
+            options: Annotated[run.TrainConfig, Flat] = defaults,
+        ) -> Said:
             """Record demonstrations alone, into a new run.
 
             Args:
                 task: a file of tasks/.
+                episodes: how many demonstrations; `demos`, if not said.
+                review: after each one the arm holds until somebody says whether to keep it.
+                resume: the run whose recording goes on where it stopped, with its own task and options.
                 options: of the run that `robot-rl train --resume` makes of them.
             """
-            return task, options
+            return task, episodes, review, resume, options
 
         return demo
 
-    task, _ = parse("demo", command(run.TrainConfig()), arguments)
-    _, options = parse("demo", command(with_task_defaults(task, run.TrainConfig())), arguments)
-    run.demo(task, options)
+    task, episodes, review, resume, options = parse("demo", command(run.TrainConfig()), arguments)
+    if resume:
+        if options != run.TrainConfig():
+            raise ConfigError(
+                "--resume goes on with the run's own options; only --episodes and --review may stand beside it"
+            )
+        run.demo(run.RunFolder(run_path(resume)), episodes, review=review)
+        return
+    *_, options = parse("demo", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    run.demo(run.create_run(task, replace(options, demos=episodes or options.demos)), review=review)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
@@ -341,6 +357,43 @@ def teleop(arguments: Sequence[str]) -> None:
     parse("teleop", teleop, arguments)
 
 
+def console(arguments: Sequence[str]) -> None:
+    """The operator's page in the browser: views, arm, curves, buttons, gizmo."""
+    from robot_rl.console.serve import Console
+    from robot_rl.console.watch import Sources
+    from robot_rl.run_folder import RunFolder
+    from robot_rl.signals import StopRequest
+
+    def console(
+        what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE")],
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        token: str = "",
+    ) -> None:
+        """Serve the operator's page of a run, or of a bench alone. It may come and go: nothing waits for it.
+
+        Args:
+            what: folder of a run, its name in runs/, or a file of hardware_configs/.
+            host: where to listen; any address that is not loopback asks for a token.
+            port: where to listen; 0 for any that is free.
+            token: to be asked for; a new one each time, if not said.
+        """
+        path = run_path(what)
+        if path.exists():
+            sources = Sources.of_run(RunFolder(path))
+        else:
+            sources = Sources.of_bench(config.load_hardware(what))
+        with StopRequest() as stop:
+            page = Console(sources, host=host, port=port, token=token)
+            print(f"{sources.title}: {page.url}", flush=True)
+            try:
+                page.run(stop.is_set)
+            finally:
+                page.close()
+
+    parse("console", console, arguments)
+
+
 def blackbox(arguments: Sequence[str]) -> None:
     """Draw what an arm did in the seconds around a fault."""
     from robot_rl.blackbox import SECONDS, describe, draw
@@ -538,6 +591,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "blackbox": blackbox,
     "cameras": cameras,
     "check": check,
+    "console": console,
     "pose": pose,
     "teleop": teleop,
     "actor": actor,

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
+from robot_rl.data.log import StepLog
+from robot_rl.data.pictures import read_picture, write_picture
 from robot_rl.run_folder import RunFolder
 
 WINDOW = 20  # episodes that a success rate is averaged over
@@ -82,6 +85,58 @@ def plot_learning(folder: RunFolder) -> list[Path]:
     if metrics := read_lines(folder.metrics_file):
         written.append(_plot_learner(metrics, folder))
     return written
+
+
+def plot_demos(folder: RunFolder) -> Path:
+    """The demonstrations that count, as PNG: how long each took, the tool's paths, and what was seen at each end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    paths, ends, tally = _demos(folder)
+    figure, (lengths, above, aside) = pyplot.subplots(1, 3, figsize=(12, 4), dpi=110)
+    lengths.bar(range(1, len(paths) + 1), [len(path) - 1 for path in paths.values()], color="#2ca02c")
+    lengths.set(title=f"{len(paths)} demonstrations, {tally.attempts} attempts", xlabel="demonstration", ylabel="steps")
+    for axes, (i, j), names in ((above, (0, 1), "x y"), (aside, (0, 2), "x z")):
+        for path in paths.values():
+            line = 1e3 * np.array(path)[:, [i, j]]
+            axes.plot(*line.T, lw=0.8, alpha=0.6)
+            axes.plot(*line[-1], "o", color="#d62728", ms=3)
+        axes.set(title=f"tool, from where the episode began: {names}", xlabel="mm", ylabel="mm", aspect="equal")
+        axes.grid(alpha=0.3)
+    folder.plots.mkdir(exist_ok=True)
+    picture = _save(figure, folder.plots / "demonstrations.png")
+    if ends:
+        write_picture(picture, _with_strip(read_picture(picture), ends))
+    return picture
+
+
+def _demos(folder: RunFolder) -> tuple[dict[int, list[Any]], list[np.ndarray], DemoTally]:
+    """The tool's path of each demonstration that counts, the last views of each, and the tally."""
+    with StepLog(folder.demos_log, folder.spaces()) as log:
+        tally = DemoTally.of(log)
+        paths: dict[int, list[Any]] = {episode: [] for episode, said in tally.succeeded.items() if said.counts}
+        last: dict[int, np.ndarray] = {}
+        for step in log.read():
+            if step.episode in paths:
+                pose = next(value for name, value in step.observation.items() if name.endswith("tcp_pose"))
+                views = [value for name, value in step.observation.items() if name.startswith("image/")]
+                paths[step.episode].append(pose[:3])
+                if views:
+                    last[step.episode] = np.concatenate(views)
+    return paths, list(last.values()), tally
+
+
+def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
+    """The picture, and below it the views side by side, as many in a row as there is room for."""
+    height, width = views[0].shape[:2]
+    columns = max(1, picture.shape[1] // width)
+    views = views + [np.full_like(views[0], 255)] * (-len(views) % columns)
+    rows = [np.concatenate(views[i : i + columns], axis=1) for i in range(0, len(views), columns)]
+    strip = np.full((len(rows) * height, picture.shape[1], 3), 255, np.uint8)
+    strip[:, : columns * width] = np.concatenate(rows)
+    return np.concatenate([picture, strip])
 
 
 def _plot_success(episodes: list[dict[str, Any]], folder: RunFolder) -> Path:

@@ -23,7 +23,7 @@ from robot_rl.data.log import StepLog
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import LearnerConfig
 from robot_rl.progress import Display, training_note
-from robot_rl.report import evaluation_summary, plot_learning, read_lines, training_summary
+from robot_rl.report import evaluation_summary, plot_demos, plot_learning, read_lines, training_summary
 from robot_rl.resources import check_resources
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
@@ -100,14 +100,24 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
     return RunFolder.create(Path("runs") / name, sections)
 
 
-def demo(task: str, options: TrainConfig) -> RunFolder:
-    """Start a run with its demonstrations alone; `robot-rl train --resume` carries it on."""
-    folder = create_run(task, options)
-    with Display() as display, StopRequest() as stop, Supervisor(folder.logs) as processes:
-        start_arms(folder, processes)
-        record_demos(folder, display, stop, processes)
+def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
+    """Record a run's demonstrations alone, from where an earlier sitting stopped; `train --resume` carries it on.
+
+    `episodes` is how many there shall be in all, if not as many as the run was made with.
+    """
+    if folder.steps_log.exists():
+        raise config.ConfigError(f"{folder.path} is being trained already: record more demonstrations in a new run")
+    with Display() as display, StopRequest() as stop:
+        display.say(f"run {folder.path}; the operator's page: robot-rl console {folder.path}")
+        with Supervisor(folder.logs) as processes, hint_at(f"robot-rl demo --resume {folder.path}"):
+            start_arms(folder, processes)
+            try:
+                record_demos(folder, display, stop, processes, wanted=episodes, review=review)
+            except KeyboardInterrupt:
+                display.say(f"stopped and saved; continue with: robot-rl demo --resume {folder.path}")
+                raise
+        display.say(f"{plot_demos(folder)}: what was recorded, at a glance")
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
-    return folder
 
 
 def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
@@ -159,10 +169,11 @@ def record_demos(
 
     `wanted` is how many there shall be, if not as many as the run was made with; with `review` each is asked about.
     """
-    if folder.demos_file.exists():
-        return
     settings, task, hardware = folder.settings, folder.load_task(), folder.load_hardware()
+    if folder.demos_file.exists() and json.loads(folder.demos_file.read_text())["successes"] >= wanted:
+        return
     wanted = wanted or settings.demos
+    folder.demos_file.unlink(missing_ok=True)
 
     def progress(done: int, attempts: int) -> None:
         display.show("demonstrations", done, wanted, f"{done} of {attempts} attempts")
@@ -289,6 +300,7 @@ def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display) -> 
             episodes=episodes,
             seed=seed,
             videos=folder.videos if rendered else None,
+            begin=policy.begin_episode,
             progress=progress,
         )
     finally:

@@ -59,6 +59,8 @@ ONLY_IN = {
     "tyro": ("robot_rl/cli.py",),
     "yaml": ("robot_rl/validation.py",),
     "pydantic": ("robot_rl/validation.py",),
+    "viser": ("robot_rl/console/page.py",),
+    "trimesh": ("robot_rl/console/page.py",),
     "numba": ("robot_rl/compiled.py",),
     "zarr": ("robot_rl/data/episodes.py",),
 }

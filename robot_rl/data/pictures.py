@@ -73,6 +73,14 @@ def write_picture(path: Path, picture: Array) -> Path:
     return path
 
 
+def read_picture(path: Path) -> Array:
+    """A picture of a file, RGB. Raises DataError if there is none."""
+    picture = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if picture is None:
+        raise DataError(f"{path} is no picture")
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB))
+
+
 def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int = 1) -> Path:
     """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing. DataError if it cannot be written."""
     _make_folder(path.parent)

@@ -1,0 +1,1 @@
+"""The operator's page in the browser. It reads what the processes publish; without it nothing goes otherwise."""

@@ -1,0 +1,281 @@
+"""The page: a viser server on loopback, its layout, and what an operator does on it. The only file that knows viser.
+
+Its callbacks run in viser's threads; they leave what was done in `Said`, for whoever passes it on.
+"""
+
+import html
+import io
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from typing import Any
+
+import cv2
+import numpy as np
+import trimesh
+import viser
+from viser import uplot
+
+from robot_rl.console.watch import History, Sight
+from robot_rl.sim.shapes import Shape
+from robot_rl.types import ArmState, Array, Fault
+
+CELL = 320  # pixels of a camera's view on the page
+EYE, LOOK_AT = (1.55, -0.95, 0.75), (0.40, 0.0, 0.22)  # where the page looks from at first, in the arm's base [m]
+FULL_RED, GREEN, AMBER = "#e5484d", "#30a46c", "#f5a623"
+PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
+BUTTONS = (
+    ("start", "Start", "green", "PLAYER_PLAY"),
+    ("pause", "Pause after this episode", "gray", "PLAYER_PAUSE"),
+    ("halt", "Stop (a soft stop)", "red", "HAND_STOP"),
+    ("success", "Success / keep", "teal", "CHECK"),
+    ("failure", "Failure", "orange", "X"),
+    ("discard", "Discard", "orange", "TRASH"),
+    ("undo", "Undo last episode", "gray", "ARROW_BACK_UP"),
+    ("acknowledge", "Acknowledge fault", "red", "ALERT_TRIANGLE"),
+)
+"""What each button says, its label, colour and icon."""
+
+
+class Said:
+    """What was done on the page, said by viser's threads and taken by one other: words, and where the gizmo is held."""
+
+    def __init__(self) -> None:
+        self.waiting = threading.Event()
+        self._words: deque[str] = deque(maxlen=100)
+        self._grip: Array | None = None
+        self._dragging = False
+
+    def word(self, word: str) -> None:
+        """A button was pressed."""
+        self._words.append(word)
+        self.waiting.set()
+
+    def take_words(self) -> list[str]:
+        """Those that were not taken yet."""
+        self.waiting.clear()
+        return [self._words.popleft() for _ in range(len(self._words))]
+
+    @property
+    def grip(self) -> Array | None:
+        """The pose `(7,)` in the base where the gizmo is held, or None."""
+        return self._grip if self._dragging else None
+
+    def hold(self, dragging: bool, pose: Array | None = None) -> None:
+        """The gizmo was taken, moved or let go."""
+        self._dragging = dragging
+        self._grip = pose if pose is not None else self._grip
+        self.waiting.set()
+
+
+class Page:
+    """One page; whoever opens it sees and does the same."""
+
+    def __init__(self, title: str, shapes: Sequence[Shape], *, port: int, gizmo: bool):
+        """Raises OSError if nobody can listen on the port (0: any)."""
+        self.said = Said()
+        with redirect_stdout(io.StringIO()):  # it prints an address that is not the door's
+            self._server = viser.ViserServer(host="127.0.0.1", port=port, label=f"robot_rl: {title}", verbose=False)
+        self.port = self._server.get_port()
+        gui, scene = self._server.gui, self._server.scene
+        gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108))
+        self._shown: dict[str, Any] = {}
+        with gui.add_folder(title):
+            self._status = gui.add_html("")
+        for word, label, colour, icon in BUTTONS:
+            button = gui.add_button(label, color=colour, icon=getattr(viser.Icon, icon))  # type: ignore[arg-type]
+            button.on_click(partial(self._press, word))
+        gui.add_html(
+            '<div style="padding:2px 12px;font-size:12px;opacity:.6">Stop is a soft stop: it ends the episode and '
+            "begins no other one. Keep the robot's own stop in reach.</div>"
+        )
+        self._note = gui.add_html("")
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(330)
+        self._views = gui.add_panel()
+        with self._views.add_tab("Cameras and curves"):
+            self._image = gui.add_image(np.zeros((CELL, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80)
+            self._curves = gui.add_html("no episode yet"), self._add_plot(gui)
+        self._views.dock_left()
+        self._views.set_width(430)
+
+        scene.set_up_direction("+z")
+        scene.configure_default_lights(cast_shadow=False)
+        scene.configure_environment_map(hdri=None)
+        scene.add_light_ambient("/light", intensity=1.2)
+        scene.add_grid("/floor", width=3.0, height=3.0, cell_size=0.1, section_size=0.5, plane="xy")
+        self._server.initial_camera.position, self._server.initial_camera.look_at = EYE, LOOK_AT
+        self._shapes = [_add_shape(scene, f"/arm/{i}", shape) for i, shape in enumerate(shapes)]
+        self._target = scene.add_frame("/target", axes_length=0.06, axes_radius=0.002, visible=False)
+        self._tool = scene.add_frame("/tool", axes_length=0.04, axes_radius=0.004, visible=False)
+        self._gizmo = scene.add_transform_controls("/gizmo", scale=0.22, visible=False) if gizmo else None
+        if self._gizmo is not None:
+            self._gizmo.on_drag_start(lambda event: self.said.hold(True, self._gizmo_pose()))
+            self._gizmo.on_update(lambda event: self.said.hold(self.said.grip is not None, self._gizmo_pose()))
+            self._gizmo.on_drag_end(lambda event: self.said.hold(False))
+
+    def show(self, sight: Sight, poses: Array | None) -> None:
+        """Everything anew; `poses (n, 7)` are those of the shapes. What has not changed is not sent."""
+        with self._server.atomic():
+            self._set("status", self._status, status_html(sight))
+            if sight.view is not None and sight.view.images:
+                self._image.image = montage(sight.view.images)
+            self._show_history(sight.history)
+            arm = next((arm for arm in sight.arms if arm is not None), None)
+            if arm is not None:
+                self._show_arm(arm, poses)
+
+    def note(self, text: str, problem: bool = False) -> None:
+        """The answer to the last button."""
+        colour = FULL_RED if problem else GREEN
+        self._note.content = f'<div style="padding:6px 12px;color:{colour}">{html.escape(text)}</div>'
+
+    def stop(self) -> None:
+        """Close the page."""
+        self._server.stop()
+
+    def _press(self, word: str, _: Any) -> None:
+        self.said.word(word)
+
+    def _gizmo_pose(self) -> Array:
+        assert self._gizmo is not None
+        w, x, y, z = self._gizmo.wxyz
+        return np.array([*self._gizmo.position, x, y, z, w], float)
+
+    def _show_arm(self, arm: ArmState, poses: Array | None) -> None:
+        for handle, pose in zip(self._shapes, poses if poses is not None else (), strict=False):
+            self._place(handle, pose)
+        for handle, pose in ((self._tool, arm.pose_base_tcp), (self._target, arm.target_base_tcp)):
+            handle.visible = True
+            self._place(handle, pose)
+        if self._gizmo is not None and self.said.grip is None:
+            self._gizmo.visible = True
+            self._place(self._gizmo, arm.target_base_tcp)
+
+    def _place(self, handle: Any, pose: Array) -> None:
+        key, now = handle.name, tuple(np.round(pose, 5))
+        if self._shown.get(key) != now:
+            self._shown[key] = now
+            handle.position = pose[:3]
+            handle.wxyz = (pose[6], *pose[3:6])
+
+    def _show_history(self, history: History) -> None:
+        if self._shown.get("episodes") == history.episodes:
+            return
+        self._shown["episodes"] = history.episodes
+        text, plot = self._curves
+        text.content = history_html(history)
+        x = np.arange(1.0, history.episodes + 1.0)
+        plot.data = (x, np.array(history.success_curve, float), np.array(history.operator_curve, float))
+
+    def _set(self, key: str, handle: Any, content: str) -> None:
+        if self._shown.get(key) != content:
+            self._shown[key] = content
+            handle.content = content
+
+    @staticmethod
+    def _add_plot(gui: Any) -> Any:
+        line = {"width": 2}
+        return gui.add_uplot(
+            data=(np.zeros(1), np.zeros(1), np.zeros(1)),
+            series=(
+                uplot.Series(label="episode"),
+                uplot.Series(label="success", stroke=GREEN, **line),  # type: ignore[typeddict-item]
+                uplot.Series(label="operator's share", stroke=AMBER, **line),  # type: ignore[typeddict-item]
+            ),
+            scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(range=(-0.02, 1.02))},
+            title="mean over 20 episodes",
+            height=210,
+        )
+
+
+def montage(images: Any) -> Array:
+    """The views side by side, two in a row, each with its name; enlarged without smoothing."""
+    cells = []
+    for name, image in images.items():
+        height, width = image.shape[:2]
+        scale = CELL / max(height, width)
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        view = np.zeros((CELL, CELL, 3), np.uint8)
+        view[: size[1], : size[0]] = cv2.resize(image, size, interpolation=cv2.INTER_NEAREST)
+        for colour, thickness in (((0, 0, 0), 4), ((255, 255, 255), 1)):
+            cv2.putText(view, name, (8, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.6, colour, thickness, cv2.LINE_AA)
+        cells.append(view)
+    columns = 1 if len(cells) == 1 else 2
+    cells += [np.zeros_like(cells[0])] * (-len(cells) % columns)
+    rows = [np.concatenate(cells[i : i + columns], axis=1) for i in range(0, len(cells), columns)]
+    return np.concatenate(rows)
+
+
+def status_html(sight: Sight) -> str:
+    """Who acts and where the run stands, faults and whoever is silent in red."""
+    rows: list[tuple[str, str]] = []
+    alarms = [f"{who} does not answer" for who in sight.problems]
+    for arm in sight.arms:
+        if arm is not None and arm.fault:
+            alarms.append(f"FAULT {Fault(arm.fault).name}: {arm.reason}")
+    author = phase = ""
+    if sight.view is not None:
+        facts, step = sight.view.facts, sight.view.step
+        phase = str(facts.get("phase", ""))
+        if facts.get("reason"):
+            alarms.append(str(facts["reason"])) if phase == "waiting" else rows.append(("", str(facts["reason"])))
+        if "demos" in facts:
+            rows.append(("demonstrations", f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts"))
+        if facts.get("total_steps"):
+            rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
+        if step is not None:
+            author = str(step["author"])
+            rows += [
+                ("episode, step", f"{step['episode']}, {step['index']}"),
+                ("reward", f"{step['reward']:g}{', done' if step['terminated'] else ''}"),
+                ("rate, late by", f"{facts['rate_hz']:.1f} Hz, {1e3 * step['late_s']:.0f} ms"),
+            ]
+    for arm in sight.arms:
+        if arm is not None:
+            x, y, z = arm.pose_base_tcp[:3]
+            rows.append(("tool", f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else "")))
+            rows.append(("force", f"{np.linalg.norm(arm.wrench_base_tcp[:3]):.1f} N"))
+            rows.append(("limits", arm.verdict.reasons))
+    learner = sight.learner
+    if learner.get("phase"):
+        rows.append(("learner", f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}"))
+    if learner.get("q") is not None:
+        rows.append(("critic's value", f"{learner['q']:.3f}"))
+    if learner.get("updates_per_s") is not None:
+        rows.append(("updates", f"{learner['updates_per_s']:.0f} /s"))
+    acting = {"human": AMBER, "demo": AMBER, "policy": GREEN}.get(author, "#888")
+    who = {"human": "operator", "demo": "operator"}.get(author, author) if phase == "acting" else phase
+    parts = [f'<div style="font-size:1.5em;font-weight:700;color:{acting}">{html.escape(who or "-")}</div>']
+    parts += [f'<div style="color:{FULL_RED};font-weight:700">{html.escape(alarm)}</div>' for alarm in alarms]
+    parts += [
+        f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>' for name, value in rows
+    ]
+    return f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
+
+
+def history_html(history: History) -> str:
+    """The success rate with its interval."""
+    if not history.episodes:
+        return '<div style="padding:4px 12px">no episode yet</div>'
+    low, high = history.interval
+    rate = history.successes_alone / max(1, history.episodes_alone)
+    return (
+        f'<div style="padding:4px 12px;font-size:13px"><b>{rate:.0%}</b> of {history.episodes_alone} episodes without '
+        f"help succeeded (95 % interval {low:.0%} to {high:.0%}); {history.successes} of all {history.episodes}</div>"
+    )
+
+
+def _add_shape(scene: Any, name: str, shape: Shape) -> Any:
+    a, b, c = shape.size
+    if shape.kind == "box":
+        return scene.add_box(name, color=shape.colour, dimensions=(2 * a, 2 * b, 2 * c), **PLAIN)
+    if shape.kind == "cylinder":
+        return scene.add_cylinder(name, radius=a, height=2 * b, color=shape.colour, radial_segments=20, **PLAIN)
+    if shape.kind == "sphere":
+        return scene.add_icosphere(name, radius=a, color=shape.colour, **PLAIN)
+    mesh = trimesh.creation.capsule(height=2 * b, radius=a, count=[10, 16])
+    vertices = mesh.vertices - mesh.bounds.mean(axis=0)
+    return scene.add_mesh_simple(name, vertices, mesh.faces, color=shape.colour, **PLAIN)

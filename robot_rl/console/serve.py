@@ -1,0 +1,111 @@
+"""`robot-rl console`: look ten times a second, show it, and pass on what is done on the page."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from robot_rl.console.door import Door, is_loopback
+from robot_rl.console.watch import Sources, Watch
+from robot_rl.controllers.client import ArmClient
+from robot_rl.sim.shapes import ArmShapes
+from robot_rl.transport.desk import DeskClient
+from robot_rl.types import ConfigError, DeviceError, LinkError
+
+PERIOD_S = 0.1
+GRIP_S = 0.05  # how often it is said that the gizmo is held
+HEARD = {"halt": ("stop", "pause")}  # a soft stop: this episode ends now, and the next does not begin
+
+
+class Console:
+    """The page, the door to it, and the threads behind them."""
+
+    def __init__(self, sources: Sources, *, host: str = "127.0.0.1", port: int = 8080, token: str = ""):
+        """Raises LinkError if nobody can listen there, ConfigError without the extra."""
+        try:
+            from robot_rl.console.page import Page
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"the console needs the package {error.name!r}: pip install 'robot_rl[console]'"
+            ) from error
+        self._sources = sources
+        self._shapes = ArmShapes(sources.scene)
+        teleop = sources.hardware.teleop
+        self.page = Page(
+            sources.title, self._shapes.shapes, port=0, gizmo=teleop is not None and teleop.name == "browser"
+        )
+        self.token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
+        self._door = Door(host, port, self.page.port, self.token)
+        link = f"?token={self.token}" if self.token else ""
+        self.url = f"http://{host}:{self._door.port}/{link}"
+        self._watch = Watch(sources)
+        self._closing = threading.Event()
+        self._mouth = threading.Thread(target=self._speak, name="console mouth", daemon=True)
+        self._mouth.start()
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Keep the page true until `stop()`."""
+        deadline = time.monotonic()
+        while not stop():
+            self.look()
+            deadline = max(deadline + PERIOD_S, time.monotonic())
+            time.sleep(max(0.0, deadline - time.monotonic()))
+
+    def look(self) -> None:
+        """Show what there is to see now."""
+        sight = self._watch.look()
+        arm = next((arm for arm in sight.arms if arm is not None), None)
+        drawn = arm is not None and len(arm.q) == self._shapes.joints
+        self.page.show(sight, self._shapes.poses(arm.q) if arm is not None and drawn else None)
+
+    def close(self) -> None:
+        """Close the page and let go of all links."""
+        self._closing.set()
+        self.page.said.waiting.set()
+        self._mouth.join()
+        self._door.close()
+        self.page.stop()
+        self._watch.close()
+
+    def _speak(self) -> None:
+        """In a thread of its own: pass on words as they come, and where the gizmo is held twenty times a second."""
+        desk = DeskClient(self._sources.desk) if self._sources.desk else None
+        held = False
+        while not self._closing.is_set():
+            self.page.said.waiting.wait(GRIP_S if held else None)
+            for word in self.page.said.take_words():
+                self._try(word, partial(self._say, desk, word))
+            grip = self.page.said.grip
+            if desk is not None and (grip is not None or held):
+                held = grip is not None
+                try:
+                    desk.hold(grip)
+                except LinkError as error:
+                    self.page.note(str(error), problem=True)
+            if held:
+                self._closing.wait(GRIP_S)
+        if desk is not None:
+            desk.close()
+
+    def _try(self, word: str, act: Callable[[], None]) -> None:
+        try:
+            act()
+            self.page.note(f"{word}: heard")
+        except (LinkError, DeviceError) as error:
+            self.page.note(f"{word}: {error}", problem=True)
+
+    def _say(self, desk: DeskClient | None, word: str) -> None:
+        if word == "acknowledge":
+            for arm in self._sources.hardware.arms:
+                client = ArmClient(arm.address, timeout_s=1.0)
+                try:
+                    if (state := client.acknowledge_fault()).fault:
+                        raise DeviceError(f"the fault is still there: {state.reason}")
+                finally:
+                    client.close()
+            return
+        if desk is None:
+            raise LinkError("no run is looked at: name one, robot-rl console RUN")
+        for each in HEARD.get(word, (word,)):
+            desk.say(each)

@@ -1,0 +1,183 @@
+"""What a console looks at: the actor's desk, the learner's status, the arms, and the list of episodes on disk."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from robot_rl.config import ArmConfig, Hardware
+from robot_rl.controllers.client import ArmClient
+from robot_rl.data.stats import wilson_interval
+from robot_rl.run_folder import RunFolder
+from robot_rl.teleop.browser import ADDRESS
+from robot_rl.transport.address import reachable_here
+from robot_rl.transport.desk import DeskClient, View
+from robot_rl.transport.status import StatusReader
+from robot_rl.types import ArmState, DeviceError, LinkError, Use
+
+ARM_ANSWERS_S = 0.3
+LOOK_AGAIN_S = 2.0  # for somebody who did not answer
+WINDOW = 20  # episodes that the curves are averaged over
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where to look. None: there is none of that."""
+
+    title: str
+    hardware: Hardware
+    scene: Use | None = None
+    desk: str | None = None
+    learner: str | None = None
+    episodes: Path | None = None
+
+    @staticmethod
+    def of_run(folder: RunFolder) -> "Sources":
+        """Everything that a run on this machine publishes."""
+        settings = folder.settings
+        return Sources(
+            f"{folder.path.name}: {settings.task} on {settings.hardware}",
+            folder.load_hardware(),
+            folder.load_task().scene,
+            settings.desk_address,
+            reachable_here(settings.learner_status_address),
+            folder.episodes_file,
+        )
+
+    @staticmethod
+    def of_bench(hardware: Hardware) -> "Sources":
+        """A bench without a run: its arms, and the desk of `robot-rl teleop`."""
+        device = hardware.teleop
+        desk = str(device.options.get("address", ADDRESS)) if device and device.name == "browser" else None
+        return Sources(hardware.name, hardware, desk=desk)
+
+
+@dataclass(frozen=True)
+class History:
+    """What the episodes of a run came to: `curves` are means over the last 20 episodes, one value per episode."""
+
+    episodes: int = 0
+    successes: int = 0
+    successes_alone: int = 0
+    episodes_alone: int = 0
+    success_curve: Sequence[float] = ()
+    operator_curve: Sequence[float] = ()
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the success rate of the episodes in which nobody helped."""
+        return wilson_interval(self.successes_alone, self.episodes_alone)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Everything that is to be seen at one moment. `problems`: who does not answer, by name."""
+
+    view: View | None = None
+    arms: Sequence[ArmState | None] = ()
+    learner: dict[str, Any] = field(default_factory=dict)
+    history: History = History()
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+class Watch:
+    """Asks everybody, for one thread: `sight = watch.look()` ten times a second. Whoever is silent is asked seldom."""
+
+    def __init__(self, sources: Sources):
+        self.sources = sources
+        self._desk = DeskClient(sources.desk, timeout_s=0.5) if sources.desk else None
+        self._status = StatusReader({"learner": sources.learner} if sources.learner else {})
+        self._arms: list[ArmClient | None] = [None for _ in sources.hardware.arms]
+        self._again: dict[str, float] = {}
+        self._problems: dict[str, str] = {}
+        self._tail = Tail(sources.episodes)
+
+    def look(self) -> Sight:
+        """What is to be seen now."""
+        view = self._ask("actor", self._desk.look) if self._desk else None
+        arms = [
+            self._ask(f"arm {arm.name}", partial(self._arm, i, arm)) for i, arm in enumerate(self.sources.hardware.arms)
+        ]
+        statuses = self._status.latest()
+        learner = dict(statuses["learner"].values) if "learner" in statuses else {}
+        return Sight(view, arms, learner, self._tail.read(), dict(self._problems))
+
+    def close(self) -> None:
+        """Let go of all links."""
+        for part in (self._desk, self._status, *self._arms):
+            if part is not None:
+                part.close()
+
+    def _ask(self, who: str, ask: Any) -> Any:
+        if time.monotonic() < self._again.get(who, 0.0):
+            return None
+        try:
+            answer = ask()
+            self._problems.pop(who, None)
+            return answer
+        except (LinkError, DeviceError) as error:
+            self._problems[who] = str(error)
+            self._again[who] = time.monotonic() + LOOK_AGAIN_S
+            return None
+
+    def _arm(self, i: int, arm: ArmConfig) -> ArmState:
+        """The state that the arm's process has now; looking moves nothing, not even in lockstep."""
+        client = self._arms[i]
+        try:
+            if client is None:
+                client = self._arms[i] = ArmClient(arm.address, timeout_s=ARM_ANSWERS_S)
+            return client.refresh()
+        except (LinkError, DeviceError):  # gone, or started anew
+            if client is not None:
+                client.close()
+            self._arms[i] = None
+            raise
+
+
+class Tail:
+    """The rows of a growing `episodes.jsonl`, each read once."""
+
+    def __init__(self, path: Path | None):
+        self._path = path
+        self._position = 0
+        self._success: list[bool] = []
+        self._helped: list[bool] = []
+        self._share: list[float] = []
+        self._history = History()
+
+    def read(self) -> History:
+        """What all rows so far come to."""
+        if self._path is None or not self._path.exists() or self._path.stat().st_size == self._position:
+            return self._history
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._position += len(line)
+                row = json.loads(line)
+                self._success.append(bool(row["success"]))
+                self._helped.append(row["human_steps"] > 0)
+                self._share.append(row["human_steps"] / max(1, row["steps"]))
+        alone = [success for success, helped in zip(self._success, self._helped, strict=True) if not helped]
+        self._history = replace(
+            self._history,
+            episodes=len(self._success),
+            successes=sum(self._success),
+            successes_alone=sum(alone),
+            episodes_alone=len(alone),
+            success_curve=running_mean(self._success),
+            operator_curve=running_mean(self._share),
+        )
+        return self._history
+
+
+def running_mean(values: Sequence[float]) -> list[float]:
+    """The mean over the last `WINDOW` values, at each of them."""
+    sums = [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+    return [(sums[i] - sums[max(0, i - WINDOW)]) / min(i, WINDOW) for i in range(1, len(sums))]

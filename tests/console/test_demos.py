@@ -1,0 +1,95 @@
+"""Demonstrations with the gizmo and the console's words: link, device, clutch, arm, log; without a browser."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from robot_rl import geometry
+from robot_rl.actor.demonstrate import DemoTally
+from robot_rl.data.log import StepLog
+from robot_rl.transport.desk import DeskClient
+from robot_rl.types import MarkKind
+from tests.console.desk_task import Recording, hardware_at
+from tests.teleop.benches import wait_until
+
+
+@pytest.fixture
+def record(start_arm, tmp_path):
+    started: list[Recording] = []
+    hardware = hardware_at(start_arm("lockstep").address)
+
+    def start(**options) -> Recording:
+        started.append(Recording(hardware, tmp_path / "demos.log", **options))
+        return started[-1]
+
+    yield start
+    for recording in started:
+        recording.close()
+
+
+def test_five_demonstrations_by_gizmo_are_inserted_and_recorded(record):
+    recording = record(wanted=5)
+    console = DeskClient(recording.desk.address)
+    inserted = 0
+    for attempt in range(5):
+        wait_until(partial(recording.acts_in, attempt), timeout_s=40.0)
+        while recording.running and recording.facts["attempts"] == attempt:
+            world, arm = recording.env.world.latest, recording.env.arm_states[0]
+            console.hold(insertion(arm.target_base_tcp, world.goal_base_tcp))
+            if world.success:
+                inserted += 1
+                console.hold(None)
+                console.say("success")
+                wait_until(partial(is_over, recording, attempt), timeout_s=20.0)
+    recording.finish()
+    console.close()
+    assert recording.error is None and inserted == 5
+    assert (recording.recorder.tally.successes, recording.recorder.tally.attempts) == (5, 5)
+    steps = recording.steps()
+    assert max(np.abs(step.commanded).max() for step in steps) <= 1.0 + 1e-6
+
+
+def is_over(recording: Recording, attempt: int) -> bool:
+    return recording.facts["attempts"] > attempt or not recording.running
+
+
+def insertion(target, goal):
+    """Where to hold the gizmo: first above the hole and upright, then down, a little deeper than the goal."""
+    error = geometry.pose_error(target, goal)
+    aside = np.abs(error) * [1, 1, 0, 1, 1, 1]
+    aim = goal.copy()
+    aim[2] += -0.004 if (aside < [5e-4, 5e-4, 1, 5e-3, 5e-3, 5e-3]).all() else 0.03
+    return aim
+
+
+def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(record):
+    recording = record(wanted=3, review=True)
+    console = DeskClient(recording.desk.address)
+
+    def attempt(episode: int, verdict: str) -> None:
+        wait_until(lambda: recording.acts_in(episode), timeout_s=40.0)
+        console.say("success")
+        wait_until(lambda: recording.facts.get("phase") == "review", timeout_s=20.0)
+        console.say(verdict)
+        wait_until(lambda: recording.facts.get("phase") != "review", timeout_s=20.0)
+
+    attempt(0, "discard")
+    attempt(1, "success")
+    recording.stop.set()
+    recording.finish()
+    assert isinstance(recording.error, KeyboardInterrupt)
+    assert recording.recorder.tally.successes == 1
+    assert [mark.kind for mark in recording.marks()][:1] == [MarkKind.DISCARD]
+
+    again = record(wanted=2, review=True)
+    console.close()
+    console = DeskClient(again.desk.address)
+    recording = again
+    wait_until(lambda: again.recorder is not None, timeout_s=40.0)
+    attempt(recording.recorder.tally.episodes, "success")
+    again.finish()
+    assert again.error is None
+    with StepLog(again.path, again.env.space_spec) as log:
+        assert DemoTally.of(log).successes == 2
+    console.close()

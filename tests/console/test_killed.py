@@ -1,0 +1,60 @@
+"""A console that is killed disturbs nobody."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from robot_rl.run import TrainConfig, create_run
+from robot_rl.transport.desk import Desk, DeskClient
+from tests.console.desk_task import hardware_at
+from tests.hands import arm_at
+from tests.teleop.benches import require, wait_until
+from tests.transport.test_desk import a_step
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    require("viser")
+    monkeypatch.chdir(tmp_path)
+    return create_run("peg_insert", TrainConfig(name="run", obs="state"))
+
+
+def test_killed_with_no_word_of_farewell_the_actor_goes_on(run):
+    desk = Desk(run.settings.desk_address)
+    command = [sys.executable, "-m", "robot_rl.cli", "console", str(run.path.resolve()), "--port", "0"]
+    console = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+    assert console.stdout is not None
+    assert re.search(r"http://127\.0\.0\.1:\d+/", console.stdout.readline())
+    slowest, index = 0.0, 0
+
+    def act() -> bool:
+        nonlocal slowest, index
+        begun = time.thread_time()
+        desk.show(a_step(index), [arm_at(0.1 * index)])
+        desk.take_words(), desk.take_orders(), desk.grip
+        slowest, index = max(slowest, time.thread_time() - begun), index + 1
+        time.sleep(0.002)
+        return desk.visited
+
+    wait_until(act, timeout_s=60.0)
+    for _ in range(100):
+        act()
+    console.send_signal(signal.SIGKILL)
+    console.wait(10)
+    for _ in range(100):
+        act()
+    assert slowest < 0.005, "it waited for the console"
+    other = DeskClient(desk.address)
+    view = other.look()
+    assert view.step is not None and view.step["index"] == index - 1
+    other.close()
+    desk.close()
+
+
+def test_hardware_of_the_tests_has_the_gizmo():
+    assert hardware_at("tcp://127.0.0.1:1").teleop is not None

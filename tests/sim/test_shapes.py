@@ -1,0 +1,28 @@
+"""The shapes that the console draws are where the published kinematics say."""
+
+import numpy as np
+
+from robot_rl.geometry import pose_inverse, pose_multiply
+from robot_rl.sim.panda import READY, flange_pose
+from robot_rl.sim.shapes import ArmShapes
+from robot_rl.types import Use
+
+
+def test_the_hand_stays_on_the_flange_and_the_base_on_the_table():
+    drawn = ArmShapes(Use("peg_insert"))
+    kinds = {shape.kind for shape in drawn.shapes}
+    assert kinds == {"box", "capsule", "cylinder"}
+    seen = []
+    for q in (np.array(READY), np.array(READY) + 0.3):
+        poses = drawn.poses(q)
+        assert poses.shape == (len(drawn.shapes), 7)
+        seen.append((poses, np.array([pose_multiply(pose_inverse(flange_pose(q)), pose) for pose in poses])))
+    still = [np.allclose(a, b, atol=1e-9) for a, b in zip(seen[0][0], seen[1][0], strict=True)]
+    held = [np.allclose(np.abs(a), np.abs(b), atol=1e-6) for a, b in zip(seen[0][1], seen[1][1], strict=True)]
+    assert sum(held) >= 6, "two boxes of the hand, four of the fingers"
+    assert 1 <= sum(still) <= 3, "the foot and the table"
+    assert not any(a and b for a, b in zip(still, held, strict=True))
+
+
+def test_without_a_scene_there_is_the_arm():
+    assert len(ArmShapes(None).shapes) >= 18
