@@ -10,7 +10,15 @@ import robot_rl
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-IMPORTED_AS = {"google-crc32c": "google_crc32c", "opencv-python-headless": "cv2", "pyyaml": "yaml", "pyzmq": "zmq"}
+IMPORTED_AS = {
+    "google-crc32c": "google_crc32c",
+    "hidapi": "hid",
+    "opencv-python-headless": "cv2",
+    "pyyaml": "yaml",
+    "pyzmq": "zmq",
+}
+COME_ALONG = {"hidraw", "Xlib", "trimesh"}
+"""Modules of hidapi as well, and of what pynput and viser require."""
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([A-Za-z0-9.!]+)$")
 
 
@@ -36,7 +44,9 @@ def imported(folder: str) -> set[str]:
 
 
 def test_every_import_is_declared_and_every_dependency_is_imported() -> None:
-    assert imported("robot_rl") | imported("tasks") == {IMPORTED_AS.get(name, name) for name in declared("franka")}
+    extras = PROJECT["project"]["optional-dependencies"].keys() - {"dev"}
+    used = (imported("robot_rl") | imported("tasks")) - COME_ALONG
+    assert used == {IMPORTED_AS.get(name, name) for name in declared(*extras)}
 
 
 def test_constraints_pin_exact_versions_of_all_that_is_declared() -> None:
