@@ -64,9 +64,12 @@ def evaluate(
     seed: int,
     videos: Path | None = None,
     max_videos: int = 4,
+    begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
 ) -> Evaluation:
     """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed` determines.
+
+    `begin` is told the seed of each episode before it starts, for a policy that remembers the episode it is in.
 
     The operator is locked out: all they have is the word on an episode, where the task's reward needs it. The first
     `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders. Raises
@@ -78,7 +81,7 @@ def evaluate(
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
     for number, episode_seed in enumerate(seeds):
-        frames = _play(env, runner, act, operator, number, int(episode_seed), films=videos is not None)
+        frames = _play(env, runner, act, begin, operator, number, int(episode_seed), films=videos is not None)
         summary = runner.summary
         row = EvaluationEpisode(
             number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault
@@ -99,7 +102,15 @@ def evaluate(
 
 
 def _play(
-    env: RobotEnv, runner: EpisodeRunner, act: Act, operator: Intervention, number: int, seed: int, *, films: bool
+    env: RobotEnv,
+    runner: EpisodeRunner,
+    act: Act,
+    begin: Callable[[int], None],
+    operator: Intervention,
+    number: int,
+    seed: int,
+    *,
+    films: bool,
 ) -> list[Array]:
     """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more.
 
@@ -108,6 +119,7 @@ def _play(
     failed_resets = 0
     while True:
         frames = []
+        begin(seed)
         try:
             for _ in runner.play(number, act, operator, seed=seed):
                 if films:

@@ -140,7 +140,7 @@ class Actor:
         if not self._gate.wait():
             return
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
-        self._policy.seed(episode_seed)
+        self._policy.begin_episode(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
         begun = False

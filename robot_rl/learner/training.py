@@ -28,7 +28,8 @@ from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_fr
 from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
 from robot_rl.networks.augment import PAD, photometric, random_shift
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.goal_filter import GoalFilter
+from robot_rl.networks.policy import Policy, PolicySpec, filter_goal
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
@@ -174,6 +175,7 @@ class Training:
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
         self._kept: FeatureFile | None = None
+        self._goals: dict[Stream, list[GoalFilter]] = {}  # of the episode that each actor is in
         self._batches: Batches | None = None
         self._frames = 0  # of which there are features
         self._updating = False
@@ -266,7 +268,16 @@ class Training:
         self._frames += len(steps)
         made = self._features(steps) if self._kept is None else self._kept.of(steps, self._features)
         for step, stream, features in zip(steps, streams, made, strict=True):
+            if self.spec.goal_size:
+                self._filter_goals(step, stream, features)
             self.replay.append(step, features, stream)
+
+    def _filter_goals(self, step: Step, stream: Stream, features: Array) -> None:
+        """What the actor's policy saw of the goal, which knows the frames before: in each variant of the features."""
+        if step.index == 0 or stream not in self._goals:
+            self._goals[stream] = [GoalFilter(len(self.spec.pose_keys)) for _ in features]
+        for goals, variant in zip(self._goals[stream], features, strict=True):
+            filter_goal(self.spec, goals, step.observation, variant)
 
     def _keep_features(self, path: Path | None) -> None:
         if path is not None and self.spec.traits.cached and self.vision is not None:

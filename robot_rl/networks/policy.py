@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from robot_rl.data.arrays import Layout, layout_of
 from robot_rl.networks.encoders import Vision
+from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import Traits, make_vision, traits_of
@@ -162,8 +163,16 @@ class Policy(nn.Module):
         return torch.cat([self.normaliser(quantities), vision[:, :cameras]], -1)
 
     @torch.inference_mode()
-    def act(self, observation: Observation, greedy: bool, generator: np.random.Generator) -> Array:
+    def act(
+        self,
+        observation: Observation,
+        greedy: bool,
+        generator: np.random.Generator,
+        goals: GoalFilter | None = None,
+    ) -> Array:
         """One action `(A,)` float32: the mode if `greedy`, else a sample drawn with `generator`.
+
+        `goals` has seen the episode's frames so far, if the encoder predicts the goal.
 
         About 0.1 ms from state, 1 ms with two cameras, on one core.
         """
@@ -173,6 +182,8 @@ class Policy(nn.Module):
             frames = {name: np.ascontiguousarray(observation["image/" + name]) for name in self.spec.cameras}
             images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
             vision = self.vision(images)
+            if goals is not None:
+                filter_goal(self.spec, goals, observation, vision[0].numpy())
         mean, log_std = self.head(self.features(torch.from_numpy(state)[None], vision))
         if not greedy:
             noise = generator.standard_normal(self.spec.action_size, dtype=np.float32)
@@ -215,6 +226,13 @@ class Policy(nn.Module):
                 state[name].copy_(torch.from_numpy(np.array(array)))
 
 
+def filter_goal(spec: PolicySpec, goals: GoalFilter, observation: Observation, vision: Array) -> None:
+    """Put the goal of the episode so far in the place of the one that this frame alone says, at the end of `vision`."""
+    arms = len(spec.pose_keys)
+    tool = np.stack([observation[name] for name in spec.pose_keys])
+    vision[-spec.goal_size :] = goals.update(tool, vision[-spec.goal_size :].reshape(arms, 6)).ravel()
+
+
 class LivePolicy:
     """The policy as the actor or an evaluation runs it: weights come from outside, actions go out.
 
@@ -226,11 +244,14 @@ class LivePolicy:
         self.spec = spec if isinstance(spec, PolicySpec) else PolicySpec.from_json(spec)
         self._policy = Policy(self.spec).eval().requires_grad_(False)
         self.load(arrays)
-        self.seed(seed)
+        self._goals = GoalFilter(len(self.spec.pose_keys)) if self.spec.goal_size else None
+        self.begin_episode(seed)
 
-    def seed(self, seed: int) -> None:
-        """Begin a new sequence of random numbers, so that an episode repeats whatever went before it."""
+    def begin_episode(self, seed: int) -> None:
+        """Forget the last episode, and begin a new sequence of random numbers: it repeats whatever went before it."""
         self._generator = np.random.default_rng(seed)
+        if self._goals is not None:
+            self._goals.begin_episode()
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take over newer weights."""
@@ -243,4 +264,4 @@ class LivePolicy:
 
     def act(self, observation: Observation, greedy: bool = False) -> Array:
         """The action `(A,)` to propose: a sample, or the mode if `greedy`."""
-        return self._policy.act(observation, greedy, self._generator)
+        return self._policy.act(observation, greedy, self._generator, self._goals)

@@ -110,7 +110,7 @@ class StandIn(threading.Thread):
                     assert found is not None
                     version = found[0]
                     policy.load(found[1])
-                policy.seed(step)
+                policy.begin_episode(step)
                 action = policy.act(make_step(space, episode, index - 1, action).observation)
                 if not self._obeys:
                     action = np.random.default_rng(step).uniform(-1.0, 1.0, 6).astype(np.float32)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from robot_rl import geometry
-from robot_rl.learner.pretrain import PretrainConfig, encode, goal_frames, pretrain
+from robot_rl.learner.pretrain import PretrainConfig, encode, goal_frames, near_weights, pretrain
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
@@ -76,6 +76,15 @@ def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
     steps = episode(poses, poses[-1], Provenance.DEMO, success=False) + episode(poses, poses[-1], Provenance.POLICY)
     with pytest.raises(DataError, match="no successful demonstration"):
         goal_frames(steps, SPEC)
+
+
+def test_an_error_near_the_goal_counts_more_and_all_of_them_one_on_average() -> None:
+    goals = torch.tensor([[0.0] * 6, [0.009, 0, 0, 1, 1, 1], [0, 0, 0.091, 0, 0, 0]])
+    weights = near_weights(goals, np.arange(3))
+    assert weights.mean() == pytest.approx(1.0)
+    assert weights[0] == pytest.approx(2.0 * weights[1]) and weights[2] == pytest.approx(0.09 * weights[0])
+    two_arms = torch.cat([goals, goals.flip(0)], 1)
+    assert near_weights(two_arms, np.arange(3)).tolist() == pytest.approx([1.2, 0.6, 1.2])
 
 
 def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None:

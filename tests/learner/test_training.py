@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from robot_rl.learner.agents.rlpd import RLPDConfig
-from robot_rl.learner.pretrain import PretrainConfig
+from robot_rl.learner.pretrain import PretrainConfig, encode
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import LearnerConfig, Training, variants_for
+from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights
 from robot_rl.types import Array, DataError, Mark, MarkKind, Observation, Provenance, SpaceSpec, Step
@@ -71,7 +72,7 @@ def train(training: Training, until: int, episode: int = 0) -> int:
     """Alternate an episode and its updates; returns the number of episodes made in all."""
     live = LivePolicy(training.spec, training.policy())
     while training.env_steps < until:
-        live.seed(episode)
+        live.begin_episode(episode)
         training.add(list(reach(np.random.default_rng(episode), live.act, episode, Provenance.POLICY)))
         training.update(training.due())
         live.load(training.publishable())
@@ -221,6 +222,24 @@ def test_all_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str, 
     assert not any(name.startswith("vision.trunks.") for name in published)
     live = LivePolicy(training.spec.to_json(), training.policy())
     assert live.act(pixel_steps(Provenance.POLICY)[0].observation).shape == (2,)
+
+
+def test_the_critics_see_the_goal_that_the_actor_saw(tmp_path: Path) -> None:
+    """Which is made of all frames of the episode so far, of each actor's own."""
+    training = pixel_training("goal", tmp_path, feature_variants=1)
+    training.load_demonstrations(PIXEL_DEMOS)
+    held = len(training.replay)
+    episodes = [pixel_steps(Provenance.POLICY, episode=number) for number in (1, 2)]
+    training.add([step for pair in zip(*episodes, strict=True) for step in pair], [("one", 7), ("two", 7)] * 6)
+    indices = training.replay.transitions()
+    cached = training.replay.gather(indices[indices >= held])["vision"].numpy()[:, -6:]
+    for number, steps in enumerate(episodes):
+        goals, frames = GoalFilter(1), np.stack([step.observation["image/eye"] for step in steps])
+        alone = encode(training.vision, {"eye": frames})[:, -6:].astype(np.float32)
+        seen = [goals.update(step.observation["state/tcp_pose"][None], goal[None])[0]
+                for step, goal in zip(steps, alone, strict=True)]  # fmt: skip
+        np.testing.assert_allclose(cached[number::2], seen[:-1], atol=1e-3)
+        assert np.abs(seen - alone).max() > 0.01, "all frames say the same: the test shows nothing"
 
 
 @pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])

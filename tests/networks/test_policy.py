@@ -45,9 +45,9 @@ def test_spec_survives_json_and_rebuilds_the_policy(encoder: str) -> None:
 
 def test_acting_repeats_for_a_seed_and_varies_within_it() -> None:
     live = LivePolicy(PolicySpec.from_space(SPACE, "none"), {})
-    live.seed(5)
+    live.begin_episode(5)
     first = [live.act(observe()) for _ in range(3)]
-    live.seed(5)
+    live.begin_episode(5)
     again = [live.act(observe()) for _ in range(3)]
     assert np.array_equal(first, again)
     assert not np.array_equal(first[0], first[1])

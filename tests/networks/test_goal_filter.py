@@ -1,0 +1,58 @@
+"""What an episode's frames say of the goal together: less noise than each alone, and no memory of another episode."""
+
+import numpy as np
+import pytest
+
+from robot_rl import geometry
+from robot_rl.networks.goal_filter import GoalFilter
+
+GOAL = np.array([0.01, -0.02, 0.05, 0.02, -0.03, 0.1])
+RNG = np.random.default_rng(0)
+
+
+def pose(vector):
+    return geometry.pose_move(geometry.IDENTITY, np.asarray(vector, float))
+
+
+def seen_from(tool, goal=GOAL):
+    return geometry.pose_delta(pose(tool), pose(goal))
+
+
+def path(steps):
+    """Tool poses `(steps, 6)` from the start pose: a random walk of some centimetres and tenths of a radian."""
+    return np.cumsum(RNG.normal(size=(steps, 6)) * [0.003, 0.003, 0.003, 0.02, 0.02, 0.02], axis=0)
+
+
+def test_what_every_frame_says_is_what_comes_out():
+    goals = GoalFilter(1)
+    for tool in path(50):
+        np.testing.assert_allclose(goals.update(tool[None], seen_from(tool)[None])[0], seen_from(tool), atol=1e-6)
+
+
+def test_errors_of_single_frames_average_out():
+    goals, alone, together = GoalFilter(1), [], []
+    for tool in path(400):
+        truth = seen_from(tool)
+        seen = truth + RNG.normal(size=6) * [5e-4, 5e-4, 5e-4, 0.01, 0.01, 0.01]
+        alone.append(seen - truth)
+        together.append(goals.update(tool[None], seen[None])[0] - truth)
+    assert (np.std(together[20:], axis=0) < 0.4 * np.std(alone[20:], axis=0)).all()
+
+
+def test_a_goal_that_is_moved_is_followed_within_two_seconds():
+    goals = GoalFilter(1)
+    for tool in path(30):
+        goals.update(tool[None], seen_from(tool)[None])
+    moved = GOAL + [0.01, 0, 0, 0, 0, 0]
+    for tool in path(20):
+        seen = goals.update(tool[None], seen_from(tool, moved)[None])[0]
+    assert np.abs(seen - seen_from(tool, moved))[:3].max() < 0.002
+
+
+@pytest.mark.parametrize("arms", [1, 2])
+def test_an_episode_begins_with_its_first_frame(arms):
+    goals = GoalFilter(arms)
+    goals.update(np.zeros((arms, 6)), np.full((arms, 6), 0.1))
+    goals.begin_episode()
+    first = RNG.normal(size=(arms, 6)) * 0.05
+    np.testing.assert_allclose(goals.update(np.zeros((arms, 6)), first), first, atol=1e-6)
