@@ -66,7 +66,7 @@ class TrainConfig:
 PHASES = {"pretraining": "the encoder", "cloning": "the demonstrations"}
 """What the learner does before there are steps, as it calls it, and with what."""
 PORTS = 5  # of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
-DEFAULT_STEPS = {"pixels": 12_000, "state": 5_000}
+DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
 
 
 def create_run(task: str, options: TrainConfig) -> RunFolder:

@@ -28,7 +28,7 @@ class RunSettings:
     obs: ObsKind = "pixels"
     clock: ClockKind = "lockstep"
     seed: int = 0
-    steps: int = 12_000
+    steps: int = 8_000
     demos: int = 20
     wander_steps: int = 0
     block_steps: int = 50
