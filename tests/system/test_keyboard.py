@@ -110,7 +110,7 @@ def test_a_correction_by_keyboard_is_one_segment_and_the_policy_goes_on(bench):
     assert runs[1][1] >= 12 and runner.summary.segments == 1
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_display, monkeypatch, tmp_path):
     """Keys pressed while `robot-rl train` goes on: each is in the run's log and in its list of episodes."""
     display, run = start_display(), tmp_path / "runs" / "run"
@@ -129,16 +129,16 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
     def hold(keys: list[str], until) -> None:
         for key in keys:
             display.press(key)
-        job.wait_for(until)
+        job.wait_for(until, timeout_s=200.0)
         for key in reversed(keys):
             display.release(key)
 
     job = start(tmp_path, "train", "--resume", "run", "--eval-episodes", "1")
-    job.wait_for(lambda: (run / "episodes.jsonl").exists() and len(episodes()) > 0)
+    job.wait_for(lambda: (run / "episodes.jsonl").exists() and len(episodes()) > 0, timeout_s=200.0)
     hold(["space", "w"], lambda: any(row["segments"] for row in episodes()))
     hold(["F9"], lambda: any(row["discarded"] for row in episodes()))
     hold(["F12"], lambda: any(row["reason"] == "stopped by the operator" for row in episodes()))
-    code, said = job.finish()
+    code, said = job.finish(timeout_s=200.0)
     assert code == 0, said
 
     require_every_step_once(run, 400)
