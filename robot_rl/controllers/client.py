@@ -87,7 +87,7 @@ class ArmClient:
     A target that does not say from which state it was made is stamped with the newest that this client has seen.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 60.0):
+    def __init__(self, address: str, *, timeout_s: float = 180.0):
         """Connect and ask who is there. The first start of an arm compiles its law, hence the patience."""
         self._link = ArmLink(address, timeout_s)
         try:
