@@ -168,8 +168,8 @@ def pretrain(
         images = _tensors({name: array[rows] for name, array in frames.images.items()}, device)
         images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
         predicted = (vision(images)[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std
-        error = F.smooth_l1_loss(predicted, labels[torch.from_numpy(rows)], beta=BETA, reduction="none")
-        loss = (error.mean(1) * weights[rows]).mean()
+        misses = F.smooth_l1_loss(predicted, labels[torch.from_numpy(rows)], beta=BETA, reduction="none").mean(1)
+        loss = (misses * weights[rows]).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
