@@ -9,11 +9,14 @@ import asyncio
 import hmac
 import ipaddress
 import threading
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from robot_rl.types import LinkError
 
+T = TypeVar("T")
 MAX_HEAD = 1 << 14
 HEAD_S = 10.0
 COOKIE = "robot_rl_console"
@@ -29,23 +32,34 @@ class Door:
             raise LinkError(f"a console at '{host}' needs a token: whoever opens the page may move the arm")
         self._token, self._page_port = token, page_port
         self._loop = asyncio.new_event_loop()
-        try:
-            self._server = self._loop.run_until_complete(asyncio.start_server(self._meet, host, port, limit=MAX_HEAD))
-        except OSError as error:
-            self._loop.close()
-            raise LinkError(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port") from error
-        self.port: int = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._loop.run_forever, name="console door", daemon=True)
         self._thread.start()
+        try:
+            self._server = self._do(asyncio.start_server(self._meet, host, port, limit=MAX_HEAD))
+        except OSError as error:
+            self._end()
+            raise LinkError(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port") from error
+        self.port: int = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        """Nobody comes in any more."""
+        """Nobody comes in any more, and who is in leaves."""
+        self._do(self._shut())
+        self._end()
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the loop's own thread makes of it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _shut(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -87,7 +87,7 @@ class Recording:
 
     def close(self) -> None:
         self.stop.set()
-        self._thread.join(20.0)
+        self._thread.join(60.0)
         self.desk.close()
 
     def marks(self) -> list[Mark]:

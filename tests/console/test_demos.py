@@ -13,6 +13,8 @@ from robot_rl.types import MarkKind
 from tests.console.desk_task import Recording, hardware_at
 from tests.teleop.benches import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def record(start_arm, tmp_path):
@@ -33,7 +35,7 @@ def test_five_demonstrations_by_gizmo_are_inserted_and_recorded(record):
     console = DeskClient(recording.desk.address)
     inserted = 0
     for attempt in range(5):
-        wait_until(partial(recording.acts_in, attempt), timeout_s=40.0)
+        wait_until(partial(recording.acts_in, attempt), timeout_s=90.0)
         while recording.running and recording.facts["attempts"] == attempt:
             world, arm = recording.env.world.latest, recording.env.arm_states[0]
             console.hold(insertion(arm.target_base_tcp, world.goal_base_tcp))
@@ -41,7 +43,7 @@ def test_five_demonstrations_by_gizmo_are_inserted_and_recorded(record):
                 inserted += 1
                 console.hold(None)
                 console.say("success")
-                wait_until(partial(is_over, recording, attempt), timeout_s=20.0)
+                wait_until(partial(is_over, recording, attempt), timeout_s=60.0)
     recording.finish()
     console.close()
     assert recording.error is None and inserted == 5
@@ -68,11 +70,11 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
     console = DeskClient(recording.desk.address)
 
     def attempt(episode: int, verdict: str) -> None:
-        wait_until(lambda: recording.acts_in(episode), timeout_s=40.0)
+        wait_until(lambda: recording.acts_in(episode), timeout_s=90.0)
         console.say("success")
-        wait_until(lambda: recording.facts.get("phase") == "review", timeout_s=20.0)
+        wait_until(lambda: recording.facts.get("phase") == "review", timeout_s=60.0)
         console.say(verdict)
-        wait_until(lambda: recording.facts.get("phase") != "review", timeout_s=20.0)
+        wait_until(lambda: recording.facts.get("phase") != "review", timeout_s=60.0)
 
     attempt(0, "discard")
     attempt(1, "success")
@@ -86,7 +88,7 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
     console.close()
     console = DeskClient(again.desk.address)
     recording = again
-    wait_until(lambda: again.recorder is not None, timeout_s=40.0)
+    wait_until(lambda: again.recorder is not None, timeout_s=90.0)
     attempt(recording.recorder.tally.episodes, "success")
     again.finish()
     assert again.error is None
