@@ -7,6 +7,7 @@ processes itself. Both are made from a template, a run that has its demonstratio
 
 import ctypes
 import json
+import math
 import os
 import random
 import shutil
@@ -28,6 +29,9 @@ from tests.system.main_job import SHORT, descendants, start
 
 PATIENCE_S = 300.0
 """For anything that is waited for: a slow and busy machine may need minutes for the start of an arm, which compiles."""
+
+FAREWELL_S = 15.0
+"""For the actor to see that the run is over, once the learner has left."""
 
 CHECKPOINT_STEPS = 50
 RESTARTS_AT_MOST = 20
@@ -105,6 +109,8 @@ class Bench:
         self.torn_epochs: set[int] = set()  # of which the test has cut the end of the spool off
         self.unspooled_epochs: set[int] = set()  # whose disk was full: their last steps were delivered from memory
         self.damaged = 0  # records that the test has made unreadable
+        self._learner_left_at = math.inf
+        self._came_too_late = False
         self._starts = 0
         self.restarts = 0  # of processes that left because another one was gone
         self._begin()
@@ -119,8 +125,9 @@ class Bench:
 
     @property
     def has_ended(self) -> bool:
-        """The learner has all steps of the run, and the actor knows it."""
-        return all(self.processes[name].popen.poll() == 0 for name in ("learner", "actor"))
+        """The learner has all steps of the run and has left; the actor knows it, or was killed before it could."""
+        learner, actor = (self.processes[name].popen.poll() for name in ("learner", "actor"))
+        return learner == 0 and (actor == 0 or self._came_too_late)
 
     def logged_count(self) -> int:
         return len(logged(self.log))
@@ -156,14 +163,28 @@ class Bench:
 
     def tend(self) -> None:
         """What a person at the bench does: start again who left with exit code 3. Any other failure is a fault."""
+        self._see_off()
         for name, process in list(self.processes.items()):
             code = process.popen.poll()
-            if code in (None, 0):
+            if code in (None, 0) or (name == "actor" and self._came_too_late):
                 continue
             if code != GONE or self.restarts >= RESTARTS_AT_MOST:
                 raise FaultError(f"{name} ended with code {code}\n{self.all_said()}")
             self.restarts += 1
             self.start(name)
+
+    def _see_off(self) -> None:
+        """End an actor that was killed at the end of the run and started again: it waits for a learner that is through.
+
+        `robot-rl train` does the same.
+        """
+        if self.supervised or self.processes["learner"].popen.poll() != 0:
+            self._learner_left_at = math.inf
+            return
+        self._learner_left_at = min(self._learner_left_at, time.monotonic())
+        if time.monotonic() > self._learner_left_at + FAREWELL_S and self.processes["actor"].popen.poll() is None:
+            self._came_too_late = True
+            self.kill("actor")
 
     def wait_for_refusal(self, name: str, *words: str) -> None:
         """The process ends by itself with exit code 2 and says why, in these words."""
