@@ -7,6 +7,7 @@ come to is read from its log, so one that was broken off (a crash, an evening) g
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -137,30 +138,38 @@ class DemoRecorder:
 
     def _kept(self) -> bool:
         """Whether the last demonstration is to count: the arm holds until somebody has said so."""
-        self._operator.begin_episode()  # what was said before is about something else
-        if self._desk is not None:
-            self._desk.take_words()
-            self._desk.tell(phase="review", reason="keep it (success) or discard it?")
+        self._words()  # what was said before is about something else
+        self._say(phase="review", reason="keep it (success) or discard it?")
         while True:
-            words = [*self._operator.begin_episode(), *(self._desk.take_words() if self._desk is not None else ())]
+            words = self._words()
             if Outcome.SUCCESS in words:
+                self._say(phase="kept", reason="")
                 return True
-            if {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE} & set(words):
+            if words & {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE}:
                 for mark in self._marks.now([Outcome.DISCARD]):
                     self._log.append_mark(mark)
                     self.tally.hear(mark)
+                self._say(phase="discarded", reason="")
                 return False
             if self._gate is not None and self._gate.stopped:
                 raise KeyboardInterrupt
             time.sleep(LOOK_AGAIN_S)
+
+    def _words(self) -> set[Outcome]:
+        """What was said since the last time, at the device and at the desk."""
+        said = self._desk.take_words() if self._desk is not None else []
+        return {*said, *self._operator.begin_episode()}
 
     def _pass_gate(self) -> None:
         if self._gate is not None and not self._gate.wait():
             raise KeyboardInterrupt
 
     def _tell(self, wanted: int) -> None:
+        self._say(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
+
+    def _say(self, **facts: Any) -> None:
         if self._desk is not None:
-            self._desk.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
+            self._desk.tell(**facts)
 
     def _wander(self, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal."""

@@ -112,9 +112,7 @@ class Page:
         self._tool = scene.add_frame("/tool", axes_length=0.04, axes_radius=0.004, visible=False)
         self._gizmo = scene.add_transform_controls("/gizmo", scale=0.22, visible=False) if gizmo else None
         if self._gizmo is not None:
-            self._gizmo.on_drag_start(lambda event: self.said.hold(True, self._gizmo_pose()))
-            self._gizmo.on_update(lambda event: self.said.hold(self.said.grip is not None, self._gizmo_pose()))
-            self._gizmo.on_drag_end(lambda event: self.said.hold(False))
+            self._gizmo.on_update(self._take)
 
     def show(self, sight: Sight, poses: Array | None) -> None:
         """Everything anew; `poses (n, 7)` are those of the shapes. What has not changed is not sent."""
@@ -138,6 +136,10 @@ class Page:
 
     def _press(self, word: str, _: Any) -> None:
         self.said.word(word)
+
+    async def _take(self, event: Any) -> None:
+        """The gizmo was taken, moved or let go. A coroutine: only those are told in the order in which it happened."""
+        self.said.hold(event.phase != "end", self._gizmo_pose())
 
     def _gizmo_pose(self) -> Array:
         assert self._gizmo is not None
