@@ -17,6 +17,8 @@ from robot_rl.config import CameraConfig
 from robot_rl.types import CameraStaleError
 
 SIZE = (480, 640)
+MAX_AGE_S = 0.5
+"""More than by default: the tests of many may run beside one another."""
 
 
 def open_live(config: CameraConfig, image_size: tuple[int, int] | None) -> LiveCamera:
@@ -28,7 +30,7 @@ def open_live(config: CameraConfig, image_size: tuple[int, int] | None) -> LiveC
 def be_quick(monkeypatch) -> None:
     """Everything that is waited for between two attempts, shorter."""
     for module in (_live, opencv):
-        monkeypatch.setattr(module, "REOPEN_AFTER_S", 0.4)
+        monkeypatch.setattr(module, "REOPEN_AFTER_S", 0.6)
         monkeypatch.setattr(module, "FIRST_FRAME_S", 1.0)
     monkeypatch.setattr(_live, "BACK_OFF_S", (0.05, 0.1, 0.2))
 
@@ -59,7 +61,7 @@ class RealSense:
         self.bus = Bus()
         monkeypatch.setattr(realsense, "_context", lambda: self.bus.context)
         self.device = SimulatedRealSense(self.bus, "0001")
-        self.config = CameraConfig("wrist", "realsense", {"serial": "0001"})
+        self.config = CameraConfig("wrist", "realsense", {"serial": "0001", "max_age_s": MAX_AGE_S})
         self.absent = CameraConfig("wrist", "realsense", {"serial": "0002"})
 
     def stall(self, stalled: bool) -> None:
@@ -104,7 +106,8 @@ class Mjpeg:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        self.config = CameraConfig("front", "opencv", {"device": f"http://127.0.0.1:{self._server.server_port}/video"})
+        url = f"http://127.0.0.1:{self._server.server_port}/video"
+        self.config = CameraConfig("front", "opencv", {"device": url, "max_age_s": MAX_AGE_S})
         self.absent = CameraConfig("front", "opencv", {"device": "/dev/video97"})
 
     def _stream(self, file) -> None:

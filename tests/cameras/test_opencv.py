@@ -17,7 +17,7 @@ def quick(monkeypatch):
 
 
 def front(device, **options):
-    return CameraConfig("front", "opencv", {"device": str(device), **options})
+    return CameraConfig("front", "opencv", {"device": str(device), "max_age_s": 1.0, **options})
 
 
 def test_a_file_plays_at_its_own_rate_and_begins_again(tmp_path):
@@ -29,7 +29,7 @@ def test_a_file_plays_at_its_own_rate_and_begins_again(tmp_path):
             time.sleep(0.005)
         shown = camera.newest().number - first.number
         camera.close()
-    assert 25 <= shown <= 40  # 30 Hz
+    assert 20 <= shown <= 45  # 30 Hz
     assert max(reds) > 180 and min(reds) < 10  # the whole of it
     falls = [i for i in range(1, len(reds)) if reds[i] < reds[i - 1]]
     assert 1 <= len(falls) <= 3
@@ -37,16 +37,16 @@ def test_a_file_plays_at_its_own_rate_and_begins_again(tmp_path):
 
 def test_a_slower_rate_can_be_asked_of_a_file(tmp_path):
     with video(tmp_path / "film.mp4") as film:
-        camera = open_live(front(film, rate_hz=10, max_age_s=0.5), None)
+        camera = open_live(front(film, rate_hz=10), None)
         number = camera.newest().number
         time.sleep(1.0)
-        assert 8 <= camera.newest().number - number <= 12
+        assert 6 <= camera.newest().number - number <= 14
         camera.close()
 
 
 def test_a_picture_that_stays_is_frozen_unless_the_file_says_it_may(tmp_path):
     with video(tmp_path / "still.mp4", frames=1) as film:
-        camera = open_live(front(film, detect_frozen=False, max_age_s=1.0), None)
+        camera = open_live(front(film, detect_frozen=False), None)
         number = camera.newest().number
         wait_until(lambda: camera.newest().number > number + 5)
         camera.close()

@@ -11,7 +11,7 @@ import pytest
 
 from robot_rl.config import CameraConfig
 from robot_rl.types import ConfigError, DeviceError
-from tests.cameras.bench import RealSense, be_quick, open_live, read_or_why, wait_until
+from tests.cameras.bench import MAX_AGE_S, RealSense, be_quick, open_live, read_or_why, wait_until
 
 rs = pytest.importorskip(
     "pyrealsense2", reason="pip install robot_rl[realsense], with libusb-1.0-0", exc_type=ImportError
@@ -46,7 +46,7 @@ def second(bench):
 
 
 def wrist(serial, **options):
-    return CameraConfig("wrist", "realsense", {"serial": serial, **options})
+    return CameraConfig("wrist", "realsense", {"serial": serial, "max_age_s": MAX_AGE_S, **options})
 
 
 def test_two_cameras_are_told_apart_by_their_serials(bench, second):
@@ -121,7 +121,7 @@ def test_a_recording_plays_as_the_camera_did_and_begins_again(bench, tmp_path):
     recorder.start(config)
     time.sleep(0.7)
     recorder.stop()
-    camera = open_live(CameraConfig("wrist", "realsense", {"recording": path}), (48, 64))
+    camera = open_live(CameraConfig("wrist", "realsense", {"recording": path, "max_age_s": 1.0}), (48, 64))
     reds, until = [], time.monotonic() + 1.5
     while time.monotonic() < until:
         reds.append(int(camera.read()[24, 32, 0]))
@@ -129,8 +129,7 @@ def test_a_recording_plays_as_the_camera_did_and_begins_again(bench, tmp_path):
     with pytest.raises(ConfigError, match="no exposure to lock"):
         open_live(CameraConfig("wrist", "realsense", {"recording": path, "exposure": 3.0}), None)
     camera.close()
-    shown = sorted(set(reds))
-    assert len(shown) >= 12 and shown == list(range(shown[0], shown[-1] + 1))
+    assert len(set(reds)) >= 8 and max(reds) - min(reds) < 40  # its own pictures, and no others
     assert sum(after < before for before, after in pairwise(reds)) >= 1
 
 
@@ -162,7 +161,7 @@ def test_a_frame_is_as_old_as_the_device_says(bench):
         wait_until(lambda number=number: camera.newest().number > number)
         ages.append(time.monotonic() - camera.newest().t)
     camera.close()
-    assert min(ages) >= 0.05 and np.median(ages) < 0.1
+    assert min(ages) >= 0.05 and np.median(ages) < 0.15
 
 
 def test_a_process_that_ends_with_open_cameras_ends_in_order():

@@ -42,7 +42,7 @@ def env(camera, start_arm):
         arms=(replace(hardware.arms[0], address=start_arm("real").address),),
         cameras=(replace(camera.config, name="wrist"),),
     )
-    task = replace(config.load_task("peg_insert"), cameras=("wrist",), image_size=SIZE, max_steps=15)
+    task = replace(config.load_task("peg_insert"), cameras=("wrist",), image_size=SIZE, max_steps=20)
     made = RobotEnv(task, hardware)
     yield made
     made.close()
@@ -62,7 +62,7 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
     summary, steps = play(env, camera)
     assert summary.broken_off and not summary.fault and not summary.success
     assert "camera 'wrist'" in summary.reason and "s old" in summary.reason
-    assert 5 <= summary.steps <= 8  # a frame is good for 0.2 s
+    assert 5 <= summary.steps <= 12  # a frame is good for half a second
     assert [step.index for step in steps] == list(range(summary.steps + 1))
     assert not any(step.terminated or step.truncated for step in steps)  # they were sent before anybody knew
     with pytest.raises(CameraStaleError):
@@ -83,7 +83,7 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
     begun = time.monotonic()
     summary, steps = play(env, episode=1, wait=wait)
     assert time.monotonic() - begun > 0.5 and told and all("camera 'wrist'" in problem for problem in told)
-    assert not summary.broken_off and summary.reason == "" and summary.steps == 15 and steps[-1].truncated
+    assert not summary.broken_off and summary.reason == "" and summary.steps == 20 and steps[-1].truncated
 
 
 def test_an_evaluation_plays_an_episode_again_that_a_camera_broke_off(env, camera):
@@ -93,12 +93,12 @@ def test_an_evaluation_plays_an_episode_again_that_a_camera_broke_off(env, camer
         shown.append(observation)
         if len(shown) == 5:
             camera.stall(True)
-            threading.Timer(1.0, camera.stall, [False]).start()
+            threading.Timer(1.5, camera.stall, [False]).start()
         return SLOWLY
 
     done = evaluate(env, act, episodes=1, seed=3)
-    assert [row.steps for row in done.episodes] == [15]
-    assert 15 + 5 <= len(shown) <= 15 + 8
+    assert [row.steps for row in done.episodes] == [20]
+    assert 20 + 5 <= len(shown) <= 20 + 12
 
 
 def made_step(index, episode=0):

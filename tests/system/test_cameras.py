@@ -35,7 +35,7 @@ def write_bench(place: Path, cameras: dict[str, Mjpeg]) -> None:
     arms, rest = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text().split("cameras:")
     listed = ["cameras:"]
     for name, camera in cameras.items():
-        listed += lines_for_file(replace(camera.config, name=name), max_age_s=0.5).splitlines()[1:]
+        listed += lines_for_file(replace(camera.config, name=name)).splitlines()[1:]
     teleop = rest[rest.index("teleop:") :]
     (place / "hardware_configs" / "bench.yaml").write_text("\n".join([arms, *listed, teleop]))
 
