@@ -129,6 +129,7 @@ def test_a_library_stays_in_its_files(library: str) -> None:
         ("robot_rl.controllers.server", ("torch", "gymnasium")),
         ("robot_rl.controllers.arms.mujoco", ("torch", "gymnasium")),
         ("robot_rl.learner.loop", ("mujoco", "gymnasium")),
+        ("robot_rl.console.serve", ("torch", "gymnasium", "viser")),
     ],
 )
 def test_a_process_never_loads_what_it_does_not_need(module: str, absent: tuple[str, ...]) -> None:

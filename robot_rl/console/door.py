@@ -72,8 +72,10 @@ class Door:
             page_reader, page_writer = await asyncio.open_connection("127.0.0.1", self._page_port)
             page_writer.write(head)
             await asyncio.gather(_pass_on(reader, page_writer), _pass_on(page_reader, writer))
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, ValueError):
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, ValueError, IndexError):
             pass  # somebody who is no browser, or hung up
+        except asyncio.CancelledError:
+            pass  # the door is closed; asyncio (3.11) would print what was cancelled
         finally:
             writer.close()
 

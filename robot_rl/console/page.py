@@ -23,7 +23,7 @@ from robot_rl.sim.shapes import Shape
 from robot_rl.types import ArmState, Array, Fault
 
 CELL = 320  # pixels of a camera's view on the page
-EYE, LOOK_AT = (1.55, -0.95, 0.75), (0.40, 0.0, 0.22)  # where the page looks from at first, in the arm's base [m]
+EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
 FULL_RED, GREEN, AMBER = "#e5484d", "#30a46c", "#f5a623"
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 BUTTONS = (
@@ -105,12 +105,17 @@ class Page:
         scene.configure_default_lights(cast_shadow=False)
         scene.configure_environment_map(hdri=None)
         scene.add_light_ambient("/light", intensity=1.2)
-        scene.add_grid("/floor", width=3.0, height=3.0, cell_size=0.1, section_size=0.5, plane="xy")
+        scene.add_grid(
+            "/floor", width=4.0, height=4.0, cell_size=0.1, section_size=0.5, position=(0.0, 0.0, -0.041),
+            cell_color=(45, 45, 45), section_color=(70, 70, 70),
+        )  # fmt: skip
         self._server.initial_camera.position, self._server.initial_camera.look_at = EYE, LOOK_AT
         self._shapes = [_add_shape(scene, f"/arm/{i}", shape) for i, shape in enumerate(shapes)]
         self._target = scene.add_frame("/target", axes_length=0.06, axes_radius=0.002, visible=False)
         self._tool = scene.add_frame("/tool", axes_length=0.04, axes_radius=0.004, visible=False)
-        self._gizmo = scene.add_transform_controls("/gizmo", scale=0.22, visible=False) if gizmo else None
+        self._gizmo = (
+            scene.add_transform_controls("/gizmo", scale=0.22, depth_test=False, visible=False) if gizmo else None
+        )
         if self._gizmo is not None:
             self._gizmo.on_update(self._take)
 
@@ -202,8 +207,8 @@ def montage(images: Any) -> Array:
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         view = np.zeros((CELL, CELL, 3), np.uint8)
         view[: size[1], : size[0]] = cv2.resize(image, size, interpolation=cv2.INTER_NEAREST)
-        for colour, thickness in (((0, 0, 0), 4), ((255, 255, 255), 1)):
-            cv2.putText(view, name, (8, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.6, colour, thickness, cv2.LINE_AA)
+        for colour, thickness in (((0, 0, 0), 5), ((255, 255, 255), 2)):
+            cv2.putText(view, name, (8, 26), cv2.FONT_HERSHEY_SIMPLEX, 0.8, colour, thickness, cv2.LINE_AA)
         cells.append(view)
     columns = 1 if len(cells) == 1 else 2
     cells += [np.zeros_like(cells[0])] * (-len(cells) % columns)
