@@ -95,10 +95,11 @@ class Bench:
             folder.mkdir()
         own_disks = () if self.supervised else (place / "learner", place / "robot")
         self.disks = [folder for folder in own_disks if small_disk(folder)]
-        arm, steps, weights, calls, learner_status, actor_status = free_addresses(6)
+        arm, steps, weights, calls, learner_status, actor_status, desk = free_addresses(7)
         demo_steps = json.loads((template / "demos.json").read_text())["steps"]
         settings = {"seed": seed, "steps": demo_steps + own_steps, "arm_addresses": [arm],
-                    "learner_status_address": learner_status, "actor_status_address": actor_status}  # fmt: skip
+                    "learner_status_address": learner_status, "actor_status_address": actor_status,
+                    "desk_address": desk}  # fmt: skip
         links = {"steps_address": steps, "weights_address": weights, "calls_address": calls}
         self.learner_folder = make_folder(template, place / "learner", **settings, **links)
         self.proxies = {name: Proxy(address, seed) for name, address in links.items()}
