@@ -438,11 +438,11 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 class Handover:
     """What an operator's device says now: the one type that leaves a file of `teleop/`.
 
-    `twist (6,)` is how far it is deflected, translation first, in shares of full deflection, [-1, 1]: along the axes
-    of `frame` as the operator means them (base: x away from the operator, y to the left, z up), turning by the right
-    hand. `active`: the clutch is closed, the dead-man's button held, or, on a device without one, anything deflected.
-    `gripper`: 1 opens, -1 closes. `pace` is the share of the speed that they want now. `outcome` is the oldest word that was said and not read yet. `problem` says in words
-    why the device is not there; then it is not active.
+    `twist (6,)` is how far it is deflected, translation first, in shares of full deflection, [-1, 1]: along the axes of
+    `frame` as the operator means them (base: x away from the operator, y to the left, z up), turning by the right hand.
+    `active`: the clutch is closed, the dead-man's button held, or, on a device without one, anything deflected.
+    `gripper`: 1 opens, -1 closes. `pace` is the share of the speed that they want now. `outcome` is the oldest word
+    that was said and not read yet. `problem` says in words why the device is not there; then it is not active.
     """
 
     active: bool
@@ -461,10 +461,10 @@ class Feel:
     deadband: this share of full deflection is taken for none, on each axis; beyond it the motion sets in from 0.
     engage, release: the largest deflection of the six from which on the operator takes hold, and below which they let
     go, in shares; a device that has a dead-man's button or a clutch of its own goes by that alone. release_s: for so
-    long [s] after that the arm holds its target, and taking hold again goes on with the same correction. speed: share of the action's bound at full
-    deflection. axes: which axis of the device moves x, y, z, rx, ry, rz of the robot, with a sign ("-y"). scale: factor
-    of each of the robot's axes, 0 locks it. frame: "base" or "tool", instead of the device's own. arm: which of several
-    arms it drives; the first, if not said.
+    long [s] after that the arm holds its target, and taking hold again goes on with the same correction. speed: share
+    of the action's bound at full deflection. axes: which axis of the device moves x, y, z, rx, ry, rz of the robot,
+    with a sign ("-y"). scale: factor of each of the robot's axes, 0 locks it. frame: "base" or "tool", instead of the
+    device's own. arm: which of several arms it drives; the first, if not said.
     """
 
     deadband: float = 0.0

@@ -1,0 +1,58 @@
+"""What the page says of a sight: who acts, faults in red, whoever is silent by name, and nothing as markup."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl.console.watch import History, Sight
+from robot_rl.transport.desk import View
+from robot_rl.types import Fault
+from tests.hands import arm_at
+from tests.teleop.benches import require
+
+require("viser")
+
+from robot_rl.console.page import CELL, history_html, montage, status_html  # noqa: E402
+
+STEP = {
+    "episode": 3,
+    "index": 7,
+    "author": "human",
+    "reward": 0.0,
+    "terminated": False,
+    "late_s": 0.004,
+}
+
+
+def view(**facts) -> View:
+    return View(1, {"phase": "acting", "rate_hz": 10.0} | facts, STEP, {})
+
+
+def test_who_acts_and_where_the_run_stands():
+    said = status_html(Sight(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], {"q": 0.25}))
+    for word in ("operator", "3, 7", "2 of 20, 3 attempts", "10.0 Hz, 4 ms", "0.250", "0.500 0.000 0.070 m"):
+        assert word in said
+    assert "FAULT" not in said
+
+
+def test_faults_and_the_silent_are_named_and_nothing_is_markup():
+    arm = replace(arm_at(0.0), fault=Fault.FORCE, reason="<b>63 N</b>")
+    said = status_html(Sight(view(phase="waiting", reason="<script>"), [arm], {}, History(), {"actor": "silent"}))
+    assert "FAULT FORCE: &lt;b&gt;63 N&lt;/b&gt;" in said and "actor does not answer" in said and "waiting" in said
+    assert "<script>" not in said and "<b>" not in said
+
+
+def test_before_anything_is_known_there_is_a_page():
+    assert "robot-rl-status" in status_html(Sight()) and "no episode yet" in history_html(History())
+
+
+def test_the_rate_is_of_those_that_nobody_helped():
+    said = history_html(History(episodes=10, successes=8, successes_alone=3, episodes_alone=4))
+    assert "75%" in said and "of 4 episodes" in said and "8 of all 10" in said and "95 % interval 30% to 95%" in said
+
+
+@pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2))])
+def test_views_stand_two_in_a_row(count, shape):
+    images = {f"camera{i}": np.full((64, 128, 3), 200, np.uint8) for i in range(count)}
+    assert montage(images).shape == (shape[0] * CELL, shape[1] * CELL, 3)
