@@ -147,7 +147,7 @@ class EpisodeRunner:
             if awaited:
                 log.warning("the cameras are back: going on")
             if self._desk is not None:
-                self._desk.tell(phase="acting")
+                self._desk.tell(phase="acting", reason="")
             return observation
 
     def _shown(self, step: Step, late_s: float = 0.0) -> Step:
