@@ -1,16 +1,20 @@
 """Demonstrations with the gizmo and the console's words: link, device, clutch, arm, log; without a browser."""
 
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 import pytest
 
 from robot_rl import geometry
 from robot_rl.actor.demonstrate import DemoTally
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.intervene import open_intervention
 from robot_rl.data.log import StepLog
-from robot_rl.transport.desk import DeskClient
-from robot_rl.types import MarkKind
-from tests.console.desk_task import Recording, hardware_at
+from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.types import MarkKind, Provenance
+from tests.console.desk_task import TASK, Recording, hardware_at
 from tests.teleop.benches import wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -95,3 +99,24 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
     with StepLog(again.path, again.env.space_spec) as log:
         assert DemoTally.of(log).successes == 2
     console.close()
+
+
+def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(start_arm, monkeypatch):
+    monkeypatch.setattr("robot_rl.transport.desk.SILENCE_S", 30.0)  # beside a training a step may take long
+    hardware, desk = hardware_at(start_arm("lockstep").address), Desk()
+    env, console = RobotEnv(TASK, hardware, obs="state"), DeskClient(desk.address)
+    intervention = open_intervention(env, corrects=True, seed=0, desk=desk)
+    runner, authors = EpisodeRunner(env, desk=desk), []
+    away = np.array([0.3, 0, 0, 0, 0, 0], np.float32)
+    for step in runner.play(
+        0, lambda observation: away, intervention, seed=1, stop=lambda: runner.summary.steps + 1 >= 30
+    ):
+        authors.append(step.provenance)
+        target = env.arm_states[0].target_base_tcp
+        held = 8 <= step.index < 20 and step.index != 12  # let go for a moment in the middle of it
+        console.hold(geometry.pose_move(target, np.array([-0.02, 0, 0, 0, 0, 0])) if held else None)
+    for part in (intervention, env, console, desk):
+        part.close()
+    runs = [(author, len(list(group))) for author, group in groupby(authors[1:])]
+    assert [author for author, _ in runs] == [Provenance.POLICY, Provenance.HUMAN, Provenance.POLICY]
+    assert runs[1][1] >= 12 and runner.summary.segments == 1
