@@ -237,8 +237,8 @@ def status_html(sight: Sight) -> str:
             author = str(step["author"])
             rows += [
                 ("episode, step", f"{step['episode']}, {step['index']}"),
-                ("reward", f"{step['reward']:g}{', done' if step['terminated'] else ''}"),
-                ("rate, late by", f"{facts['rate_hz']:.1f} Hz, {1e3 * step['late_s']:.0f} ms"),
+                ("reward", f"{number(step['reward']):g}{', done' if step['terminated'] else ''}"),
+                ("rate, late by", f"{number(facts['rate_hz']):.1f} Hz, {1e3 * number(step['late_s']):.0f} ms"),
             ]
     for arm in sight.arms:
         if arm is not None:
@@ -261,6 +261,11 @@ def status_html(sight: Sight) -> str:
         f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>' for name, value in rows
     ]
     return f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
+
+
+def number(value: Any) -> float:
+    """What JSON has no number for, as one."""
+    return float("nan") if value is None else float(value)
 
 
 def history_html(history: History) -> str:

@@ -43,6 +43,11 @@ def test_faults_and_the_silent_are_named_and_nothing_is_markup():
     assert "<script>" not in said and "<b>" not in said
 
 
+def test_a_reward_that_is_no_number_is_shown_as_that():
+    shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"reward": None}, {})
+    assert "nan" in status_html(Sight(shown))
+
+
 def test_before_anything_is_known_there_is_a_page():
     assert "robot-rl-status" in status_html(Sight()) and "no episode yet" in history_html(History())
 
