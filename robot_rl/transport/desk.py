@@ -25,7 +25,6 @@ VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
 JPEG_QUALITY = 85
 MAX_WORDS = 100  # that wait to be heard; who says more is no person
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
-VISITED_S = 3.0
 
 
 class Order(StrEnum):
@@ -83,7 +82,7 @@ class Desk:
         self._words: deque[Outcome] = deque(maxlen=MAX_WORDS)
         self._orders: deque[Order] = deque(maxlen=MAX_WORDS)
         self._grip: Array | None = None
-        self._grip_t = self._visited_t = -math.inf
+        self._grip_t = -math.inf
         self._server.register("view", self._view)
         self._server.register("say", self._say)
         self._server.register("grip", self._take_grip)
@@ -114,11 +113,6 @@ class Desk:
         """The pose `(7,)` in the base where the operator holds the gizmo; None if nobody does, or nobody is heard."""
         return self._grip if time.monotonic() - self._grip_t < SILENCE_S else None
 
-    @property
-    def visited(self) -> bool:
-        """Whether a console has looked or spoken within the last seconds."""
-        return time.monotonic() - self._visited_t < VISITED_S
-
     def close(self) -> None:
         """Listen no more."""
         self._server.close()
@@ -126,7 +120,6 @@ class Desk:
     # ------------------------------------------------------------------------------------ in the desk's own thread
 
     def _view(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-        self._visited_t = time.monotonic()
         number, shown = self._number, self._shown
         with self._lock:
             facts = dict(self._facts)
@@ -143,7 +136,6 @@ class Desk:
         return self._jpegs[1]
 
     def _say(self, body: dict[str, Any], _: dict[str, Array]) -> None:
-        self._visited_t = time.monotonic()
         word = str(body.get("word"))
         if word in WORDS:
             self._words.append(WORDS[word])
@@ -153,7 +145,6 @@ class Desk:
             raise DataError(f"{word!r} is nothing to say; allowed: {nearest(word, [*WORDS, *Order])}")
 
     def _take_grip(self, body: dict[str, Any], _: dict[str, Array]) -> None:
-        self._visited_t = time.monotonic()
         pose = body.get("pose")
         if pose is None:
             self._grip = None
