@@ -13,7 +13,7 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.gate import LOOK_AGAIN_S, Gate
+from robot_rl.actor.gate import LOOK_AGAIN_S, STOPPED, Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks, discard, truncated
@@ -135,6 +135,8 @@ class DemoRecorder:
             self._log.append_mark(mark)
             self.tally.hear(mark)
         self._end_episode()
+        if self._gate is not None and self._intervention.stopped:
+            self._gate.shut(STOPPED)
 
     def _kept(self) -> bool:
         """Whether the last demonstration is to count: the arm holds until somebody has said so."""
@@ -161,7 +163,7 @@ class DemoRecorder:
         return {*said, *self._operator.begin_episode()}
 
     def _pass_gate(self) -> None:
-        if self._gate is not None and not self._gate.wait():
+        if self._gate is not None and not self._gate.wait(self._intervention.hears_stop):
             raise KeyboardInterrupt
 
     def _tell(self, wanted: int) -> None:

@@ -1,4 +1,4 @@
-"""Between two episodes: whether the next one may begin. Not while the operator has paused, nor while an arm faults."""
+"""Between two episodes: whether the next may begin. Not after the operator's stop or pause, nor while an arm faults."""
 
 import logging
 import time
@@ -10,6 +10,7 @@ from robot_rl.types import Fault
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.05
+STOPPED = "stopped by the operator: say stop once more at the device, or start in the console, to go on"
 
 
 class Gate:
@@ -32,20 +33,29 @@ class Gate:
         self._env, self._desk = env, desk
         self._acknowledges = acknowledges
         self._stop, self._say = stop, say
-        self._paused = False
+        self._paused = ""
 
     @property
     def stopped(self) -> bool:
         """Whether a stop was asked for."""
         return self._stop()
 
-    def wait(self) -> bool:
-        """Return True as soon as the next episode may begin, False if a stop was asked for before."""
+    def shut(self, reason: str) -> None:
+        """No next episode, for this reason, until START is said at the desk or the operator takes their stop back."""
+        self._paused = reason
+
+    def wait(self, taken_back: Callable[[], bool] = lambda: False) -> bool:
+        """Return True as soon as the next episode may begin, False if a stop was asked for before.
+
+        `taken_back`, asked while the gate is shut: whether the operator at the device wants to go on.
+        """
         waiting = ""
         while not self.stopped:
             for order in self._desk.take_orders():
-                self._paused = order == Order.PAUSE
-            reason = self._fault() or ("paused by the operator" if self._paused else "")
+                self._paused = "paused by the operator" if order == Order.PAUSE else ""
+            if self._paused and taken_back():
+                self._paused = ""
+            reason = self._fault() or self._paused
             if reason != waiting:
                 log.warning("waiting: %s", reason or "over; going on")
                 self._desk.tell(phase="waiting" if reason else "acting", reason=reason)

@@ -42,6 +42,7 @@ class Intervention:
         self._desk = desk
         self._release_steps = release_steps
         self._locked_out = locked_out
+        self._between: list[Outcome] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -55,14 +56,25 @@ class Intervention:
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._forget()
-        if self._desk is not None:  # whoever said STOP there has paused the run as well
-            self.on_last += [word for word in self._desk.take_words() if word in (Outcome.UNDO, Outcome.DISCARD)]
-        if self._operator is not None:
-            for word in self._operator.begin_episode():
-                if word in (Outcome.UNDO, Outcome.DISCARD):  # said between two episodes: it was about the first
-                    self.on_last.append(word)
-                elif word == Outcome.STOP:
-                    self._hear(word)
+        if self.hears_stop():
+            self._hear(Outcome.STOP)
+        self.on_last, self._between = self._between, []
+
+    def hears_stop(self) -> bool:
+        """Between two episodes: whether the operator has said STOP at the device since the last look.
+
+        UNDO and DISCARD, which are about the episode before, are kept for the next one to tell.
+        """
+        said = [] if self._desk is None else self._desk.take_words()
+        said = [word for word in said if word != Outcome.STOP]  # whoever says it there pauses the run as well
+        said += self._operator.begin_episode() if self._operator is not None else []
+        self._between += [word for word in said if word in (Outcome.UNDO, Outcome.DISCARD)]
+        return Outcome.STOP in said
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the operator has ended the episode with STOP."""
+        return self.ends == ENDS[Outcome.STOP]
 
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""

@@ -13,7 +13,7 @@ import numpy as np
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
-from robot_rl.actor.gate import Gate
+from robot_rl.actor.gate import STOPPED, Gate
 from robot_rl.actor.intervene import open_intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
 from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
@@ -137,7 +137,7 @@ class Actor:
                 time.sleep(ASK_AGAIN_S)
 
     def _play_episode(self) -> None:
-        if not self._gate.wait():
+        if not self._gate.wait(self._intervention.hears_stop):
             return
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
         self._policy.begin_episode(episode_seed)
@@ -168,6 +168,8 @@ class Actor:
             self._sender.send(mark)
         self._report(summary)
         self._episode += 1
+        if self._intervention.stopped:
+            self._gate.shut(STOPPED)
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""

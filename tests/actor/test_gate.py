@@ -65,6 +65,22 @@ def test_paused_nothing_begins_until_start_is_said(bench):
     assert passed == [True] and bench.said[-1] == ""
 
 
+def test_after_a_stop_nothing_begins_until_it_is_taken_back_at_the_device_or_the_console(bench):
+    gate, said_once_more = bench.gate(), threading.Event()
+    gate.shut("stopped")
+    thread = threading.Thread(target=lambda: gate.wait(said_once_more.is_set))
+    thread.start()
+    wait_until(lambda: bench.said == ["stopped"])
+    said_once_more.set()
+    thread.join(5.0)
+    assert bench.said == ["stopped", ""]
+    gate.shut("stopped")
+    thread, passed = passing(gate)
+    bench.console.say("start")
+    thread.join(5.0)
+    assert passed == [True]
+
+
 def test_a_fault_waits_for_somebody_and_says_what_it_is(bench):
     bench.arm.fault = Fault.FORCE
     thread, passed = passing(bench.gate())

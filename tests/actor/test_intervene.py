@@ -5,7 +5,7 @@ import pytest
 
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Provenance
+from robot_rl.types import Outcome, Provenance
 from tests.hands import OPEN, Hand, arm_at, still
 
 ARMS = (arm_at(0.0),)
@@ -48,3 +48,17 @@ def test_the_operators_action_is_bounded_like_the_policys_and_held_steps_do_not_
     intervention.begin_episode()
     np.testing.assert_array_equal(intervention.decide(PROPOSED, ARMS)[0], np.ones(6))
     np.testing.assert_array_equal(intervention.decide(PROPOSED, ARMS)[0], np.zeros(6))
+
+
+def test_between_two_episodes_a_stop_is_heard_at_once_and_words_on_the_last_one_are_kept_for_the_next():
+    hand = Hand()
+    intervention = Intervention(Operator(hand))
+    hand.earlier = [Outcome.DISCARD]
+    assert not intervention.hears_stop()
+    hand.earlier = [Outcome.STOP, Outcome.UNDO]
+    assert intervention.hears_stop() and not intervention.hears_stop()
+    intervention.begin_episode()
+    assert intervention.on_last == [Outcome.DISCARD, Outcome.UNDO] and not intervention.stopped
+    hand.earlier = [Outcome.STOP]  # while the arm went to its start
+    intervention.begin_episode()
+    assert intervention.stopped and intervention.on_last == []

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from dataclasses import replace
 from itertools import groupby
 
@@ -139,6 +140,12 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
     hold(["space", "w"], lambda: any(row["segments"] for row in episodes()))
     hold(["F9"], lambda: any(row["discarded"] for row in episodes()))
     hold(["F12"], lambda: any(row["reason"] == "stopped by the operator" for row in episodes()))
+    stopped = len(episodes())
+    log = run / "logs" / "actor.log"
+    job.wait_for(lambda: "waiting: stopped by the operator" in log.read_text())
+    time.sleep(1.0)
+    assert len(episodes()) == stopped, "the arm set out again by itself"
+    hold(["F12"], lambda: len(episodes()) > stopped)
     job.process.send_signal(signal.SIGINT)  # there is nothing more to see
     code, said = job.finish(timeout_s=200.0)
     assert code == 0, said
