@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from robot_rl import cli, config
+from robot_rl.cli.arguments import choose_arm, run_path
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError
 
 
@@ -140,7 +141,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     calls: list[Any] = []
     monkeypatch.setattr(run, "create_run", lambda task, options: calls.append((task, options)))
-    monkeypatch.setattr(cli, "carry_on", lambda folder, eval_episodes: None)
+    monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder, eval_episodes: None)
     return calls
 
 
@@ -170,16 +171,16 @@ def test_a_wrong_default_of_a_task_names_the_task(
 
 
 def test_a_run_is_named_by_path_or_by_name(tmp_path: Path) -> None:
-    assert cli.run_path(str(tmp_path)) == tmp_path
-    assert cli.run_path("mine") == Path("runs/mine")
+    assert run_path(str(tmp_path)) == tmp_path
+    assert run_path("mine") == Path("runs/mine")
 
 
 def test_the_first_arm_is_meant_when_none_is_named() -> None:
     hardware = config.load_hardware("sim_panda")
-    assert cli.choose_arm(hardware, "", "") == hardware.arms[0]
-    assert cli.choose_arm(hardware, "panda", "tcp://127.0.0.1:9").address == "tcp://127.0.0.1:9"
+    assert choose_arm(hardware, "", "") == hardware.arms[0]
+    assert choose_arm(hardware, "panda", "tcp://127.0.0.1:9").address == "tcp://127.0.0.1:9"
     with pytest.raises(ConfigError, match="arm 'left' is not in hardware"):
-        cli.choose_arm(hardware, "left", "")
+        choose_arm(hardware, "left", "")
 
 
 def test_two_machines_trust_each_other_with_the_lines_that_each_prints(

@@ -56,7 +56,7 @@ ONLY_IN = {
     "torch": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/data/replay.py", "robot_rl/benchmark.py"),
     "safetensors": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/transport/"),
     "matplotlib": ("robot_rl/report.py", "robot_rl/blackbox.py"),
-    "tyro": ("robot_rl/cli.py",),
+    "tyro": ("robot_rl/cli/",),
     "yaml": ("robot_rl/validation.py",),
     "pydantic": ("robot_rl/validation.py",),
     "viser": ("robot_rl/console/page.py",),

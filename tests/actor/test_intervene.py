@@ -56,9 +56,9 @@ def test_between_two_episodes_a_stop_is_heard_at_once_and_words_on_the_last_one_
     hand.earlier = [Outcome.DISCARD]
     assert not intervention.hears_stop()
     hand.earlier = [Outcome.STOP, Outcome.UNDO]
-    assert intervention.hears_stop() and not intervention.hears_stop()
+    assert [intervention.hears_stop() for _ in range(2)] == [True, False]
     intervention.begin_episode()
-    assert intervention.on_last == [Outcome.DISCARD, Outcome.UNDO] and not intervention.stopped
+    assert (intervention.on_last, intervention.stopped) == ([Outcome.DISCARD, Outcome.UNDO], False)
     hand.earlier = [Outcome.STOP]  # while the arm went to its start
     intervention.begin_episode()
-    assert intervention.stopped and intervention.on_last == []
+    assert (intervention.on_last, intervention.stopped) == ([], True)

@@ -1,0 +1,212 @@
+"""Verbs about runs: make one, carry it on, evaluate it; and its single processes."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from robot_rl.cli.arguments import (
+    DEFAULT_TASK,
+    Flat,
+    LearnerAddress,
+    RunName,
+    TaskName,
+    Trust,
+    parse,
+    print_json,
+    run_path,
+    with_task_defaults,
+)
+from robot_rl.types import ConfigError
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Teach a task: demonstrations, training with corrections, evaluation; or --resume a stopped run."""
+    from robot_rl import run
+    from robot_rl.transport.keys import Keyring
+
+    def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, str, Trust, run.TrainConfig]]:
+        def train(
+            task: TaskName = DEFAULT_TASK,
+            resume: str = "",
+            trust: Trust = None,
+            options: Annotated[run.TrainConfig, Flat] = defaults,
+        ) -> tuple[str, str, Trust, run.TrainConfig]:
+            """Teach a task: demonstrations, training with corrections, evaluation.
+
+            Args:
+                task: a file of tasks/.
+                resume: the stopped run to continue, with its own task and options.
+                trust: with --listen: the robot's machine, as `robot-rl keys --trust` takes it.
+                options: of the run.
+            """
+            return task, resume, trust, options
+
+        return train
+
+    task, resume, trust, options = parse("train", command(run.TrainConfig()), arguments)
+    if trust:
+        Keyring().trust(*trust)
+    if resume:
+        if options != run.TrainConfig(eval_episodes=options.eval_episodes):
+            raise ConfigError("--resume continues a run with its own options; only --eval-episodes may stand beside it")
+        carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
+        return
+    # code < task < command line: the same line once more, on top of the task's own defaults
+    *_, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    carry_on(run.create_run(task, options), options.eval_episodes)
+
+
+def carry_on(folder: Any, eval_episodes: int) -> None:
+    """A run on this machine, or the learner of one whose robot is on another."""
+    from robot_rl import remote, run
+
+    if folder.settings.remote_actor:
+        remote.serve_learner(folder)
+    else:
+        run.carry_on(folder, eval_episodes)
+
+
+def join(arguments: Sequence[str]) -> None:
+    """Bring this machine's robot to a run whose learner is on another: train --listen there."""
+    from robot_rl import remote
+
+    def join(address: LearnerAddress, name: str = "", eval_episodes: int = 100) -> None:
+        """Bring this machine's robot to a run whose learner is on another machine.
+
+        Args:
+            address: where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here.
+            name: of this machine's folder in runs/.
+            eval_episodes: of the evaluation at the end.
+        """
+        remote.join(address, name, eval_episodes)
+
+    parse("join", join, arguments)
+
+
+def demo(arguments: Sequence[str]) -> None:
+    """Record demonstrations alone, into a run that train --resume carries on."""
+    from robot_rl import run
+
+    Said = tuple[str, int, bool, str, run.TrainConfig]
+
+    def command(defaults: run.TrainConfig) -> Callable[..., Said]:
+        def demo(
+            task: TaskName = DEFAULT_TASK,
+            episodes: int = 0,
+            review: bool = False,
+            resume: str = "",
+            options: Annotated[run.TrainConfig, Flat] = defaults,
+        ) -> Said:
+            """Record demonstrations alone, into a new run.
+
+            Args:
+                task: a file of tasks/.
+                episodes: how many demonstrations; `demos`, if not said.
+                review: after each one the arm holds until somebody says whether to keep it.
+                resume: the run whose recording goes on where it stopped, with its own task and options.
+                options: of the run that `robot-rl train --resume` makes of them.
+            """
+            return task, episodes, review, resume, options
+
+        return demo
+
+    task, episodes, review, resume, options = parse("demo", command(run.TrainConfig()), arguments)
+    if resume:
+        if options != run.TrainConfig():
+            raise ConfigError(
+                "--resume goes on with the run's own options; only --episodes and --review may stand beside it"
+            )
+        run.demo(run.RunFolder(run_path(resume)), episodes, review=review)
+        return
+    *_, options = parse("demo", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    run.demo(run.create_run(task, replace(options, demos=episodes or options.demos)), review=review)
+
+
+def evaluate(arguments: Sequence[str]) -> None:
+    """Evaluate a run's newest policy: greedy, operator locked out."""
+    from rich.console import Console
+
+    from robot_rl import run
+    from robot_rl.progress import Display
+
+    def evaluate(
+        run_name: RunName,
+        episodes: int = 100,
+        seed: int = run.EVAL_SEED,
+        json: bool = False,
+    ) -> None:
+        """Evaluate a run's newest policy: greedy, operator locked out.
+
+        Args:
+            run_name: folder of the run, or its name in runs/.
+            episodes: how many.
+            seed: of the start poses and scenes.
+            json: print the content of evaluation.json on stdout.
+        """
+        with Display(Console(stderr=json)) as display:
+            summary = run.evaluate_run(run.RunFolder(run_path(run_name)), episodes, seed=seed, display=display)
+        if json:
+            print_json(summary)
+
+    parse("eval", evaluate, arguments)
+
+
+def benchmark(arguments: Sequence[str]) -> None:
+    """Measure the speed of each part, in one table."""
+    from rich.console import Console
+
+    from robot_rl import benchmark_arm
+    from robot_rl.benchmark import run_benchmark
+
+    def benchmark(json: bool = False, arm: bool = False, seconds: float = 60.0, burners: int = 0) -> None:
+        """Measure the speed of each part; or, with --arm, of the arm's loop against a simulated FR3 behind its wire.
+
+        Args:
+            json: one JSON object on stdout instead of a table.
+            arm: the arm's loop alone, in real time.
+            seconds: for how long the loop is watched.
+            burners: how many busy processes load the machine meanwhile.
+        """
+        if not arm:
+            run_benchmark(json=json)
+            return
+        numbers = benchmark_arm.measure_arm(seconds, burners)
+        if json:
+            print_json(numbers)
+        else:
+            Console().print(benchmark_arm.table(numbers, benchmark_arm.ASKED))
+
+    parse("benchmark", benchmark, arguments)
+
+
+def actor(arguments: Sequence[str]) -> None:
+    """The actor's process of a run."""
+    from robot_rl.actor.loop import run_actor
+
+    _run_process("actor", run_actor, arguments)
+
+
+def learner(arguments: Sequence[str]) -> None:
+    """The learner's process of a run."""
+    # before torch is loaded: threads that spin while they wait for one another take the actor's core from it, and
+    # beside any other load make two threads fifty times slower than one (87 to 2 updates/s)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from robot_rl.learner.loop import run_learner
+
+    _run_process("learner", run_learner, arguments)
+
+
+def _run_process(verb: str, body: Callable[[Path], None], arguments: Sequence[str]) -> None:
+    def process(run: RunName) -> None:
+        """One process of a run.
+
+        Args:
+            run: folder of the run, or its name in runs/.
+        """
+        body(run_path(run))
+
+    logging.getLogger().setLevel(logging.INFO)
+    parse(verb, process, arguments)
