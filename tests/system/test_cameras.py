@@ -15,7 +15,7 @@ from robot_rl.types import Mark, MarkKind, Step
 from tests.cameras.bench import Mjpeg
 from tests.system.main_job import entries_of, lines, require_every_step_once, start
 
-STEPS = 180
+STEPS = 140
 OPTIONS = ["--obs", "pixels", "--clock", "real", "--demos", "1", "--wander-steps", "10", "--steps", str(STEPS),
            "--eval-episodes", "1", "--learner.no-compile", "--learner.pretrain.epochs", "2",
            "--learner.agent.batch-size", "16"]  # fmt: skip

@@ -55,7 +55,7 @@ def test_it_learns(tmp_path):
 
 
 def test_a_stopped_run_goes_on_where_it_was_and_no_step_is_lost_or_doubled(tmp_path):
-    job = start(tmp_path, "train", "--name", "run", "--steps", "450", *SHORT)
+    job = start(tmp_path, "train", "--name", "run", "--steps", "300", *SHORT)
     run = tmp_path / "runs" / "run"
     job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
     below = descendants(job.process.pid)
@@ -66,15 +66,15 @@ def test_a_stopped_run_goes_on_where_it_was_and_no_step_is_lost_or_doubled(tmp_p
     assert not (run / "evaluation.json").exists()
     assert len(below) >= 3 and not still_running(below)
     before = steps_of(run)
-    assert 0 < count(before) < 450 - demo_steps(run)
+    assert 0 < count(before) < 300 - demo_steps(run)
     assert before[-1][1].terminated or before[-1][1].truncated  # the episode was ended, and its end is in the log
 
     code, said = start(tmp_path, "train", "--resume", "run").finish()
     assert code == 0, said
-    require_every_step_once(run, 450)
+    require_every_step_once(run, 300)
     after = steps_of(run)[: len(before)]
     assert [(identity, step.index) for identity, step in after] == [(identity, step.index) for identity, step in before]
-    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 450
+    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 300
 
 
 def test_a_run_repeats_exactly_for_a_seed(tmp_path):
@@ -89,7 +89,7 @@ def test_a_run_repeats_exactly_for_a_seed(tmp_path):
 
 def test_a_main_process_that_is_killed_takes_the_others_along_and_the_run_can_be_resumed(tmp_path):
     run = tmp_path / "runs" / "run"
-    job = start(tmp_path, "train", "--name", "run", "--steps", "300", *SHORT)
+    job = start(tmp_path, "train", "--name", "run", "--steps", "220", *SHORT)
     job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
     below = descendants(job.process.pid)
     job.process.kill()
@@ -98,7 +98,7 @@ def test_a_main_process_that_is_killed_takes_the_others_along_and_the_run_can_be
 
     code, said = start(tmp_path, "train", "--resume", "runs/run").finish()
     assert code == 0, said
-    require_every_step_once(run, 300)
+    require_every_step_once(run, 220)
 
 
 def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
