@@ -6,6 +6,7 @@
 #   make test                   the tests; ARGS goes to pytest
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million hostile targets through the limits; ARGS="--targets 100000"
+#   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
 #   make check                  linter, formatter, type checker
 #   make wheel                  dist/robot_rl-*.whl
@@ -15,7 +16,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets bench-data bench-peers check wheel clean install gl usb display browser
+.PHONY: train test soak soak-targets cross-check bench-data bench-peers check wheel clean install gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -51,6 +52,12 @@ soak-targets: $(VENV)/.installed-dev
 bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/data.py $(ARGS)
 
+# franky-sim wants libraries of its own: an environment of its own.
+cross-check: $(VENV)/.installed-dev
+	@if [ ! -x .franky-sim/bin/franky-sim ]; then \
+		$(PYTHON) -m venv .franky-sim; .franky-sim/bin/pip install --quiet franky-sim==1.0.4; fi
+	$(BIN)/python benchmarks/cross_check.py .franky-sim/bin/franky-sim
+
 bench-peers: $(VENV)/.python
 	benchmarks/peers.sh $(BIN)/python
 
@@ -65,7 +72,7 @@ wheel: $(VENV)/.installed-dev
 	@ls dist
 
 clean:
-	rm -rf $(VENV) .peers build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers .franky-sim build dist .mypy_cache .ruff_cache .pytest_cache
 	find robot_rl tasks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 install: $(VENV)/.installed-dev

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from robot_rl import config, geometry
 from robot_rl.sim import panda
 from robot_rl.sim.scenes.empty import Scene
 from robot_rl.sim.stage import build_model
@@ -19,6 +20,18 @@ def model():
 def random_q(rng):
     low, high = np.array(panda.JOINT_RANGE).T
     return rng.uniform(low, high)
+
+
+@pytest.mark.parametrize("name", ["sim_panda", "fci_sim", "franka_fr3"])
+def test_the_home_of_each_bench_lies_within_its_own_limits(name):
+    """Else the arm would fault where it stands; an FR3 has the Panda's kinematics."""
+    (arm,) = config.load_hardware(name).arms
+    pose = geometry.pose_multiply(panda.flange_pose(arm.home), np.array(arm.pose_flange_tcp))
+    limits = arm.limits
+    assert (pose[:3] > limits.workspace_low).all() and (pose[:3] < limits.workspace_high).all()
+    assert np.linalg.norm(geometry.pose_error(pose, np.array([0, 0, 0, *limits.workspace_quat]))[3:]) < 0.01
+    assert (np.array(arm.home) > np.array(limits.joint_low) + limits.joint_margin).all()
+    assert (np.array(arm.home) < np.array(limits.joint_high) - limits.joint_margin).all()
 
 
 def test_forward_kinematics_agree_with_the_published_table_to_1e_6(model):
