@@ -71,9 +71,10 @@ def evaluate(
 
     `begin` is told the seed of each episode before it starts, for a policy that remembers the episode it is in.
 
-    The operator is locked out: all they have is the word on an episode, where the task's reward needs it. The first
-    `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders. Raises
-    ConfigError if the word is needed and there is no device, ArmFaultError if a real arm faults.
+    The operator is locked out: all they have is the word on an episode, where the task's reward needs it, and STOP,
+    which ends the evaluation with the episodes before. The first `max_videos` episodes and as many failures are written
+    to the folder `videos`, if the environment renders. Raises ConfigError if the word is needed and there is no device,
+    ArmFaultError if a real arm faults.
     """
     runner = EpisodeRunner(env)
     operator = open_intervention(env, corrects=False, seed=seed)
@@ -82,6 +83,9 @@ def evaluate(
     filmed_failures = 0
     for number, episode_seed in enumerate(seeds):
         frames = _play(env, runner, act, begin, operator, number, int(episode_seed), films=videos is not None)
+        if operator.stopped:
+            log.warning("the operator has stopped the evaluation, after %d of %d episodes", number, episodes)
+            break
         summary = runner.summary
         row = EvaluationEpisode(
             number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault

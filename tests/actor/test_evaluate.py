@@ -8,9 +8,11 @@ import pytest
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, wilson_interval, write_table
-from robot_rl.actor.intervene import open_intervention
+from robot_rl.actor.handover import Operator
+from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.teleop.scripted import Teleop
-from robot_rl.types import ArmTarget, ConfigError, Use
+from robot_rl.types import ArmTarget, ConfigError, Outcome, Use
+from tests.hands import OPEN, Hand
 
 HARDWARE = config.load_hardware("sim_panda")
 JUDGED_BY_HAND = replace(config.load_task("peg_insert"), reward=Use("operator"))
@@ -71,6 +73,15 @@ def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
     unable = evaluate(env, stand_still, episodes=1, seed=0)
     assert unable.successes == 0 and unable.episodes[0].steps == len(targets) == 20
     np.testing.assert_allclose(targets, [targets[0]] * 20, atol=1e-9, err_msg="the operator drove")
+
+
+def test_the_operators_stop_ends_the_evaluation_with_the_episodes_before(env, monkeypatch):
+    env.task = replace(env.task, max_steps=3)
+    says = Hand([OPEN] * 7 + [replace(OPEN, outcome=Outcome.STOP)])
+    listening = Intervention(Operator(says), locked_out=True)
+    monkeypatch.setattr("robot_rl.actor.evaluate.open_intervention", lambda *_, **options: listening)
+    evaluation = evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=5, seed=0)
+    assert [row.steps for row in evaluation.episodes] == [3, 3]
 
 
 def test_a_fault_before_an_episode_has_begun_is_acknowledged_in_simulation_and_the_episode_played(env):
