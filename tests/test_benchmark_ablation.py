@@ -102,7 +102,7 @@ def test_every_variant_is_a_run_that_train_accepts_and_that_differs(obs: str, mo
     """The real command line reads the arguments of each; two variants never mean the same run."""
     seen: list[tuple[run.TrainConfig, str]] = []
     monkeypatch.setattr(run, "create_run", lambda task, options: seen.append((options, task)))
-    monkeypatch.setattr(cli, "carry_on", lambda folder, episodes: None)
+    monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder, episodes: None)
     jobs = jobs_of(Options(obs=obs, seeds=(1,), steps=900, weights="weights.safetensors"))  # type: ignore[arg-type]
     assert {job.variant.name for job in jobs} == {v.name for v in VARIANTS if obs in v.obs}
     for job in jobs:
