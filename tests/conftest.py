@@ -17,6 +17,10 @@ from hypothesis import settings
 # as the learner's process: threads that spin while they wait make a test beside any other load fifty times slower
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# who starts the tests in the background of a script has them ignore Ctrl-C, which every process below inherits
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # no deadline: the first example of a test may compile what it tests
 settings.register_profile("robot_rl", deadline=None, derandomize=True)
 settings.load_profile("robot_rl")
