@@ -16,7 +16,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets cross-check bench-data bench-peers check wheel clean install gl usb display browser
+.PHONY: train test soak soak-targets cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -71,6 +71,15 @@ wheel: $(VENV)/.installed-dev
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist
 
+piece-by-piece:
+	$(BIN)/pip install -c constraints.txt -e '.[dev,console]'
+	@$(BIN)/pip install -c constraints.txt -e '.[spacemouse,keyboard,gamepad]' || \
+		echo "evdev cannot be built here (it wants g++ and python3-dev): the tests of the operators' devices are skipped"
+	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \
+		echo "pylibfranka has no wheel for this machine (it wants x86-64 Linux with glibc 2.34): its tests are skipped"
+	@$(BIN)/pip install --only-binary pyrealsense2 -c constraints.txt -e '.[realsense]' || \
+		echo "pyrealsense2 has no wheel for this machine: its tests are skipped"
+
 clean:
 	rm -rf $(VENV) .peers .franky-sim build dist .mypy_cache .ruff_cache .pytest_cache
 	find robot_rl tasks tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -123,13 +132,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 	$(BIN)/pip install -c constraints.txt -e .
 	@touch $@
 
+# All at once is quicker; where a device's package cannot be had, piece by piece.
 $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.installed
-	$(BIN)/pip install -c constraints.txt -e '.[dev]'
-	$(BIN)/pip install -c constraints.txt -e '.[console]'
-	@$(BIN)/pip install -c constraints.txt -e '.[spacemouse,keyboard,gamepad]' || \
-		echo "evdev cannot be built here (it wants g++ and python3-dev): the tests of the operators' devices are skipped"
-	@$(BIN)/pip install --only-binary pylibfranka -c constraints.txt -e '.[franka]' || \
-		echo "pylibfranka has no wheel for this machine (it wants x86-64 Linux with glibc 2.34): its tests are skipped"
-	@$(BIN)/pip install --only-binary pyrealsense2 -c constraints.txt -e '.[realsense]' || \
-		echo "pyrealsense2 has no wheel for this machine: its tests are skipped"
+	@$(BIN)/pip install --only-binary pylibfranka,pyrealsense2 -c constraints.txt \
+		-e '.[dev,console,spacemouse,keyboard,gamepad,franka,realsense]' || $(MAKE) --no-print-directory piece-by-piece
 	@touch $@
