@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robot_rl.actor.evaluate import wilson_interval
+from robot_rl.data.stats import wilson_interval
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest

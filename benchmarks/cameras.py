@@ -7,11 +7,9 @@ The cameras are librealsense's own software devices, through its real pipelines,
 to make their pictures is in the figures too. A frame's age begins when its picture is there, before it is handed over.
 """
 
-import multiprocessing
 import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -25,6 +23,7 @@ from benchmarks.data import Figure, table
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.benchmark import Row, machine
+from robot_rl.benchmark_arm import busy
 from robot_rl.cameras import realsense
 from robot_rl.cameras._live import LiveCamera
 from robot_rl.config import CameraConfig
@@ -69,7 +68,7 @@ def measure(seconds: float, burners: int) -> list[Row]:
         stack.callback(env.close)
         ages = [watched(camera) for camera in env.cameras.values()]
         policy = LivePolicy(PolicySpec.from_space(env.space_spec, "goal"), {})
-        stack.enter_context(busy(burners))
+        stack.enter_context(busy(burners, nice=10))
         observation, _ = env.reset(seed=0)
         for _ in range(20):  # warm up
             observation = env.step(0.1 * policy.act(observation))[0]
@@ -107,26 +106,6 @@ def watched(camera: object) -> list[float]:
 
     camera.read = read  # type: ignore[method-assign]
     return ages
-
-
-@contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Niced processes that use up a core each."""
-    burners = [multiprocessing.get_context("spawn").Process(target=_burn, daemon=True) for _ in range(count)]
-    for burner in burners:
-        burner.start()
-    try:
-        yield
-    finally:
-        for burner in burners:
-            burner.kill()
-
-
-def _burn() -> None:
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the benchmark itself was started with
-    os.nice(10)
-    while True:
-        pass
 
 
 if __name__ == "__main__":

@@ -97,6 +97,12 @@ def quat_to_matrix(a):
     ])
 
 
+def pose_from_vector(vector):
+    """Pose `(7,)` of a translation [m] and rotation vector [rad] `(6,)`, as observations hold it."""
+    vector = np.asarray(vector, np.float64)
+    return np.concatenate((vector[:3], quat_from_rotvec(vector[3:])))
+
+
 @njit
 def pose_multiply(pose_a_b, pose_b_c):
     """Chain two poses: `pose_a_c (7,)`."""

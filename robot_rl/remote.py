@@ -84,9 +84,10 @@ def with_addresses(settings: RunSettings, learner: str, like: RunSettings | None
     There they have free addresses, or those that they have in `like`.
     """
     steps, weights, calls, status, _ = consecutive_addresses(learner, PORTS)
-    actor_status, desk, *arms = free_addresses(2 + len(config.load_hardware(settings.hardware).arms))
     if like is not None:
         actor_status, desk, arms = like.actor_status_address, like.desk_address, list(like.arm_addresses)
+    else:
+        actor_status, desk, *arms = free_addresses(2 + len(config.load_hardware(settings.hardware).arms))
     return replace(
         settings,
         steps_address=steps,

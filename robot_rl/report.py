@@ -10,7 +10,7 @@ import numpy as np
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
 from robot_rl.data.log import StepLog
-from robot_rl.data.pictures import read_picture, write_picture
+from robot_rl.data.pictures import in_rows, read_picture, write_picture
 from robot_rl.run_folder import RunFolder
 
 WINDOW = 20  # episodes that a success rate is averaged over
@@ -130,12 +130,9 @@ def _demos(folder: RunFolder) -> tuple[dict[int, list[Any]], list[np.ndarray], D
 
 def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
     """The picture, and below it the views side by side, as many in a row as there is room for."""
-    height, width = views[0].shape[:2]
-    columns = max(1, picture.shape[1] // width)
-    views = views + [np.full_like(views[0], 255)] * (-len(views) % columns)
-    rows = [np.concatenate(views[i : i + columns], axis=1) for i in range(0, len(views), columns)]
-    strip = np.full((len(rows) * height, picture.shape[1], 3), 255, np.uint8)
-    strip[:, : columns * width] = np.concatenate(rows)
+    rows = in_rows(views, max(1, picture.shape[1] // views[0].shape[1]), blank=255)
+    strip = np.full((len(rows), picture.shape[1], 3), 255, np.uint8)
+    strip[:, : rows.shape[1]] = rows
     return np.concatenate([picture, strip])
 
 

@@ -429,6 +429,10 @@ class Outcome(IntEnum):
     STOP = 5
 
 
+WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
+"""The operator's words by their names, as buttons, keys and messages have them."""
+
+
 Frame = Literal["base", "tool"]
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 """What a twist's six numbers are called in a hardware file."""

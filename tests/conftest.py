@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import zmq
@@ -86,3 +87,23 @@ def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
     yield start
     for arm in started:
         arm.stop()
+
+
+@pytest.fixture
+def desk() -> Iterator[Any]:
+    """An operator's desk, as the actor has it."""
+    from robot_rl.transport.desk import Desk
+
+    desk = Desk()
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def console(desk: Any) -> Iterator[Any]:
+    """Somebody who looks at the desk and speaks there."""
+    from robot_rl.transport.desk import DeskClient
+
+    console = DeskClient(desk.address)
+    yield console
+    console.close()

@@ -13,7 +13,7 @@ from robot_rl.actor.episodes import Act, EpisodeRunner
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.pictures import write_video
-from robot_rl.data.stats import wilson_interval as wilson_interval
+from robot_rl.data.stats import wilson_interval
 from robot_rl.types import ArmFaultError, Array
 
 log = logging.getLogger(__name__)

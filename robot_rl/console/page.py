@@ -18,7 +18,8 @@ import trimesh
 import viser
 from viser import uplot
 
-from robot_rl.console.watch import History, Sight
+from robot_rl.console.watch import WINDOW, History, Sight
+from robot_rl.data.pictures import in_rows
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import ArmState, Array, Fault
 
@@ -193,7 +194,7 @@ class Page:
                 uplot.Series(label="operator's share", stroke=AMBER, **line),  # type: ignore[typeddict-item]
             ),
             scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(range=(-0.02, 1.02))},
-            title="mean over 20 episodes",
+            title=f"mean over {WINDOW} episodes",
             height=210,
         )
 
@@ -210,10 +211,7 @@ def montage(images: Any) -> Array:
         for colour, thickness in (((0, 0, 0), 5), ((255, 255, 255), 2)):
             cv2.putText(view, name, (8, 26), cv2.FONT_HERSHEY_SIMPLEX, 0.8, colour, thickness, cv2.LINE_AA)
         cells.append(view)
-    columns = 1 if len(cells) == 1 else 2
-    cells += [np.zeros_like(cells[0])] * (-len(cells) % columns)
-    rows = [np.concatenate(cells[i : i + columns], axis=1) for i in range(0, len(cells), columns)]
-    return np.concatenate(rows)
+    return in_rows(cells, columns=1 if len(cells) == 1 else 2)
 
 
 def status_html(sight: Sight) -> str:

@@ -81,6 +81,12 @@ def read_picture(path: Path) -> Array:
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB))
 
 
+def in_rows(pictures: Sequence[Array], columns: int, blank: int = 0) -> Array:
+    """Pictures of one size `(H, W, 3)`, so many in a row; what is left of the last row is of the shade `blank`."""
+    cells = [*pictures, *[np.full_like(pictures[0], blank)] * (-len(pictures) % columns)]
+    return np.concatenate([np.concatenate(cells[i : i + columns], axis=1) for i in range(0, len(cells), columns)])
+
+
 def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int = 1) -> Path:
     """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing. DataError if it cannot be written."""
     _make_folder(path.parent)

@@ -121,14 +121,9 @@ def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
 
 def _goal_from_tool(step: Step, at_goal: Step, pose_keys: tuple[str, ...]) -> Array:
     """The move `(6 per arm)` from the tool's pose to the one at the goal; both are relative to one start pose."""
-    pairs = ((_pose(step.observation[key]), _pose(at_goal.observation[key])) for key in pose_keys)
+    pose = geometry.pose_from_vector
+    pairs = ((pose(step.observation[key]), pose(at_goal.observation[key])) for key in pose_keys)
     return np.concatenate([geometry.pose_delta(now, goal) for now, goal in pairs])
-
-
-def _pose(vector: Array) -> Array:
-    """Pose `(7,)` of a translation and rotation vector `(6,)`."""
-    vector = np.asarray(vector, np.float64)
-    return np.concatenate([vector[:3], geometry.quat_from_rotvec(vector[3:])])
 
 
 def pretrain(

@@ -40,7 +40,7 @@ class GoalFilter:
         """The goal from the tool `(arms, 6)` float32, of this frame and those before it."""
         out = np.empty((self._arms, 6), np.float32)
         for arm in range(self._arms):
-            pose = _pose(tool[arm])
+            pose = geometry.pose_from_vector(tool[arm])
             seen = geometry.pose_move(pose, goal[arm].astype(np.float64))
             weight = (ERROR_M + ERROR_PER_M * float(np.linalg.norm(goal[arm, :3]))) ** -2
             self._weight[arm] = MEMORY * self._weight[arm] + weight
@@ -49,9 +49,3 @@ class GoalFilter:
             self._goal[arm] = geometry.pose_move(self._goal[arm], share * news) if share < 1.0 else seen
             out[arm] = geometry.pose_delta(pose, self._goal[arm])
         return out
-
-
-def _pose(vector: Array) -> Array:
-    """Pose `(7,)` of a translation and rotation vector `(6,)`."""
-    vector = np.asarray(vector, np.float64)
-    return np.concatenate([vector[:3], geometry.quat_from_rotvec(vector[3:])])

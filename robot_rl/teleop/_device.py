@@ -8,12 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from robot_rl.types import AXES, ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
+from robot_rl.types import AXES, WORDS, ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
 from robot_rl.validation import nearest
 
 log = logging.getLogger(__name__)
 
-WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
 MOTIONS = {sign + axis: (i, float(sign + "1")) for i, axis in enumerate(AXES) for sign in "+-"}
 GRIPPER = {"open": 1.0, "close": -1.0}
 ROLES = (*WORDS, *MOTIONS, *GRIPPER, "deadman", "slow")

@@ -10,8 +10,8 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Task
-from robot_rl.transport.desk import WORDS, Desk
-from robot_rl.types import ArmState, ConfigError, Feel, Handover, Outcome
+from robot_rl.transport.desk import Desk
+from robot_rl.types import WORDS, ArmState, ConfigError, Feel, Handover, Outcome
 
 ADDRESS = "tcp://127.0.0.1:5570"
 """Where a device that is tried by itself listens; in a run it is the run's own desk."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import ANY_PORT
-from robot_rl.types import ArmState, Array, DataError, Outcome, Step
+from robot_rl.types import WORDS, ArmState, Array, DataError, Outcome, Step
 from robot_rl.validation import nearest
 
 VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
@@ -32,9 +32,6 @@ class Order(StrEnum):
 
     START = "start"
     PAUSE = "pause"
-
-
-WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
 
 
 @dataclass(frozen=True)

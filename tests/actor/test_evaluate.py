@@ -7,9 +7,10 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, wilson_interval, write_table
+from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, write_table
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention, open_intervention
+from robot_rl.data.stats import wilson_interval
 from robot_rl.teleop.scripted import Teleop
 from robot_rl.types import ArmTarget, ConfigError, Outcome, Use
 from tests.hands import OPEN, Hand

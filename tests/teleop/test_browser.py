@@ -7,26 +7,12 @@ from robot_rl import config, geometry
 from robot_rl.actor.handover import Operator
 from robot_rl.teleop import browser
 from robot_rl.transport import desk as desks
-from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.transport.desk import DeskClient
 from robot_rl.types import ConfigError, Outcome
 from tests.hands import DOWN, arm_at
 
 TASK = config.load_task("peg_insert")
 SCALE = np.repeat([TASK.action_translation, TASK.action_rotation], 3)
-
-
-@pytest.fixture
-def desk():
-    desk = Desk()
-    yield desk
-    desk.close()
-
-
-@pytest.fixture
-def console(desk):
-    console = DeskClient(desk.address)
-    yield console
-    console.close()
 
 
 def test_the_target_comes_to_the_gizmo_in_steps_no_larger_than_an_action_and_arrives(desk, console):

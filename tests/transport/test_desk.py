@@ -12,20 +12,6 @@ from robot_rl.types import Array, LinkError, Outcome, Provenance, Step
 from tests.hands import DOWN, arm_at
 
 
-@pytest.fixture
-def desk():
-    desk = Desk()
-    yield desk
-    desk.close()
-
-
-@pytest.fixture
-def console(desk):
-    console = DeskClient(desk.address)
-    yield console
-    console.close()
-
-
 def held(desk: Desk) -> bool:
     return desk.grip is not None
 
