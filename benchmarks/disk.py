@@ -23,18 +23,19 @@ from robot_rl.types import Array, Identity, SpaceSpec
 def appends(folder: Path, space: SpaceSpec, count: int, rate_hz: float) -> Array:
     """Seconds of each append to the spool, one every 1 / `rate_hz`, made as the sender's thread makes them.
 
-    From the step's message to the record in the page cache: the checksums, one system call. The disk is told by the
-    spool's own thread.
+    From the step's message, which has just been written, to the record in the page cache: the checksums, one system
+    call. The disk is told by the spool's own thread.
     """
     codec, seconds = StepCodec(space), []
-    some = [memoryview(codec.encode(step)) for step in random_steps(space, 50)]
+    some = list(random_steps(space, 50))
     spool = Spool(folder, "actor", 1, space)
     due = time.perf_counter()
     for seq in range(count):
         due += 1.0 / rate_hz
         time.sleep(max(0.0, due - time.perf_counter()))
+        message = memoryview(codec.encode(some[seq % len(some)]))
         begun = time.perf_counter()
-        spool.append(records.frame(Kind.STEP, Identity("actor", 1, seq), some[seq % len(some)]))
+        spool.append(records.frame(Kind.STEP, Identity("actor", 1, seq), message))
         seconds.append(time.perf_counter() - begun)
     spool.close()
     return np.array(seconds)

@@ -35,6 +35,7 @@ from robot_rl.types import Array, SpaceSpec
 
 OPEN, ENCRYPTED = "tcp://127.0.0.1:*", "tcp://self@127.0.0.1:*"
 _PATIENCE_S = 120.0
+_WARM_UP = 2_000  # steps that connect both sides, and fill the sender's queue once: its memory has been touched
 _DISTINCT = 64  # steps that are sent again and again: 6 MB, as if a camera had just written them
 
 
@@ -103,8 +104,8 @@ def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str
     with Other("links.py", "take_steps", address, json.dumps(space_json(space)), folder or "") as other:
         sender = StepSender(other.answer(), space, spool=folder and folder / "spool", wait_when_full=True)
         try:
-            for step in some:  # connected, and the memory has been touched
-                sender.send(step)
+            for number in range(_WARM_UP):
+                sender.send(some[number % _DISTINCT])
             sender.drain(_PATIENCE_S)
             clock.watch()
             begun, cpu = time.perf_counter(), time.process_time()
