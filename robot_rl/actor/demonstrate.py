@@ -7,21 +7,18 @@ come to is read from its log, so one that was broken off (a crash, an evening) g
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.gate import LOOK_AGAIN_S, STOPPED, Gate
+from robot_rl.actor.gate import LOOK_AGAIN_S, Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
-from robot_rl.actor.marks import OperatorMarks, discard, truncated
+from robot_rl.actor.marks import discard
+from robot_rl.actor.sitting import Sitting
 from robot_rl.actor.wander import Wanderer
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array, Mark, Observation, Outcome, Provenance
+from robot_rl.types import Mark, Outcome, Provenance
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
@@ -90,111 +87,80 @@ class DemoRecorder:
         gate: Gate | None = None,
         review: bool = False,
     ):
-        self._env = env
-        self._log = log
-        self._operator, self._desk, self._gate, self._review = operator, desk, gate, review
-        self._intervention = Intervention(operator, desk=desk)
-        self._marks = OperatorMarks()
-        self._runner = EpisodeRunner(env, desk=desk)
+        self._log, self._review = log, review
         self.tally = DemoTally.of(log)
         if self.tally.unfinished is not None:
             log.append_mark(self.tally.unfinished)
-        sitting = [seed, self.tally.episodes] if self.tally.episodes else seed  # other scenes than the sitting before
-        self._rng = np.random.default_rng(sitting)
-        self._wanderer = Wanderer(env.task, self._rng)
+        self._sitting = Sitting(env, operator, log, seed=seed, episodes=self.tally.episodes, desk=desk, gate=gate)
+        self._wanderer = Wanderer(env.task, self._sitting.rng)
 
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
         """Record until there are `successes` demonstrations. KeyboardInterrupt if a stop is asked for at the gate."""
         self._tell(successes)
         while self.tally.successes < successes:
-            self._pass_gate()
-            self._demonstrate()
-            self._log.sync()
+            self._sitting.pass_gate()
+            success = self._demonstrate()
             self._tell(successes)
-            if self._runner.summary.success and (not self._review or self._kept()) and wander_steps:
+            if success and (not self._review or self._kept()) and wander_steps:
                 self._wander(wander_steps)
-                self._log.sync()
             self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
-            if self._gate is None:
-                self._env.require_no_fault()
 
-    def _demonstrate(self) -> None:
+    def _demonstrate(self) -> bool:
         """One attempt. It counts if it succeeded."""
-        for step in self._runner.play(
-            self.tally.episodes, self._nothing, self._intervention, seed=self._seed(), provenance=Provenance.DEMO
-        ):
-            self._log.append_step(step)
-        summary, episode = self._runner.summary, self.tally.episodes
+        episode = self.tally.episodes
+        summary, marks = self._sitting.drive(episode, fails=lambda summary: not summary.success)
         self.tally.attempts += 1
         if summary.success:
             self.tally.succeeded[episode] = Verdict()
-        for mark in self._marks.of(
-            episode, on_last=summary.on_last, discarded=summary.discarded, failed=not summary.success
-        ):
-            self._log.append_mark(mark)
+        for mark in marks:
             self.tally.hear(mark)
-        self._end_episode()
-        if self._gate is not None and self._intervention.stopped:
-            self._gate.shut(STOPPED)
+        self._count(summary.steps)
+        return summary.success
 
     def _kept(self) -> bool:
         """Whether the last demonstration is to count: the arm holds until somebody has said so."""
+        gate, tell = self._sitting.gate, self._sitting.tell
         self._words()  # what was said before is about something else
-        self._say(phase="review", reason="keep it (success) or discard it?")
+        tell(phase="review", reason="keep it (success) or discard it?")
         while True:
             words = self._words()
             if Outcome.SUCCESS in words:
-                self._say(phase="kept", reason="")
+                tell(phase="kept", reason="")
                 return True
             if words & {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE}:
-                for mark in self._marks.now([Outcome.DISCARD]):
+                for mark in self._sitting.marks.now([Outcome.DISCARD]):
                     self._log.append_mark(mark)
                     self.tally.hear(mark)
-                self._say(phase="discarded", reason="")
+                tell(phase="discarded", reason="")
                 return False
-            if self._gate is not None and self._gate.stopped:
+            if gate is not None and gate.stopped:
                 raise KeyboardInterrupt
             time.sleep(LOOK_AGAIN_S)
 
     def _words(self) -> set[Outcome]:
         """What was said since the last time, at the device and at the desk."""
-        said = self._desk.take_words() if self._desk is not None else []
-        return {*said, *self._operator.begin_episode()}
-
-    def _pass_gate(self) -> None:
-        if self._gate is not None and not self._gate.wait(self._intervention.hears_stop):
-            raise KeyboardInterrupt
+        desk = self._sitting.desk
+        return {*(desk.take_words() if desk is not None else ()), *self._sitting.operator.begin_episode()}
 
     def _tell(self, wanted: int) -> None:
-        self._say(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
-
-    def _say(self, **facts: Any) -> None:
-        if self._desk is not None:
-            self._desk.tell(**facts)
+        self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
     def _wander(self, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal."""
-        self._wanderer.begin_episode(self._env.arm_states[0])
-        for step in self._runner.play(
+        env = self._sitting.env
+        self._wanderer.begin_episode(env.arm_states[0])
+        summary = self._sitting.play(
             self.tally.episodes,
-            lambda observation: self._wanderer.act(self._env.arm_states[0]),
+            lambda observation: self._wanderer.act(env.arm_states[0]),
             Intervention(None),
+            most=count,
             keep_pose=True,
             provenance=Provenance.SCRIPT,
-            stop=lambda: self._runner.summary.steps + 1 >= count,
-        ):
-            self._log.append_step(step)
-        self._end_episode()
+        )
+        self._log.sync()
+        self._count(summary.steps)
 
-    def _end_episode(self) -> None:
-        if self._runner.summary.broken_off:
-            self._log.append_mark(truncated(self.tally.episodes, self._runner.summary.reason))
-        self.tally.steps += self._runner.summary.steps
+    def _count(self, steps: int) -> None:
+        self.tally.steps += steps
         self.tally.episodes += 1
-
-    def _nothing(self, observation: Observation) -> Array:
-        return np.zeros(self._env.space_spec.action_size, np.float32)
-
-    def _seed(self) -> int:
-        return int(self._rng.integers(2**31))

@@ -12,11 +12,10 @@ import pytest
 from robot_rl.data.codec import StepCodec
 from robot_rl.data.log import StepLog
 from robot_rl.run_folder import RunFolder
+from robot_rl.types import Identity
 from tests.system.main_job import (
     SHORT,
     Job,
-    count,
-    demo_steps,
     descendants,
     lines,
     require_every_step_once,
@@ -54,10 +53,11 @@ def test_it_learns(tmp_path):
     assert result["success_rate"] >= 0.4, said
 
 
-def test_a_stopped_run_goes_on_where_it_was_and_no_step_is_lost_or_doubled(tmp_path):
+@pytest.mark.timeout(240)
+def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_doubled(tmp_path):
     job = start(tmp_path, "train", "--name", "run", "--steps", "300", *SHORT)
     run = tmp_path / "runs" / "run"
-    job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
+    wait_for_another_episode(job, run)
     below = descendants(job.process.pid)
     job.process.send_signal(signal.SIGINT)
     code, said = job.finish()
@@ -65,15 +65,23 @@ def test_a_stopped_run_goes_on_where_it_was_and_no_step_is_lost_or_doubled(tmp_p
     assert "continue with: robot-rl train --resume runs/run" in said
     assert not (run / "evaluation.json").exists()
     assert len(below) >= 3 and not still_running(below)
-    before = steps_of(run)
-    assert 0 < count(before) < 300 - demo_steps(run)
-    assert before[-1][1].terminated or before[-1][1].truncated  # the episode was ended, and its end is in the log
+    stopped = seen(run)
+    assert 0 < len(stopped) < 300
+    assert stopped[-1][2]  # the episode was ended, and its end is in the log
+
+    job = start(tmp_path, "train", "--resume", "runs/run")
+    wait_for_another_episode(job, run)
+    below = descendants(job.process.pid)
+    job.process.kill()  # and it takes the others along
+    job.finish()
+    wait_until_gone(below)
+    killed = seen(run)
+    assert killed[: len(stopped)] == stopped and len(killed) > len(stopped)
 
     code, said = start(tmp_path, "train", "--resume", "run").finish()
     assert code == 0, said
     require_every_step_once(run, 300)
-    after = steps_of(run)[: len(before)]
-    assert [(identity, step.index) for identity, step in after] == [(identity, step.index) for identity, step in before]
+    assert seen(run)[: len(killed)] == killed
     assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 300
 
 
@@ -85,20 +93,6 @@ def test_a_run_repeats_exactly_for_a_seed(tmp_path):
         logs.append(payloads(tmp_path / "runs" / name))
     assert len(logs[0]) > 240
     assert logs[0] == logs[1]
-
-
-def test_a_main_process_that_is_killed_takes_the_others_along_and_the_run_can_be_resumed(tmp_path):
-    run = tmp_path / "runs" / "run"
-    job = start(tmp_path, "train", "--name", "run", "--steps", "220", *SHORT)
-    job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
-    below = descendants(job.process.pid)
-    job.process.kill()
-    job.finish()
-    wait_until_gone(below)
-
-    code, said = start(tmp_path, "train", "--resume", "runs/run").finish()
-    assert code == 0, said
-    require_every_step_once(run, 220)
 
 
 def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
@@ -121,6 +115,11 @@ def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
 def wait_for_another_episode(job: Job, run: Path) -> None:
     played = lines(run / "episodes.jsonl")
     job.wait_for(lambda: lines(run / "episodes.jsonl") > played)
+
+
+def seen(run: Path) -> list[tuple[Identity, int, bool]]:
+    """Of each step in the run's own log: who sent it, its place in the episode, whether that ends with it."""
+    return [(identity, step.index, step.terminated or step.truncated) for identity, step in steps_of(run)]
 
 
 def wait_until_gone(pids, timeout_s: float = 20.0) -> None:
