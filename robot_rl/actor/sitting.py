@@ -1,0 +1,110 @@
+"""A sitting of recording: the operator drives, episode after episode, and every step is in the log when it is made."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
+from robot_rl.actor.gate import STOPPED, Gate
+from robot_rl.actor.handover import Operator
+from robot_rl.actor.intervene import Intervention
+from robot_rl.actor.marks import OperatorMarks, truncated
+from robot_rl.data.log import StepLog
+from robot_rl.transport.desk import Desk
+from robot_rl.types import Array, Mark, Observation, Provenance, Step
+
+
+class Sitting:
+    """What those who record share: scenes, the gate before each episode, steps and marks in the log.
+
+    With a `desk` a console sees it and its words count; with a `gate` each episode waits until it may begin.
+
+    ```
+    sitting.pass_gate()
+    summary, marks = sitting.drive(episode)
+    ```
+    """
+
+    def __init__(
+        self,
+        env: RobotEnv,
+        operator: Operator,
+        log: StepLog,
+        *,
+        seed: int,
+        episodes: int,
+        desk: Desk | None = None,
+        gate: Gate | None = None,
+    ):
+        """`episodes` are in the log already: this sitting has other scenes than those before."""
+        self.env, self.operator, self.log, self.desk, self.gate = env, operator, log, desk, gate
+        self.rng = np.random.default_rng([seed, episodes] if episodes else seed)
+        self.marks = OperatorMarks()
+        self._intervention = Intervention(operator, desk=desk)
+        self._runner = EpisodeRunner(env, desk=desk)
+
+    def pass_gate(self) -> None:
+        """Wait until the next episode may begin. KeyboardInterrupt if a stop is asked for at the gate.
+
+        Without a gate nobody would acknowledge a fault: then it is an ArmFaultError.
+        """
+        if self.gate is None:
+            self.env.require_no_fault()
+        elif not self.gate.wait(self._intervention.hears_stop):
+            raise KeyboardInterrupt
+
+    def drive(
+        self,
+        episode: int,
+        *,
+        fails: Callable[[EpisodeSummary], bool] = lambda summary: False,
+        each: Callable[[Step], None] = lambda step: None,
+    ) -> tuple[EpisodeSummary, list[Mark]]:
+        """One episode that the operator drives: what it came to, and what was said of it and of the one before.
+
+        One that `fails` does not count, whatever is said. `each` is shown every step.
+        """
+        summary = self.play(
+            episode, self._nothing, self._intervention, each=each, seed=self._seed(), provenance=Provenance.DEMO
+        )
+        marks = self.marks.of(episode, on_last=summary.on_last, discarded=summary.discarded, failed=fails(summary))
+        for mark in marks:
+            self.log.append_mark(mark)
+        self.log.sync()
+        if self.gate is not None and self._intervention.stopped:
+            self.gate.shut(STOPPED)
+        return summary, marks
+
+    def play(
+        self,
+        episode: int,
+        act: Act,
+        intervention: Intervention,
+        *,
+        each: Callable[[Step], None] = lambda step: None,
+        most: int | None = None,
+        **options: Any,
+    ) -> EpisodeSummary:
+        """One episode into the log, with `EpisodeRunner.play`'s options; `most` steps of it."""
+        runner = self._runner
+        if most is not None:
+            options["stop"] = lambda: runner.summary.steps + 1 >= most
+        for step in runner.play(episode, act, intervention, **options):
+            self.log.append_step(step)
+            each(step)
+        if runner.summary.broken_off:
+            self.log.append_mark(truncated(episode, runner.summary.reason))
+        return runner.summary
+
+    def tell(self, **facts: Any) -> None:
+        """Facts for whoever looks."""
+        if self.desk is not None:
+            self.desk.tell(**facts)
+
+    def _nothing(self, observation: Observation) -> Array:
+        return np.zeros(self.env.space_spec.action_size, np.float32)
+
+    def _seed(self) -> int:
+        return int(self.rng.integers(2**31))
