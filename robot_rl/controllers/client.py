@@ -34,13 +34,14 @@ class ArmLink:
     """Requests and answers over one socket. Used by one thread; one request is under way at a time.
 
     The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most.
-    The first request is INFO, whose answer says with which life of the arm's process this link speaks.
+    The first request is INFO, whose answer says with which life of the arm's process this link speaks; the answer to
+    CONFIGURE numbers the setup that the arm then has.
     """
 
     def __init__(self, address: str, timeout_s: float):
         self._address, self._timeout_s = address, timeout_s
         self._numbers = count(1)
-        self._life = 0
+        self._life, self._setup = 0, 0
         self._socket = new_socket(zmq.DEALER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         connect(self._socket, address)
@@ -48,10 +49,11 @@ class ArmLink:
     def ask(self, kind: Kind, body: Array | bytes = b"") -> bytes:
         """The body of the answer. Raises LinkError if none comes in time, DeviceError if the arm refuses.
 
-        An arm whose process was started anew in the meantime refuses everything but INFO.
+        An arm whose process was started anew in the meantime refuses everything but INFO; one that another program has
+        set up since refuses what moves it.
         """
         number = next(self._numbers) & 0xFFFFFFFF
-        self._socket.send_multipart([messages.encode(kind, self._life, number, body)])
+        self._socket.send_multipart([messages.encode(kind, self._life, number, body, setup=self._setup)])
         while self._socket.wait(self._timeout_s):
             answer = messages.decode(self._socket.recv())
             if answer.number != number:
@@ -61,6 +63,8 @@ class ArmLink:
                 raise DeviceError(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
             if kind == Kind.INFO:
                 self._life = answer.life
+            elif kind == Kind.CONFIGURE:
+                self._setup = answer.setup
             return answer.body
         raise LinkError(
             f"no arm process answered at {self._address} within {self._timeout_s:g} s; start it with "

@@ -4,7 +4,8 @@ A message is one ZeroMQ frame: a header of 16 bytes and a body whose layout foll
 kind and number of its request, so that an answer that comes after its client has given up is recognised and dropped.
 An answer with `status` 1 has an error's text as its body. `life` is a number that the arm's process draws when it
 starts; a request carries the one that its client knows, so that an arm that was started anew, and has forgotten tool
-and limits of the task, obeys nobody who does not know. Little endian.
+and limits of the task, obeys nobody who does not know. `setup` counts the CONFIGURE requests of that life, and what
+moves the arm carries the count that its client got: tool and limits are then those that it asked for. Little endian.
 """
 
 import math
@@ -35,8 +36,9 @@ from robot_rl.types import (
     WrenchTarget,
 )
 
-HEADER = struct.Struct("<4sBB2xII")
-MAGIC = b"RRA3"
+HEADER = struct.Struct("<4sBBHII")
+MAGIC = b"RRA4"
+SETUPS = 1 << 16
 OK, ERROR = 0, 1
 MAX_BYTES = 1 << 16
 """Larger messages are not accepted by either side."""
@@ -57,6 +59,10 @@ class Kind(IntEnum):
     MOVE_JOINTS = 10
     PUSH = 11
     STATS = 12
+
+
+MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.PUSH, Kind.TUNE)
+"""What only the client may ask that set the arm up last."""
 
 
 @dataclass(frozen=True)
@@ -273,9 +279,9 @@ def info_record(info: ArmInfo) -> Array:
     )
 
 
-def encode(kind: int, life: int, number: int, body: Array | bytes = b"", status: int = OK) -> bytes:
+def encode(kind: int, life: int, number: int, body: Array | bytes = b"", status: int = OK, *, setup: int = 0) -> bytes:
     """A message."""
-    return HEADER.pack(MAGIC, kind, status, life, number) + (body if isinstance(body, bytes) else body.tobytes())
+    return HEADER.pack(MAGIC, kind, status, setup, life, number) + (body if isinstance(body, bytes) else body.tobytes())
 
 
 class Message(NamedTuple):
@@ -283,6 +289,7 @@ class Message(NamedTuple):
 
     kind: Kind
     status: int
+    setup: int
     life: int
     number: int
     body: bytes
@@ -292,12 +299,12 @@ def decode(message: bytes) -> Message:
     """The parts of a message. Raises DataError if it is none."""
     if len(message) < HEADER.size:
         raise DataError(f"a message of {len(message)} bytes is shorter than its header of {HEADER.size}")
-    magic, kind, status, life, number = HEADER.unpack_from(message)
+    magic, kind, status, setup, life, number = HEADER.unpack_from(message)
     if magic != MAGIC:
         raise DataError(f"a message must begin with {MAGIC!r}, not {magic!r}: another program or another version")
     if kind not in Kind.__members__.values():
         raise DataError(f"unknown kind {kind}; known: {', '.join(f'{k.value} {k.name}' for k in Kind)}")
-    return Message(Kind(kind), status, life, number, message[HEADER.size :])
+    return Message(Kind(kind), status, setup, life, number, message[HEADER.size :])
 
 
 def body_as(layout: np.dtype, body: bytes) -> Array:

@@ -158,7 +158,7 @@ class Server:
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
-        self._life = secrets.randbits(32)
+        self._life, self._setup = secrets.randbits(32), 0
         self._socket = new_socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
@@ -192,10 +192,15 @@ class Server:
         try:
             if len(frames) != 1:
                 raise messages.DataError(f"a message is one frame, not {len(frames)}")
-            kind, _, life, number, body = messages.decode(frames[0])
+            kind, _, setup, life, number, body = messages.decode(frames[0])
             if life != self._life and kind != Kind.INFO:
                 raise LinkError("its process was started anew and knows nothing of the task: connect again")
-            return messages.encode(kind, self._life, number, self._handle(kind, body))
+            if setup != self._setup and kind in messages.MOVING:
+                raise LinkError(
+                    "another program has set it up since, with its own tool and limits: stop one of the two"
+                )
+            answer = self._handle(kind, body)
+            return messages.encode(kind, self._life, number, answer, setup=self._setup)
         except RobotRLError as error:
             log.warning("arm '%s' refused a request: %s", self._config.name, error)
             return messages.encode(kind, self._life, number, str(error).encode(), messages.ERROR)
@@ -229,7 +234,9 @@ class Server:
                 setup = messages.to_setup(messages.body_as(self._setup_layout, body))
                 check_setup(setup, self._config.limits, arm.joints)
                 self._held = True  # asked for, as after a reset: the hold is no news
-                return self._state(arm.configure(setup))
+                state = arm.configure(setup)
+                self._setup = (self._setup + 1) % messages.SETUPS
+                return self._state(state)
             case Kind.ACKNOWLEDGE:
                 log.info("arm '%s': fault acknowledged", self._config.name)
                 return self._state(arm.acknowledge())

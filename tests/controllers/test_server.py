@@ -114,6 +114,26 @@ def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(
         client.close()
 
 
+def test_an_arm_moves_only_for_the_program_that_set_it_up_last(start_arm):
+    """Else two programs would drive it, each with the tool and the limits of the other."""
+    process = start_arm("lockstep")
+    first, onlooker = connect(process.address), ArmClient(process.address)
+    step(first, 0.002)
+    second = connect(process.address)
+    for ask in (lambda: step(first), lambda: first.tune(TASK.compliance)):
+        with pytest.raises(DeviceError, match=r"another program has set it up.*stop one"):
+            ask()
+    assert step(second, 0.002).fault == Fault.NONE
+    with pytest.raises(DeviceError, match="another program"):
+        step(onlooker)
+    for client in (first, onlooker):
+        assert client.refresh().fault == Fault.NONE  # whoever likes may look
+    configure(first)
+    assert step(first, 0.002).fault == Fault.NONE
+    for client in (first, second, onlooker):
+        client.close()
+
+
 def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
     process = start_arm("lockstep")
     arm = connect(process.address)
@@ -156,7 +176,7 @@ while True:
 
 def test_real_clock_a_killed_client_leads_to_a_hold_within_the_lease(start_arm):
     process = start_arm("real")
-    watcher = connect(process.address)
+    watcher = ArmClient(process.address, timeout_s=100.0)
     client = subprocess.Popen([sys.executable, "-c", CLIENT, process.address])
     try:
         deadline = time.monotonic() + 60.0
