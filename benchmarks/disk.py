@@ -16,7 +16,8 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.records import Kind
 from robot_rl.data.replay import Replay
 from robot_rl.data.spool import Spool
-from robot_rl.learner.training import LearnerConfig, Training
+from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.training import Training
 from robot_rl.types import Array, Identity, SpaceSpec
 
 

@@ -310,7 +310,7 @@ def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     import torch
 
     from robot_rl.learner.agents.rlpd import RLPDConfig
-    from robot_rl.learner.training import LearnerConfig
+    from robot_rl.learner.options import LearnerConfig
     from robot_rl.networks.resnet10 import ResNet10, save_weights
 
     state, pixels = (config.spaces(task, hardware, obs) for obs in OBSERVATIONS)

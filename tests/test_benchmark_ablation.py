@@ -13,7 +13,7 @@ import pytest
 from benchmarks import ablation
 from benchmarks.ablation import VARIANTS, Job, Options, Trainings, jobs_of, put_between, results_of, summarise, table
 from robot_rl import cli, run
-from robot_rl.learner.training import LearnerConfig
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.types import ConfigError
 
 STAND_IN = """

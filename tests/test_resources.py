@@ -3,7 +3,7 @@
 import pytest
 
 from robot_rl import resources
-from robot_rl.learner.training import LearnerConfig
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.types import SpaceSpec
 

@@ -21,7 +21,8 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
 from robot_rl.data.verdicts import counted_steps
 from robot_rl.learner import checkpoint
-from robot_rl.learner.training import LearnerConfig, Training
+from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.training import Training
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.transport.calls import CallServer

@@ -6,7 +6,6 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,109 +14,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robot_rl.config import find, names_of
+from robot_rl.config import find
 from robot_rl.data.features import FeatureFile, hash_of
 from robot_rl.data.replay import LOCAL, Replay, Stream
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
-from robot_rl.learner.agents.bc import BCConfig
-from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
-from robot_rl.learner.pretrain import GoalError, PretrainConfig, encode, goal_frames, pretrain
-from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
-from robot_rl.networks.augment import PAD, photometric, random_shift
+from robot_rl.learner.options import AGENTS, LearnerConfig, shift_for, spec_for, variants_for
+from robot_rl.learner.pretrain import GoalError, encode, goal_frames, pretrain
+from robot_rl.learner.schedule import UpdateGovernor
+from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
-from robot_rl.networks.policy import Policy, PolicySpec, filter_goal
+from robot_rl.networks.policy import Policy, filter_goal
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.networks.vision import check_name
-from robot_rl.types import Array, ConfigError, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
-from robot_rl.validation import nearest
+from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-AGENTS = "learner/agents"
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
 BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"
-
-
-@dataclass(frozen=True)
-class LearnerConfig:
-    """How to learn.
-
-    algorithm: "rlpd" (options: agent); "bc", behaviour cloning of the demonstrations without any step of its own, and
-        "hg_dagger", which adds corrections (both: imitation).
-    encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras, else
-        "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch 64.
-        "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss trains.
-        "module:package.module:ClassName" is a torch.nn.Module of your own (docs/learning.md).
-    encoder_weights: a local file with the published weights of the ResNet-10.
-    camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
-    feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1 for
-        goal, whose light they change, else 4, which are shifted.
-    shift_pixels: DrQ's random shift, each camera's its own.
-    capacity: steps held in replay besides the demonstrations; 0: all of the run.
-    threads: CPU threads of the learner. Products of this size do not repay a second one: alone on two cores one thread
-        makes 111 updates per second from state.
-    publish_updates, checkpoint_steps: a real clock publishes after so many updates (HIL-SERL: 50; lockstep publishes
-        once per block), and a checkpoint is written after so many environment steps.
-    """
-
-    algorithm: str = "rlpd"
-    agent: RLPDConfig = field(default_factory=RLPDConfig)
-    imitation: BCConfig = field(default_factory=BCConfig)
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
-    encoder: str = "auto"
-    encoder_weights: str = ""
-    camera_features: int = 0
-    feature_variants: int = 0
-    shift_pixels: int = PAD
-    capacity: int = 0
-    threads: int = 1
-    device: str = "cpu"
-    compile: bool = True
-    publish_updates: int = 50
-    checkpoint_steps: int = 1_000
-
-    def __post_init__(self) -> None:
-        if self.algorithm not in names_of(AGENTS):
-            raise ConfigError(
-                f"{self.algorithm!r} is no algorithm; there are: {nearest(self.algorithm, names_of(AGENTS))}"
-            )
-        check_name(self.encoder, "auto")
-        if self.encoder == "resnet10" and not self.encoder_weights:
-            raise ConfigError("encoder resnet10 begins with published weights; say where the file is: encoder_weights")
-
-    @property
-    def options(self) -> RLPDConfig | BCConfig:
-        """Those of the algorithm."""
-        return self.agent if self.algorithm == "rlpd" else self.imitation
-
-    @property
-    def offline(self) -> bool:
-        """Whether it learns from the demonstrations alone, and the run has no steps of its own."""
-        return bool(find(AGENTS, self.algorithm).Agent.offline)
-
-
-def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
-    """The policy that a config means for these spaces: what "auto" and 0 stand for."""
-    encoder = config.encoder
-    if encoder == "auto":
-        encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
-    features = config.camera_features or (256 if encoder == "resnet10" else 64)
-    return PolicySpec.from_space(space, encoder, hidden=config.options.hidden, camera_features=features)
-
-
-def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
-    """Versions cached for each frame: what 0 stands for. The first is the frame as it is."""
-    return config.feature_variants or (4 if spec.traits.cached and spec.traits.shifted else 1)
-
-
-def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:
-    """Pixels by which the images of a batch are shifted: none where features are cached, or where there are none."""
-    return config.shift_pixels if spec.cameras and spec.traits.shifted and not spec.traits.cached else 0
 
 
 def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity: int) -> Replay:

@@ -12,7 +12,8 @@ from robot_rl import cli
 from robot_rl.learner.agents.bc import BCConfig
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import Learner
-from robot_rl.learner.training import LearnerConfig, Training
+from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.training import Training
 from robot_rl.run import TrainConfig, create_run
 from robot_rl.signals import StopRequest
 from robot_rl.types import Array, Observation, Provenance, Step

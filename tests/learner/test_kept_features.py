@@ -5,9 +5,10 @@ import pytest
 
 from robot_rl.learner import training
 from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
-from robot_rl.learner.training import LearnerConfig, Training
+from robot_rl.learner.training import Training
 from robot_rl.types import Provenance
 from tests.learner.test_training import PIXELS, pixel_steps
 

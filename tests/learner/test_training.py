@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.options import LearnerConfig, variants_for
 from robot_rl.learner.pretrain import PretrainConfig, encode
 from robot_rl.learner.schedule import ScheduleConfig
-from robot_rl.learner.training import LearnerConfig, Training, variants_for
+from robot_rl.learner.training import Training
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.learner.training import LearnerConfig
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
 from robot_rl.networks.trunks import Readout, TrunkVision
 from robot_rl.networks.vision import ENCODERS, make_vision, traits_of

@@ -7,7 +7,7 @@ import torch
 from robot_rl.config import find, names_of
 from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.agents.bc import Agent, BCConfig
-from robot_rl.learner.training import AGENTS, LearnerConfig
+from robot_rl.learner.options import AGENTS, LearnerConfig
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.types import ConfigError, DataError
 from tests.learner.small import SPACES, make_agent, make_batch, same, snapshot
