@@ -10,7 +10,8 @@ import numpy as np
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
 from robot_rl.data.log import StepLog
-from robot_rl.data.pictures import in_rows, read_picture, write_picture
+from robot_rl.data.outcomes import labelled_episodes, labelled_frames
+from robot_rl.data.pictures import in_rows, label_sheet, read_picture, write_picture
 from robot_rl.run_folder import RunFolder
 
 WINDOW = 20  # episodes that a success rate is averaged over
@@ -126,6 +127,32 @@ def _demos(folder: RunFolder) -> tuple[dict[int, list[Any]], list[np.ndarray], D
                 if views:
                     last[step.episode] = np.concatenate(views)
     return paths, list(last.values()), tally
+
+
+def summarise_outcomes(folder: RunFolder) -> tuple[dict[str, int], Path | None]:
+    """What a run's log of outcomes holds, also as `outcomes.json`; and a picture of some frames, if there are cameras.
+
+    Counted are frames, but for `episodes` and those of them `with_positives`; `neither` may not be learnt from.
+    """
+    views: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    with StepLog(folder.outcomes_log, folder.spaces(), read_only=True) as log:
+        episodes = labelled_episodes(log)
+        for step, success in labelled_frames(log):
+            if shown := [view for name, view in step.observation.items() if name.startswith("image/")]:
+                views[success].append(np.concatenate(shown, axis=1))
+    counts = [episode.counts for episode in episodes.values()]
+    positives, negatives = sum(good for good, _ in counts), sum(bad for _, bad in counts)
+    summary = {
+        "positives": positives,
+        "negatives": negatives,
+        "neither": sum(len(episode.labels) for episode in episodes.values()) - positives - negatives,
+        "episodes": len(episodes),
+        "with_positives": sum(good > 0 for good, _ in counts),
+    }
+    folder.outcomes_file.write_text(json.dumps(summary) + "\n")
+    if not any(views.values()):
+        return summary, None
+    return summary, write_picture(folder.plots / "outcomes.png", label_sheet(views))
 
 
 def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:

@@ -17,13 +17,21 @@ from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
 from robot_rl.actor.loop import ActorConfig
+from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.data.log import StepLog
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import LearnerConfig
 from robot_rl.progress import Display, training_note
-from robot_rl.report import evaluation_summary, plot_demos, plot_learning, read_lines, training_summary
+from robot_rl.report import (
+    evaluation_summary,
+    plot_demos,
+    plot_learning,
+    read_lines,
+    summarise_outcomes,
+    training_summary,
+)
 from robot_rl.resources import check_resources
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
@@ -32,6 +40,7 @@ from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
+from robot_rl.types import Use
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -120,6 +129,30 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
 
 
+def outcomes(folder: RunFolder, positives: int, negatives: int, per_episode: int) -> None:
+    """Collect labelled frames for a classifier into a run, until there are so many in all."""
+    again = f"robot-rl outcomes --resume {folder.path} --positives {positives} --negatives {negatives}"
+    with Display() as display, StopRequest() as stop:
+        display.say(f"run {folder.path}; the operator's page: robot-rl console {folder.path}")
+        with Supervisor(folder.logs) as processes, hint_at(again):
+            start_arms(folder, processes)
+            try:
+                record_outcomes(
+                    folder, display, stop, processes,
+                    positives=positives, negatives=negatives, per_episode=per_episode,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                display.say(f"stopped and saved; continue with: {again}")
+                raise
+        summary, picture = summarise_outcomes(folder)
+        display.say(
+            f"{folder.outcomes_log}: {summary['positives']} positives in {summary['with_positives']} of "
+            f"{summary['episodes']} episodes, {summary['negatives']} negatives; {summary['neither']} frames are neither"
+        )
+        if picture is not None:
+            display.say(f"{picture}: some of each")
+
+
 def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
     """Carry a run, new or stopped, through whatever it still lacks: demonstrations, training, evaluation."""
     begun = time.monotonic()
@@ -169,7 +202,7 @@ def record_demos(
 
     `wanted` is how many there shall be, if not as many as the run was made with; with `review` each is asked about.
     """
-    settings, task, hardware = folder.settings, folder.load_task(), folder.load_hardware()
+    settings, task = folder.settings, folder.load_task()
     if folder.demos_file.exists() and json.loads(folder.demos_file.read_text())["successes"] >= wanted:
         return
     wanted = wanted or settings.demos
@@ -181,25 +214,63 @@ def record_demos(
         if stop.is_set():
             raise KeyboardInterrupt
 
+    with bench_for(folder, task, folder.demos_log, display, stop, verb="demo") as bench:
+        recorder = DemoRecorder(**bench, review=review)
+        recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
+    tally = recorder.tally
+    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
+    folder.demos_file.write_text(json.dumps(summary) + "\n")
+
+
+def record_outcomes(
+    folder: RunFolder,
+    display: Display,
+    stop: StopRequest,
+    processes: Supervisor,
+    *,
+    positives: int,
+    negatives: int,
+    per_episode: int,
+) -> None:
+    """Record the labelled frames that a run still lacks; `outcomes.json` says what there is.
+
+    Labels are the operator's words, whatever judge the task names (it may be the one that is to learn from them). The
+    scripted operator has no eyes but the simulator's, so there they are the simulator's truth.
+    """
+    hardware = folder.load_hardware()
+    scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
+    task = replace(folder.load_task(), reward=Use("simulator" if scripted else "operator"))
+
+    def progress(good: int, bad: int) -> None:
+        display.show("positives", good, positives)
+        display.show("negatives", bad, negatives)
+        processes.check()
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    with bench_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as bench:
+        OutcomeRecorder(**bench, per_episode=per_episode).record(positives, negatives, progress=progress)
+
+
+@contextmanager
+def bench_for(
+    folder: RunFolder, task: config.Task, path: Path, display: Display, stop: StopRequest, *, verb: str
+) -> Iterator[dict[str, Any]]:
+    """What a recorder of the log `path` asks for: environment, operator, log, seed, desk and gate."""
+    settings, hardware = folder.settings, folder.load_hardware()
+
     def waits(reason: str) -> None:
         display.say(f"the arm holds: {reason}" if reason else "going on")
 
     with ExitStack() as opened:
         desk = opened.enter_context(closing(Desk(settings.desk_address)))
-        desk.tell(verb="demo", task=task.name)
+        desk.tell(verb=verb, task=task.name)
         env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
-        operator = opened.enter_context(
-            closing(
-                open_operator(hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk)
-            )
-        )
-        demo_log = opened.enter_context(StepLog(folder.demos_log, folder.spaces()))
+        asked: dict[str, Any] = {"mode": "demonstrate", "seed": settings.seed, "desk": desk}
+        operator = opened.enter_context(closing(open_operator(hardware, task=task, world=env.world, **asked)))
+        log = opened.enter_context(StepLog(path, folder.spaces()))
         gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=waits)
-        recorder = DemoRecorder(env, operator, demo_log, seed=settings.seed, desk=desk, gate=gate, review=review)
-        recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
-    tally = recorder.tally
-    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
-    folder.demos_file.write_text(json.dumps(summary) + "\n")
+        yield {"env": env, "operator": operator, "log": log, "seed": settings.seed, "desk": desk, "gate": gate}
 
 
 def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:

@@ -49,10 +49,12 @@ class RunFolder:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.demos_log = self.path / "demos.log"
+        self.outcomes_log = self.path / "outcomes.log"
         self.steps_log = self.path / "steps.log"
         self.features_file = self.path / "features.bin"
         self.spool = self.path / "spool"
         self.demos_file = self.path / "demos.json"
+        self.outcomes_file = self.path / "outcomes.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.episodes_file = self.path / "episodes.jsonl"
         self.training_file = self.path / "training.json"

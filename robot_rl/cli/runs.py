@@ -125,6 +125,50 @@ def demo(arguments: Sequence[str]) -> None:
     run.demo(run.create_run(task, replace(options, demos=episodes or options.demos)), review=review)
 
 
+def outcomes(arguments: Sequence[str]) -> None:
+    """Collect frames that show success and frames that do not, for a classifier."""
+    from robot_rl import run
+
+    Said = tuple[str, tuple[int, int, int], str, run.TrainConfig]
+
+    def command(defaults: run.TrainConfig) -> Callable[..., Said]:
+        def outcomes(
+            task: TaskName = DEFAULT_TASK,
+            positives: int = 200,
+            negatives: int = 1000,
+            per_episode: int = 10,
+            resume: str = "",
+            options: Annotated[run.TrainConfig, Flat] = defaults,
+        ) -> Said:
+            """Collect frames that show success (said at the device or in the console) and frames that do not.
+
+            Args:
+                task: a file of tasks/.
+                positives: how many frames there shall be in all that show success.
+                negatives: how many that do not.
+                per_episode: after so many positives the next episode begins, in another scene.
+                resume: the run whose collection goes on where it stopped, with its own task and options.
+                options: of the run.
+            """
+            return task, (positives, negatives, per_episode), resume, options
+
+        return outcomes
+
+    task, wanted, resume, options = parse("outcomes", command(run.TrainConfig()), arguments)
+    if min(wanted) < 1:
+        raise ConfigError("a classifier learns from positives and negatives: ask for at least one of each")
+    if resume:
+        if options != run.TrainConfig():
+            raise ConfigError(
+                "--resume goes on with the run's own options; only --positives, --negatives and --per-episode may "
+                "stand beside it"
+            )
+        run.outcomes(run.RunFolder(run_path(resume)), *wanted)
+        return
+    *_, options = parse("outcomes", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    run.outcomes(run.create_run(task, options), *wanted)
+
+
 def evaluate(arguments: Sequence[str]) -> None:
     """Evaluate a run's newest policy: greedy, operator locked out."""
     from rich.console import Console

@@ -229,6 +229,8 @@ def status_html(sight: Sight) -> str:
             alarms.append(str(facts["reason"])) if phase == "waiting" else rows.append(("", str(facts["reason"])))
         if "demos" in facts:
             rows.append(("demonstrations", f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts"))
+        if "positives" in facts:
+            rows += [(kind, f"{facts[kind]} of {facts['wanted_' + kind]}") for kind in ("positives", "negatives")]
         if facts.get("total_steps"):
             rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
         if step is not None:

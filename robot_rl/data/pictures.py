@@ -1,7 +1,7 @@
 """Pictures of an episode: a contact sheet per camera and a film, with step numbers and who acted."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cv2
@@ -20,6 +20,7 @@ COLOURS = {
 
 GOOD, BAD, PAPER, INK, FAINT = (30, 150, 60), (200, 45, 40), (250, 250, 248), (35, 35, 35), (120, 120, 120)
 CELL = 176  # pixels of a frame's longer side on the sheet
+LABEL_CELL = 256  # the same, of a labelled frame
 BORDER = 5
 CAPTION = 22
 GAP = 6
@@ -63,6 +64,29 @@ def film_frames(episode: Episode, facts: EpisodeFacts, side: int = 384) -> list[
             _write(strip, text, (row.shape[1] - _text_width(text, 0.55) - 8, 22), (255, 255, 255), 0.55)
         pictures.append(np.concatenate([row, strip]))
     return pictures
+
+
+def label_sheet(views: Mapping[bool, Sequence[Array]], columns: int = 6, most: int = 24) -> Array:
+    """At most `most` of the positives (True) and of the negatives, evenly spread, `(H, W, 3)` uint8 RGB.
+
+    All views have one size. A wrong label is the one that does not look like its neighbours.
+    """
+    (shape,) = {view.shape for seen in views.values() for view in seen}
+    width = _enlarge(np.empty(shape, np.uint8), LABEL_CELL).shape[1] + 2 * BORDER
+    sheet = []
+    for label, name, colour in ((True, "positives", GOOD), (False, "negatives", BAD)):
+        cells = [_framed(_enlarge(views[label][i], LABEL_CELL), colour) for i in evenly(len(views[label]), most)]
+        title = np.full((HEADER // 2, columns * width, 3), PAPER, np.uint8)
+        _write(title, f"{name}: {len(cells)} of {len(views[label])}", (GAP, 22), INK, 0.6, 1)
+        sheet += [title, *([in_rows(cells, columns, blank=255)] if cells else [])]
+    return np.concatenate(sheet)
+
+
+def _framed(picture: Array, colour: tuple[int, int, int]) -> Array:
+    height, width = picture.shape[:2]
+    framed = np.full((height + 2 * BORDER, width + 2 * BORDER, 3), colour, np.uint8)
+    framed[BORDER:-BORDER, BORDER:-BORDER] = picture
+    return framed
 
 
 def write_picture(path: Path, picture: Array) -> Path:

@@ -82,7 +82,7 @@ class ArchiveRecording:
 
 
 def open_recordings(path: Path) -> list[Recording]:
-    """What lies at a path: a run folder (its demonstrations, then its own steps), a `.log` file, or an archive.
+    """What lies at a path: a run folder (demonstrations, outcomes, then its own steps), a `.log` file, or an archive.
 
     Raises ConfigError if it is none of them.
     """
@@ -99,7 +99,8 @@ def run_logs(run: Path) -> list[LogRecording]:
     """The logs of a run that have been begun: demonstrations first."""
     folder = RunFolder(run)
     context = run_context(run)
-    paths = [path for path in (folder.demos_log, folder.steps_log) if path.exists() and path.stat().st_size]
+    logs = (folder.demos_log, folder.outcomes_log, folder.steps_log)
+    paths = [path for path in logs if path.exists() and path.stat().st_size]
     if not paths:
         raise DataError(f"run {run} has recorded nothing yet")
     return [LogRecording(path, context) for path in paths]

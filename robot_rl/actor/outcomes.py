@@ -1,0 +1,108 @@
+"""Collecting outcomes: frames that show success and frames that do not, for a classifier to learn the difference.
+
+The operator drives about the goal. Frames are negatives until success is said; that frame and those after it are
+positives until failure is said, or until the episode has enough of them. Every frame is on disk when it is seen.
+"""
+
+from collections.abc import Callable, Sequence
+
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.gate import Gate
+from robot_rl.actor.handover import Operator
+from robot_rl.actor.sitting import Sitting
+from robot_rl.data.log import StepLog
+from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
+from robot_rl.interfaces import Reward
+from robot_rl.transport.desk import Desk
+from robot_rl.types import ArmState, Observation, Outcome, Step
+
+Progress = Callable[[int, int], None]
+"""Called after each step with (positives so far, negatives so far)."""
+
+
+class LabelJudge:
+    """The label of each frame as its reward. It stands in for the task's judge, and implements `interfaces.Reward`.
+
+    `judge` is whom it asks. An operator speaks when something changes, and what they said holds until then; the
+    simulator's truth is asked anew for each frame. An episode ends when it has `per_episode` positives.
+    """
+
+    def __init__(self, judge: Reward, per_episode: int):
+        self.needs_operator = judge.needs_operator
+        self._judge, self._per_episode = judge, per_episode
+        self.begin_episode()
+
+    def begin_episode(self) -> None:
+        """Nobody has said success yet."""
+        self._label, self._positives = 0.0, 0
+
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
+        """The frame's label, and whether the episode has enough positives."""
+        reward, speaks = self._judge.judge(observation, arms, outcome)
+        if speaks or not self.needs_operator:
+            self._label = reward
+        self._positives += self._label > 0.0
+        return self._label, self._positives >= self._per_episode
+
+
+class OutcomeRecorder:
+    """Records outcomes into a log: `episodes` is what is in it, from this and earlier sittings.
+
+    `env` has a judge who says what a frame shows: `operator`, or `simulator`. An episode ends after `per_episode`
+    positives, so that there are many: scenes differ, and whole episodes can be held out. With a `desk` a console sees
+    them and its words count, and each episode passes the `gate`.
+    """
+
+    def __init__(
+        self,
+        env: RobotEnv,
+        operator: Operator,
+        log: StepLog,
+        *,
+        seed: int,
+        per_episode: int = 10,
+        desk: Desk | None = None,
+        gate: Gate | None = None,
+    ):
+        self.episodes = labelled_episodes(log)
+        self._next = max(self.episodes, default=-1) + 1
+        self._judge = env.reward = LabelJudge(env.reward, per_episode)
+        self._sitting = Sitting(env, operator, log, seed=seed, episodes=self._next, desk=desk, gate=gate)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Positives and negatives that there are to learn from."""
+        each = [episode.counts for episode in self.episodes.values()]
+        return sum(positives for positives, _ in each), sum(negatives for _, negatives in each)
+
+    def record(self, positives: int, negatives: int, *, progress: Progress = lambda positives, negatives: None) -> None:
+        """Record until there are as many of both. KeyboardInterrupt if a stop is asked for at the gate."""
+
+        def tell(good: int, bad: int) -> None:
+            self._sitting.tell(positives=good, negatives=bad)
+            progress(good, bad)
+
+        self._sitting.tell(wanted_positives=positives, wanted_negatives=negatives)
+        while True:
+            good, bad = self.counts
+            tell(good, bad)
+            if good >= positives and bad >= negatives:
+                return
+            self._sitting.pass_gate()
+            self._drive(good, bad, tell)
+
+    def _drive(self, good: int, bad: int, tell: Progress) -> None:
+        """One episode, counted while it goes on: so many there were before."""
+        self._judge.begin_episode()
+        episode = LabelledEpisode()
+
+        def each(step: Step) -> None:
+            episode.hear(step)
+            positives, negatives = episode.counts
+            tell(good + positives, bad + negatives)
+
+        _, marks = self._sitting.drive(self._next, each=each)
+        self.episodes[self._next] = episode
+        self._next += 1
+        for mark in marks:
+            self.episodes[mark.episode].hear(mark)
