@@ -17,6 +17,7 @@ from robot_rl.data.pictures import (
     evenly,
     film_frames,
     hand_overs,
+    label_sheet,
     write_picture,
     write_video,
 )
@@ -81,3 +82,16 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"file.*cannot be written"):
         write_picture(tmp_path / "file" / "a.png", np.zeros((4, 4, 3), np.uint8))
+
+
+def test_labelled_frames_are_framed_by_their_label():
+    views = {
+        label: [np.full((32, 64, 3), 100 + i, np.uint8) for i in range(many)]
+        for label, many in ((True, 50), (False, 0))
+    }
+    sheet = label_sheet(views, columns=4, most=8)
+    found = colours(sheet)
+    assert GOOD in found and BAD not in found
+    assert {(100,) * 3, (149,) * 3} <= found, "the first and the last"
+    both = label_sheet({True: views[True], False: views[True]}, columns=4, most=8)
+    assert BAD in colours(both) and both.shape[1] == sheet.shape[1] and both.shape[0] > sheet.shape[0]
