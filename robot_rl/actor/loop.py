@@ -13,7 +13,7 @@ import numpy as np
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
-from robot_rl.actor.gate import STOPPED, Gate
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import open_intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
 from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
@@ -29,7 +29,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.upload import upload
 from robot_rl.transport.weights import WeightsSubscriber
-from robot_rl.types import ArmFaultError, Array, DataError, LinkError, Observation
+from robot_rl.types import ArmFaultError, Array, DataError, LinkError, Observation, RefusedError
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
@@ -137,7 +137,7 @@ class Actor:
                 time.sleep(ASK_AGAIN_S)
 
     def _play_episode(self) -> None:
-        if not self._gate.wait(self._intervention.hears_stop):
+        if not self._gate.wait(self._intervention.hears):
             return
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
         self._policy.begin_episode(episode_seed)
@@ -168,8 +168,7 @@ class Actor:
             self._sender.send(mark)
         self._report(summary)
         self._episode += 1
-        if self._intervention.stopped:
-            self._gate.shut(STOPPED)
+        self._gate.end_episode(stopped=self._intervention.stopped)
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""
@@ -205,10 +204,12 @@ class Actor:
         """A learner whose log was damaged and repaired has fewer steps than were sent, and waits for as many more.
 
         Only once its log has every record that was sent does its count mean that; what a power cut took from it is
-        sent again first. Returns whether it has them all, or is gone.
+        sent again first. Returns whether it has them all, or is gone. RefusedError if it is another now.
         """
         try:
             learner = self._calls.call("hello", asdict(self._hello)).body
+        except RefusedError:  # it was started anew with other code, or another task
+            raise
         except LinkError:
             return True
         ends = {(actor, epoch): seq for actor, epoch, seq in learner["log_ends"]}

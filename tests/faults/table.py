@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import zmq
 
-from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers import messages
+from robot_rl.controllers.messages import Kind
 from robot_rl.learner.checkpoint import load_newest
+from robot_rl.transport.endpoint import LinkSocket, connect, new_socket
 from robot_rl.types import ArmTarget
 from tests.faults import damage, disks
 from tests.faults.bench import Bench, FaultError
@@ -183,10 +186,22 @@ def everything_delivered(bench: Bench) -> bool:
 
 
 def arm_told_nonsense(bench: Bench) -> None:
-    """Somebody sends the arm a target of NaN: it latches a fault, in an episode or in a reset as chance has it."""
-    arm = ArmClient(bench.learner_folder.settings.arm_addresses[0])
-    arm.command(ArmTarget(np.full(7, np.nan), 0.001))
-    arm.close()
+    """A target of NaN, as if from the actor: the arm latches a fault, in an episode or in a reset as chance has it."""
+    target = messages.record(messages.TARGET, ArmTarget(np.full(7, np.nan), 0.001))
+    with new_socket(zmq.DEALER) as socket:
+        connect(socket, bench.learner_folder.settings.arm_addresses[0])
+        info = ask(socket, messages.encode(Kind.INFO, 0, 1))
+        answer = ask(socket, messages.encode(Kind.COMMAND, info.life, 2, target, setup=info.setup))
+    if answer.status != messages.OK:
+        raise FaultError(f"the arm did not take the target: {answer.body.decode()}")
+
+
+def ask(socket: LinkSocket, request: bytes) -> messages.Message:
+    """The arm's answer."""
+    socket.send_multipart([request])
+    if not socket.wait(60.0):
+        raise FaultError("the arm does not answer")
+    return messages.decode(socket.recv())
 
 
 def log_flipped(bench: Bench) -> None:
