@@ -105,9 +105,10 @@ class Task:
     the measured pose so that it cannot wind up. `pose_tcp_tool` is the point of the tool that the task controls, seen
     from the hardware's TCP (a grasped peg's tip). `compliance` is the law in contact; `reset_compliance`, if given, is
     stiffer, for precise resets. A reset first takes an arm home in joint space if one of its joints is further than
-    `max_drift` [rad] from the hardware's `home` (None: it never does). `limits` tightens fields of the hardware's
-    `ArmLimits`. `scene` is a file of `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key
-    (`{"agent.discount": 0.97}`).
+    `max_drift` [rad] from the hardware's `home` (None: it never does). `manual_reset` says what a person has to do
+    after each episode ("put the stick back into the holder"): the arm holds until it is done. `limits` tightens fields
+    of the hardware's `ArmLimits`. `scene` is a file of `sim/scenes`, for simulated arms. `defaults` overrides run
+    options by dotted key (`{"agent.discount": 0.97}`).
     """
 
     name: str
@@ -127,6 +128,7 @@ class Task:
     compliance: Compliance = Compliance()
     reset_compliance: Compliance | None = None
     max_drift: float | None = None
+    manual_reset: str = ""
     limits: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 

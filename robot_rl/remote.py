@@ -53,7 +53,7 @@ def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
             display.say(f"stopped; continue with: robot-rl join {address}")
             return folder
         fetch_policy(folder, calls, summary["env_steps"])
-        evaluate_run(folder, eval_episodes, display=display)
+        evaluate_run(folder, eval_episodes, display=display, stop=stop.is_set)
     calls.close()
     return folder
 

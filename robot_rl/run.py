@@ -4,9 +4,10 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
         if stop.is_set():
             display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
             return folder
-        evaluate_run(folder, eval_episodes, display=display)
+        evaluate_run(folder, eval_episodes, display=display, stop=stop.is_set)
     return folder
 
 
@@ -259,9 +260,6 @@ def bench_for(
     """What a recorder of the log `path` asks for: environment, operator, log, seed, desk and gate."""
     settings, hardware = folder.settings, folder.load_hardware()
 
-    def waits(reason: str) -> None:
-        display.say(f"the arm holds: {reason}" if reason else "going on")
-
     with ExitStack() as opened:
         desk = opened.enter_context(closing(Desk(settings.desk_address)))
         desk.tell(verb=verb, task=task.name)
@@ -269,8 +267,13 @@ def bench_for(
         asked: dict[str, Any] = {"mode": "demonstrate", "seed": settings.seed, "desk": desk}
         operator = opened.enter_context(closing(open_operator(hardware, task=task, world=env.world, **asked)))
         log = opened.enter_context(StepLog(path, folder.spaces()))
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=waits)
+        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
         yield {"env": env, "operator": operator, "log": log, "seed": settings.seed, "desk": desk, "gate": gate}
+
+
+def say_waiting(display: Display, reason: str) -> None:
+    """On the terminal: why the arm holds, or that it no longer does."""
+    display.say(f"the arm holds: {reason}" if reason else "going on")
 
 
 def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:
@@ -327,14 +330,22 @@ def watch_training(
 
 
 def evaluate_run(
-    folder: RunFolder, episodes: int, *, seed: int = EVAL_SEED, display: Display | None = None
+    folder: RunFolder,
+    episodes: int,
+    *,
+    seed: int = EVAL_SEED,
+    display: Display | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run's newest policy greedily, operator locked out, and write table, videos and evaluation.json."""
+    """Evaluate a run's newest policy greedily, operator locked out, and write table, videos and evaluation.json.
+
+    `stop` is asked while a person has to put things back (`Task.manual_reset`).
+    """
     addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
         folder.settings = replace(folder.settings, arm_addresses=addresses)
         start_arms(folder, processes)
-        evaluation = _evaluate(folder, episodes, seed, shown)
+        evaluation = _evaluate(folder, episodes, seed, shown, stop)
     write_table(evaluation, folder.evaluation_table)
     summary = evaluation_summary(evaluation, folder)
     folder.evaluation_file.write_text(json.dumps(summary, indent=2) + "\n")
@@ -347,7 +358,7 @@ def evaluate_run(
     return summary
 
 
-def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display) -> Evaluation:
+def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display, stop: Callable[[], bool]) -> Evaluation:
     policy = load_policy(folder.checkpoints)
     rendered = folder.settings.obs == "pixels"
     env = RobotEnv(
@@ -364,7 +375,13 @@ def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display) -> 
 
     if folder.videos.exists():
         shutil.rmtree(folder.videos)
-    try:
+    with ExitStack() as opened:
+        opened.callback(env.close)
+        desk = gate = None
+        if env.task.manual_reset and env.world is None:
+            desk = opened.enter_context(closing(Desk(folder.settings.desk_address)))
+            desk.tell(verb="eval", task=env.task.name)
+            gate = Gate(env, desk, acknowledges=False, stop=stop, say=partial(say_waiting, display))
         return evaluate(
             env,
             lambda observation: policy.act(observation, greedy=True),
@@ -373,9 +390,9 @@ def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display) -> 
             videos=folder.videos if rendered else None,
             begin=policy.begin_episode,
             progress=progress,
+            desk=desk,
+            gate=gate,
         )
-    finally:
-        env.close()
 
 
 @contextmanager

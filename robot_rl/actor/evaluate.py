@@ -10,10 +10,12 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.pictures import write_video
 from robot_rl.data.stats import wilson_interval
+from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmFaultError, Array
 
 log = logging.getLogger(__name__)
@@ -66,6 +68,8 @@ def evaluate(
     max_videos: int = 4,
     begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
+    desk: Desk | None = None,
+    gate: Gate | None = None,
 ) -> Evaluation:
     """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed` determines.
 
@@ -73,19 +77,24 @@ def evaluate(
 
     The operator is locked out: all they have is the word on an episode, where the task's reward needs it, and STOP,
     which ends the evaluation with the episodes before. The first `max_videos` episodes and as many failures are written
-    to the folder `videos`, if the environment renders. Raises ConfigError if the word is needed and there is no device,
+    to the folder `videos`, if the environment renders. With a `gate` each episode waits until it may begin; who looks
+    at the `desk` sees it. Raises ConfigError if the word is needed and there is no device,
     ArmFaultError if a real arm faults.
     """
-    runner = EpisodeRunner(env)
-    operator = open_intervention(env, corrects=False, seed=seed)
+    runner = EpisodeRunner(env, desk=desk)
+    operator = open_intervention(env, corrects=False, seed=seed, desk=desk)
     seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
     for number, episode_seed in enumerate(seeds):
+        if gate is not None and not gate.wait(operator.hears):
+            break
         frames = _play(env, runner, act, begin, operator, number, int(episode_seed), films=videos is not None)
         if operator.stopped:
             log.warning("the operator has stopped the evaluation, after %d of %d episodes", number, episodes)
             break
+        if gate is not None:
+            gate.end_episode()
         summary = runner.summary
         row = EvaluationEpisode(
             number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault

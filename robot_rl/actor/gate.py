@@ -1,15 +1,21 @@
-"""Between two episodes: whether the next may begin. Not after the operator's stop or pause, nor while an arm faults."""
+"""Between two episodes: whether the next may begin.
+
+Not after the operator's stop or pause, not while an arm faults, nor before a person has put back what no arm can.
+"""
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from robot_rl.actor.env import RobotEnv
-from robot_rl.transport.desk import Desk, Order
-from robot_rl.types import Fault
+from robot_rl.transport.desk import NEEDS_HUMAN, Desk, Order
+from robot_rl.types import Fault, Outcome
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.05
+SETTLED_S = 1.0  # a word so soon after an episode may still be about it: nobody is reached by an arm for that
+PAUSED = "paused by the operator"
+DONE = "when it is done, press start in the console or say success at the device"
 STOPPED = "stopped by the operator: say stop once more at the device, or start in the console, to go on"
 
 
@@ -17,7 +23,8 @@ class Gate:
     """What every episode passes first: `if gate.wait(): play()`. While it is shut the arms hold, and say why.
 
     A latched fault waits for somebody who looks at the arm and acknowledges it: in the console (`robot-rl console`),
-    or a program. In simulation the scripted operator does (`acknowledges`).
+    or a program. A task with a `manual_reset` waits after each episode until START is said at the desk, or success at
+    the device: it is done. In simulation neither needs a person (`acknowledges`).
     """
 
     def __init__(
@@ -33,38 +40,55 @@ class Gate:
         self._env, self._desk = env, desk
         self._acknowledges = acknowledges
         self._stop, self._say = stop, say
-        self._paused = ""
+        self._paused = self._by_hand = ""
 
     @property
     def stopped(self) -> bool:
         """Whether a stop was asked for."""
         return self._stop()
 
-    def shut(self, reason: str) -> None:
-        """No next episode, for this reason, until START is said at the desk or the operator takes their stop back."""
-        self._paused = reason
+    def end_episode(self, *, stopped: bool = False) -> None:
+        """An episode is over, perhaps `stopped` by the operator. That, and a manual reset, shut the gate."""
+        self._by_hand = "" if self._acknowledges else self._env.task.manual_reset
+        if stopped:
+            self._paused = STOPPED
 
-    def wait(self, taken_back: Callable[[], bool] = lambda: False) -> bool:
+    def wait(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
         """Return True as soon as the next episode may begin, False if a stop was asked for before.
 
-        `taken_back`, asked while the gate is shut: whether the operator at the device wants to go on.
+        `hears`, asked while the gate is shut: what the operator has said at the device since the last look.
         """
-        waiting = ""
+        waiting, since = "", time.monotonic()
         while not self.stopped:
-            for order in self._desk.take_orders():
-                self._paused = "paused by the operator" if order == Order.PAUSE else ""
-            if self._paused and taken_back():
-                self._paused = ""
-            reason = self._fault() or self._paused
+            self._obey(shown=bool(waiting))
+            if self._paused or self._by_hand:
+                self._hear(hears(), settled=time.monotonic() - since > SETTLED_S)
+            fault = self._fault()
+            reason = fault or (self._by_hand and f"{self._by_hand}; {DONE}") or self._paused
             if reason != waiting:
                 log.warning("waiting: %s", reason or "over; going on")
-                self._desk.tell(phase="waiting" if reason else "acting", reason=reason)
+                needs_human = self._by_hand and not fault
+                self._desk.tell(phase=NEEDS_HUMAN if needs_human else "waiting" if reason else "acting", reason=reason)
                 self._say(reason)
                 waiting = reason
             if not reason:
                 return True
             time.sleep(LOOK_AGAIN_S)
         return False
+
+    def _obey(self, *, shown: bool) -> None:
+        """What was said at the desk. START said before anybody was asked to do something does not say it is done."""
+        for order in self._desk.take_orders():
+            self._paused = PAUSED if order == Order.PAUSE else ""
+            if order == Order.START and shown:
+                self._by_hand = ""
+
+    def _hear(self, words: Set[Outcome], *, settled: bool) -> None:
+        """What was said at the device: stop stops, or takes a stop back; success says that it is done."""
+        if Outcome.STOP in words:
+            self._paused = "" if self._paused else STOPPED
+        if Outcome.SUCCESS in words and settled:
+            self._by_hand = ""
 
     def _fault(self) -> str:
         """Why an arm holds, "" if none does."""

@@ -56,12 +56,12 @@ class Intervention:
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._forget()
-        if self.hears_stop():
+        if Outcome.STOP in self.hears():
             self._hear(Outcome.STOP)
         self.on_last, self._between = self._between, []
 
-    def hears_stop(self) -> bool:
-        """Between two episodes: whether the operator has said STOP at the device since the last look.
+    def hears(self) -> set[Outcome]:
+        """Between two episodes: what the operator has said since the last look.
 
         UNDO and DISCARD, which are about the episode before, are kept for the next one to tell.
         """
@@ -69,7 +69,7 @@ class Intervention:
         said = [word for word in said if word != Outcome.STOP]  # whoever says it there pauses the run as well
         said += self._operator.begin_episode() if self._operator is not None else []
         self._between += [word for word in said if word in (Outcome.UNDO, Outcome.DISCARD)]
-        return Outcome.STOP in said
+        return set(said)
 
     @property
     def stopped(self) -> bool:

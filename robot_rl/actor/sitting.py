@@ -7,7 +7,7 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
-from robot_rl.actor.gate import STOPPED, Gate
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
@@ -52,7 +52,7 @@ class Sitting:
         """
         if self.gate is None:
             self.env.require_no_fault()
-        elif not self.gate.wait(self._intervention.hears_stop):
+        elif not self.gate.wait(self._intervention.hears):
             raise KeyboardInterrupt
 
     def drive(
@@ -73,8 +73,8 @@ class Sitting:
         for mark in marks:
             self.log.append_mark(mark)
         self.log.sync()
-        if self.gate is not None and self._intervention.stopped:
-            self.gate.shut(STOPPED)
+        if self.gate is not None:
+            self.gate.end_episode(stopped=self._intervention.stopped)
         return summary, marks
 
     def play(

@@ -21,6 +21,7 @@ from viser import uplot
 from robot_rl.console.watch import WINDOW, History, Sight
 from robot_rl.data.pictures import in_rows
 from robot_rl.sim.shapes import Shape
+from robot_rl.transport.desk import NEEDS_HUMAN
 from robot_rl.types import ArmState, Array, Fault
 
 CELL = 320  # pixels of a camera's view on the page
@@ -28,7 +29,7 @@ EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks fr
 FULL_RED, GREEN, AMBER = "#e5484d", "#30a46c", "#f5a623"
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 BUTTONS = (
-    ("start", "Start", "green", "PLAYER_PLAY"),
+    ("start", "Start / done", "green", "PLAYER_PLAY"),
     ("pause", "Pause after this episode", "gray", "PLAYER_PAUSE"),
     ("halt", "Stop (a soft stop)", "red", "HAND_STOP"),
     ("success", "Success / keep", "teal", "CHECK"),
@@ -226,7 +227,10 @@ def status_html(sight: Sight) -> str:
         facts, step = sight.view.facts, sight.view.step
         phase = str(facts.get("phase", ""))
         if facts.get("reason"):
-            alarms.append(str(facts["reason"])) if phase == "waiting" else rows.append(("", str(facts["reason"])))
+            alarms.append(str(facts["reason"])) if phase in ("waiting", NEEDS_HUMAN) else rows.append((
+                "",
+                str(facts["reason"]),
+            ))
         if "demos" in facts:
             rows.append(("demonstrations", f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts"))
         if "positives" in facts:
@@ -254,6 +258,7 @@ def status_html(sight: Sight) -> str:
     if learner.get("updates_per_s") is not None:
         rows.append(("updates", f"{learner['updates_per_s']:.0f} /s"))
     acting = {"human": AMBER, "demo": AMBER, "policy": GREEN}.get(author, "#888")
+    acting = AMBER if phase == NEEDS_HUMAN else acting
     who = {"human": "operator", "demo": "operator"}.get(author, author) if phase == "acting" else phase
     parts = [f'<div style="font-size:1.5em;font-weight:700;color:{acting}">{html.escape(who or "-")}</div>']
     parts += [f'<div style="color:{FULL_RED};font-weight:700">{html.escape(alarm)}</div>' for alarm in alarms]

@@ -24,6 +24,7 @@ from robot_rl.validation import nearest
 VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
 JPEG_QUALITY = 85
 MAX_WORDS = 100  # that wait to be heard; who says more is no person
+NEEDS_HUMAN = "needs a human"  # the phase in which the arm holds until a person has put things back
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
 
 

@@ -1,4 +1,4 @@
-"""Laws of the gate: paused, nothing begins; a fault waits for somebody; a stop ends every wait."""
+"""Laws of the gate: paused, nothing begins; a fault or a task waits for somebody; a stop ends every wait."""
 
 import threading
 from types import SimpleNamespace
@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from robot_rl.actor.gate import Gate
+from robot_rl.actor import gate as gates
+from robot_rl.actor.gate import STOPPED, Gate
 from robot_rl.actor.intervene import Intervention
 from robot_rl.transport.desk import Desk, DeskClient
 from robot_rl.types import Fault, Outcome, Provenance
@@ -31,7 +32,10 @@ def bench():
         arm.fault = Fault.NONE
 
     env = SimpleNamespace(
-        arms=[arm], hardware=SimpleNamespace(arms=[SimpleNamespace(name="panda")]), acknowledge_faults=acknowledge
+        arms=[arm],
+        hardware=SimpleNamespace(arms=[SimpleNamespace(name="panda")]),
+        acknowledge_faults=acknowledge,
+        task=SimpleNamespace(manual_reset=""),
     )
     said: list[str] = []
 
@@ -39,14 +43,25 @@ def bench():
         return Gate(env, desk, acknowledges=acknowledges, stop=stop.is_set, say=said.append)  # type: ignore[arg-type]
 
     console = DeskClient(desk.address)
-    yield SimpleNamespace(desk=desk, arm=arm, stop=stop, gate=gate, said=said, console=console)
+    yield SimpleNamespace(desk=desk, task=env.task, arm=arm, stop=stop, gate=gate, said=said, console=console)
     console.close()
     desk.close()
 
 
-def passing(gate: Gate) -> tuple[threading.Thread, list[bool]]:
+class Device:
+    """Where the operator says words."""
+
+    def __init__(self) -> None:
+        self.words: set[Outcome] = set()
+
+    def hears(self) -> set[Outcome]:
+        words, self.words = self.words, set()
+        return words
+
+
+def passing(gate: Gate, device: Device | None = None) -> tuple[threading.Thread, list[bool]]:
     passed: list[bool] = []
-    thread = threading.Thread(target=lambda: passed.append(gate.wait()))
+    thread = threading.Thread(target=lambda: passed.append(gate.wait((device or Device()).hears)))
     thread.start()
     return thread, passed
 
@@ -66,19 +81,84 @@ def test_paused_nothing_begins_until_start_is_said(bench):
 
 
 def test_after_a_stop_nothing_begins_until_it_is_taken_back_at_the_device_or_the_console(bench):
-    gate, said_once_more = bench.gate(), threading.Event()
-    gate.shut("stopped")
-    thread = threading.Thread(target=lambda: gate.wait(said_once_more.is_set))
-    thread.start()
-    wait_until(lambda: bench.said == ["stopped"])
-    said_once_more.set()
+    gate, device = bench.gate(), Device()
+    gate.end_episode(stopped=True)
+    thread, passed = passing(gate, device)
+    wait_until(lambda: bench.said == [STOPPED])
+    device.words = {Outcome.SUCCESS}  # that is another question
+    wait_until(lambda: not device.words)
+    assert not passed
+    device.words = {Outcome.STOP}
     thread.join(5.0)
-    assert bench.said == ["stopped", ""]
-    gate.shut("stopped")
+    assert passed == [True] and bench.said == [STOPPED, ""]
+    gate.end_episode(stopped=True)
     thread, passed = passing(gate)
+    wait_until(lambda: len(bench.said) == 3)
     bench.console.say("start")
     thread.join(5.0)
     assert passed == [True]
+
+
+@pytest.fixture
+def by_hand(bench, monkeypatch):
+    """A gate that is reached after an episode of a task that needs a person, and a device; words count at once."""
+    monkeypatch.setattr(gates, "SETTLED_S", 0.0)
+    bench.task.manual_reset = "put the stick back into the holder"
+    return bench.gate(), Device()
+
+
+def shows_the_sentence(bench) -> bool:
+    return bool(bench.said) and bench.said[-1].startswith("put the stick back into the holder; when it is done")
+
+
+def test_a_task_that_needs_a_person_says_so_as_a_state_and_goes_on_when_it_is_done(bench, by_hand):
+    gate, device = by_hand
+    assert gate.wait() is True and not bench.said, "before the first episode nothing has been moved"
+    for say in (lambda: bench.console.say("start"), lambda: device.words.add(Outcome.SUCCESS)):
+        gate.end_episode()
+        thread, passed = passing(gate, device)
+        wait_until(lambda: shows_the_sentence(bench))
+        facts = bench.console.look().facts
+        assert (facts["phase"], facts["reason"]) == ("needs a human", bench.said[-1]) and not passed
+        say()
+        thread.join(5.0)
+        assert passed == [True] and bench.said[-1] == "" and bench.console.look().facts["phase"] == "acting"
+
+
+def test_what_was_said_before_anybody_was_asked_does_not_say_that_it_is_done(bench, by_hand, monkeypatch):
+    gate, device = by_hand
+    monkeypatch.setattr(gates, "SETTLED_S", 0.5)
+    bench.console.say("start")
+    gate.end_episode()
+    device.words = {Outcome.SUCCESS}  # the key that ended the episode, pressed twice
+    thread, passed = passing(gate, device)
+    wait_until(lambda: shows_the_sentence(bench) and not device.words)
+    thread.join(0.7)
+    assert not passed
+    device.words = {Outcome.SUCCESS}
+    thread.join(5.0)
+    assert passed == [True]
+
+
+def test_a_stop_while_a_person_is_at_the_bench_keeps_the_gate_shut(bench, by_hand):
+    gate, device = by_hand
+    gate.end_episode()
+    thread, passed = passing(gate, device)
+    wait_until(lambda: shows_the_sentence(bench))
+    device.words = {Outcome.STOP}
+    wait_until(lambda: not device.words)
+    device.words = {Outcome.SUCCESS}
+    wait_until(lambda: bench.said[-1] == STOPPED)
+    assert not passed and bench.console.look().facts["phase"] == "waiting"
+    bench.console.say("start")
+    thread.join(5.0)
+    assert passed == [True]
+
+
+def test_a_simulation_needs_nobody_to_put_things_back(bench, by_hand):
+    gate = bench.gate(acknowledges=True)
+    gate.end_episode()
+    assert gate.wait() is True and not bench.said
 
 
 def test_a_fault_waits_for_somebody_and_says_what_it_is(bench):

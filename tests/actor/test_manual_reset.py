@@ -1,0 +1,93 @@
+"""A task that needs a person between two episodes: the arm holds, and says what for, until it hears that it is done."""
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl import config
+from robot_rl.actor import gate as gates
+from robot_rl.actor.demonstrate import DemoRecorder
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.evaluate import evaluate
+from robot_rl.actor.gate import Gate
+from robot_rl.actor.handover import Operator
+from robot_rl.data.log import StepLog
+from robot_rl.teleop.scripted import Teleop
+from robot_rl.types import Outcome
+from tests.hands import Hand
+from tests.teleop.benches import wait_until
+
+SENTENCE = "put the stick back into the holder"
+TASK = replace(config.load_task("peg_insert"), manual_reset=SENTENCE, max_steps=40)
+HARDWARE = config.load_hardware("sim_panda")
+
+
+@pytest.fixture
+def env(start_arm, monkeypatch):
+    monkeypatch.setattr(gates, "SETTLED_S", 0.2)
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    opened = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def gate(env, desk):
+    stop = threading.Event()
+    gate = Gate(env, desk, acknowledges=False, stop=stop.is_set)
+    yield gate, stop
+    stop.set()
+
+
+@contextmanager
+def working(work):
+    """Do it in a thread, and see that it ends."""
+    done: list = []
+    thread = threading.Thread(target=lambda: done.append(work()))
+    thread.start()
+    yield done
+    thread.join(30.0)
+    assert not thread.is_alive()
+
+
+def needs_human(console) -> bool:
+    facts = console.look().facts
+    return facts.get("phase") == "needs a human" and facts["reason"].startswith(SENTENCE)
+
+
+def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_stopped(env, desk, gate, console):
+    env.task = replace(env.task, max_steps=3)
+    shut, stop = gate
+    rows: list = []
+
+    def play():
+        still = np.zeros(6, np.float32)
+        return evaluate(env, lambda seen: still, episodes=9, seed=0, desk=desk, gate=shut, progress=rows.append)
+
+    with working(play) as done:
+        for episode in (1, 2):
+            wait_until(lambda: needs_human(console))
+            assert len(rows) == episode
+            console.say("start")
+            wait_until(lambda: not needs_human(console))
+        wait_until(lambda: needs_human(console))
+        stop.set()
+    assert [row.steps for row in done[0].episodes] == [3, 3, 3]
+
+
+def test_demonstrations_wait_and_the_arm_holds_until_success_is_said_at_the_device(env, desk, gate, console, tmp_path):
+    said, hand = Teleop(env.task, env.world, mode="demonstrate", seed=0), Hand()
+    hand.read = said.read  # type: ignore[method-assign]
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        recorder = DemoRecorder(env, Operator(hand), log, seed=0, desk=desk, gate=gate[0])
+        with working(lambda: recorder.record(2)):
+            wait_until(lambda: needs_human(console))
+            before = (log.count, env.arm_states[0].sequence)
+            time.sleep(0.3)
+            assert (log.count, env.arm_states[0].sequence) == before and recorder.tally.attempts == 1, "it moves"
+            hand.earlier = [Outcome.SUCCESS]
+        assert recorder.tally.attempts == 2
