@@ -106,7 +106,7 @@ class Task:
     from the hardware's TCP (a grasped peg's tip). `compliance` is the law in contact; `reset_compliance`, if given, is
     stiffer, for precise resets. A reset first takes an arm home in joint space if one of its joints is further than
     `max_drift` [rad] from the hardware's `home` (None: it never does). `manual_reset` says what a person has to do
-    after each episode ("put the stick back into the holder"): the arm holds until it is done. `limits` tightens fields
+    before each episode ("put the stick back into the holder"): the arm holds until it is done. `limits` tightens fields
     of the hardware's `ArmLimits`. `scene` is a file of `sim/scenes`, for simulated arms. `defaults` overrides run
     options by dotted key (`{"agent.discount": 0.97}`).
     """

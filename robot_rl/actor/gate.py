@@ -23,7 +23,7 @@ class Gate:
     """What every episode passes first: `if gate.wait(): play()`. While it is shut the arms hold, and say why.
 
     A latched fault waits for somebody who looks at the arm and acknowledges it: in the console (`robot-rl console`),
-    or a program. A task with a `manual_reset` waits after each episode until START is said at the desk, or success at
+    or a program. A task with a `manual_reset` waits before each episode until START is said at the desk, or success at
     the device: it is done. In simulation neither needs a person (`acknowledges`).
     """
 
@@ -40,7 +40,8 @@ class Gate:
         self._env, self._desk = env, desk
         self._acknowledges = acknowledges
         self._stop, self._say = stop, say
-        self._paused = self._by_hand = ""
+        self._paused = ""
+        self.end_episode()  # of the process before this one: nobody knows how the bench was left
 
     @property
     def stopped(self) -> bool:

@@ -43,6 +43,14 @@ def test_faults_and_the_silent_are_named_and_nothing_is_markup():
     assert "<script>" not in said and "<b>" not in said
 
 
+def test_what_a_person_has_to_do_and_how_many_frames_there_are():
+    said = status_html(Sight(view(phase="needs a human", reason="put the stick back")))
+    assert ">needs a human<" in said and said.index("put the stick back") < said.index("episode, step"), "as an alarm"
+    counts = {"positives": 3, "wanted_positives": 20, "negatives": 40, "wanted_negatives": 100}
+    said = status_html(Sight(view(**counts)))
+    assert "3 of 20" in said and "40 of 100" in said and "demonstrations" not in said
+
+
 def test_a_reward_that_is_no_number_is_shown_as_that():
     shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"reward": None}, {})
     assert "nan" in status_html(Sight(shown))
