@@ -195,7 +195,8 @@ class Camera(Protocol):
     A driver is built with `Camera(config, image_size, simulation)`: the hardware file's entry, (height, width) of the
     frames that are wanted, and what there is to draw, which is None on a real bench. It raises DeviceError if there is
     no such camera, ConfigError if its options do not fit. Drivers of real cameras are `cameras/_live.py: LiveCamera`
-    around a device; such a file also offers `found() -> list[FoundCamera]`.
+    around a device, which has the picture before crop and resizing as well, `whole`, for the console; such a file also
+    offers `found() -> list[FoundCamera]`.
     """
 
     def read(self) -> Array:

@@ -14,14 +14,12 @@ from robot_rl import config
 from robot_rl.cameras import flow, is_simulated, open_camera
 from robot_rl.cameras._live import Crop, LiveCamera, crop_and_resize
 from robot_rl.config import CameraConfig
-from robot_rl.data.pictures import FONT, INK, PAPER, write_picture
+from robot_rl.data.pictures import FONT, INK, PAPER, draw_crop, write_picture
 from robot_rl.types import Array, FoundCamera, RobotRLError
 
 HEIGHT = 360
 """Of a view on the contact sheet [pixels]."""
 CAPTION = 34
-FRAME = (30, 150, 60)
-"""RGB of the line around the crop."""
 LOOK_S = 0.005
 """Between two looks while ages are measured."""
 
@@ -137,10 +135,7 @@ def contact_sheet(views: Sequence[View], crops: Mapping[str, Crop], image_size: 
 
 def _row(view: View, crop: Crop | None, image_size: tuple[int, int]) -> Array:
     seen = crop_and_resize(view.picture, crop, image_size, view.camera.name)
-    whole = view.picture.copy()
-    if crop is not None:
-        x, y, width, height = crop
-        cv2.rectangle(whole, (x, y), (x + width - 1, y + height - 1), FRAME, 1 + whole.shape[1] // 320)
+    whole = view.picture if crop is None else draw_crop(view.picture, crop)
     gap = np.full((HEIGHT, 12, 3), PAPER, np.uint8)
     pictures = np.concatenate([_to_height(whole), gap, _to_height(seen)], axis=1)
     caption = np.full((CAPTION, pictures.shape[1], 3), PAPER, np.uint8)

@@ -10,6 +10,7 @@ import yaml
 from robot_rl import check, cli, config, views
 from robot_rl.cameras import lines_for_file
 from robot_rl.config import CameraConfig
+from robot_rl.data.pictures import GOOD
 from robot_rl.types import ConfigError
 from tests.cameras.bench import Mjpeg, RealSense, be_quick, video
 
@@ -67,7 +68,7 @@ def test_the_sheet_shows_the_crop_and_what_the_policy_sees():
     assert sheet.shape[0] == 2 * whole.shape[0]
     seen = sheet[views.CAPTION : views.CAPTION + views.HEIGHT, -views.HEIGHT :]
     np.testing.assert_array_equal(seen, np.broadcast_to((200, 0, 0), seen.shape))
-    assert (sheet[: whole.shape[0], :480] == views.FRAME).all(axis=2).sum() > 200  # the line around the crop
+    assert (sheet[: whole.shape[0], :480] == GOOD).all(axis=2).sum() > 200  # the line around the crop
 
 
 def test_the_lines_of_a_crop_are_a_hardware_files():

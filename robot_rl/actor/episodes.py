@@ -68,6 +68,8 @@ class EpisodeRunner:
         self._env = env
         self._wait = wait
         self._desk = desk
+        if desk is not None:
+            desk.cameras = env.cameras
         self.summary = EpisodeSummary(-1)
         self.weights_version = 0
 

@@ -118,6 +118,11 @@ class LiveCamera:
         """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError. Nobody writes into it any more."""
         return self.newest().image
 
+    @property
+    def whole(self) -> Array:
+        """The newest picture as it came, neither cropped nor resized, however old. Nobody writes into it any more."""
+        return self._raw
+
     def newest(self) -> Frame:
         """The newest frame with its time. Raises CameraStaleError if it is older than the limit."""
         frame = self._frame
@@ -180,10 +185,10 @@ class LiveCamera:
 
     def _repeats(self, image: Array) -> bool:
         """Whether the picture is the last one, to the last bit: of this device, or before it was opened again."""
-        if self.options.detect_frozen and np.array_equal(image, self._raw):
-            return True
-        self._raw = image.copy()
-        return False
+        repeats = self.options.detect_frozen and np.array_equal(image, self._raw)
+        if not repeats:
+            self._raw = image.copy()
+        return repeats
 
     def _show(self, grab: Grab) -> None:
         image = crop_and_resize(grab.image, self.options.crop, self._image_size, self.name)

@@ -18,6 +18,8 @@ import trimesh
 import viser
 from viser import uplot
 
+from robot_rl.config import CameraConfig
+from robot_rl.console.crop import CropTab
 from robot_rl.console.watch import WINDOW, History, Sight
 from robot_rl.data.pictures import in_rows
 from robot_rl.sim.shapes import Shape
@@ -75,7 +77,9 @@ class Said:
 class Page:
     """One page; whoever opens it sees and does the same."""
 
-    def __init__(self, title: str, shapes: Sequence[Shape], *, port: int, gizmo: bool):
+    def __init__(
+        self, title: str, shapes: Sequence[Shape], *, port: int, gizmo: bool, cameras: Sequence[CameraConfig] = ()
+    ):
         """Raises OSError if nobody can listen on the port (0: any)."""
         self.said = Said()
         with redirect_stdout(io.StringIO()):  # it prints an address that is not the door's
@@ -100,6 +104,8 @@ class Page:
         with self._views.add_tab("Cameras and curves"):
             self._image = gui.add_image(np.zeros((CELL, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80)
             self._curves = gui.add_html("no episode yet"), self._add_plot(gui)
+        with self._views.add_tab("Crop"):
+            self._crop = CropTab(gui, cameras)
         self._views.dock_left()
         self._views.set_width(430)
 
@@ -127,10 +133,16 @@ class Page:
             self._set("status", self._status, status_html(sight))
             if sight.view is not None and sight.view.images:
                 self._image.image = montage(sight.view.images)
+            self._crop.show(sight.picture)
             self._show_history(sight.history)
             arm = next((arm for arm in sight.arms if arm is not None), None)
             if arm is not None:
                 self._show_arm(arm, poses)
+
+    @property
+    def marked(self) -> str:
+        """The camera whose crop is being marked, "" if none is."""
+        return self._crop.camera
 
     def note(self, text: str, problem: bool = False) -> None:
         """The answer to the last button."""

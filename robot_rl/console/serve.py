@@ -32,9 +32,8 @@ class Console:
         self._sources = sources
         self._shapes = ArmShapes(sources.scene)
         teleop = sources.hardware.teleop
-        self.page = Page(
-            sources.title, self._shapes.shapes, port=0, gizmo=teleop is not None and teleop.name == "browser"
-        )
+        gizmo = teleop is not None and teleop.name == "browser"
+        self.page = Page(sources.title, self._shapes.shapes, port=0, gizmo=gizmo, cameras=sources.hardware.cameras)
         self.token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
         self._door = Door(host, port, self.page.port, self.token)
         link = f"?token={self.token}" if self.token else ""
@@ -54,7 +53,7 @@ class Console:
 
     def look(self) -> None:
         """Show what there is to see now."""
-        sight = self._watch.look()
+        sight = self._watch.look(self.page.marked)
         arm = next((arm for arm in sight.arms if arm is not None), None)
         drawn = arm is not None and len(arm.q) == self._shapes.joints
         self.page.show(sight, self._shapes.poses(arm.q) if arm is not None and drawn else None)

@@ -14,7 +14,7 @@ from robot_rl.data.stats import wilson_interval
 from robot_rl.run_folder import RunFolder
 from robot_rl.teleop.browser import ADDRESS
 from robot_rl.transport.address import reachable_here
-from robot_rl.transport.desk import DeskClient, View
+from robot_rl.transport.desk import DeskClient, Picture, View
 from robot_rl.transport.status import StatusReader
 from robot_rl.types import ArmState, DeviceError, LinkError, Use
 
@@ -74,13 +74,17 @@ class History:
 
 @dataclass(frozen=True)
 class Sight:
-    """Everything that is to be seen at one moment. `problems`: who does not answer, by name."""
+    """Everything that is to be seen at one moment. `picture`: of the camera whose crop is being marked, if one is.
+
+    `problems`: who does not answer, by name.
+    """
 
     view: View | None = None
     arms: Sequence[ArmState | None] = ()
     learner: dict[str, Any] = field(default_factory=dict)
     history: History = History()
     problems: dict[str, str] = field(default_factory=dict)
+    picture: Picture | None = None
 
 
 class Watch:
@@ -95,15 +99,16 @@ class Watch:
         self._problems: dict[str, str] = {}
         self._tail = Tail(sources.episodes)
 
-    def look(self) -> Sight:
-        """What is to be seen now."""
+    def look(self, marked: str = "") -> Sight:
+        """What is to be seen now, also the whole picture of the camera whose crop is `marked`, if one is."""
         view = self._ask("actor", self._desk.look) if self._desk else None
+        picture = self._ask("actor", partial(self._desk.picture, marked)) if self._desk and marked else None
         arms = [
             self._ask(f"arm {arm.name}", partial(self._arm, i, arm)) for i, arm in enumerate(self.sources.hardware.arms)
         ]
         statuses = self._status.latest()
         learner = dict(statuses["learner"].values) if "learner" in statuses else {}
-        return Sight(view, arms, learner, self._tail.read(), dict(self._problems))
+        return Sight(view, arms, learner, self._tail.read(), dict(self._problems), picture)
 
     def close(self) -> None:
         """Let go of all links."""

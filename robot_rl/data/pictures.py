@@ -97,6 +97,14 @@ def write_picture(path: Path, picture: Array) -> Path:
     return path
 
 
+def draw_crop(picture: Array, crop: tuple[int, int, int, int]) -> Array:
+    """A copy of an RGB picture with a rectangle on it: x, y, width, height [pixels], from the upper left corner."""
+    x, y, width, height = crop
+    drawn = picture.copy()
+    cv2.rectangle(drawn, (x, y), (x + width - 1, y + height - 1), GOOD, 1 + drawn.shape[1] // 320)
+    return drawn
+
+
 def read_picture(path: Path) -> Array:
     """A picture of a file, RGB. Raises DataError if there is none."""
     picture = cv2.imread(str(path), cv2.IMREAD_COLOR)

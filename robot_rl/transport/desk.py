@@ -22,6 +22,7 @@ from robot_rl.types import WORDS, ArmState, Array, DataError, Outcome, Step
 from robot_rl.validation import nearest
 
 VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
+WHOLE_PIXELS = 640  # the same, of a camera's whole picture
 JPEG_QUALITY = 85
 MAX_WORDS = 100  # that wait to be heard; who says more is no person
 NEEDS_HUMAN = "needs a human"  # the phase in which the arm holds until a person has put things back
@@ -57,6 +58,20 @@ class View:
     images: Mapping[str, Array]
 
 
+@dataclass(frozen=True)
+class Picture:
+    """One camera's newest picture, `(H, W, 3)` uint8 RGB, made smaller if it was large.
+
+    `size` is the width and height that it has at the camera. It is the `whole` one, before crop and resizing, or what
+    the policy sees, where the camera has no other.
+    """
+
+    camera: str
+    image: Array
+    size: tuple[int, int]
+    whole: bool
+
+
 class Desk:
     """The actor's side.
 
@@ -65,12 +80,14 @@ class Desk:
     desk.show(step, arms, late_s)              # once per step: leaves a reference, no more
     words, orders, grip = desk.take_words(), desk.take_orders(), desk.grip
     ```
+    `cameras`, by name, may be looked through as well, for their whole pictures.
     """
 
     def __init__(self, address: str = ANY_PORT):
         """Raises LinkError if nobody can listen there."""
         self._server = CallServer(address)
         self.address = self._server.address
+        self.cameras: Mapping[str, Any] = {}
         self._lock = threading.Lock()
         self._facts: dict[str, Any] = {}
         self._shown: Shown | None = None
@@ -82,6 +99,7 @@ class Desk:
         self._grip: Array | None = None
         self._grip_t = -math.inf
         self._server.register("view", self._view)
+        self._server.register("picture", self._picture)
         self._server.register("say", self._say)
         self._server.register("grip", self._take_grip)
         self._server.start()
@@ -133,6 +151,16 @@ class Desk:
             self._jpegs = shown, {name: to_jpeg(image) for name, image in images.items()}
         return self._jpegs[1]
 
+    def _picture(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The whole picture of one camera, or what the policy sees of it; nothing if there is neither."""
+        name, shown = str(body.get("camera")), self._shown
+        whole = getattr(self.cameras.get(name), "whole", None)
+        image = whole if whole is not None or shown is None else shown.step.observation.get(f"image/{name}")
+        if image is None:
+            return {}, {}
+        size = [image.shape[1], image.shape[0]]
+        return {"size": size, "whole": whole is not None}, {"picture": to_jpeg(image, WHOLE_PIXELS)}
+
     def _say(self, body: dict[str, Any], _: dict[str, Array]) -> None:
         word = str(body.get("word"))
         if word in WORDS:
@@ -174,6 +202,14 @@ class DeskClient:
         self._seen = reply.body["number"]
         images = {name: from_jpeg(data) for name, data in reply.arrays.items()}
         return View(self._seen, reply.body["facts"], reply.body["step"], images)
+
+    def picture(self, camera: str) -> Picture | None:
+        """What a camera sees now, all of it; None if it has shown nothing yet, or nobody acts with it."""
+        reply = self._calls.call("picture", {"camera": camera}, timeout_s=self._timeout_s)
+        if "picture" not in reply.arrays:
+            return None
+        width, height = reply.body["size"]
+        return Picture(camera, from_jpeg(reply.arrays["picture"]), (width, height), reply.body["whole"])
 
     def say(self, word: str) -> None:
         """A word on the episode (`success`, `undo`...) or an order (`pause`, `start`). It is heard, or LinkError."""
@@ -221,9 +257,9 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def to_jpeg(image: Array) -> Array:
-    """An RGB picture `(H, W, 3)` as the bytes of a small JPEG."""
-    larger = max(image.shape[:2]) / VIEW_PIXELS
+def to_jpeg(image: Array, pixels: int = VIEW_PIXELS) -> Array:
+    """An RGB picture `(H, W, 3)` as the bytes of a JPEG, with so many `pixels` at most on its longer side."""
+    larger = max(image.shape[:2]) / pixels
     if larger > 1.0:
         image = cv2.resize(image, None, fx=1.0 / larger, fy=1.0 / larger, interpolation=cv2.INTER_AREA)
     _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])

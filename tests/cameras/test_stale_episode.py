@@ -143,3 +143,10 @@ def test_for_learning_it_has_every_transition_and_none_ends_the_return(space):
 
 def test_a_long_reason_fits_into_a_mark():
     assert len(truncated(3, "x" * 10_000).reason) == 500
+
+
+def test_the_console_sees_all_of_what_the_policy_sees_a_part_of(env, desk, console):
+    EpisodeRunner(env, desk=desk)
+    picture = console.picture("wrist")
+    assert picture.whole and picture.size == (env.cameras["wrist"].whole.shape[1], env.cameras["wrist"].whole.shape[0])
+    assert picture.size > SIZE[::-1] == env.cameras["wrist"].read().shape[1::-1]
