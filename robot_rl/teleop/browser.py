@@ -22,6 +22,7 @@ class Teleop:
 
     It says where the arm shall be, not how fast: the twist is what is left of the way, full deflection one step's
     largest move. So an operator who is lost (a closed tab, a network that is gone) leaves an arm that stands still.
+    Whoever holds the gizmo from the episode before has hold of nothing until they let go: the arm is elsewhere now.
     """
 
     feel = Feel(release_s=0.3)
@@ -36,6 +37,7 @@ class Teleop:
         self.name = f"the page of robot-rl console, heard at {self._desk.address}"
         self.reports = 0
         self._waiting: list[Outcome] = []
+        self._held_over = False
 
     @property
     def held(self) -> Collection[str]:
@@ -45,6 +47,7 @@ class Teleop:
     def begin_episode(self) -> Sequence[Outcome]:
         """Words said since the episode before, if nobody else hears the desk."""
         self._hear()
+        self._held_over = self._desk.grip is not None
         words, self._waiting = self._waiting, []
         return words
 
@@ -53,7 +56,8 @@ class Teleop:
         self._hear()
         word = self._waiting.pop(0) if self._waiting else Outcome.NONE
         grip = self._desk.grip
-        if grip is None:
+        self._held_over &= grip is not None
+        if grip is None or self._held_over:
             return Handover(False, np.zeros(6), outcome=word)
         self.reports += 1
         way = geometry.pose_error(arms[0].target_base_tcp, grip) / self._full if arms else np.zeros(6)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
@@ -14,7 +16,7 @@ from robot_rl.actor.handover import open_operator
 from robot_rl.config import Hardware
 from robot_rl.data.log import StepLog
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Mark, Step, Use
+from robot_rl.types import ArmTarget, Mark, Step, Use
 
 TASK = replace(config.load_task("peg_insert"), reward=Use("operator"), max_steps=100_000)
 STEP_S = 0.01
@@ -28,7 +30,10 @@ def hardware_at(address: str) -> Hardware:
 
 @dataclass
 class Recording:
-    """Demonstrations that are being recorded, as `robot-rl demo` does it, in a thread of this process."""
+    """Demonstrations that are being recorded, as `robot-rl demo` does it, in a thread of this process.
+
+    `upset` makes the arm fault in the next step.
+    """
 
     hardware: Hardware
     path: Path
@@ -37,7 +42,7 @@ class Recording:
 
     def __post_init__(self) -> None:
         self.desk = Desk()
-        self.stop = threading.Event()
+        self.stop, self.upset = threading.Event(), threading.Event()
         self.error: BaseException | None = None
         self.recorder: Any = None
         self._thread = threading.Thread(target=self._run)
@@ -55,6 +60,9 @@ class Recording:
                 time.sleep(STEP_S)
                 if self.stop.is_set():
                     raise KeyboardInterrupt
+                if self.upset.is_set():
+                    self.upset.clear()
+                    env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))
                 return read(arms)
 
             operator.read = paced  # type: ignore[method-assign]

@@ -1,20 +1,18 @@
 """The page in a real browser: each button pressed, the gizmo dragged, and what became of it in arm and log."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
 
-from robot_rl import geometry
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmTarget, MarkKind, Provenance
+from robot_rl.types import MarkKind, Provenance
 from tests.console.desk_task import TASK, Recording, hardware_at
+from tests.console.mouse import SIZE, press, pull_gizmo
 from tests.teleop.benches import wait_until
 
 PATIENCE_S = 60.0  # Chromium draws in software, perhaps beside a training
-SIZE = {"width": 1000, "height": 640}
-AXIS_M = 0.22  # the gizmo's size on the page
+X = 0
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -45,41 +43,6 @@ def wait(true) -> None:
     wait_until(true, timeout_s=PATIENCE_S)
 
 
-def press(page, label: str) -> None:
-    page.get_by_role("button", name=label).click()
-
-
-def pixel_of(console, page, point) -> tuple[float, float]:
-    """Where a point of the arm's base frame is on the page, by what the page says of its own camera."""
-    (client,) = console.page._server.get_clients().values()
-    camera = client.camera
-    w, *xyz = camera.wxyz
-    x, y, z = geometry.quat_to_matrix(np.array([*xyz, w])).T @ (np.asarray(point) - camera.position)
-    box = page.locator("canvas").first.bounding_box()
-    focal = box["height"] / 2.0 / np.tan(camera.fov / 2.0)
-    return box["x"] + box["width"] / 2.0 + focal * x / z, box["y"] + box["height"] / 2.0 + focal * y / z
-
-
-def drag_gizmo(console, page, arm) -> None:
-    """Take the gizmo by its x arrow and pull it along; the arrow is a few pixels wide, so try along its length."""
-    target = arm.refresh().target_base_tcp
-    along = geometry.quat_to_matrix(target[3:])[:, 0]
-    for share in (0.7, 0.8, 0.6, 0.9, 0.5, 1.0):
-        start = pixel_of(console, page, target[:3] + share * AXIS_M * along)
-        end = pixel_of(console, page, target[:3] + (share * AXIS_M - 0.06) * along)
-        page.mouse.move(*start)
-        time.sleep(0.3)
-        page.mouse.down()
-        time.sleep(0.3)
-        for part in np.linspace(0.1, 1.0, 8):
-            page.mouse.move(*(np.array(start) + part * (np.array(end) - np.array(start))))
-            time.sleep(0.1)
-        if console.page.said.grip is not None:
-            return
-        page.mouse.up()
-    raise AssertionError("no drag took hold of the gizmo")
-
-
 def test_buttons_and_gizmo_do_what_they_say(bench):
     recording, console, page = bench
     arm = ArmClient(hardware_address(recording))
@@ -91,7 +54,7 @@ def test_buttons_and_gizmo_do_what_they_say(bench):
 
     # the gizmo: the arm follows it, and stays where it is let go
     before = arm.refresh().pose_base_tcp
-    drag_gizmo(console, page, arm)
+    pull_gizmo(console, page, arm, X, by_m=-0.06)
     wait(lambda: np.linalg.norm(arm.refresh().pose_base_tcp[:3] - before[:3]) > 0.02)
     wait(lambda: np.linalg.norm(arm.refresh().pose_base_tcp[:3] - console.page.said.grip[:3]) < 0.004)
     page.mouse.up()
@@ -124,13 +87,13 @@ def test_buttons_and_gizmo_do_what_they_say(bench):
 
     # whoever leaves in the middle of a drag has let go
     wait(lambda: recording.acts_in(5))
-    drag_gizmo(console, page, arm)
+    pull_gizmo(console, page, arm, X, by_m=-0.06)
     page.reload()
     wait(lambda: recording.desk.grip is None and console.page.said.grip is None)
 
     # a fault is shown and acknowledged
     status.get_by_text("operator", exact=True).wait_for()
-    arm.command(ArmTarget(np.full(7, np.nan), 0.1))
+    recording.upset.set()
     status.get_by_text("FAULT TARGET_NOT_FINITE").first.wait_for()
     wait(lambda: recording.facts["phase"] == "waiting")
     press(page, "Acknowledge fault")

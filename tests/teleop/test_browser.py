@@ -39,6 +39,19 @@ def test_silence_opens_the_clutch(desk, console, monkeypatch):
     assert not said.active and not said.twist.any() and device.held == frozenset()
 
 
+def test_who_holds_it_still_from_the_episode_before_has_hold_of_nothing(desk, console):
+    device, there = browser.Teleop(desk=desk, task=TASK), (arm_at(0.0),)
+    console.hold(DOWN)
+    device.begin_episode()
+    assert not device.read(there).active
+    console.hold(DOWN)
+    assert not device.read(there).active
+    console.hold(None)
+    assert not device.read(there).active
+    console.hold(DOWN)
+    assert device.read(there).active
+
+
 def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(desk, console):
     device = browser.Teleop(desk=desk, task=TASK)
     console.say("success")

@@ -1,0 +1,161 @@
+"""`robot-rl demo` and `robot-rl train` as they are started, and an operator with a mouse on the console's page."""
+
+import json
+import re
+import signal
+import threading
+import time
+from itertools import groupby
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from robot_rl import config
+from robot_rl.controllers.client import ArmClient
+from robot_rl.data.log import StepLog
+from robot_rl.run_folder import RunFolder
+from robot_rl.types import Mark, Provenance, Step
+from tests.console.mouse import SHARES, SIZE, press, pull, pull_gizmo
+from tests.system.main_job import SHORT, entries_of, require_every_step_once, start
+from tests.teleop.benches import wait_until
+
+TOOL_Z = 2  # the gizmo's arrow that points down, as the tool does
+DEMOS = 5
+STRAIGHT_BELOW = """
+from dataclasses import replace
+from robot_rl.config import load_task
+from robot_rl.types import Use
+
+WIDE = load_task("peg_insert")
+above = replace(WIDE.start[0], translation=(0.0, 0.0, 0.015), rotation=(0.0, 0.0, 0.0))
+scene = WIDE.scene.options | {"socket_range_m": 0.0, "socket_range_rad": 0.0}
+TASK = replace(WIDE, name="peg_below", start=(above,), scene=Use("peg_insert", scene), max_steps=1000)
+"""
+"""The simulated task with the socket where it is meant to be: 0.5 mm of air are a sixth of a pixel on a small page."""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with that task, and the simulated bench with the page's gizmo as its device.
+
+    At full speed the arm swings aside by more than there is room, and the peg comes down on the rim.
+    """
+    monkeypatch.chdir(tmp_path)
+    bench = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text()
+    gizmo = bench.replace("name: scripted", "name: browser\n  options: {speed: 0.4, release_s: 1.0}")
+    for path, text in (("tasks/peg_below.py", STRAIGHT_BELOW), ("hardware_configs/desk.yaml", gizmo)):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def desk(browser, place):
+    """A recording that has been started, and the page of its run."""
+    from robot_rl.console.serve import Console
+    from robot_rl.console.watch import Sources
+
+    demo = start(place, "demo", "peg_below", "--hardware", "desk", "--clock", "real", "--name", "run",
+                 "--steps", "4000", *SHORT, "--episodes", str(DEMOS))  # fmt: skip
+    jobs = [demo]
+    demo.wait_for((place / "runs" / "run" / "config.json").exists)
+    folder = RunFolder(place / "runs" / "run")
+    console = Console(Sources.of_run(folder), port=0)
+    stop = threading.Event()
+    looking = threading.Thread(target=lambda: console.run(stop.is_set))
+    looking.start()
+    page = browser.new_page(viewport=SIZE)
+    page.set_default_timeout(100e3)  # drawn in software, perhaps beside a training
+    try:
+        page.goto(console.url)
+        yield SimpleNamespace(jobs=jobs, folder=folder, console=console, page=page)
+    finally:
+        page.close()
+        stop.set()
+        looking.join(20.0)
+        console.close()
+        for job in jobs:
+            if job.process.poll() is None:
+                job.process.kill()  # and it takes the others along
+            job.finish()
+
+
+def let_go(desk) -> None:
+    desk.page.mouse.up()
+    wait_until(lambda: desk.console.page.said.grip is None, timeout_s=60.0)
+
+
+@pytest.mark.timeout(400)
+def test_demonstrations_and_a_correction_with_the_mouse(desk, place):
+    status = desk.page.locator("#robot-rl-status")
+
+    def shows(text) -> None:
+        status.get_by_text(text).first.wait_for()
+
+    for done in range(DEMOS):
+        shows(re.compile(f"episode, step {done}, "))
+        arm = ArmClient(desk.folder.load_hardware().arms[0].address)
+        pull_gizmo(desk.console, desk.page, arm, TOOL_Z, by_m=0.1)
+        arm.close()
+        if done + 1 < DEMOS:  # behind the last one nobody shows anything any more
+            shows(f"{done + 1} of {DEMOS}")
+            let_go(desk)
+    code, said = desk.jobs[0].finish()
+    assert code == 0, said
+    let_go(desk)
+    require_demonstrations(desk.folder)
+
+    training = start(place, "train", "--resume", "run", "--eval-episodes", "1")
+    desk.jobs.append(training)
+    shows("policy")
+    arm = ArmClient(desk.folder.load_hardware().arms[0].address)
+    for share in SHARES:
+        shows("policy")
+        if pull(desk.console, desk.page, arm, TOOL_Z, by_m=-0.04, share=share):
+            break
+        press(desk.page, "Discard")
+    shows("operator")
+    desk.page.mouse.up()  # the finger slips
+    desk.page.mouse.down()
+    time.sleep(0.5)
+    let_go(desk)
+    shows("policy")
+    arm.close()
+    press(desk.page, "Stop (a soft stop)")
+    shows("by the operator")
+    training.process.send_signal(signal.SIGINT)
+    code, said = training.finish()
+    assert code == 0, said
+    require_one_correction(desk.folder)
+
+
+def require_demonstrations(folder: RunFolder) -> None:
+    """Five insertions by an operator who pulled down and let go, each from a start of its own."""
+    with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
+        said = [said for _, said in log.entries()]
+    assert not [mark for mark in said if isinstance(mark, Mark)], "a demonstration does not count"
+    steps = [step for step in said if isinstance(step, Step)]
+    assert {step.provenance for step in steps} == {Provenance.DEMO}
+    episodes = [list(group) for _, group in groupby(steps, lambda step: step.episode)]
+    assert len(episodes) == DEMOS and json.loads(folder.demos_file.read_text())["successes"] == DEMOS
+    for episode in episodes:
+        assert [step.index for step in episode] == list(range(len(episode)))
+        assert (episode[-1].terminated, episode[-1].reward) == (True, 1.0)
+        pulled = [step for step in episode if step.commanded[TOOL_Z] > 0.39]
+        assert len(pulled) >= 5, "the arm does not follow the mouse"
+        depth = episode[-1].observation["state/tcp_pose"][TOOL_Z]
+        assert 0.04 < depth < 0.09, "45 mm and the socket's 25 mm, 15 mm more or less; the judge looks a moment later"
+        assert max(np.abs(step.commanded).max() for step in episode) <= 1.0 + 1e-6
+
+
+def require_one_correction(folder: RunFolder) -> None:
+    """The last episode has one segment of the operator's between the policy's steps, upwards."""
+    require_every_step_once(folder.path)
+    row = json.loads(folder.episodes_file.read_text().splitlines()[-1])
+    steps = [said for _, said in entries_of(folder.path) if isinstance(said, Step) and said.episode == row["episode"]]
+    runs = [(author, list(group)) for author, group in groupby(steps[1:], lambda step: step.provenance)]
+    assert [author for author, _ in runs] == [Provenance.POLICY, Provenance.HUMAN, Provenance.POLICY]
+    assert row["segments"] == 1 and row["human_steps"] == len(runs[1][1])
+    assert sum(step.commanded[TOOL_Z] for step in runs[1][1]) < -2.0
+    assert steps[-1].truncated and row["reason"] == "stopped by the operator"
