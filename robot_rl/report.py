@@ -11,7 +11,7 @@ from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
-from robot_rl.data.pictures import in_rows, label_sheet, read_picture, write_picture
+from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
 from robot_rl.run_folder import RunFolder
 
 WINDOW = 20  # episodes that a success rate is averaged over
@@ -134,25 +134,38 @@ def summarise_outcomes(folder: RunFolder) -> tuple[dict[str, int], Path | None]:
 
     Counted are frames, but for `episodes` and those of them `with_positives`; `neither` may not be learnt from.
     """
-    views: dict[bool, list[np.ndarray]] = {True: [], False: []}
     with StepLog(folder.outcomes_log, folder.spaces(), read_only=True) as log:
-        episodes = labelled_episodes(log)
-        for step, success in labelled_frames(log):
-            if shown := [view for name, view in step.observation.items() if name.startswith("image/")]:
-                views[success].append(np.concatenate(shown, axis=1))
-    counts = [episode.counts for episode in episodes.values()]
-    positives, negatives = sum(good for good, _ in counts), sum(bad for _, bad in counts)
-    summary = {
-        "positives": positives,
-        "negatives": negatives,
-        "neither": sum(len(episode.labels) for episode in episodes.values()) - positives - negatives,
-        "episodes": len(episodes),
-        "with_positives": sum(good > 0 for good, _ in counts),
-    }
-    folder.outcomes_file.write_text(json.dumps(summary) + "\n")
+        episodes = labelled_episodes(log).values()
+        positives, negatives = (sum(several) for several in zip(*(episode.counts for episode in episodes), strict=True))
+        summary = {
+            "positives": positives,
+            "negatives": negatives,
+            "neither": sum(len(episode.labels) for episode in episodes) - positives - negatives,
+            "episodes": len(episodes),
+            "with_positives": sum(episode.counts[0] > 0 for episode in episodes),
+        }
+        folder.outcomes_file.write_text(json.dumps(summary) + "\n")
+        views = _some_views(log, {True: positives, False: negatives})
     if not any(views.values()):
         return summary, None
-    return summary, write_picture(folder.plots / "outcomes.png", label_sheet(views))
+    titles = {
+        label: f"{name}: {len(views[label])} of {summary[name]}"
+        for label, name in ((True, "positives"), (False, "negatives"))
+    }
+    return summary, write_picture(folder.plots / "outcomes.png", label_sheet(views, titles))
+
+
+def _some_views(log: StepLog, there: Mapping[bool, int]) -> dict[bool, list[np.ndarray]]:
+    """At most 24 views of each label, evenly spread over as many as there are."""
+    chosen = {label: set(evenly(count, 24)) for label, count in there.items()}
+    views: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    number = {True: 0, False: 0}
+    for step, success in labelled_frames(log):
+        seen = [view for name, view in step.observation.items() if name.startswith("image/")]
+        if seen and number[success] in chosen[success]:
+            views[success].append(np.concatenate(seen, axis=1))
+        number[success] += 1
+    return views
 
 
 def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:

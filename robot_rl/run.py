@@ -132,7 +132,8 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
 
 def outcomes(folder: RunFolder, positives: int, negatives: int, per_episode: int) -> None:
     """Collect labelled frames for a classifier into a run, until there are so many in all."""
-    again = f"robot-rl outcomes --resume {folder.path} --positives {positives} --negatives {negatives}"
+    wanted = f"--positives {positives} --negatives {negatives} --per-episode {per_episode}"
+    again = f"robot-rl outcomes --resume {folder.path} {wanted}"
     with Display() as display, StopRequest() as stop:
         display.say(f"run {folder.path}; the operator's page: robot-rl console {folder.path}")
         with Supervisor(folder.logs) as processes, hint_at(again):
@@ -259,7 +260,6 @@ def bench_for(
 ) -> Iterator[dict[str, Any]]:
     """What a recorder of the log `path` asks for: environment, operator, log, seed, desk and gate."""
     settings, hardware = folder.settings, folder.load_hardware()
-
     with ExitStack() as opened:
         desk = opened.enter_context(closing(Desk(settings.desk_address)))
         desk.tell(verb=verb, task=task.name)

@@ -4,6 +4,7 @@ Not after the operator's stop or pause, not while an arm faults, nor before a pe
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Set
 
@@ -13,7 +14,7 @@ from robot_rl.types import Fault, Outcome
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.05
-SETTLED_S = 1.0  # a word so soon after an episode may still be about it: nobody is reached by an arm for that
+SETTLED_S = 1.0  # a word at the device so soon after somebody was asked for may still be about the episode
 PAUSED = "paused by the operator"
 DONE = "when it is done, press start in the console or say success at the device"
 STOPPED = "stopped by the operator: say stop once more at the device, or start in the console, to go on"
@@ -59,17 +60,18 @@ class Gate:
 
         `hears`, asked while the gate is shut: what the operator has said at the device since the last look.
         """
-        waiting, since = "", time.monotonic()
+        waiting, asked_t = "", math.inf
         while not self.stopped:
-            self._obey(shown=bool(waiting))
+            self._obey(asked=asked_t < math.inf)
             if self._paused or self._by_hand:
-                self._hear(hears(), settled=time.monotonic() - since > SETTLED_S)
+                self._hear(hears(), settled=time.monotonic() - asked_t > SETTLED_S)
             fault = self._fault()
             reason = fault or (self._by_hand and f"{self._by_hand}; {DONE}") or self._paused
             if reason != waiting:
                 log.warning("waiting: %s", reason or "over; going on")
-                needs_human = self._by_hand and not fault
-                self._desk.tell(phase=NEEDS_HUMAN if needs_human else "waiting" if reason else "acting", reason=reason)
+                asks = bool(self._by_hand) and not fault
+                asked_t = time.monotonic() if asks else math.inf
+                self._desk.tell(phase=NEEDS_HUMAN if asks else "waiting" if reason else "acting", reason=reason)
                 self._say(reason)
                 waiting = reason
             if not reason:
@@ -77,11 +79,11 @@ class Gate:
             time.sleep(LOOK_AGAIN_S)
         return False
 
-    def _obey(self, *, shown: bool) -> None:
-        """What was said at the desk. START said before anybody was asked to do something does not say it is done."""
+    def _obey(self, *, asked: bool) -> None:
+        """What was said at the desk. START says that it is done only if somebody was `asked` to do it."""
         for order in self._desk.take_orders():
             self._paused = PAUSED if order == Order.PAUSE else ""
-            if order == Order.START and shown:
+            if order == Order.START and asked:
                 self._by_hand = ""
 
     def _hear(self, words: Set[Outcome], *, settled: bool) -> None:

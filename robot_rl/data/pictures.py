@@ -66,18 +66,18 @@ def film_frames(episode: Episode, facts: EpisodeFacts, side: int = 384) -> list[
     return pictures
 
 
-def label_sheet(views: Mapping[bool, Sequence[Array]], columns: int = 6, most: int = 24) -> Array:
-    """At most `most` of the positives (True) and of the negatives, evenly spread, `(H, W, 3)` uint8 RGB.
+def label_sheet(views: Mapping[bool, Sequence[Array]], titles: Mapping[bool, str], columns: int = 6) -> Array:
+    """Positives (True) above negatives, each under its title, `(H, W, 3)` uint8 RGB. All views have one size.
 
-    All views have one size. A wrong label is the one that does not look like its neighbours.
+    A wrong label is the one that does not look like its neighbours.
     """
     (shape,) = {view.shape for seen in views.values() for view in seen}
     width = _enlarge(np.empty(shape, np.uint8), LABEL_CELL).shape[1] + 2 * BORDER
     sheet = []
-    for label, name, colour in ((True, "positives", GOOD), (False, "negatives", BAD)):
-        cells = [_framed(_enlarge(views[label][i], LABEL_CELL), colour) for i in evenly(len(views[label]), most)]
+    for label, colour in ((True, GOOD), (False, BAD)):
+        cells = [_framed(_enlarge(view, LABEL_CELL), colour) for view in views[label]]
         title = np.full((HEADER // 2, columns * width, 3), PAPER, np.uint8)
-        _write(title, f"{name}: {len(cells)} of {len(views[label])}", (GAP, 22), INK, 0.6, 1)
+        _write(title, titles[label], (GAP, 22), INK, 0.6, 1)
         sheet += [title, *([in_rows(cells, columns, blank=255)] if cells else [])]
     return np.concatenate(sheet)
 

@@ -140,6 +140,22 @@ def test_what_was_said_before_anybody_was_asked_does_not_say_that_it_is_done(ben
     assert passed == [True]
 
 
+def test_start_while_a_fault_is_shown_does_not_say_that_it_is_done(bench, by_hand):
+    gate, device = by_hand
+    bench.arm.fault = Fault.FORCE
+    thread, passed = passing(gate, device)
+    wait_until(lambda: bench.said)
+    bench.console.say("start")
+    device.words = {Outcome.SUCCESS}
+    wait_until(lambda: not device.words)
+    bench.arm.fault = Fault.NONE
+    wait_until(lambda: shows_the_sentence(bench))
+    assert not passed
+    bench.console.say("start")
+    thread.join(5.0)
+    assert passed == [True]
+
+
 def test_a_stop_while_a_person_is_at_the_bench_keeps_the_gate_shut(bench, by_hand):
     gate, device = by_hand
     gate.end_episode()
