@@ -4,7 +4,8 @@ At a demonstration's success the tool pose *is* the goal pose, so for every earl
 from the tool, is known. So it is for the frames of free wandering (provenance SCRIPT) that starts at the goal. Both
 cameras together regress it; the encoder is then frozen and its features are computed once per frame.
 
-Images are never shifted here: a shift moves the goal that they show.
+A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount itself may move, that
+is what should be learnt: the tool is in the picture as well, and where the goal is from there stays the same (`shift`).
 """
 
 import logging
@@ -18,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from robot_rl import geometry
-from robot_rl.networks.augment import photometric
+from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import Vision, convolution_dtype
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.trunks import TrunkVision
@@ -41,7 +42,8 @@ class PretrainConfig:
 
     2,700 frames of two cameras at 128 px take about 2 s per epoch on two cores with bfloat16. `held_out` scenes
     (a demonstration and the wandering after it) are not trained on; the reported error is theirs. `brightness` is the
-    strength of the photometric augmentation, as a share of the full range.
+    strength of the photometric augmentation, as a share of the full range. `shift`: each camera's pictures are moved by
+    up to so many pixels, for a mount that is not always the same; 0 where it is: the frame tells more then.
     """
 
     epochs: int = 36
@@ -50,6 +52,7 @@ class PretrainConfig:
     learning_rate: float = 1e-3
     weight_decay: float = 0.03
     brightness: float = 0.1
+    shift: int = 0
     held_out: int = 1
 
 
@@ -160,7 +163,10 @@ def pretrain(
             log.warning("pretraining stopped after %d of %d steps: %.0f s are over", step, steps, config.max_seconds)
             break
         progress(step, steps)
-        images = _tensors({name: array[rows] for name, array in frames.images.items()}, device)
+        pictures = {name: array[rows] for name, array in frames.images.items()}
+        if config.shift:
+            pictures = {name: random_shift(array, generator, config.shift) for name, array in pictures.items()}
+        images = _tensors(pictures, device)
         images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
         predicted = (vision(images)[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std
         misses = F.smooth_l1_loss(predicted, labels[torch.from_numpy(rows)], beta=BETA, reduction="none").mean(1)

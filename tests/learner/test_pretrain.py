@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from robot_rl import geometry
-from robot_rl.learner.pretrain import PretrainConfig, encode, goal_frames, near_weights, pretrain
+from robot_rl.learner.pretrain import (
+    GoalFrames,
+    PretrainConfig,
+    encode,
+    goal_error,
+    goal_frames,
+    near_weights,
+    pretrain,
+)
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
@@ -109,3 +117,26 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
     with torch.no_grad():
         exact = vision({"eye": torch.from_numpy(frames.images["eye"])}).numpy()
     assert np.allclose(features, exact, atol=2e-2)
+
+
+def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -> None:
+    """The tool (red) and the goal (green) are in every picture; then the mount is turned, by three pixels each way."""
+    rng = np.random.default_rng(0)
+    columns, rows = np.meshgrid(np.arange(32), np.arange(32))
+
+    def frames(count: int, turned: int) -> GoalFrames:
+        goals = np.zeros((count, 6), np.float32)
+        goals[:, :2] = rng.uniform(-0.03, 0.03, (count, 2))
+        pictures = np.zeros((count, 32, 32, 3), np.uint8)
+        for dot, colour in ((np.zeros((count, 2)), 0), (150 * goals[:, :2], 1)):
+            x, y = (16 + turned + dot[:, axis, None, None] for axis in (0, 1))
+            pictures[..., colour] = 255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0)
+        return GoalFrames({"eye": pictures}, goals, np.arange(count) // 40)
+
+    seen, turned, errors = frames(400, 0), frames(80, 3), []
+    for shift in (0, 4):
+        torch.manual_seed(0)
+        vision = Vision(("eye",), (32, 32), 16, goal_size=6)
+        pretrain(vision, seen, PretrainConfig(epochs=30, batch_size=32, shift=shift), seed=0)
+        errors.append(goal_error(vision, turned, np.arange(80)).position_mm)
+    assert errors[1] < 0.5 * errors[0], errors
