@@ -240,6 +240,10 @@ class Teleop(Protocol):
         """A new episode starts; forget the last one. Returns the words that were said and not read."""
         ...
 
+    def take_words(self) -> Sequence[Outcome]:
+        """Between two episodes, as often as one likes: the words that were said and not read."""
+        ...
+
     def read(self, arms: Sequence[ArmState]) -> Handover:
         """What the device says now, looking at the arms as they are. Never blocks."""
         ...

@@ -35,6 +35,10 @@ class ArmFaultError(DeviceError):
     """The arm latched a fault: it holds its pose until somebody acknowledges."""
 
 
+class StoppedError(RobotRLError):
+    """The operator has stopped what was under way between two episodes: the arms hold where they were."""
+
+
 class ArmDriverError(DeviceError):
     """An arm stopped, or its driver lost it: `fault` says of which kind, the message in the robot's own words."""
 

@@ -37,6 +37,9 @@ class Hand:
         self._says = iter(says)
 
     def begin_episode(self) -> Sequence[Outcome]:
+        return self.take_words()
+
+    def take_words(self) -> Sequence[Outcome]:
         earlier, self.earlier = self.earlier, []
         return earlier
 

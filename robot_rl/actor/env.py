@@ -1,6 +1,6 @@
 """The Gymnasium environment: one class for every task and every hardware, real or simulated."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,7 +16,17 @@ from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.interfaces import Camera, Reward, Simulation
 from robot_rl.sim.world import WorldClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, Fault, Outcome, SpaceSpec
+from robot_rl.types import (
+    ArmFaultError,
+    ArmState,
+    ArmTarget,
+    Array,
+    Compliance,
+    Fault,
+    Outcome,
+    SpaceSpec,
+    StoppedError,
+)
 
 
 class RobotEnv(gymnasium.Env):
@@ -64,18 +74,21 @@ class RobotEnv(gymnasium.Env):
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
         `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
-        judges and no time limit ends. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it;
+        judges and no time limit ends. `{"stopped": f}`: StoppedError as soon as f() is true on the way to the start
+        pose; the arms hold. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it;
         CameraStaleError while a camera has no fresh frame: then nothing moves.
         """
         super().reset(seed=seed)
         self._look()
-        self._judged = not (options or {}).get("keep_pose", False)
+        options = options or {}
+        self._judged = not options.get("keep_pose", False)
         if self._judged:
             if self.world is not None:
                 self.world.reset(int(self.np_random.integers(2**31)))
             self.arm_states = [arm.refresh() for arm in self.arms]
             self.require_no_fault()
-            self.arm_states = self._go([sample_start(start, self.np_random) for start in self.task.start])
+            goals = [sample_start(start, self.np_random) for start in self.task.start]
+            self.arm_states = self._go(goals, options.get("stopped", lambda: False))
         self._observer.begin_episode(self.arm_states)
         self._steps = 0
         self._deadline = self.clock.now()
@@ -132,17 +145,22 @@ class RobotEnv(gymnasium.Env):
 
     # ------------------------------------------------------------------------------------------ inside
 
-    def _go(self, goals: Sequence[Array]) -> list[ArmState]:
+    def _go(self, goals: Sequence[Array], stopped: Callable[[], bool]) -> list[ArmState]:
         """Go to the start poses, stiffly if the task wants it, and tare the wrenches there: the tools touch nothing."""
         precise = self.task.reset_compliance
-        if precise is not None:
-            for arm in self.arms:
-                arm.tune(precise)
-        self._resetter.go(goals)
-        if precise is not None:
-            for arm in self.arms:
-                arm.tune(self.task.compliance)
+        self._tune(precise)
+        try:
+            self._resetter.go(goals, stopped)
+        except StoppedError:
+            self._tune(precise and self.task.compliance)  # whoever has stopped it may be beside it
+            raise
+        self._tune(precise and self.task.compliance)
         return [arm.tare() for arm in self.arms]
+
+    def _tune(self, compliance: Compliance | None) -> None:
+        if compliance is not None:
+            for arm in self.arms:
+                arm.tune(compliance)
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array, CameraStaleError, Observation, Outcome, Provenance, Step
+from robot_rl.types import Array, CameraStaleError, Observation, Outcome, Provenance, Step, StoppedError
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.1  # for a camera that is missing
@@ -60,14 +61,21 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(self, env: RobotEnv, wait: Callable[[str], bool] = lambda problem: True, desk: Desk | None = None):
+    def __init__(
+        self,
+        env: RobotEnv,
+        wait: Callable[[str], bool] = lambda problem: True,
+        desk: Desk | None = None,
+        gate: Gate | None = None,
+    ):
         """`wait` is asked now and then while a camera is missing, and told why: False gives the episode up.
 
-        Each step is left at the `desk`, for whoever looks.
+        Each step is left at the `desk`, for whoever looks. A reset that the operator stops begins anew when the `gate`
+        opens again; without a gate the episode is given up.
         """
         self._env = env
         self._wait = wait
-        self._desk = desk
+        self._desk, self._gate = desk, gate
         if desk is not None:
             desk.cameras = env.cameras
         self.summary = EpisodeSummary(-1)
@@ -84,7 +92,7 @@ class EpisodeRunner:
         provenance: Provenance | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Step]:
-        """Yield the steps of one episode as they happen; none at all if it was given up while a camera was awaited.
+        """Yield the steps of one episode as they happen; none at all if it was given up before it began.
 
         `provenance` overrides who is named as the author (a demonstration, a script). When `stop()` turns true the
         episode is truncated at that step. When a camera has no fresh frame it is `broken_off` behind the step before.
@@ -92,7 +100,7 @@ class EpisodeRunner:
         """
         env = self._env
         self.summary = EpisodeSummary(episode)
-        observation = self._begin(seed, keep_pose)
+        observation = self._begin(seed, keep_pose, intervention)
         if observation is None:
             return
         intervention.begin_episode()
@@ -130,14 +138,20 @@ class EpisodeRunner:
             self.summary.reason = intervention.ends if truncated else ""
             yield self._shown(step, info["late_s"])
 
-    def _begin(self, seed: int | None, keep_pose: bool) -> Observation | None:
+    def _begin(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
         """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
         awaited = ""
-        if self._desk is not None:
-            self._desk.tell(phase="resetting", reason="")
+        options = {"keep_pose": keep_pose, "stopped": intervention.hears_stop}
+        self._tell_phase("resetting")
         while True:
             try:
-                observation, _ = self._env.reset(seed=seed, options={"keep_pose": keep_pose})
+                observation, _ = self._env.reset(seed=seed, options=options)
+            except StoppedError as error:
+                log.warning("%s: the arm holds", error)
+                if self._gate is None or not self._gate.reopens(intervention.hears):
+                    return None
+                self._tell_phase("resetting")
+                continue
             except CameraStaleError as error:
                 if not awaited:
                     log.warning("waiting: %s", error)
@@ -148,9 +162,12 @@ class EpisodeRunner:
                 continue
             if awaited:
                 log.warning("the cameras are back: going on")
-            if self._desk is not None:
-                self._desk.tell(phase="acting", reason="")
+            self._tell_phase("acting")
             return observation
+
+    def _tell_phase(self, phase: str) -> None:
+        if self._desk is not None:
+            self._desk.tell(phase=phase, reason="")
 
     def _shown(self, step: Step, late_s: float = 0.0) -> Step:
         """The step, left at the desk as well."""

@@ -53,7 +53,12 @@ class Gate:
         """An episode is over, perhaps `stopped` by the operator. That, and a manual reset, shut the gate."""
         self._by_hand = "" if self._acknowledges else self._env.task.manual_reset
         if stopped:
-            self._paused = STOPPED
+            self._shut()
+
+    def reopens(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
+        """The operator has stopped the arm on the way to its start: `wait` until they want to go on."""
+        self._shut()
+        return self.wait(hears)
 
     def wait(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
         """Return True as soon as the next episode may begin, False if a stop was asked for before.
@@ -78,6 +83,10 @@ class Gate:
                 return True
             time.sleep(LOOK_AGAIN_S)
         return False
+
+    def _shut(self) -> None:
+        self._paused = STOPPED
+        self._desk.take_orders()  # a START from before the stop does not take it back
 
     def _obey(self, *, asked: bool) -> None:
         """What was said at the desk. START says that it is done only if somebody was `asked` to do it."""

@@ -82,6 +82,10 @@ class Operator:
         self._clutch.open()
         return self.device.begin_episode()
 
+    def take_words(self) -> Sequence[Outcome]:
+        """Between two episodes: what was said since the last look."""
+        return self.device.take_words()
+
     def read(self, arms: Sequence[ArmState]) -> TeleopReading:
         """What the operator does now. Never blocks."""
         arm = arms[self._arm]

@@ -56,20 +56,25 @@ class Intervention:
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._forget()
-        if Outcome.STOP in self.hears():
+        before = self._operator.begin_episode() if self._operator is not None else ()
+        if Outcome.STOP in self._between_episodes(at_device=before, stop_at_desk=True):
             self._hear(Outcome.STOP)
         self.on_last, self._between = self._between, []
 
     def hears(self) -> set[Outcome]:
-        """Between two episodes: what the operator has said since the last look.
+        """While the gate is shut: what the operator has said since the last look.
 
-        UNDO and DISCARD, which are about the episode before, are kept for the next one to tell.
+        Not STOP at the desk: whoever says it there pauses the run as well, and it takes no stop back.
         """
-        said = [] if self._desk is None else self._desk.take_words()
-        said = [word for word in said if word != Outcome.STOP]  # whoever says it there pauses the run as well
-        said += self._operator.begin_episode() if self._operator is not None else []
-        self._between += [word for word in said if word in (Outcome.UNDO, Outcome.DISCARD)]
-        return set(said)
+        return self._between_episodes()
+
+    def hears_stop(self) -> bool:
+        """On the way to a start pose: whether the operator has said STOP, at the device or the desk."""
+        if Outcome.STOP not in self._between_episodes(stop_at_desk=True):
+            return False
+        self._forget()
+        self._hear(Outcome.STOP)
+        return True
 
     @property
     def stopped(self) -> bool:
@@ -104,6 +109,15 @@ class Intervention:
         """Let go of the operator's device."""
         if self._operator is not None:
             self._operator.close()
+
+    def _between_episodes(self, *, at_device: Sequence[Outcome] = (), stop_at_desk: bool = False) -> set[Outcome]:
+        """What was said; UNDO and DISCARD, which are about the episode before, are kept for the next one to tell."""
+        said = self._desk.take_words() if self._desk is not None else []
+        said = [word for word in said if stop_at_desk or word != Outcome.STOP]
+        said += at_device
+        said += self._operator.take_words() if self._operator is not None else ()
+        self._between += [word for word in said if word in (Outcome.UNDO, Outcome.DISCARD)]
+        return set(said)
 
     def _hear(self, word: Outcome) -> None:
         if word in (Outcome.SUCCESS, Outcome.FAILURE):

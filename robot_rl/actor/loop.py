@@ -101,10 +101,10 @@ class Actor:
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
         self._desk = Desk(self._settings.desk_address)
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
-        self._runner = EpisodeRunner(self._env, self._wait_for_camera, self._desk)
         self._gate = Gate(
             self._env, self._desk, acknowledges=self._operator_acknowledges, stop=stop.is_set, say=self._say_waiting
         )
+        self._runner = EpisodeRunner(self._env, self._wait_for_camera, self._desk, self._gate)
         self._marks = OperatorMarks()
         self._intervention = open_intervention(
             self._env,
@@ -157,7 +157,7 @@ class Actor:
                 raise
             log.warning("episode %d has not begun: %s", self._episode, error)
             return
-        if not begun:  # a stop, while a camera was awaited
+        if not begun:  # the run is stopped, while a camera was awaited or the operator held the arm
             return
         self._failed_resets = 0
         summary = self._runner.summary

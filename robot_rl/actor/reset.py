@@ -8,7 +8,7 @@ from robot_rl import geometry
 from robot_rl.clock import Clock
 from robot_rl.config import StartPose
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceError, JointTarget
+from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceError, JointTarget, StoppedError
 
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
@@ -45,17 +45,25 @@ class Resetter:
         self._homes = [np.array(home, float) for home in homes]
         self._max_drift = max_drift
 
-    def go(self, goals: Sequence[Array]) -> list[ArmState]:
+    def go(self, goals: Sequence[Array], stopped: Callable[[], bool] = lambda: False) -> list[ArmState]:
         """Bring every arm to its goal pose `(7,)`, all at the same time.
 
         Raises ArmFaultError if a fault stops one, DeviceError if one does not arrive: something is in the way, or a
-        limit keeps it from getting there.
+        limit keeps it from getting there. `stopped` is asked in each control period: StoppedError, and every arm
+        holds the pose that it had then.
         """
         if drifted := self._drifted():
-            self._travel(goals, _is_up)
+            self._travel(goals, _is_up, stopped)
             for arm, home in drifted:
-                arm.move_joints(JointTarget(home, self._period_s))
-        return self._travel(goals, _arrived)
+                arm.move_joints(JointTarget(home, self._period_s), each=lambda: self._require_leave(stopped))
+        return self._travel(goals, _arrived, stopped)
+
+    def _require_leave(self, stopped: Callable[[], bool]) -> None:
+        """Hold every arm and raise StoppedError, if the operator has said so."""
+        if stopped():
+            for arm in self._arms:
+                arm.command(ArmTarget(arm.refresh().pose_base_tcp, self._period_s))
+            raise StoppedError("stopped by the operator on the way to the start pose")
 
     def _drifted(self) -> list[tuple[ArmClient, Array]]:
         """The arms that have to go home first, and where that is."""
@@ -64,11 +72,17 @@ class Resetter:
         pairs = zip(self._arms, self._homes, strict=True)
         return [(arm, home) for arm, home in pairs if np.abs(arm.state().q - home).max() > self._max_drift]
 
-    def _travel(self, goals: Sequence[Array], there: Callable[[ArmState, Array, Array], bool]) -> list[ArmState]:
+    def _travel(
+        self,
+        goals: Sequence[Array],
+        there: Callable[[ArmState, Array, Array], bool],
+        stopped: Callable[[], bool],
+    ) -> list[ArmState]:
         """Step towards the goals until every arm is `there`, by its state, its target and its goal."""
         targets = [arm.state().pose_base_tcp for arm in self._arms]
         deadline = self._clock.now()
         for _ in range(PATIENCE):
+            self._require_leave(stopped)
             states = [arm.state() for arm in self._arms]
             for state in states:
                 if state.fault:

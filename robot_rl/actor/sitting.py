@@ -43,7 +43,7 @@ class Sitting:
         self.rng = np.random.default_rng([seed, episodes] if episodes else seed)
         self.marks = OperatorMarks()
         self._intervention = Intervention(operator, desk=desk)
-        self._runner = EpisodeRunner(env, desk=desk)
+        self._runner = EpisodeRunner(env, desk=desk, gate=gate)
 
     def pass_gate(self) -> None:
         """Wait until the next episode may begin. KeyboardInterrupt if a stop is asked for at the gate.
@@ -87,13 +87,19 @@ class Sitting:
         most: int | None = None,
         **options: Any,
     ) -> EpisodeSummary:
-        """One episode into the log, with `EpisodeRunner.play`'s options; `most` steps of it."""
-        runner = self._runner
+        """One episode into the log, with `EpisodeRunner.play`'s options; `most` steps of it.
+
+        KeyboardInterrupt if it was given up before it began.
+        """
+        runner, begun = self._runner, False
         if most is not None:
             options["stop"] = lambda: runner.summary.steps + 1 >= most
         for step in runner.play(episode, act, intervention, **options):
+            begun = True
             self.log.append_step(step)
             each(step)
+        if not begun:
+            raise KeyboardInterrupt
         if runner.summary.broken_off:
             self.log.append_mark(truncated(episode, runner.summary.reason))
         return runner.summary

@@ -1,6 +1,7 @@
 """The actor's end of the link to an arm's process."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -133,14 +134,23 @@ class ArmClient:
         """Push with a wrench for 0.1 s; the answer is as for `command`."""
         return self._ask(Kind.PUSH, messages.record(messages.PUSH, self._stamped(target)))
 
-    def move_joints(self, target: JointTarget, *, patience_s: float = 30.0, tolerance: float = 0.01) -> ArmState:
+    def move_joints(
+        self,
+        target: JointTarget,
+        *,
+        patience_s: float = 30.0,
+        tolerance: float = 0.01,
+        each: Callable[[], None] = lambda: None,
+    ) -> ArmState:
         """Move to a posture and wait until the arm stands there, within `tolerance` [rad] of each joint.
 
-        Raises ArmFaultError if a fault stops it, DeviceError if it has not arrived after `patience_s` of the arm's
-        time: then something is in its way, against which it presses no harder than the joint clip allows.
+        `each` is called before each request; what it raises ends the move. Raises ArmFaultError if a fault stops it,
+        DeviceError if it has not arrived after `patience_s` of the arm's time: then something is in its way, against
+        which it presses no harder than the joint clip allows.
         """
         layout, begun = messages.joint_target_layout(self.info.joints), self.refresh().t
         while True:
+            each()
             state = self._ask(Kind.MOVE_JOINTS, messages.record(layout, self._stamped(target)))
             if state.fault:
                 raise ArmFaultError(

@@ -136,6 +136,10 @@ class Device:
 
     def begin_episode(self) -> Sequence[Outcome]:
         """Forget the last episode; returns the words that were said and not read."""
+        return self.take_words()
+
+    def take_words(self) -> Sequence[Outcome]:
+        """The words that were said and not read."""
         return self._controls.take_words()
 
     def read(self, arms: Sequence[ArmState]) -> Handover:

@@ -46,8 +46,12 @@ class Teleop:
 
     def begin_episode(self) -> Sequence[Outcome]:
         """Words said since the episode before, if nobody else hears the desk."""
-        self._hear()
         self._held_over = self._desk.grip is not None
+        return self.take_words()
+
+    def take_words(self) -> Sequence[Outcome]:
+        """Words said and not read, if nobody else hears the desk."""
+        self._hear()
         words, self._waiting = self._waiting, []
         return words
 

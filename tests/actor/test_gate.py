@@ -205,9 +205,14 @@ def test_a_stop_ends_a_wait(bench):
 def test_words_at_the_desk_count_as_the_devices(bench):
     intervention = Intervention(None, desk=bench.desk)
     bench.console.say("undo")
-    bench.console.say("stop")  # between two episodes: whoever says it there has paused as well
+    bench.console.say("stop")
+    assert Outcome.STOP not in intervention.hears(), "said twice at a shut gate it would open it"
     intervention.begin_episode()
     assert intervention.on_last == [Outcome.UNDO] and not intervention.ends
+    bench.console.say("stop")  # too late for the reset to hear it
+    intervention.begin_episode()
+    assert intervention.stopped
+    intervention.begin_episode()
     bench.console.say("success")
     proposed = np.full(6, 0.5, np.float32)
     heard = []

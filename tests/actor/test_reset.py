@@ -12,7 +12,7 @@ from robot_rl.actor.reset import STEP, TOLERANCE, Resetter, _next_target, sample
 from robot_rl.clock import LockstepClock
 from robot_rl.controllers.client import ArmClient
 from robot_rl.sim.panda import flange_pose
-from robot_rl.types import ArmFaultError, DeviceError, JointTarget
+from robot_rl.types import ArmFaultError, ArmTarget, DeviceError, JointTarget, StoppedError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
 START = TASK.start[0]
@@ -78,6 +78,26 @@ def test_a_fault_on_the_way_is_told_by_its_name_at_once(arm):
     assert arm.state().t < 4.0  # [s]
 
 
+def test_stopped_on_the_way_it_holds_where_it_was_in_pose_space_and_in_joint_space(arm):
+    resetter = Resetter([arm], LockstepClock(), 0.1, [HARDWARE.home], max_drift=0.3)
+    far = np.array(START.pose_base_tool) + [-0.1, 0.1, 0.15, 0, 0, 0, 0]
+    for begun_from in (arm.state().q, elbow_aside(HARDWARE.home, 0.6)):
+        arm.move_joints(JointTarget(begun_from, 0.1))
+        asked, poses = iter(range(100)), list[np.ndarray]()
+
+        def stopped(asked=asked, poses=poses):
+            poses.append(arm.state().pose_base_tcp)
+            return next(asked) == 18
+
+        with pytest.raises(StoppedError, match="stopped by the operator on the way"):
+            resetter.go([far], stopped)
+        for _ in range(10):
+            state = arm.command(ArmTarget(arm.state().target_base_tcp, 0.1))
+        assert np.linalg.norm(poses[-1][:3] - poses[0][:3]) > 0.05, "it had not set out yet"
+        assert np.linalg.norm(state.pose_base_tcp[:3] - poses[-1][:3]) < 0.005
+        resetter.go([far])
+
+
 def elbow_aside(q, angle):
     """Another posture `(7,)` with the flange where it is at `q`: redundancy, by small steps along the nullspace."""
     pose, q, h = flange_pose(q), np.array(q, float), 1e-6
@@ -104,9 +124,9 @@ def test_an_arm_whose_elbow_has_drifted_is_raised_and_goes_home_before_it_goes_t
     Resetter([arm], LockstepClock(), 0.1).go([low])
     heights, move = [], arm.move_joints
 
-    def noting(target):
+    def noting(target, **options):
         heights.append(arm.state().pose_base_tcp[2])
-        return move(target)
+        return move(target, **options)
 
     monkeypatch.setattr(arm, "move_joints", noting)
     (state,) = Resetter([arm], LockstepClock(), 0.1, [home], max_drift=0.3).go([goal])

@@ -82,7 +82,7 @@ def test_buttons_and_gizmo_do_what_they_say(bench):
     press(page, "Stop (a soft stop)")
     wait(lambda: tally().attempts == 5)
     assert tally().successes == 1
-    status.get_by_text("paused by the operator").wait_for()
+    status.get_by_text("by the operator").wait_for()
     press(page, "Start")
 
     # whoever leaves in the middle of a drag has let go
