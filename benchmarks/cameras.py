@@ -2,6 +2,7 @@
 
 .venv/bin/python benchmarks/cameras.py                 (pip install robot_rl[realsense])
 .venv/bin/python benchmarks/cameras.py --burners 1     beside a niced process that uses up a core, as a learner does
+.venv/bin/python benchmarks/cameras.py --burners 1 --console viewer     and a console that is looked at (looking.py)
 
 The cameras are librealsense's own software devices, through its real pipelines, in the actor's process: what it costs
 to make their pictures is in the figures too. A frame's age begins when its picture is there, before it is handed over.
@@ -9,10 +10,10 @@ to make their pictures is in the figures too. A frame's age begins when its pict
 
 import os
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir, closing
 from dataclasses import replace
+from itertools import islice
 from json import dumps
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -20,8 +21,10 @@ import tyro
 from rich.console import Console
 
 from benchmarks.data import Figure, table
-from robot_rl import config
+from benchmarks.looking import Who, console_beside, cpu_s
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.intervene import Intervention
 from robot_rl.benchmark import Row, machine
 from robot_rl.benchmark_arm import busy
 from robot_rl.cameras import realsense
@@ -29,30 +32,36 @@ from robot_rl.cameras._live import LiveCamera
 from robot_rl.config import CameraConfig
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.precision import use_one_thread
+from robot_rl.run import TrainConfig, create_run, start_arms
+from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
-from robot_rl.transport.endpoint import free_addresses
+from robot_rl.transport.desk import Desk
 from robot_rl.types import Array
 from tests.cameras.simulated_realsense import Bus, SimulatedRealSense
 
 SERIALS = {"wrist": "0001", "front": "0002"}
 RATE_HZ = 30
+WARM_UP = 20
 
 
-def run(seconds: float = 60.0, burners: int = 0, json: bool = False) -> None:
-    """Measure for so long, beside so many niced busy processes, and print a table or one JSON object."""
+def run(seconds: float = 60.0, burners: int = 0, console: Who | None = None, json: bool = False) -> None:
+    """Measure for so long, beside so many niced busy processes and a console; print a table or one JSON object."""
     load = os.getloadavg()[0]
-    rows = measure(seconds, burners)
-    about = machine() | {"burners": burners, "load": f"{load:.1f} before, {os.getloadavg()[0]:.1f} after"}
+    rows = measure(seconds, burners, console)
+    about = machine() | {
+        "burners": burners,
+        "console": console or "none",
+        "load": f"{load:.1f} before, {os.getloadavg()[0]:.1f} after",
+    }
     if json:
         print(dumps({"machine": about} | {row.name: row.value for row in rows}, indent=2))
     else:
         Console().print(table(rows, about))
 
 
-def measure(seconds: float, burners: int) -> list[Row]:
+def measure(seconds: float, burners: int, console: Who | None = None) -> list[Row]:
     """Ages of all frames that the actor took, and how evenly its steps came."""
     use_one_thread()
-    task, hardware = config.load_task("peg_insert"), config.load_hardware("sim_panda")
     cameras = tuple(CameraConfig(name, "realsense", {"serial": serial}) for name, serial in SERIALS.items())
     bus = Bus()
     realsense._context = lambda: bus.context
@@ -61,25 +70,35 @@ def measure(seconds: float, burners: int) -> list[Row]:
             device = SimulatedRealSense(bus, serial, rate_hz=RATE_HZ)
             device.rate_hz += off_hz  # as real clocks differ: so the actor looks at every phase of a frame period
             stack.callback(device.unplug)
-        arms = (replace(hardware.arms[0], address=free_addresses(1)[0]),)
-        processes = stack.enter_context(Supervisor(Path(stack.enter_context(TemporaryDirectory()))))
-        processes.start("arm", ["arm", hardware.name, "--task", task.name, "--address", arms[0].address])
-        env = RobotEnv(replace(task, max_steps=1_000_000), replace(hardware, arms=arms, cameras=cameras))
+        with chdir(stack.enter_context(TemporaryDirectory())):  # where the console finds the run
+            folder = create_run("peg_insert", TrainConfig(clock="real"))
+            folder = RunFolder(folder.path.resolve())
+        start_arms(folder, stack.enter_context(Supervisor(folder.logs)))
+        task = replace(folder.load_task(), max_steps=1_000_000)
+        env = RobotEnv(task, replace(folder.load_hardware(), cameras=cameras))
         stack.callback(env.close)
+        desk = stack.enter_context(closing(Desk(folder.settings.desk_address)))
         ages = [watched(camera) for camera in env.cameras.values()]
         policy = LivePolicy(PolicySpec.from_space(env.space_spec, "goal"), {})
+        looked_at = stack.enter_context(console_beside(folder.path, console)) if console else os.getpid()
         stack.enter_context(busy(burners, nice=10))
-        observation, _ = env.reset(seed=0)
-        for _ in range(20):  # warm up
-            observation = env.step(0.1 * policy.act(observation))[0]
+        steps = EpisodeRunner(env, desk=desk).play(
+            0, lambda observation: 0.1 * policy.act(observation), Intervention(None, desk=desk), seed=0
+        )
+        for _ in islice(steps, WARM_UP):
+            pass
         for of_one in ages:
             of_one.clear()
-        stamps, begun_cpu = [time.monotonic()], time.process_time()
+        stamps, begun_cpu = [time.monotonic()], [time.process_time(), cpu_s(looked_at)]
         while stamps[-1] < stamps[0] + seconds:
-            observation = env.step(0.1 * policy.act(observation))[0]
+            next(steps)
             stamps.append(time.monotonic())
-        cpu = (time.process_time() - begun_cpu) / (stamps[-1] - stamps[0])
-    return rows(1e3 * np.array(ages), 1e3 * np.abs(np.diff(stamps) - env.period_s), cpu)
+        ended_cpu = [time.process_time(), cpu_s(looked_at)]
+        shares = (np.array(ended_cpu) - begun_cpu) / (stamps[-1] - stamps[0])
+    measured = rows(1e3 * np.array(ages), 1e3 * np.abs(np.diff(stamps) - env.period_s), shares[0])
+    if console:
+        measured.append(Figure("console_cpu_percent", 1e2 * shares[1], "%", "of a core", 15.0, True))
+    return measured
 
 
 def rows(ages_ms: Array, jitter_ms: Array, cpu: float) -> list[Row]:
