@@ -71,3 +71,8 @@ def training_note(episodes: list[dict[str, Any]], metrics: list[dict[str, Any]])
     share = sum(row["human_steps"] for row in recent) / max(steps, 1)
     speed = f", {metrics[-1].get('updates_per_s', 0.0):.0f} updates/s" if metrics else ""
     return f"success {success:.0%}, alone {alone:.0%}, operator {share:.0%}{speed}"
+
+
+def say_waiting(display: Display, reason: str) -> None:
+    """On the terminal: why the arm holds, or that it no longer does."""
+    display.say(f"the arm holds: {reason}" if reason else "going on")

@@ -19,9 +19,10 @@ from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.loop import LearnerConfig
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.progress import Display
+from robot_rl.record import record_demos
 from robot_rl.report import plot_learning, training_summary
 from robot_rl.resources import check_resources
-from robot_rl.run import PORTS, evaluate_run, hint_at, record_demos, start_arms, timed, watch_training
+from robot_rl.run import PORTS, evaluate_run, hint_at, start_arms, timed, watch_training
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor

@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl import config
-from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
 from robot_rl.actor.gate import Gate
-from robot_rl.actor.handover import open_operator
 from robot_rl.actor.loop import ActorConfig
-from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
-from robot_rl.data.log import StepLog
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import LearnerConfig
-from robot_rl.progress import Display, training_note
+from robot_rl.progress import Display, say_waiting, training_note
+from robot_rl.record import record_demos, record_outcomes
 from robot_rl.report import (
     evaluation_summary,
     plot_demos,
@@ -41,7 +38,6 @@ from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import Use
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -189,91 +185,6 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
             ["arm", settings.hardware, "--arm", arm.name, "--task", settings.task, "--clock", settings.clock]
             + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
         )
-
-
-def record_demos(
-    folder: RunFolder,
-    display: Display,
-    stop: StopRequest,
-    processes: Supervisor,
-    *,
-    wanted: int = 0,
-    review: bool = False,
-) -> None:
-    """Record the demonstrations that the run still lacks; `demos.json` says that they are complete.
-
-    `wanted` is how many there shall be, if not as many as the run was made with; with `review` each is asked about.
-    """
-    settings, task = folder.settings, folder.load_task()
-    if folder.demos_file.exists() and json.loads(folder.demos_file.read_text())["successes"] >= wanted:
-        return
-    wanted = wanted or settings.demos
-    folder.demos_file.unlink(missing_ok=True)
-
-    def progress(done: int, attempts: int) -> None:
-        display.show("demonstrations", done, wanted, f"{done} of {attempts} attempts")
-        processes.check()
-        if stop.is_set():
-            raise KeyboardInterrupt
-
-    with bench_for(folder, task, folder.demos_log, display, stop, verb="demo") as bench:
-        recorder = DemoRecorder(**bench, review=review)
-        recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
-    tally = recorder.tally
-    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
-    folder.demos_file.write_text(json.dumps(summary) + "\n")
-
-
-def record_outcomes(
-    folder: RunFolder,
-    display: Display,
-    stop: StopRequest,
-    processes: Supervisor,
-    *,
-    positives: int,
-    negatives: int,
-    per_episode: int,
-) -> None:
-    """Record the labelled frames that a run still lacks; `outcomes.json` says what there is.
-
-    Labels are the operator's words, whatever judge the task names (it may be the one that is to learn from them). The
-    scripted operator has no eyes but the simulator's, so there they are the simulator's truth.
-    """
-    hardware = folder.load_hardware()
-    scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
-    task = replace(folder.load_task(), reward=Use("simulator" if scripted else "operator"))
-
-    def progress(good: int, bad: int) -> None:
-        display.show("positives", good, positives)
-        display.show("negatives", bad, negatives)
-        processes.check()
-        if stop.is_set():
-            raise KeyboardInterrupt
-
-    with bench_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as bench:
-        OutcomeRecorder(**bench, per_episode=per_episode).record(positives, negatives, progress=progress)
-
-
-@contextmanager
-def bench_for(
-    folder: RunFolder, task: config.Task, path: Path, display: Display, stop: StopRequest, *, verb: str
-) -> Iterator[dict[str, Any]]:
-    """What a recorder of the log `path` asks for: environment, operator, log, seed, desk and gate."""
-    settings, hardware = folder.settings, folder.load_hardware()
-    with ExitStack() as opened:
-        desk = opened.enter_context(closing(Desk(settings.desk_address)))
-        desk.tell(verb=verb, task=task.name)
-        env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
-        asked: dict[str, Any] = {"mode": "demonstrate", "seed": settings.seed, "desk": desk}
-        operator = opened.enter_context(closing(open_operator(hardware, task=task, world=env.world, **asked)))
-        log = opened.enter_context(StepLog(path, folder.spaces()))
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
-        yield {"env": env, "operator": operator, "log": log, "seed": settings.seed, "desk": desk, "gate": gate}
-
-
-def say_waiting(display: Display, reason: str) -> None:
-    """On the terminal: why the arm holds, or that it no longer does."""
-    display.say(f"the arm holds: {reason}" if reason else "going on")
 
 
 def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:

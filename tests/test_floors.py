@@ -26,6 +26,7 @@ FLOORS = (
     {"actor", "learner", "console"},
     {
         "run",
+        "record",
         "cli",
         "browse",
         "blackbox",
