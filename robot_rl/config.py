@@ -41,7 +41,7 @@ class ArmConfig:
 
     `home` are the joint angles [rad] where resets begin; `pose_flange_tcp` places the TCP between the fingertips;
     `load` is what hangs on the flange, sent to an arm that has to know it. On the real clock the 1 kHz loop may have
-    a core of its own, `loop_cpu`.
+    a core of its own, `loop_cpu`. `pose_bench_base` is where its foot stands, for the console to draw several arms.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ArmConfig:
     address: str = "tcp://127.0.0.1:5560"
     load: Load | None = None
     loop_cpu: int | None = None
+    pose_bench_base: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -275,8 +276,9 @@ def _hardware_problems(hardware: Hardware) -> Iterator[Problem]:
         hint = nearest(hardware.teleop.name, names_of("teleop"))
         yield ("teleop", "name"), f"= {hardware.teleop.name!r} is not in robot_rl/teleop; it has: {hint}"
     for i, arm in enumerate(hardware.arms):
-        if not is_unit(arm.pose_flange_tcp[3:]):
-            yield ("arms", i, "pose_flange_tcp"), "does not end in a unit quaternion xyzw"
+        for name in ("pose_flange_tcp", "pose_bench_base"):
+            if not is_unit(getattr(arm, name)[3:]):
+                yield ("arms", i, name), "does not end in a unit quaternion xyzw"
         for place, message in limit_problems(arm.limits, len(arm.home)):
             yield ("arms", i, "limits", *place), message
         for place, message in _load_problems(arm.load):

@@ -38,6 +38,7 @@ from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
+from robot_rl.types import LinkError
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -263,8 +264,8 @@ def evaluate_run(
     low, high = evaluation.interval_95
     cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
     shown.say(
-        f"evaluation: {evaluation.successes} of {episodes} (95 % interval {low:.1%} to {high:.1%}){cycle}; "
-        f"{folder.evaluation_file}"
+        f"evaluation: {evaluation.successes} of {len(evaluation.episodes)} "
+        f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {folder.evaluation_file}"
     )
     return summary
 
@@ -282,16 +283,18 @@ def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display, sto
 
     def progress(row: Any) -> None:
         done.append(row.success)
+        desk.tell(evaluated=len(done), succeeded=sum(done))
         display.show("evaluation", len(done), episodes, f"{sum(done)} of {len(done)} succeeded")
 
     if folder.videos.exists():
         shutil.rmtree(folder.videos)
     with ExitStack() as opened:
         opened.callback(env.close)
-        desk = gate = None
+        desk = opened.enter_context(closing(open_desk(folder)))
+        desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
+        desk.tell(evaluated=0, succeeded=0, wanted=episodes)
+        gate = None
         if env.task.manual_reset and env.world is None:
-            desk = opened.enter_context(closing(Desk(folder.settings.desk_address)))
-            desk.tell(verb="eval", task=env.task.name)
             gate = Gate(env, desk, acknowledges=False, stop=stop, say=partial(say_waiting, display))
         return evaluate(
             env,
@@ -304,6 +307,14 @@ def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display, sto
             desk=desk,
             gate=gate,
         )
+
+
+def open_desk(folder: RunFolder) -> Desk:
+    """The run's desk. Beside a training, which has it, one that no console looks at."""
+    try:
+        return Desk(folder.settings.desk_address)
+    except LinkError:
+        return Desk()
 
 
 @contextmanager

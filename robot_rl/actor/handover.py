@@ -89,7 +89,7 @@ class Operator:
     def read(self, arms: Sequence[ArmState]) -> TeleopReading:
         """What the operator does now. Never blocks."""
         arm = arms[self._arm]
-        reading = self.interpret(self.device.read(arms), arm.target_base_tcp, arm.t)
+        reading = self.interpret(self.device.read([arm]), arm.target_base_tcp, arm.t)
         action = np.zeros((len(arms), 6))
         action[self._arm] = reading.action
         return replace(reading, action=action.ravel())

@@ -18,10 +18,11 @@ import trimesh
 import viser
 from viser import uplot
 
-from robot_rl.config import CameraConfig
+from robot_rl.config import ArmConfig, CameraConfig
 from robot_rl.console.crop import CropTab
 from robot_rl.console.watch import WINDOW, History, Sight
 from robot_rl.data.pictures import in_rows
+from robot_rl.data.stats import wilson_interval
 from robot_rl.sim.shapes import Shape
 from robot_rl.transport.desk import NEEDS_HUMAN
 from robot_rl.types import ArmState, Array, Fault
@@ -78,9 +79,15 @@ class Page:
     """One page; whoever opens it sees and does the same."""
 
     def __init__(
-        self, title: str, shapes: Sequence[Shape], *, port: int, gizmo: bool, cameras: Sequence[CameraConfig] = ()
+        self,
+        title: str,
+        arms: Sequence[tuple[ArmConfig, Sequence[Shape]]],
+        *,
+        port: int,
+        gizmo: str | None,
+        cameras: Sequence[CameraConfig] = (),
     ):
-        """Raises OSError if nobody can listen on the port (0: any)."""
+        """`gizmo` names the arm that it drives. Raises OSError if nobody can listen on the port (0: any)."""
         self.said = Said()
         with redirect_stdout(io.StringIO()):  # it prints an address that is not the door's
             self._server = viser.ViserServer(host="127.0.0.1", port=port, label=f"robot_rl: {title}", verbose=False)
@@ -118,26 +125,22 @@ class Page:
             cell_color=(45, 45, 45), section_color=(70, 70, 70),
         )  # fmt: skip
         self._server.initial_camera.position, self._server.initial_camera.look_at = EYE, LOOK_AT
-        self._shapes = [_add_shape(scene, f"/arm/{i}", shape) for i, shape in enumerate(shapes)]
-        self._target = scene.add_frame("/target", axes_length=0.06, axes_radius=0.002, visible=False)
-        self._tool = scene.add_frame("/tool", axes_length=0.04, axes_radius=0.004, visible=False)
-        self._gizmo = (
-            scene.add_transform_controls("/gizmo", scale=0.22, depth_test=False, visible=False) if gizmo else None
-        )
-        if self._gizmo is not None:
-            self._gizmo.on_update(self._take)
+        self._arms = [ArmView(scene, arm, shapes, gizmo=arm.name == gizmo) for arm, shapes in arms]
+        for view in self._arms:
+            if view.gizmo is not None:
+                view.gizmo.on_update(self._take)
 
-    def show(self, sight: Sight, poses: Array | None) -> None:
-        """Everything anew; `poses (n, 7)` are those of the shapes. What has not changed is not sent."""
+    def show(self, sight: Sight, poses: Sequence[Array | None]) -> None:
+        """Everything anew; `poses (n, 7)`: of each arm's shapes in its base. What has not changed is not sent."""
         with self._server.atomic():
             self._set("status", self._status, status_html(sight))
             if sight.view is not None and sight.view.images:
                 self._image.image = montage(sight.view.images)
             self._crop.show(sight.picture)
             self._show_history(sight.history)
-            arm = next((arm for arm in sight.arms if arm is not None), None)
-            if arm is not None:
-                self._show_arm(arm, poses)
+            for view, arm, of_shapes in zip(self._arms, sight.arms, poses, strict=True):
+                if arm is not None:
+                    view.show(arm, of_shapes, held=self.said.grip is not None)
 
     @property
     def marked(self) -> str:
@@ -158,29 +161,8 @@ class Page:
 
     async def _take(self, event: Any) -> None:
         """The gizmo was taken, moved or let go. A coroutine: only those are told in the order in which it happened."""
-        self.said.hold(event.phase != "end", self._gizmo_pose())
-
-    def _gizmo_pose(self) -> Array:
-        assert self._gizmo is not None
-        w, x, y, z = self._gizmo.wxyz
-        return np.array([*self._gizmo.position, x, y, z, w], float)
-
-    def _show_arm(self, arm: ArmState, poses: Array | None) -> None:
-        for handle, pose in zip(self._shapes, poses if poses is not None else (), strict=False):
-            self._place(handle, pose)
-        for handle, pose in ((self._tool, arm.pose_base_tcp), (self._target, arm.target_base_tcp)):
-            handle.visible = True
-            self._place(handle, pose)
-        if self._gizmo is not None and self.said.grip is None:
-            self._gizmo.visible = True
-            self._place(self._gizmo, arm.target_base_tcp)
-
-    def _place(self, handle: Any, pose: Array) -> None:
-        key, now = handle.name, tuple(np.round(pose, 5))
-        if self._shown.get(key) != now:
-            self._shown[key] = now
-            handle.position = pose[:3]
-            handle.wxyz = (pose[6], *pose[3:6])
+        w, x, y, z = event.target.wxyz
+        self.said.hold(event.phase != "end", np.array([*event.target.position, x, y, z, w], float))
 
     def _show_history(self, history: History) -> None:
         if self._shown.get("episodes") == history.episodes:
@@ -212,6 +194,42 @@ class Page:
         )
 
 
+class ArmView:
+    """One arm in the scene, standing where its hardware file says; perhaps with the gizmo at its target."""
+
+    def __init__(self, scene: Any, arm: ArmConfig, shapes: Sequence[Shape], *, gizmo: bool):
+        x, y, z, w = arm.pose_bench_base[3:]
+        foot = f"/arms/{arm.name}"
+        scene.add_frame(foot, show_axes=False, position=arm.pose_bench_base[:3], wxyz=(w, x, y, z))
+        self._shapes = [_add_shape(scene, f"{foot}/shapes/{i}", shape) for i, shape in enumerate(shapes)]
+        self._target = scene.add_frame(f"{foot}/target", axes_length=0.06, axes_radius=0.002, visible=False)
+        self._tool = scene.add_frame(f"{foot}/tool", axes_length=0.04, axes_radius=0.004, visible=False)
+        self.gizmo = (
+            scene.add_transform_controls(f"{foot}/gizmo", scale=0.22, depth_test=False, visible=False)
+            if gizmo
+            else None
+        )
+        self._placed: dict[str, tuple[float, ...]] = {}
+
+    def show(self, arm: ArmState, poses: Array | None, *, held: bool) -> None:
+        """The arm as it is now; a gizmo that is `held` stays where the hand has it."""
+        for handle, pose in zip(self._shapes, poses if poses is not None else (), strict=False):
+            self._place(handle, pose)
+        for handle, pose in ((self._tool, arm.pose_base_tcp), (self._target, arm.target_base_tcp)):
+            handle.visible = True
+            self._place(handle, pose)
+        if self.gizmo is not None and not held:
+            self.gizmo.visible = True
+            self._place(self.gizmo, arm.target_base_tcp)
+
+    def _place(self, handle: Any, pose: Array) -> None:
+        now = tuple(np.round(pose, 5))
+        if self._placed.get(handle.name) != now:
+            self._placed[handle.name] = now
+            handle.position = pose[:3]
+            handle.wxyz = (pose[6], *pose[3:6])
+
+
 def montage(images: Any) -> Array:
     """The views side by side, two in a row, each with its name; enlarged without smoothing."""
     cells = []
@@ -231,9 +249,8 @@ def status_html(sight: Sight) -> str:
     """Who acts and where the run stands, faults and whoever is silent in red."""
     rows: list[tuple[str, str]] = []
     alarms = [f"{who} does not answer" for who in sight.problems]
-    for arm in sight.arms:
-        if arm is not None and arm.fault:
-            alarms.append(f"FAULT {Fault(arm.fault).name}: {arm.reason}")
+    named = sight.named_arms()
+    alarms += [f"{name}FAULT {Fault(arm.fault).name}: {arm.reason}" for name, arm in named if arm.fault]
     author = phase = ""
     if sight.view is not None:
         facts, step = sight.view.facts, sight.view.step
@@ -247,21 +264,22 @@ def status_html(sight: Sight) -> str:
             rows.append(("demonstrations", f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts"))
         if "positives" in facts:
             rows += [(kind, f"{facts[kind]} of {facts['wanted_' + kind]}") for kind in ("positives", "negatives")]
+        if "evaluated" in facts:
+            rows.append(("evaluation", evaluation_text(facts["evaluated"], facts["wanted"], facts["succeeded"])))
         if facts.get("total_steps"):
             rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
         if step is not None:
-            author = str(step["author"])
+            author = "greedy policy" if "evaluated" in facts else str(step["author"])
             rows += [
                 ("episode, step", f"{step['episode']}, {step['index']}"),
                 ("reward", f"{number(step['reward']):g}{', done' if step['terminated'] else ''}"),
                 ("rate, late by", f"{number(facts['rate_hz']):.1f} Hz, {1e3 * number(step['late_s']):.0f} ms"),
             ]
-    for arm in sight.arms:
-        if arm is not None:
-            x, y, z = arm.pose_base_tcp[:3]
-            rows.append(("tool", f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else "")))
-            rows.append(("force", f"{np.linalg.norm(arm.wrench_base_tcp[:3]):.1f} N"))
-            rows.append(("limits", arm.verdict.reasons))
+    for name, arm in named:
+        x, y, z = arm.pose_base_tcp[:3]
+        rows.append((f"{name}tool", f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else "")))
+        rows.append((f"{name}force", f"{np.linalg.norm(arm.wrench_base_tcp[:3]):.1f} N"))
+        rows.append((f"{name}limits", arm.verdict.reasons))
     learner = sight.learner
     if learner.get("phase"):
         rows.append(("learner", f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}"))
@@ -269,7 +287,7 @@ def status_html(sight: Sight) -> str:
         rows.append(("critic's value", f"{learner['q']:.3f}"))
     if learner.get("updates_per_s") is not None:
         rows.append(("updates", f"{learner['updates_per_s']:.0f} /s"))
-    acting = {"human": AMBER, "demo": AMBER, "policy": GREEN}.get(author, "#888")
+    acting = {"human": AMBER, "demo": AMBER, "policy": GREEN, "greedy policy": GREEN}.get(author, "#888")
     acting = AMBER if phase == NEEDS_HUMAN else acting
     who = {"human": "operator", "demo": "operator"}.get(author, author) if phase == "acting" else phase
     parts = [f'<div style="font-size:1.5em;font-weight:700;color:{acting}">{html.escape(who or "-")}</div>']
@@ -278,6 +296,13 @@ def status_html(sight: Sight) -> str:
         f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>' for name, value in rows
     ]
     return f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
+
+
+def evaluation_text(done: int, wanted: int, succeeded: int) -> str:
+    """How far an evaluation is, and what it has come to."""
+    low, high = wilson_interval(succeeded, done)
+    rate = f": {succeeded / done:.0%} succeeded (95 % interval {low:.0%} to {high:.0%})" if done else ""
+    return f"{done} of {wanted} episodes{rate}"
 
 
 def number(value: Any) -> float:

@@ -30,10 +30,12 @@ class Console:
                 f"the console needs the package {error.name!r}: pip install 'robot_rl[console]'"
             ) from error
         self._sources = sources
-        self._shapes = ArmShapes(sources.scene)
-        teleop = sources.hardware.teleop
-        gizmo = teleop is not None and teleop.name == "browser"
-        self.page = Page(sources.title, self._shapes.shapes, port=0, gizmo=gizmo, cameras=sources.hardware.cameras)
+        hardware = sources.hardware
+        self._shapes = [ArmShapes(sources.scene, scenery=i == 0) for i in range(len(hardware.arms))]
+        drawn = [(arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)]
+        teleop = hardware.teleop
+        gizmo = teleop.options.get("arm", hardware.arms[0].name) if teleop and teleop.name == "browser" else None
+        self.page = Page(sources.title, drawn, port=0, gizmo=gizmo, cameras=hardware.cameras)
         self.token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
         self._door = Door(host, port, self.page.port, self.token)
         link = f"?token={self.token}" if self.token else ""
@@ -54,9 +56,11 @@ class Console:
     def look(self) -> None:
         """Show what there is to see now."""
         sight = self._watch.look(self.page.marked)
-        arm = next((arm for arm in sight.arms if arm is not None), None)
-        drawn = arm is not None and len(arm.q) == self._shapes.joints
-        self.page.show(sight, self._shapes.poses(arm.q) if arm is not None and drawn else None)
+        poses = [
+            shapes.poses(arm.q) if arm is not None and len(arm.q) == shapes.joints else None
+            for shapes, arm in zip(self._shapes, sight.arms, strict=True)
+        ]
+        self.page.show(sight, poses)
 
     def close(self) -> None:
         """Close the page and let go of all links."""
@@ -96,8 +100,8 @@ class Console:
 
     def _say(self, desk: DeskClient | None, word: str) -> None:
         if word == "acknowledge":
-            for arm in self._sources.hardware.arms:
-                client = ArmClient(arm.address, timeout_s=1.0)
+            for address in self._watch.arm_addresses:
+                client = ArmClient(address, timeout_s=1.0)
                 try:
                     if (state := client.acknowledge_fault()).fault:
                         raise DeviceError(f"the fault is still there: {state.reason}")

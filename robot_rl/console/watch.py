@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config import ArmConfig, Hardware
+from robot_rl.config import Hardware
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.stats import wilson_interval
 from robot_rl.run_folder import RunFolder
@@ -81,10 +81,16 @@ class Sight:
 
     view: View | None = None
     arms: Sequence[ArmState | None] = ()
+    names: Sequence[str] = ()
     learner: dict[str, Any] = field(default_factory=dict)
     history: History = History()
     problems: dict[str, str] = field(default_factory=dict)
     picture: Picture | None = None
+
+    def named_arms(self) -> list[tuple[str, ArmState]]:
+        """The arms that answer, each with what to put before what is said of it: nothing, if there is one arm."""
+        names = [f"{name}: " for name in self.names] if len(self.arms) > 1 else [""] * len(self.arms)
+        return [(name, arm) for name, arm in zip(names, self.arms, strict=True) if arm is not None]
 
 
 class Watch:
@@ -94,6 +100,7 @@ class Watch:
         self.sources = sources
         self._desk = DeskClient(sources.desk, timeout_s=0.5) if sources.desk else None
         self._status = StatusReader({"learner": sources.learner} if sources.learner else {})
+        self.arm_addresses = [arm.address for arm in sources.hardware.arms]
         self._arms: list[ArmClient | None] = [None for _ in sources.hardware.arms]
         self._again: dict[str, float] = {}
         self._problems: dict[str, str] = {}
@@ -102,13 +109,13 @@ class Watch:
     def look(self, marked: str = "") -> Sight:
         """What is to be seen now, also the whole picture of the camera whose crop is `marked`, if one is."""
         view = self._ask("actor", self._desk.look) if self._desk else None
+        self._follow(view)
         picture = self._ask("actor", partial(self._desk.picture, marked)) if self._desk and marked else None
-        arms = [
-            self._ask(f"arm {arm.name}", partial(self._arm, i, arm)) for i, arm in enumerate(self.sources.hardware.arms)
-        ]
+        arms = [self._ask(f"arm {arm.name}", partial(self._arm, i)) for i, arm in enumerate(self.sources.hardware.arms)]
         statuses = self._status.latest()
         learner = dict(statuses["learner"].values) if "learner" in statuses else {}
-        return Sight(view, arms, learner, self._tail.read(), dict(self._problems), picture)
+        names = [arm.name for arm in self.sources.hardware.arms]
+        return Sight(view, arms, names, learner, self._tail.read(), dict(self._problems), picture)
 
     def close(self) -> None:
         """Let go of all links."""
@@ -128,17 +135,30 @@ class Watch:
             self._again[who] = time.monotonic() + LOOK_AGAIN_S
             return None
 
-    def _arm(self, i: int, arm: ArmConfig) -> ArmState:
+    def _follow(self, view: View | None) -> None:
+        """An evaluation has arm processes of its own: look at those that the desk names."""
+        told = view.facts.get("arms") if view is not None else self.arm_addresses
+        addresses = told or [arm.address for arm in self.sources.hardware.arms]
+        for i, (arm, address) in enumerate(zip(self.sources.hardware.arms, addresses, strict=True)):
+            if address != self.arm_addresses[i]:
+                self.arm_addresses[i] = address
+                self._again.pop(f"arm {arm.name}", None)
+                self._let_go(i)
+
+    def _let_go(self, i: int) -> None:
+        if (client := self._arms[i]) is not None:
+            client.close()
+        self._arms[i] = None
+
+    def _arm(self, i: int) -> ArmState:
         """The state that the arm's process has now; looking moves nothing, not even in lockstep."""
         client = self._arms[i]
         try:
             if client is None:
-                client = self._arms[i] = ArmClient(arm.address, timeout_s=ARM_ANSWERS_S)
+                client = self._arms[i] = ArmClient(self.arm_addresses[i], timeout_s=ARM_ANSWERS_S)
             return client.refresh()
         except (LinkError, DeviceError):  # gone, or started anew
-            if client is not None:
-                client.close()
-            self._arms[i] = None
+            self._let_go(i)
             raise
 
 

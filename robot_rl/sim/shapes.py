@@ -26,11 +26,14 @@ class Shape:
 
 
 class ArmShapes:
-    """The Panda (an FR3 has its kinematics) in a task's scene, without what a reset moves: that is not published."""
+    """The Panda (an FR3 has its kinematics) in a task's scene, without what a reset moves: that is not published.
+
+    Without `scenery` the arm and what it holds alone, as when several stand at one table.
+    """
 
     joints = 7
 
-    def __init__(self, scene: Use | None):
+    def __init__(self, scene: Use | None, *, scenery: bool = True):
         self._model = build_model(find_scene(scene))
         self._data = mujoco.MjData(self._model)
         model = self._model
@@ -40,6 +43,7 @@ class ArmShapes:
             if int(model.geom_type[i]) in KINDS
             and model.geom_group[i] < 2
             and model.body_mocapid[model.geom_bodyid[i]] < 0
+            and (scenery or model.geom_bodyid[i] > 0)
         ]
         self.shapes = [
             Shape(

@@ -30,7 +30,7 @@ def view(**facts) -> View:
 
 
 def test_who_acts_and_where_the_run_stands():
-    said = status_html(Sight(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], {"q": 0.25}))
+    said = status_html(Sight(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25}))
     for word in ("operator", "3, 7", "2 of 20, 3 attempts", "10.0 Hz, 4 ms", "0.250", "0.500 0.000 0.070 m"):
         assert word in said
     assert "FAULT" not in said
@@ -38,7 +38,7 @@ def test_who_acts_and_where_the_run_stands():
 
 def test_faults_and_the_silent_are_named_and_nothing_is_markup():
     arm = replace(arm_at(0.0), fault=Fault.FORCE, reason="<b>63 N</b>")
-    said = status_html(Sight(view(phase="waiting", reason="<script>"), [arm], {}, History(), {"actor": "silent"}))
+    said = status_html(Sight(view(phase="waiting", reason="<script>"), [arm], problems={"actor": "silent"}))
     assert "FAULT FORCE: &lt;b&gt;63 N&lt;/b&gt;" in said and "actor does not answer" in said and "waiting" in said
     assert "<script>" not in said and "<b>" not in said
 
@@ -54,6 +54,19 @@ def test_what_a_person_has_to_do_and_how_many_frames_there_are():
 def test_a_reward_that_is_no_number_is_shown_as_that():
     shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"reward": None}, {})
     assert "nan" in status_html(Sight(shown))
+
+
+def test_of_several_arms_each_is_named():
+    left, right = arm_at(0.0), replace(arm_at(0.0), fault=Fault.FORCE, reason="63 N")
+    said = status_html(Sight(None, [left, right], ["left", "right"]))
+    assert "left: tool" in said and "right: tool" in said and "right: FAULT FORCE: 63 N" in said
+    assert "right: tool" not in status_html(Sight(None, [left, None], ["left", "right"]))
+
+
+def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
+    said = status_html(Sight(view(evaluated=4, wanted=20, succeeded=3)))
+    assert "greedy policy" in said and "4 of 20 episodes: 75% succeeded (95 % interval 30% to 95%)" in said
+    assert "0 of 20 episodes<" in status_html(Sight(view(evaluated=0, wanted=20, succeeded=0)))
 
 
 def test_before_anything_is_known_there_is_a_page():

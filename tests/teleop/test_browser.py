@@ -30,6 +30,14 @@ def test_the_target_comes_to_the_gizmo_in_steps_no_larger_than_an_action_and_arr
     np.testing.assert_allclose(actions[-1], 0.0, atol=1e-6)
 
 
+def test_of_several_arms_it_drives_the_one_that_it_is_for(desk, console):
+    operator = Operator(browser.Teleop(desk=desk, task=TASK), arm=1)
+    elsewhere = geometry.pose_move(DOWN, np.array([0.1, 0.1, 0.1, 0.0, 0.0, 0.0]))
+    console.hold(geometry.pose_move(DOWN, np.array([0.004, 0.0, 0.0, 0.0, 0.0, 0.0])))
+    action = operator.read((arm_at(0.0, elsewhere), arm_at(0.0))).action
+    np.testing.assert_allclose(action, [0.0] * 6 + [0.5] + [0.0] * 5, atol=1e-9)
+
+
 def test_silence_opens_the_clutch(desk, console, monkeypatch):
     device = browser.Teleop(desk=desk, task=TASK)
     console.hold(DOWN)

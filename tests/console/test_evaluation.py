@@ -1,0 +1,58 @@
+"""An evaluation is seen in the console: who acts, how far it is, its own arms; and the page's stop ends it."""
+
+import threading
+
+import pytest
+
+from robot_rl import run
+from robot_rl.console.watch import Sight, Sources, Watch
+from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.transport.desk import Desk, DeskClient
+from tests.teleop.benches import wait_until
+
+FEW = 1_000
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A run whose policy has learnt nothing."""
+    monkeypatch.chdir(tmp_path)
+    made = run.create_run("peg_insert", run.TrainConfig(name="run", obs="state"))
+    made.demos_file.write_text('{"successes": 0, "attempts": 0, "steps": 0}')
+    policy = LivePolicy(PolicySpec.from_space(made.spaces(), "none"), {})
+    monkeypatch.setattr(run, "load_policy", lambda checkpoints: policy)
+    return made
+
+
+def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
+    sources, came_to = Sources.of_run(folder), []
+    evaluation = threading.Thread(target=lambda: came_to.append(run.evaluate_run(folder, FEW)))
+    evaluation.start()
+    watch, seen = Watch(sources), list[Sight]()
+
+    def two_are_done() -> bool:
+        seen.append(watch.look())
+        view, (arm,) = seen[-1].view, seen[-1].arms
+        return view is not None and view.facts.get("evaluated", 0) >= 2 and arm is not None
+
+    wait_until(two_are_done, timeout_s=60.0)
+    view = seen[-1].view
+    assert view is not None and view.step is not None
+    facts, step = view.facts, view.step
+    assert (facts["verb"], facts["wanted"]) == ("eval", FEW) and 0 <= facts["succeeded"] <= facts["evaluated"]
+    assert step["author"] == "policy" and not seen[-1].problems
+    assert watch.arm_addresses == facts["arms"] != [arm.address for arm in sources.hardware.arms]
+    console = DeskClient(folder.settings.desk_address)
+    console.say("stop")
+    evaluation.join(60.0)
+    assert 2 <= came_to[0]["episodes"] < FEW
+    console.close()
+    watch.close()
+
+
+def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
+    training = Desk(folder.settings.desk_address)
+    beside = run.open_desk(folder)
+    assert beside.address != training.address
+    beside.close()
+    training.close()
