@@ -328,7 +328,7 @@ def summarise(jobs: Sequence[Job], options: Options) -> str:
     if not results:
         raise ConfigError(f"no run in runs/{options.name} is evaluated yet")
     key = f"{options.task}-{options.obs}"
-    picture = Path("pictures") / f"ablation-{key}.png"
+    picture = Path("img") / f"ablation-{key}.png"
     text = table(results, options.seeds)
     plot(results, options.out / picture, f"{options.task}, {options.obs}")
     page = options.out / "ablation.md"

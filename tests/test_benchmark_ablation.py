@@ -158,7 +158,7 @@ def test_page_and_picture_are_written_and_written_anew() -> None:
         assert page.read_text().startswith("# Head\n\nWords.\n")
         assert page.read_text().count("| `rlpd` |") == 1
         assert f"| {successes} of 100 |" in page.read_text()
-    assert (Path("docs/pictures/ablation-peg_insert-state.png")).stat().st_size > 5_000
+    assert (Path("docs/img/ablation-peg_insert-state.png")).stat().st_size > 5_000
 
 
 def test_what_stands_around_the_markers_stays() -> None:
