@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import zmq
 from hypothesis import settings
 
 # as the learner's process: threads that spin while they wait make a test beside any other load fifty times slower
@@ -41,11 +40,14 @@ def gl() -> None:
 
 @pytest.fixture
 def address() -> str:
-    """A loopback address that was free a moment ago."""
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
-    port = socket.bind_to_random_port("tcp://127.0.0.1")
-    socket.close(0)
-    return f"tcp://127.0.0.1:{port}"
+    """A loopback address that was free a moment ago.
+
+    Found with the system's sockets, which are closed at once. ZeroMQ closes in the background: a client would meet the
+    one that is about to go, and what it said would be lost.
+    """
+    from robot_rl.transport.endpoint import free_addresses
+
+    return free_addresses(1)[0]
 
 
 @dataclass

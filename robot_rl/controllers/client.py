@@ -31,6 +31,10 @@ ANSWER_S = 10.0
 """How long an arm that has answered before may be silent: far more than it needs, so it is gone."""
 
 
+ASK_AGAIN_S = 2.0
+"""After so long without an answer, who is there is asked once more."""
+
+
 class ArmLink:
     """Requests and answers over one socket. Used by one thread; one request is under way at a time.
 
@@ -54,23 +58,33 @@ class ArmLink:
         set up since refuses what moves it.
         """
         number = next(self._numbers) & 0xFFFFFFFF
-        self._socket.send_multipart([messages.encode(kind, self._life, number, body, setup=self._setup)])
-        while self._socket.wait(self._timeout_s):
+        request = messages.encode(kind, self._life, number, body, setup=self._setup)
+        # who is there is asked again and again: a process that ends takes the question along that it has just heard
+        tries = max(1, round(self._timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
+        answers = (self._exchange(request, number, self._timeout_s / tries) for _ in range(tries))
+        answer = next(filter(None, answers), None)
+        if answer is None:
+            raise LinkError(
+                f"no arm process answered at {self._address} within {self._timeout_s:g} s; start it with "
+                "`robot-rl arm HARDWARE` (its log says where it listens)"
+            )
+        self._timeout_s = min(self._timeout_s, ANSWER_S)
+        if answer.status != messages.OK:
+            raise DeviceError(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
+        if kind == Kind.INFO:
+            self._life = answer.life
+        elif kind == Kind.CONFIGURE:
+            self._setup = answer.setup
+        return answer.body
+
+    def _exchange(self, request: bytes, number: int, timeout_s: float) -> messages.Message | None:
+        """The answer with this number, or None if it does not come in time."""
+        self._socket.send_multipart([request])
+        while self._socket.wait(timeout_s):
             answer = messages.decode(self._socket.recv())
-            if answer.number != number:
-                continue  # the answer to a request that was given up
-            self._timeout_s = min(self._timeout_s, ANSWER_S)
-            if answer.status != messages.OK:
-                raise DeviceError(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
-            if kind == Kind.INFO:
-                self._life = answer.life
-            elif kind == Kind.CONFIGURE:
-                self._setup = answer.setup
-            return answer.body
-        raise LinkError(
-            f"no arm process answered at {self._address} within {self._timeout_s:g} s; start it with "
-            "`robot-rl arm HARDWARE` (its log says where it listens)"
-        )
+            if answer.number == number:  # any other is to a request that was given up
+                return answer
+        return None
 
     def close(self) -> None:
         """Let go of the socket."""

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,19 @@ def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(
     assert step(again, 0.002).fault == Fault.NONE
     for client in (arm, world, again):
         client.close()
+
+
+def test_who_is_there_is_asked_again_if_the_one_who_heard_it_has_died(start_arm, address):
+    with zmq.Context.instance().socket(zmq.ROUTER) as dying, ThreadPoolExecutor() as pool:
+        dying.bind(address)
+        connecting = pool.submit(ArmClient, address, timeout_s=100.0)
+        assert dying.poll(10_000), "it is not asked"
+        dying.recv_multipart()
+        dying.close(0)
+        start_arm("lockstep")
+        arm = connecting.result(60.0)
+    assert arm.info.name == "panda"
+    arm.close()
 
 
 def test_an_arm_moves_only_for_the_program_that_set_it_up_last(start_arm):
