@@ -116,7 +116,8 @@ def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(
 
 
 def test_who_is_there_is_asked_again_if_the_one_who_heard_it_has_died(start_arm, address):
-    with zmq.Context.instance().socket(zmq.ROUTER) as dying, ThreadPoolExecutor() as pool:
+    dying: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    with dying, ThreadPoolExecutor() as pool:
         dying.bind(address)
         connecting = pool.submit(ArmClient, address, timeout_s=100.0)
         assert dying.poll(10_000), "it is not asked"
