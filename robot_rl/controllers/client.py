@@ -30,7 +30,6 @@ from robot_rl.types import (
 ANSWER_S = 10.0
 """How long an arm that has answered before may be silent: far more than it needs, so it is gone."""
 
-
 ASK_AGAIN_S = 2.0
 """After so long without an answer, who is there is asked once more."""
 
@@ -61,9 +60,10 @@ class ArmLink:
         request = messages.encode(kind, self._life, number, body, setup=self._setup)
         # who is there is asked again and again: a process that ends takes the question along that it has just heard
         tries = max(1, round(self._timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
-        answers = (self._exchange(request, number, self._timeout_s / tries) for _ in range(tries))
-        answer = next(filter(None, answers), None)
-        if answer is None:
+        for _ in range(tries):
+            if (answer := self._exchange(request, number, self._timeout_s / tries)) is not None:
+                break
+        else:
             raise LinkError(
                 f"no arm process answered at {self._address} within {self._timeout_s:g} s; start it with "
                 "`robot-rl arm HARDWARE` (its log says where it listens)"
