@@ -16,7 +16,7 @@ from typing import Any
 from robot_rl import config
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.learner.checkpoint import save_policy
-from robot_rl.learner.loop import LearnerConfig
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.progress import Display
 from robot_rl.record import record_demos

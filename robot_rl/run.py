@@ -19,7 +19,7 @@ from robot_rl.actor.loop import ActorConfig
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.learner.checkpoint import load_policy
-from robot_rl.learner.loop import LearnerConfig
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.progress import Display, say_waiting, training_note
 from robot_rl.record import record_demos, record_outcomes
 from robot_rl.report import (

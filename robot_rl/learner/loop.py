@@ -300,6 +300,3 @@ class Learner:
 def is_own_step(said: Step | Mark) -> bool:
     """Whether this is a control step of the arm; the observation after a reset is none."""
     return isinstance(said, Step) and said.index > 0
-
-
-__all__ = ["Learner", "LearnerConfig", "run_learner"]

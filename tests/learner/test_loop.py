@@ -12,7 +12,8 @@ import torch
 from robot_rl.data.log import StepLog
 from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
-from robot_rl.learner.loop import Learner, LearnerConfig
+from robot_rl.learner.loop import Learner
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.run_folder import RunFolder, RunSettings
