@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
@@ -14,6 +13,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
 from robot_rl.actor.outcomes import OutcomeRecorder
+from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.progress import Display, say_waiting
 from robot_rl.run_folder import RunFolder
@@ -48,8 +48,8 @@ def record_demos(
         if stop.is_set():
             raise KeyboardInterrupt
 
-    with bench_for(folder, task, folder.demos_log, display, stop, verb="demo") as bench:
-        recorder = DemoRecorder(**bench, review=review)
+    with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
+        recorder = DemoRecorder(sitting, review=review)
         recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
@@ -82,22 +82,24 @@ def record_outcomes(
         if stop.is_set():
             raise KeyboardInterrupt
 
-    with bench_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as bench:
-        OutcomeRecorder(**bench, per_episode=per_episode).record(positives, negatives, progress=progress)
+    with sitting_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as sitting:
+        OutcomeRecorder(sitting, per_episode=per_episode).record(positives, negatives, progress=progress)
 
 
 @contextmanager
-def bench_for(
+def sitting_for(
     folder: RunFolder, task: config.Task, path: Path, display: Display, stop: StopRequest, *, verb: str
-) -> Iterator[dict[str, Any]]:
-    """What a recorder of the log `path` asks for: environment, operator, log, seed, desk and gate."""
+) -> Iterator[Sitting]:
+    """A sitting whose log is `path`, with the run's bench, its operator, a desk and a gate."""
     settings, hardware = folder.settings, folder.load_hardware()
     with ExitStack() as opened:
         desk = opened.enter_context(closing(Desk(settings.desk_address)))
         desk.tell(verb=verb, task=task.name)
         env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
-        asked: dict[str, Any] = {"mode": "demonstrate", "seed": settings.seed, "desk": desk}
-        operator = opened.enter_context(closing(open_operator(hardware, task=task, world=env.world, **asked)))
+        operator = open_operator(
+            hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk
+        )
+        opened.callback(operator.close)
         log = opened.enter_context(StepLog(path, folder.spaces()))
         gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
-        yield {"env": env, "operator": operator, "log": log, "seed": settings.seed, "desk": desk, "gate": gate}
+        yield Sitting(env, operator, log, seed=settings.seed, desk=desk, gate=gate)

@@ -8,16 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.gate import LOOK_AGAIN_S, Gate
-from robot_rl.actor.handover import Operator
+from robot_rl.actor.gate import LOOK_AGAIN_S
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import discard
 from robot_rl.actor.sitting import Sitting
 from robot_rl.actor.wander import Wanderer
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
-from robot_rl.transport.desk import Desk
 from robot_rl.types import Mark, Outcome, Provenance
 
 Progress = Callable[[int, int], None]
@@ -69,30 +66,19 @@ class DemoTally:
 
 
 class DemoRecorder:
-    """Records demonstrations into a log, each followed by a stretch of wandering about its goal if asked for.
+    """Records demonstrations in a sitting, each followed by a stretch of wandering about its goal if asked for.
 
-    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With a `desk` a
-    console sees them and its words count, and each attempt passes the `gate`. With `review` the arm holds after each
-    demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
+    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With `review` the
+    arm holds after each demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
     """
 
-    def __init__(
-        self,
-        env: RobotEnv,
-        operator: Operator,
-        log: StepLog,
-        *,
-        seed: int,
-        desk: Desk | None = None,
-        gate: Gate | None = None,
-        review: bool = False,
-    ):
-        self._log, self._review = log, review
-        self.tally = DemoTally.of(log)
+    def __init__(self, sitting: Sitting, *, review: bool = False):
+        self._sitting, self._log, self._review = sitting, sitting.log, review
+        self.tally = DemoTally.of(sitting.log)
         if self.tally.unfinished is not None:
-            log.append_mark(self.tally.unfinished)
-        self._sitting = Sitting(env, operator, log, seed=seed, episodes=self.tally.episodes, desk=desk, gate=gate)
-        self._wanderer = Wanderer(env.task, self._sitting.rng)
+            sitting.log.append_mark(self.tally.unfinished)
+        sitting.begin(self.tally.episodes)
+        self._wanderer = Wanderer(sitting.env.task, sitting.rng)
 
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
         """Record until there are `successes` demonstrations. KeyboardInterrupt if a stop is asked for at the gate."""

@@ -6,14 +6,9 @@ positives until failure is said, or until the episode has enough of them. Every 
 
 from collections.abc import Callable, Sequence
 
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.handover import Operator
 from robot_rl.actor.sitting import Sitting
-from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
 from robot_rl.interfaces import Reward
-from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Observation, Outcome, Step
 
 Progress = Callable[[int, int], None]
@@ -48,26 +43,16 @@ class LabelJudge:
 class OutcomeRecorder:
     """Records outcomes into a log: `episodes` is what is in it, from this and earlier sittings.
 
-    `env` has a judge who says what a frame shows: `operator`, or `simulator`. An episode ends after `per_episode`
-    positives, so that there are many: scenes differ, and whole episodes can be held out. With a `desk` a console sees
-    them and its words count, and each episode passes the `gate`.
+    The sitting's `env` has a judge who says what a frame shows: `operator`, or `simulator`. An episode ends after
+    `per_episode` positives, so that there are many: scenes differ, and whole episodes can be held out.
     """
 
-    def __init__(
-        self,
-        env: RobotEnv,
-        operator: Operator,
-        log: StepLog,
-        *,
-        seed: int,
-        per_episode: int = 10,
-        desk: Desk | None = None,
-        gate: Gate | None = None,
-    ):
-        self.episodes = labelled_episodes(log)
+    def __init__(self, sitting: Sitting, *, per_episode: int = 10):
+        self.episodes = labelled_episodes(sitting.log)
         self._next = max(self.episodes, default=-1) + 1
-        self._judge = env.reward = LabelJudge(env.reward, per_episode)
-        self._sitting = Sitting(env, operator, log, seed=seed, episodes=self._next, desk=desk, gate=gate)
+        self._judge = sitting.env.reward = LabelJudge(sitting.env.reward, per_episode)
+        self._sitting = sitting
+        sitting.begin(self._next)
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -22,6 +22,8 @@ class Sitting:
     With a `desk` a console sees it and its words count; with a `gate` each episode waits until it may begin.
 
     ```
+    sitting = Sitting(env, operator, log, seed=0)
+    sitting.begin(episodes)                     # of these there are as many in the log
     sitting.pass_gate()
     summary, marks = sitting.drive(episode)
     ```
@@ -34,16 +36,19 @@ class Sitting:
         log: StepLog,
         *,
         seed: int,
-        episodes: int,
         desk: Desk | None = None,
         gate: Gate | None = None,
     ):
-        """`episodes` are in the log already: this sitting has other scenes than those before."""
         self.env, self.operator, self.log, self.desk, self.gate = env, operator, log, desk, gate
-        self.rng = np.random.default_rng([seed, episodes] if episodes else seed)
+        self._origin = seed
+        self.begin(0)
         self.marks = OperatorMarks()
         self._intervention = Intervention(operator, desk=desk)
         self._runner = EpisodeRunner(env, desk=desk, gate=gate)
+
+    def begin(self, episodes: int) -> None:
+        """So many are in the log already: this sitting has other scenes than those before."""
+        self.rng = np.random.default_rng([self._origin, episodes] if episodes else self._origin)
 
     def pass_gate(self) -> None:
         """Wait until the next episode may begin. KeyboardInterrupt if a stop is asked for at the gate.

@@ -9,6 +9,7 @@ from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator
+from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
 from robot_rl.teleop.scripted import Teleop
@@ -50,13 +51,17 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
 
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
-        recorder = DemoRecorder(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
+        recorder = DemoRecorder(
+            Sitting(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
+        )
         with suppress(Crash):
             recorder.record(3, wander_steps=WANDER, progress=crash_after(2))
         broken_off = next(log.read())
         log.append_step(replace(broken_off, episode=recorder.tally.episodes))  # the next one has just begun
     with StepLog(path, env.space_spec) as log:
-        recorder = DemoRecorder(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
+        recorder = DemoRecorder(
+            Sitting(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
+        )
         assert recorder.tally.successes == 1
         recorder.record(3, wander_steps=WANDER)
         tally = DemoTally.of(log)

@@ -15,6 +15,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import evaluate
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
+from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.teleop.scripted import Teleop
 from robot_rl.types import Outcome
@@ -83,7 +84,7 @@ def test_demonstrations_wait_and_the_arm_holds_until_success_is_said_at_the_devi
     said, hand = Teleop(env.task, env.world, mode="demonstrate", seed=0), Hand()
     hand.read = said.read  # type: ignore[method-assign]
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(env, Operator(hand), log, seed=0, desk=desk, gate=gate[0])
+        recorder = DemoRecorder(Sitting(env, Operator(hand), log, seed=0, desk=desk, gate=gate[0]))
         with working(lambda: recorder.record(2)):
             wait_until(lambda: needs_human(console))
             console.say("start")

@@ -9,6 +9,7 @@ from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.outcomes import OutcomeRecorder
+from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes
 from robot_rl.teleop.scripted import Teleop
@@ -56,7 +57,7 @@ class Says(Hand):
 
 def record(env, hand, path, positives, negatives, **options) -> tuple[OutcomeRecorder, list[Step], list[Mark]]:
     with StepLog(path, env.space_spec) as log:
-        recorder = OutcomeRecorder(env, Operator(hand), log, seed=0, **options)
+        recorder = OutcomeRecorder(Sitting(env, Operator(hand), log, seed=0), **options)
         recorder.record(positives, negatives)
         entries = [said for _, said in log.entries()]
         assert {n: e.counts for n, e in labelled_episodes(log).items()} == {

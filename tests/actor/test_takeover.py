@@ -14,6 +14,7 @@ from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks
+from robot_rl.actor.sitting import Sitting
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
@@ -164,7 +165,7 @@ def test_discarded_demonstrations_are_recorded_again_and_none_is_deleted(env, tm
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
         operator = Operator(ChangesTheirMind(env.task, env.world, mode="demonstrate", seed=0))
-        recorder = DemoRecorder(env, operator, log, seed=0)
+        recorder = DemoRecorder(Sitting(env, operator, log, seed=0))
         recorder.record(3)
         entries = list(log.entries())
         assert DemoTally.of(log).successes == recorder.tally.successes == 3

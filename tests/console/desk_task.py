@@ -13,6 +13,7 @@ from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
+from robot_rl.actor.sitting import Sitting
 from robot_rl.config import Hardware
 from robot_rl.data.log import StepLog
 from robot_rl.transport.desk import Desk
@@ -68,7 +69,9 @@ class Recording:
             operator.read = paced  # type: ignore[method-assign]
             gate = Gate(env, self.desk, acknowledges=False, stop=self.stop.is_set)
             with StepLog(self.path, env.space_spec) as log:
-                self.recorder = DemoRecorder(env, operator, log, seed=0, desk=self.desk, gate=gate, review=self.review)
+                self.recorder = DemoRecorder(
+                    Sitting(env, operator, log, seed=0, desk=self.desk, gate=gate), review=self.review
+                )
                 self.env = env
                 self.recorder.record(self.wanted)
             env.close()

@@ -14,6 +14,7 @@ from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.actor.intervene import ENDS, Intervention
+from robot_rl.actor.sitting import Sitting
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
 from robot_rl.teleop._device import SLOW
@@ -92,7 +93,7 @@ def bench(start_display):
 def test_demonstrations_by_keyboard_succeed_and_are_recorded(bench, tmp_path):
     env, _, operator = bench
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(env, operator, log, seed=0)
+        recorder = DemoRecorder(Sitting(env, operator, log, seed=0))
         recorder.record(5)
         steps = list(log.read())
     assert (recorder.tally.successes, recorder.tally.attempts) == (5, 5)

@@ -9,6 +9,7 @@ from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator
+from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.teleop.scripted import OperatorHabits, Teleop
 from robot_rl.types import ArmState, DeviceError, Fault, Provenance, Use, WorldState
@@ -24,7 +25,9 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     arm = replace(HARDWARE.arms[0], address=start_arm("lockstep", name).address)
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(env, Operator(Teleop(task, env.world, mode="demonstrate", seed=0)), log, seed=0)
+        recorder = DemoRecorder(
+            Sitting(env, Operator(Teleop(task, env.world, mode="demonstrate", seed=0)), log, seed=0)
+        )
         recorder.record(20)
         steps = list(log.read())
     env.close()
