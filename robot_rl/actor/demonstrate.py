@@ -68,8 +68,8 @@ class DemoTally:
 class DemoRecorder:
     """Records demonstrations in a sitting, each followed by a stretch of wandering about its goal if asked for.
 
-    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With `review` the
-    arm holds after each demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
+    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With `review`
+    the arm holds after each demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
     """
 
     def __init__(self, sitting: Sitting, *, review: bool = False):
@@ -127,7 +127,7 @@ class DemoRecorder:
     def _words(self) -> set[Outcome]:
         """What was said since the last time, at the device and at the desk."""
         desk = self._sitting.desk
-        return {*(desk.take_words() if desk is not None else ()), *self._sitting.operator.begin_episode()}
+        return {*(desk.take_words() if desk is not None else ()), *self._sitting.operator.take_words()}
 
     def _tell(self, wanted: int) -> None:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
