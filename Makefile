@@ -3,7 +3,7 @@
 #   make train                  peg insertion from pixels, on the simulated arm
 #   make train OBS=state        the quick variant, without images
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
-#   make test                   the tests; ARGS goes to pytest
+#   make test                   the tests, two at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million hostile targets through the limits; ARGS="--targets 100000"
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
@@ -41,7 +41,7 @@ train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 # Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.
 test: $(VENV)/.installed-dev
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.soak $(ARGS)

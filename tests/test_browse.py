@@ -17,6 +17,12 @@ from .data.test_codec import SPACE, make_step
 from .data.test_episodes import Recorder
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch) -> None:
+    """Tables are read here as on a wide terminal."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+
 @pytest.fixture
 def run(tmp_path) -> RunFolder:
     """A run with two demonstrations, and two episodes of its own of which the last is still going on."""
