@@ -257,6 +257,11 @@ class Reward(Protocol):
     needs_operator: bool
     """Whether it cannot judge without the operator's word: then a device is opened for evaluations, too."""
 
+    @property
+    def probability(self) -> float | None:
+        """Of success, in the observation that was judged last; None if it knows only yes and no. For the console."""
+        ...
+
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
         """Reward of the step, and whether the task is done (which terminates the episode).
 

@@ -112,7 +112,8 @@ class RobotEnv(gymnasium.Env):
         faults = [state.fault for state in self.arm_states]
         over_time = self._judged and self._steps >= self.task.max_steps
         truncated = not terminated and (over_time or any(faults))
-        info = {"executed": self._executed(before), "faults": faults, "late_s": late_s}
+        probability = self.reward.probability if self._judged else None
+        info = {"executed": self._executed(before), "faults": faults, "late_s": late_s, "probability": probability}
         return observation, reward, terminated, truncated, info
 
     def render(self) -> Array:

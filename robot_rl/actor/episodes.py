@@ -136,7 +136,7 @@ class EpisodeRunner:
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
             self.summary.reason = intervention.ends if truncated else ""
-            yield self._shown(step, info["late_s"])
+            yield self._shown(step, info["late_s"], info["probability"])
 
     def _begin(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
         """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
@@ -169,10 +169,10 @@ class EpisodeRunner:
         if self._desk is not None:
             self._desk.tell(phase=phase, reason="")
 
-    def _shown(self, step: Step, late_s: float = 0.0) -> Step:
+    def _shown(self, step: Step, late_s: float = 0.0, probability: float | None = None) -> Step:
         """The step, left at the desk as well."""
         if self._desk is not None:
-            self._desk.show(step, self._env.arm_states, late_s)
+            self._desk.show(step, self._env.arm_states, late_s, probability)
         return step
 
     def _step(

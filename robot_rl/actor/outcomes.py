@@ -27,6 +27,11 @@ class LabelJudge:
         self._judge, self._per_episode = judge, per_episode
         self.begin_episode()
 
+    @property
+    def probability(self) -> float | None:
+        """What the task's judge makes of it."""
+        return self._judge.probability
+
     def begin_episode(self) -> None:
         """Nobody has said success yet."""
         self._label, self._positives = 0.0, 0

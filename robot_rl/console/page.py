@@ -7,7 +7,7 @@ import html
 import io
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
@@ -272,7 +272,7 @@ def status_html(sight: Sight) -> str:
             author = "greedy policy" if "evaluated" in facts else str(step["author"])
             rows += [
                 ("episode, step", f"{step['episode']}, {step['index']}"),
-                ("reward", f"{number(step['reward']):g}{', done' if step['terminated'] else ''}"),
+                ("reward", reward_text(step)),
                 ("rate, late by", f"{number(facts['rate_hz']):.1f} Hz, {1e3 * number(step['late_s']):.0f} ms"),
             ]
     for name, arm in named:
@@ -296,6 +296,13 @@ def status_html(sight: Sight) -> str:
         f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>' for name, value in rows
     ]
     return f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
+
+
+def reward_text(step: Mapping[str, Any]) -> str:
+    """What the judge said of the newest step, and how sure of success it was, if it weighs."""
+    done = ", done" if step["terminated"] else ""
+    weighed = "" if step.get("probability") is None else f", success {step['probability']:.0%} probable"
+    return f"{number(step['reward']):g}{done}{weighed}"
 
 
 def evaluation_text(done: int, wanted: int, succeeded: int) -> str:

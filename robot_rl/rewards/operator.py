@@ -13,6 +13,7 @@ class Reward:
     """
 
     needs_operator = True
+    probability = None
 
     def __init__(self, world: World | None):
         pass

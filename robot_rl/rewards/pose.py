@@ -22,6 +22,7 @@ class Reward:
     """
 
     needs_operator = False
+    probability = None
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ class Reward:
     """Sparse success from the `world` channel, which only a simulated arm serves."""
 
     needs_operator = False
+    probability = None
 
     def __init__(self, world: World | None):
         if world is None:

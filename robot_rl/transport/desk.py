@@ -38,11 +38,12 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class Shown:
-    """The newest step, as the actor left it."""
+    """The newest step, as the actor left it, and how sure of success the judge was."""
 
     step: Step
     arms: Sequence[ArmState]
     late_s: float
+    probability: float | None
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,9 @@ class Desk:
             self._facts.update(facts)
             self._number += 1
 
-    def show(self, step: Step, arms: Sequence[ArmState], late_s: float = 0.0) -> None:
+    def show(self, step: Step, arms: Sequence[ArmState], late_s: float = 0.0, probability: float | None = None) -> None:
         """The step that was just made; nothing of it is written into afterwards."""
-        self._shown = Shown(step, tuple(arms), late_s)
+        self._shown = Shown(step, tuple(arms), late_s, probability)
         self._times.append(step.t_monotonic)
         self._number += 1
 
@@ -233,6 +234,7 @@ def described(shown: Shown) -> dict[str, Any]:
         "index": step.index,
         "author": step.provenance.name.lower(),
         "reward": step.reward,
+        "probability": shown.probability,
         "terminated": step.terminated,
         "truncated": step.truncated,
         "weights_version": step.weights_version,

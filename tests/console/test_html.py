@@ -56,6 +56,12 @@ def test_a_reward_that_is_no_number_is_shown_as_that():
     assert "nan" in status_html(Sight(shown))
 
 
+def test_a_judge_that_weighs_says_how_sure_it_is():
+    shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"probability": 0.934}, {})
+    assert "0, success 93% probable" in status_html(Sight(shown))
+    assert "probable" not in status_html(Sight(view())), "this one does not weigh"
+
+
 def test_of_several_arms_each_is_named():
     left, right = arm_at(0.0), replace(arm_at(0.0), fault=Fault.FORCE, reason="63 N")
     said = status_html(Sight(None, [left, right], ["left", "right"]))

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
+from robot_rl.benchmark import lockstep_env
 from robot_rl.geometry import pose_move
 from robot_rl.types import ArmState, ConfigError, Fault, Outcome, Use
 from tests.hands import OPEN, Hand, still
@@ -74,3 +76,29 @@ def test_a_locked_out_operator_still_judges():
     intervention = Intervention(Operator(Hand([still(outcome=Outcome.FAILURE)])), locked_out=True)
     proposed = np.zeros(6)
     assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.FAILURE
+
+
+class Weighing:
+    """A judge that gets surer with every step."""
+
+    needs_operator, probability = False, 0.0
+
+    def judge(self, observation, arms, outcome):
+        self.probability += 0.25
+        return 0.0, self.probability >= 1.0
+
+
+def test_how_sure_the_judge_is_stands_at_the_desk_with_the_step_that_was_judged(desk, console):
+    still_, seen = np.zeros(6, np.float32), []
+    with lockstep_env(config.load_task("peg_insert"), config.load_hardware("sim_panda"), "state") as env:
+        env.reward = Weighing()
+        for step in EpisodeRunner(env, desk=desk).play(0, lambda observation: still_, Intervention(None), seed=1):
+            told = console.look().step
+            assert told["index"] == step.index
+            seen.append(told["probability"])
+    assert seen == [None, 0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("name", ["operator", "pose", "simulator"])
+def test_judges_that_know_only_yes_and_no_do_not_weigh(name):
+    assert config.find("rewards", name).Reward.probability is None
