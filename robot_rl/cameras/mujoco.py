@@ -35,24 +35,37 @@ DEFAULT_SIZE = (480, 640)
 """Height and width of pictures whose size nobody says."""
 
 
+Crop = tuple[int, int, int, int]
+"""x, y, width, height, from the upper left corner, in pixels of a picture of `DEFAULT_SIZE`."""
+
+
 @dataclass(frozen=True)
-class NoOptions:
-    """The driver's part of a hardware file: which camera it is follows from its name."""
+class Options:
+    """The driver's part of a hardware file.
+
+    `view` is the camera's name in the scene; "": the same as here. `crop` is the part of its picture that is drawn, at
+    the task's image size; None: what a lens of the scene's field of view shows. Two cameras may share a view.
+    """
+
+    view: str = ""
+    crop: Crop | None = None
 
 
 class Camera:
-    """One camera of the scene, by its name there. Implements `interfaces.Camera`."""
+    """One camera of the scene. Implements `interfaces.Camera`."""
 
     def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
         """Raises DeviceError without GL or without a world, ConfigError if the scene has no such camera."""
-        from_json(NoOptions, config.options, source=f"camera '{config.name}': options")
+        options = from_json(Options, config.options, source=f"camera '{config.name}': options")
+        if options.crop is not None:
+            _check_crop(config.name, options.crop)
         if simulation is None:
             raise DeviceError(f"camera '{config.name}' draws a simulated world, but the arm is not simulated")
         height, width = image_size or DEFAULT_SIZE
-        self._world = simulation.world
+        self._world, self._crop = simulation.world, options.crop
         self._stage = _Stage.shared(simulation.scene, width, height)
         try:
-            self._index = self._stage.camera_index(config.name)
+            self._index = self._stage.camera_index(options.view or config.name)
         except ConfigError:
             self._stage.release()
             raise
@@ -61,7 +74,7 @@ class Camera:
     def read(self) -> Array:
         """The view of `world.latest`, `(H, W, 3)` uint8 RGB."""
         self._stage.show(self._world.latest)
-        return self._stage.draw(self._index)
+        return self._stage.draw(self._index, self._crop)
 
     def close(self) -> None:
         """Let go of the picture; the last camera of a scene frees its GL context."""
@@ -128,7 +141,7 @@ class _Stage:
         for texture in self._appearance.textures:
             mujoco.mjr_uploadTexture(self._model, self._renderer, texture)
 
-    def draw(self, index: int) -> Array:
+    def draw(self, index: int, crop: Crop | None) -> Array:
         """A new picture `(H, W, 3)` uint8."""
         self._context.make_current()
         self._camera.fixedcamid = index
@@ -136,9 +149,20 @@ class _Stage:
         mujoco.mjv_updateScene(
             self._model, self._data, self._options, self._perturbation, self._camera, everything, self._view
         )
+        if crop is not None:
+            self._look_at(crop)
         mujoco.mjr_render(self._rectangle, self._view, self._renderer)
         mujoco.mjr_readPixels(self._pixels, None, self._rectangle, self._renderer)
         return self._pixels[::-1].copy()  # OpenGL counts rows from below
+
+    def _look_at(self, crop: Crop) -> None:
+        """Open the view on a part of the picture alone: an oblique frustum [m, on the near plane]."""
+        (x, y, across, down), (height, width) = crop, DEFAULT_SIZE
+        for eye in self._view.camera:
+            pixel = (eye.frustum_top - eye.frustum_bottom) / height
+            eye.frustum_center, eye.frustum_width = pixel * (x + across / 2 - width / 2), pixel * across / 2
+            eye.frustum_bottom = pixel * (height / 2 - y - down)
+            eye.frustum_top = pixel * (height / 2 - y)
 
     def release(self) -> None:
         """One camera less; the last one frees the context, which must not be left to the interpreter's exit."""
@@ -151,6 +175,15 @@ class _Stage:
 
 
 _stages: dict[str, _Stage] = {}
+
+
+def _check_crop(name: str, crop: Crop) -> None:
+    (x, y, across, down), (height, width) = crop, DEFAULT_SIZE
+    if min(x, y) < 0 or min(across, down) < 1 or x + across > width or y + down > height:
+        raise ConfigError(
+            f"camera '{name}': options: crop = {list(crop)}: wanted x, y, width, height of a part of its picture, which "
+            f"has {width} x {height} pixels"
+        )
 
 
 def open_gl(width: int, height: int) -> Any:

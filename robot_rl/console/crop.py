@@ -84,8 +84,8 @@ def crop_html(camera: CameraConfig, picture: Picture, crop: Crop) -> str:
     if not picture.whole:
         width, height = picture.size
         return _paragraph(
-            f"{list(crop)} of the {width} x {height} pixels that the policy sees: this camera has no other picture, "
-            "and no crop, since a simulated one is drawn at that size"
+            f"{list(crop)} of the {width} x {height} pixels that the policy sees: this camera has no other picture "
+            "here (a simulated one is drawn at that size, with its crop)"
         )
     lines = html.escape(lines_for_file(camera, crop=crop))
     return (

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 
@@ -23,8 +24,8 @@ EASY = TASK.scene or Use("empty")
 SIZE = (128, 128)
 
 
-def look_from(name, scene, world, size=SIZE):
-    return cameras.Camera(CameraConfig(name, "mujoco"), size, Simulation(world, scene))
+def look_from(name, scene, world, size=SIZE, **options):
+    return cameras.Camera(CameraConfig(name, "mujoco", options), size, Simulation(world, scene))
 
 
 class StillWorld:
@@ -131,6 +132,28 @@ def test_cameras_of_one_scene_share_a_model_and_the_last_one_frees_it(views):
     extra.close()
     assert len(cameras._stages) == 1
     assert views[0].read().shape == (128, 128, 3)
+
+
+def test_a_crop_is_that_part_of_the_whole_picture_and_drawn_as_large_as_it_is_asked_for(gl, world):
+    world.reset(4)
+    whole = look_from("wrist", TASK.scene, world, cameras.DEFAULT_SIZE)
+    beside = look_from("wrist", TASK.scene, world, (120, 160))
+    before = beside.read()
+    part = look_from("tip", TASK.scene, world, (120, 160), view="wrist", crop=(300, 40, 160, 120))
+    large = look_from("tip", TASK.scene, world, (240, 320), view="wrist", crop=(300, 40, 160, 120))
+    np.testing.assert_allclose(part.read(), whole.read()[40:160, 300:460], atol=2)  # rounded elsewhere
+    smaller = cv2.resize(large.read(), (160, 120), interpolation=cv2.INTER_AREA).astype(int)
+    assert np.abs(smaller - part.read()).mean() < 3.0
+    np.testing.assert_array_equal(beside.read(), before)  # it shares what it draws with
+    for camera in (whole, beside, part, large):
+        camera.close()
+
+
+@pytest.mark.parametrize("crop", [(-1, 0, 10, 10), (0, 0, 0, 10), (600, 0, 41, 10), (0, 470, 10, 11)])
+def test_a_crop_outside_the_picture_is_refused(world, crop):
+    with pytest.raises(ConfigError, match=r"camera 'wrist'.*640 x 480"):
+        look_from("wrist", TASK.scene, world, crop=crop)
+    assert not cameras._stages
 
 
 def test_an_unknown_camera_is_named_with_those_there_are(gl, world):
