@@ -181,8 +181,8 @@ def _check_crop(name: str, crop: Crop) -> None:
     (x, y, across, down), (height, width) = crop, DEFAULT_SIZE
     if min(x, y) < 0 or min(across, down) < 1 or x + across > width or y + down > height:
         raise ConfigError(
-            f"camera '{name}': options: crop = {list(crop)}: wanted x, y, width, height of a part of its picture, which "
-            f"has {width} x {height} pixels"
+            f"camera '{name}': options: crop = {list(crop)}: wanted x, y, width, height of a part of its picture, "
+            f"which has {width} x {height} pixels"
         )
 
 
