@@ -94,12 +94,15 @@ class Sitting:
     ) -> EpisodeSummary:
         """One episode into the log, with `EpisodeRunner.play`'s options; `most` steps of it.
 
-        KeyboardInterrupt if it was given up before it began.
+        A stop that is asked for at the gate truncates it. KeyboardInterrupt if it was given up before it began.
         """
         runner, begun = self._runner, False
-        if most is not None:
-            options["stop"] = lambda: runner.summary.steps + 1 >= most
-        for step in runner.play(episode, act, intervention, **options):
+
+        def over() -> bool:
+            asked = self.gate is not None and self.gate.stopped
+            return asked or (most is not None and runner.summary.steps + 1 >= most)
+
+        for step in runner.play(episode, act, intervention, stop=over, **options):
             begun = True
             self.log.append_step(step)
             each(step)

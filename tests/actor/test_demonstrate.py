@@ -4,10 +4,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
@@ -77,3 +79,18 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
     demos = [step for step in counted if step.provenance == Provenance.DEMO]
     assert sum(step.index == 0 for step in demos) == sum(step.terminated for step in demos) == 3
     assert sum(step.provenance == Provenance.SCRIPT and step.index > 0 for step in counted) == 3 * WANDER
+
+
+def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_arm, desk, tmp_path):
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
+    teleop = Teleop(TASK, env.world, mode="demonstrate", seed=0)
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        gate = Gate(env, desk, acknowledges=True, stop=lambda: len(list(log.read())) > 5)
+        recorder = DemoRecorder(Sitting(env, Operator(teleop), log, seed=0, desk=desk, gate=gate))
+        with pytest.raises(KeyboardInterrupt):
+            recorder.record(3)
+        steps, marks = list(log.read()), [said for _, said in log.entries() if isinstance(said, Mark)]
+    env.close()
+    assert [step.index for step in steps] == list(range(7)) and steps[-1].truncated
+    assert recorder.tally.successes == 0 and [mark.kind for mark in marks] == [MarkKind.DISCARD]
