@@ -201,15 +201,18 @@ def _locate(folder: str, name: str, ending: str) -> Path:
 def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     """The spaces of a task on a hardware: from the two files alone. Raises ConfigError if they do not fit together.
 
-    `state/...` is float32 `(6,)`, under `state/ARM/...` if there are several arms; `image/NAME` is uint8 `(H, W, 3)`.
+    `state/...` is float32 `(6,)`, or `(3,)` of a direction, under `state/ARM/...` if there are several arms;
+    `image/NAME` is uint8 `(H, W, 3)`.
     """
     check_fit(task, hardware)
     if obs == "state" and task.scene is None:
         raise ConfigError(f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs 'pixels'")
-    names = ["tcp_pose", "tcp_twist", "tcp_wrench", "target_offset"] + ["sim_goal"] * (obs == "state")
+    sizes = {"tcp_pose": 6, "tcp_twist": 6, "tcp_wrench": 6, "target_offset": 6, "projected_gravity": 3}
+    if obs == "state":
+        sizes["sim_goal"] = 6
     prefixes = [f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms]
     observations: dict[str, tuple[tuple[int, ...], str]] = {
-        prefix + name: ((6,), "float32") for prefix in prefixes for name in names
+        prefix + name: ((size,), "float32") for prefix in prefixes for name, size in sizes.items()
     }
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}

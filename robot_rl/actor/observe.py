@@ -12,7 +12,9 @@ START = "tcp_pose"
 TWIST = "tcp_twist"
 WRENCH = "tcp_wrench"
 OFFSET = "target_offset"
+GRAVITY = "projected_gravity"
 SIM_GOAL = "sim_goal"
+DOWN_BENCH = np.array([0.0, 0.0, -1.0])
 
 
 class Observer:
@@ -21,14 +23,19 @@ class Observer:
     `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place works where the
     whole scene has been moved; twist and wrench are turned into the tool frame (same point, other axes: a
     translation never leaks into a rotation); `state/target_offset` is how far the target is ahead of the arm, which
-    the policy must see because targets build on one another. `state/sim_goal` is the simulator's truth, for the
-    state-only variant: the goal seen from the tool.
+    the policy must see because targets build on one another. `state/projected_gravity` `(3,)` is the unit vector
+    downwards: how far the tool is tilted, which a camera can hardly tell from a shift. `state/sim_goal` is the
+    simulator's truth, for the state-only variant: the goal seen from the tool.
     """
 
     def __init__(self, hardware: Hardware, sees_goal: bool):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
         self._sees_goal = sees_goal
+        self._downwards = [
+            geometry.quat_rotate(geometry.quat_conjugate(np.array(arm.pose_bench_base[3:])), DOWN_BENCH)
+            for arm in hardware.arms
+        ]  # in each arm's base
         self._starts: list[Array] = []
 
     def begin_episode(self, arms: Sequence[ArmState]) -> None:
@@ -40,13 +47,14 @@ class Observer:
     ) -> dict[str, Array]:
         """The observation of this moment; images go in as they are, under `image/NAME`."""
         observation: dict[str, Array] = {}
-        for prefix, start, arm in zip(self._prefixes, self._starts, arms, strict=True):
+        for prefix, start, down, arm in zip(self._prefixes, self._starts, self._downwards, arms, strict=True):
             to_tool = geometry.quat_conjugate(arm.pose_base_tcp[3:])
             values = {
                 START: geometry.pose_delta(start, arm.pose_base_tcp),
                 TWIST: geometry.rotate_spatial(to_tool, arm.twist_base_tcp),
                 WRENCH: geometry.rotate_spatial(to_tool, arm.wrench_base_tcp),
                 OFFSET: geometry.pose_delta(arm.pose_base_tcp, arm.target_base_tcp),
+                GRAVITY: geometry.quat_rotate(to_tool, down),
             }
             if self._sees_goal and world is not None:
                 values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, world.goal_base_tcp)

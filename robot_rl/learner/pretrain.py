@@ -58,10 +58,12 @@ class PretrainConfig:
 
 @dataclass(frozen=True)
 class GoalFrames:
-    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, `goals (N, 6 per arm)` [m, rad] in the
-    tool frame, `scenes (N,)`: frames of one scene share one goal in the world."""
+    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, `gravity (N, 3 per arm)`, the unit vector
+    downwards, and `goals (N, 6 per arm)` [m, rad], both in the tool frame, `scenes (N,)`: frames of one scene share one
+    goal in the world."""
 
     images: Mapping[str, Array]
+    gravity: Array
     goals: Array
     scenes: Array
 
@@ -89,6 +91,7 @@ def goal_frames(steps: Iterable[Step], spec: PolicySpec) -> GoalFrames:
     Raises DataError if there are none.
     """
     images: dict[str, list[Array]] = {name: [] for name in spec.cameras}
+    gravity: list[Array] = []
     goals: list[Array] = []
     scenes: list[int] = []
     scene = -1
@@ -102,13 +105,15 @@ def goal_frames(steps: Iterable[Step], spec: PolicySpec) -> GoalFrames:
             continue
         at_goal = last if first.provenance == Provenance.DEMO else first
         for step in episode:
+            gravity.append(spec.gravity(step.observation))
             goals.append(_goal_from_tool(step, at_goal, spec.pose_keys))
             scenes.append(scene)
             for name, frames in images.items():
                 frames.append(step.observation["image/" + name])
     if not goals:
         raise DataError("there is no successful demonstration to pretrain the encoder on; record some first")
-    return GoalFrames({name: np.stack(f) for name, f in images.items()}, np.array(goals, np.float32), np.array(scenes))
+    pictures = {name: np.stack(frames) for name, frames in images.items()}
+    return GoalFrames(pictures, np.array(gravity), np.array(goals, np.float32), np.array(scenes))
 
 
 def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
@@ -147,7 +152,7 @@ def pretrain(
     train, test = np.flatnonzero(~held), np.flatnonzero(held)
     device = vision.goal_mean.device
     with torch.no_grad():
-        goals = torch.from_numpy(frames.goals).to(device)
+        goals, gravity = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.gravity))
         vision.goal_mean.copy_(goals[train].mean(0))
         vision.goal_std.copy_(goals[train].std(0).clamp(min=1e-4))
         labels = (goals - vision.goal_mean) / vision.goal_std
@@ -168,8 +173,9 @@ def pretrain(
             pictures = {name: random_shift(array, generator, config.shift) for name, array in pictures.items()}
         images = _tensors(pictures, device)
         images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
-        predicted = (vision(images)[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std
-        misses = F.smooth_l1_loss(predicted, labels[torch.from_numpy(rows)], beta=BETA, reduction="none").mean(1)
+        chosen = torch.from_numpy(rows)
+        predicted = (vision(images, gravity[chosen])[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std
+        misses = F.smooth_l1_loss(predicted, labels[chosen], beta=BETA, reduction="none").mean(1)
         loss = (misses * weights[rows]).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -204,12 +210,13 @@ def _tensors(images: Mapping[str, Array], device: torch.device) -> dict[str, Ten
 def encode(
     vision: Vision | TrunkVision,
     images: Mapping[str, Array],
+    gravity: Array | None = None,
     augment: Callable[[str, Array, int], Tensor] = lambda camera, frames, first: torch.from_numpy(frames),
     slice_size: int = 64,
 ) -> Array:
-    """What is cached of frames `(N, H, W, 3)` per camera: `(N, V)` float16; `augment(camera, frames, index of the
-    first)` changes the frames before.
+    """What is cached of frames `(N, H, W, 3)` per camera, with gravity `(N, 3 per arm)`: `(N, V)` float16.
 
+    `augment(camera, frames, index of the first)` changes the frames before.
     In slices, because large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
     """
     device = next(vision.parameters()).device
@@ -217,7 +224,8 @@ def encode(
     out = np.empty((count, vision.cached_size), np.float16)
     for i in range(0, count, slice_size):
         part = {n: augment(n, np.ascontiguousarray(array[i : i + slice_size]), i) for n, array in images.items()}
-        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()})
+        down = None if gravity is None else torch.from_numpy(gravity[i : i + slice_size]).to(device)
+        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()}, down)
         if not bool((seen.abs() <= LARGEST).all()):
             raise DataError(f"the encoder's features reach {float(seen.abs().max()):g}; they are cached in 16 bit, "
                             f"which holds {LARGEST:g}: divide them in the encoder")  # fmt: skip
@@ -227,7 +235,7 @@ def encode(
 
 def goal_error(vision: Vision, frames: GoalFrames, rows: Array, near_m: float = 0.015) -> GoalError:
     """How far the predicted goals of some frames are from the true ones (medians over frames and arms)."""
-    features = encode(vision, {name: array[rows] for name, array in frames.images.items()})
+    features = encode(vision, {name: array[rows] for name, array in frames.images.items()}, frames.gravity[rows])
     goals = frames.goals[rows].reshape(-1, 6)
     predicted = features[:, -frames.goals.shape[1] :].astype(np.float32)
     error = predicted.reshape(-1, 6) - goals  # small angles: the difference of rotation vectors is the angle between

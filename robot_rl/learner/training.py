@@ -213,9 +213,11 @@ class Training:
         if self.vision is None or not steps:
             return out
         images = {name: np.stack([step.observation["image/" + name] for step in steps]) for name in self.spec.cameras}
-        out[:, 0] = encode(self.vision, images)
+        gravity = np.stack([self.spec.gravity(step.observation) for step in steps])
+        out[:, 0] = encode(self.vision, images, gravity)
         for variant in range(1, variants):
-            out[:, variant] = encode(self.vision, images, partial(self._augmented, variant, self._frames - len(steps)))
+            augmented = partial(self._augmented, variant, self._frames - len(steps))
+            out[:, variant] = encode(self.vision, images, gravity, augmented)
         return out
 
     def _augmented(self, variant: int, begin: int, camera: str, frames: Array, first: int) -> Tensor:

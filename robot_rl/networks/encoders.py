@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from robot_rl.networks.normalise import Normaliser
+
 _LAYERS = ((32, 8, 4), (64, 3, 2), (64, 3, 2))  # channels, kernel, stride: 128 px -> 31 -> 15 -> 7
 
 
@@ -54,19 +56,29 @@ class SmallCNN(nn.Module):
 class Vision(nn.Module):
     """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
 
-    With `goal_size` > 0 there is a head that predicts, from all cameras, where the goal is from the tool (`learner/
-    pretrain.py` trains it); its prediction [m, rad] then follows the features.
+    With `goal_size` > 0 there is a head that predicts, from all cameras and gravity `(B, gravity_size)` (unit vectors
+    in tool axes), where the goal is from the tool (`learner/pretrain.py` trains it); its prediction [m, rad] then
+    follows the features. A tool that is tilted and one that stands aside look alike: gravity tells them apart.
     """
 
     goal_mean: Tensor
     goal_std: Tensor
 
-    def __init__(self, cameras: tuple[str, ...], image_size: tuple[int, int], features: int, goal_size: int = 0):
+    def __init__(
+        self,
+        cameras: tuple[str, ...],
+        image_size: tuple[int, int],
+        features: int,
+        goal_size: int = 0,
+        gravity_size: int = 0,
+    ):
         super().__init__()
         self.cameras = nn.ModuleDict({name: SmallCNN(image_size, features) for name in cameras})
         self.head: nn.Module | None = None
         if goal_size:
-            self.head = nn.Sequential(nn.Linear(features * len(cameras), 256), nn.ReLU(), nn.Linear(256, goal_size))
+            self.balance = Normaliser([("projected_gravity", gravity_size)])
+            seen = features * len(cameras) + self.balance.size
+            self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, goal_size))
             self.register_buffer("goal_mean", torch.zeros(goal_size))
             self.register_buffer("goal_std", torch.ones(goal_size))
         self.cached_size = self.size = features * len(cameras) + goal_size
@@ -76,12 +88,13 @@ class Vision(nn.Module):
         for cnn in self.cameras.values():
             cast(SmallCNN, cnn).dtype = dtype
 
-    def look(self, images: Mapping[str, Tensor]) -> Tensor:
+    def look(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
         """What is cached of a frame, if this is frozen: all that it makes of it."""
-        return self(images)
+        return self(images, gravity)
 
-    def forward(self, images: Mapping[str, Tensor]) -> Tensor:
+    def forward(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
         features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)
         if self.head is None:
             return features
-        return torch.cat([features, self.head(features) * self.goal_std + self.goal_mean], -1)
+        seen = features if gravity is None else torch.cat([features, self.balance(gravity)], -1)
+        return torch.cat([features, self.head(seen) * self.goal_std + self.goal_mean], -1)

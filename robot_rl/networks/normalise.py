@@ -21,11 +21,11 @@ UNIT = {
 """What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm]. Sizes that
 contact-rich skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
 
-FINE = {"sim_goal": (10.0, 40.0), "goal": (10.0, 40.0)}
+FINE = {"sim_goal": (10.0, 40.0), "goal": (10.0, 40.0), "projected_gravity": (20.0,)}
 """Quantities that are seen again, through `tanh`, so many times finer. A peg that is 1.5 mm or 0.02 rad off stands
 still, one that is 0.3 mm off goes in; beside a way of 60 mm all of them are nearly zero, and critics that see only
-the coarse number take long to tell them apart. Quantities that jump (twist, wrench) must not be among them: they turn
-into noise."""
+the coarse number take long to tell them apart. A tool that is tilted by 3 degrees has 0.05 of gravity on its side.
+Quantities that jump (twist, wrench) must not be among them: they turn into noise."""
 
 
 class Normaliser(nn.Module):

@@ -61,6 +61,15 @@ class PolicySpec:
         return tuple(name for name, _ in self.state if name.endswith("/tcp_pose"))
 
     @property
+    def gravity_keys(self) -> tuple[str, ...]:
+        """The names of the directions downwards, one per arm."""
+        return tuple(name for name, _ in self.state if name.endswith("/projected_gravity"))
+
+    def gravity(self, observation: Observation) -> Array:
+        """Downwards, seen from each tool `(3 per arm,)`: what an encoder that predicts the goal is told besides."""
+        return np.concatenate([np.zeros(0, np.float32), *(observation[name] for name in self.gravity_keys)])
+
+    @property
     def vision_size(self) -> int:
         """What an encoder makes of a frame of each camera: features, and the goal that they predict."""
         return 0 if self.encoder == "none" else self.camera_features * len(self.cameras) + self.goal_size
@@ -149,8 +158,8 @@ class Policy(nn.Module):
         self.normaliser = Normaliser([*spec.state, *goals])
         self.vision: Vision | TrunkVision | None = None
         if spec.encoder != "none":
-            size = spec.image_size
-            self.vision = make_vision(spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size)
+            size, gravity = spec.image_size, 3 * len(spec.gravity_keys)
+            self.vision = make_vision(spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, gravity)
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
 
@@ -181,7 +190,7 @@ class Policy(nn.Module):
         if self.vision is not None:
             frames = {name: np.ascontiguousarray(observation["image/" + name]) for name in self.spec.cameras}
             images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
-            vision = self.vision(images)
+            vision = self.vision(images, torch.from_numpy(self.spec.gravity(observation))[None])
             if goals is not None:
                 filter_goal(self.spec, goals, observation, vision[0].numpy())
         mean, log_std = self.head(self.features(torch.from_numpy(state)[None], vision))

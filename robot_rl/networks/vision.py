@@ -50,11 +50,16 @@ def check_name(encoder: str, *others: str) -> None:
 
 
 def make_vision(
-    encoder: str, cameras: tuple[str, ...], image_size: tuple[int, int], features: int, goal_size: int
+    encoder: str,
+    cameras: tuple[str, ...],
+    image_size: tuple[int, int],
+    features: int,
+    goal_size: int,
+    gravity_size: int = 0,
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
     if encoder in ("goal", "end_to_end"):
-        return Vision(cameras, image_size, features, goal_size)
+        return Vision(cameras, image_size, features, goal_size, gravity_size)
     if encoder == "resnet10":
         return TrunkVision(cameras, image_size, features, ResNet10)
     return TrunkVision(cameras, image_size, features, module_class(encoder))

@@ -131,7 +131,7 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
         for dot, colour in ((np.zeros((count, 2)), 0), (150 * goals[:, :2], 1)):
             x, y = (16 + turned + dot[:, axis, None, None] for axis in (0, 1))
             pictures[..., colour] = 255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0)
-        return GoalFrames({"eye": pictures}, goals, np.arange(count) // 40)
+        return GoalFrames({"eye": pictures}, np.zeros((count, 0), np.float32), goals, np.arange(count) // 40)
 
     seen, turned, errors = frames(400, 0), frames(80, 3), []
     for shift in (0, 4):
