@@ -1,5 +1,7 @@
 """Frames of the observation (SERL's frame errors, each as a law)."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,8 +35,8 @@ def pose_at(translation, turn):
     return np.concatenate([translation, geometry.quat_from_rotvec(turn)])
 
 
-def observe(start, now):
-    observer = Observer(HARDWARE, sees_goal=False)
+def observe(start, now, hardware=HARDWARE):
+    observer = Observer(hardware, sees_goal=False)
     observer.begin_episode([start])
     return observer.observe([now], {}, None)
 
@@ -57,6 +59,28 @@ def test_the_observation_does_not_change_when_the_whole_scene_is_moved(p0, r0, p
     there = observe(arm_state(moved_start), arm_state(moved_now, target=moved_start))
     for name in ("state/tcp_pose", "state/target_offset"):
         np.testing.assert_allclose(here[name], there[name], atol=1e-4)
+
+
+@given(vectors, vectors, vectors, angles)
+def test_downwards_follows_the_tilt_alone_not_where_the_scene_is_or_how_it_is_turned(p, r, p_scene, about_vertical):
+    pose = arm_state(pose_at(p, r * 0.3))
+    down = observe(pose, pose)["state/projected_gravity"]
+    np.testing.assert_allclose(np.linalg.norm(down), 1.0, rtol=1e-5)
+    scene = pose_at(p_scene, np.array([0.0, 0.0, about_vertical]))
+    moved = arm_state(geometry.pose_multiply(scene, pose.pose_base_tcp))
+    np.testing.assert_allclose(observe(moved, moved)["state/projected_gravity"], down, atol=1e-5)
+
+
+def test_downwards_is_the_benchs_also_for_an_arm_on_the_wall():
+    flange_z_down = arm_state(pose_at(np.zeros(3), np.array([np.pi, 0.0, 0.0])))
+    np.testing.assert_allclose(observe(flange_z_down, flange_z_down)["state/projected_gravity"], [0, 0, 1], atol=1e-6)
+    (arm,) = HARDWARE.arms
+    wall = (0.0, 0.0, 1.0, *geometry.quat_from_rotvec(np.array([0.0, np.pi / 2, 0.0])))  # its z points along bench x
+    hardware = replace(HARDWARE, arms=(replace(arm, pose_bench_base=wall),))
+    outwards = arm_state(geometry.IDENTITY)
+    np.testing.assert_allclose(
+        observe(outwards, outwards, hardware)["state/projected_gravity"], [1.0, 0.0, 0.0], atol=1e-6
+    )
 
 
 def test_wrench_is_turned_into_the_tool_frame():
