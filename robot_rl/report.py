@@ -24,14 +24,15 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
-def evaluation_summary(evaluation: Evaluation, folder: RunFolder) -> dict[str, Any]:
-    """One object: how well the policy does, and the training that led to it."""
+def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool) -> dict[str, Any]:
+    """One object: how well the policy does, acting greedily or `sampled`, and the training that led to it."""
     training = _training_so_far(folder)
     low, high = evaluation.interval_95
     return {
         "task": folder.settings.task,
         "hardware": folder.settings.hardware,
         "obs": folder.settings.obs,
+        "sampled": sampled,
         "episodes": len(evaluation.episodes),
         "successes": evaluation.successes,
         "success_rate": evaluation.success_rate,

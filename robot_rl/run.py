@@ -246,31 +246,35 @@ def evaluate_run(
     episodes: int,
     *,
     seed: int = EVAL_SEED,
+    sampled: bool = False,
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run's newest policy greedily, operator locked out, and write table, videos and evaluation.json.
+    """Evaluate a run's newest policy, operator locked out, and write table, videos and evaluation.json.
 
-    `stop` is asked while a person has to put things back (`Task.manual_reset`).
+    It acts greedily, or `sampled`, as it does in training. `stop` is asked while a person has to put things back
+    (`Task.manual_reset`).
     """
     addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
         folder.settings = replace(folder.settings, arm_addresses=addresses)
         start_arms(folder, processes)
-        evaluation = _evaluate(folder, episodes, seed, shown, stop)
+        evaluation = _evaluate(folder, episodes, seed, sampled, shown, stop)
     write_table(evaluation, folder.evaluation_table)
-    summary = evaluation_summary(evaluation, folder)
+    summary = evaluation_summary(evaluation, folder, sampled)
     folder.evaluation_file.write_text(json.dumps(summary, indent=2) + "\n")
     low, high = evaluation.interval_95
     cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
     shown.say(
-        f"evaluation: {evaluation.successes} of {len(evaluation.episodes)} "
+        f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of {len(evaluation.episodes)} "
         f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {folder.evaluation_file}"
     )
     return summary
 
 
-def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display, stop: Callable[[], bool]) -> Evaluation:
+def _evaluate(
+    folder: RunFolder, episodes: int, seed: int, sampled: bool, display: Display, stop: Callable[[], bool]
+) -> Evaluation:
     policy = load_policy(folder.checkpoints)
     rendered = folder.settings.obs == "pixels"
     env = RobotEnv(
@@ -292,13 +296,13 @@ def _evaluate(folder: RunFolder, episodes: int, seed: int, display: Display, sto
         opened.callback(env.close)
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
-        desk.tell(evaluated=0, succeeded=0, wanted=episodes)
+        desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
         gate = None
         if env.task.manual_reset and env.world is None:
             gate = Gate(env, desk, acknowledges=False, stop=stop, say=partial(say_waiting, display))
         return evaluate(
             env,
-            lambda observation: policy.act(observation, greedy=True),
+            lambda observation: policy.act(observation, greedy=not sampled),
             episodes=episodes,
             seed=seed,
             videos=folder.videos if rendered else None,

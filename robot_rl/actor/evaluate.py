@@ -1,4 +1,4 @@
-"""Evaluation: greedy, operator locked out, a stated number of episodes, and everything it came to on disk."""
+"""Evaluation: operator locked out, a stated number of episodes, and everything it came to on disk."""
 
 import csv
 import logging

@@ -30,6 +30,7 @@ from robot_rl.types import ArmState, Array, Fault
 CELL = 320  # pixels of a camera's view on the page
 EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
 FULL_RED, GREEN, AMBER = "#e5484d", "#30a46c", "#f5a623"
+GREEDY, SAMPLED = "greedy policy", "sampled policy"  # how an evaluated policy acts
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 BUTTONS = (
     ("start", "Start / done", "green", "PLAYER_PLAY"),
@@ -269,7 +270,9 @@ def status_html(sight: Sight) -> str:
         if facts.get("total_steps"):
             rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
         if step is not None:
-            author = "greedy policy" if "evaluated" in facts else str(step["author"])
+            author = str(step["author"])
+            if "evaluated" in facts:
+                author = SAMPLED if facts.get("sampled") else GREEDY
             rows += [
                 ("episode, step", f"{step['episode']}, {step['index']}"),
                 ("reward", reward_text(step)),
@@ -287,7 +290,7 @@ def status_html(sight: Sight) -> str:
         rows.append(("critic's value", f"{learner['q']:.3f}"))
     if learner.get("updates_per_s") is not None:
         rows.append(("updates", f"{learner['updates_per_s']:.0f} /s"))
-    acting = {"human": AMBER, "demo": AMBER, "policy": GREEN, "greedy policy": GREEN}.get(author, "#888")
+    acting = {"human": AMBER, "demo": AMBER, "policy": GREEN, GREEDY: GREEN, SAMPLED: GREEN}.get(author, "#888")
     acting = AMBER if phase == NEEDS_HUMAN else acting
     who = {"human": "operator", "demo": "operator"}.get(author, author) if phase == "acting" else phase
     parts = [f'<div style="font-size:1.5em;font-weight:700;color:{acting}">{html.escape(who or "-")}</div>']

@@ -56,3 +56,16 @@ def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
     assert beside.address != training.address
     beside.close()
     training.close()
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkeypatch, sampled):
+    greedy, act = set(), LivePolicy.act
+
+    def noting(policy, observation, **options):
+        greedy.add(options["greedy"])
+        return act(policy, observation, **options)
+
+    monkeypatch.setattr(LivePolicy, "act", noting)
+    assert run.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
+    assert greedy == {not sampled}

@@ -72,6 +72,7 @@ def test_of_several_arms_each_is_named():
 def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
     said = status_html(Sight(view(evaluated=4, wanted=20, succeeded=3)))
     assert "greedy policy" in said and "4 of 20 episodes: 75% succeeded (95 % interval 30% to 95%)" in said
+    assert "sampled policy" in status_html(Sight(view(evaluated=4, wanted=20, succeeded=3, sampled=True)))
     assert "0 of 20 episodes<" in status_html(Sight(view(evaluated=0, wanted=20, succeeded=0)))
 
 
