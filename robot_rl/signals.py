@@ -1,6 +1,8 @@
 """Stopping on purpose: the first Ctrl-C or SIGTERM asks, the second one ends the process at once."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
@@ -12,10 +14,22 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._asked = False
+        self._at_once = False
         self._before: dict[int, object] = {}
 
     def is_set(self) -> bool:
         return self._asked
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """While this lasts, also the first signal raises KeyboardInterrupt: nothing is under way that needs an end."""
+        if self._asked:
+            raise KeyboardInterrupt
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
 
     def __enter__(self) -> "StopRequest":
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -29,6 +43,6 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._asked and number == signal.SIGINT:
+        again, self._asked = self._asked, True
+        if self._at_once or (again and number == signal.SIGINT):
             raise KeyboardInterrupt
-        self._asked = True

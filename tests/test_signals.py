@@ -5,6 +5,10 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+from robot_rl.signals import StopRequest
+
 CHILD = """
 import time
 from robot_rl.signals import StopRequest
@@ -26,3 +30,23 @@ def test_signals_that_interrupt_each_other_stop_a_process_and_hang_nothing() -> 
             assert child.wait(10) == 0
         finally:
             child.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_where_nothing_needs_an_end_the_first_signal_is_heard_at_once(number) -> None:
+    with StopRequest() as stop:
+        with pytest.raises(KeyboardInterrupt), stop.at_once():
+            signal.raise_signal(number)
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt), stop.at_once():
+            raise AssertionError("it has been asked for before")
+
+
+def test_elsewhere_the_first_signal_asks_and_the_second_ctrl_c_insists() -> None:
+    with StopRequest() as stop:
+        with stop.at_once():
+            pass
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

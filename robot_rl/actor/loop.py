@@ -57,7 +57,12 @@ def run_actor(run: str | Path) -> None:
     settle_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
-        actor = Actor(folder, stop)
+        try:
+            with stop.at_once():  # it waits for a learner that may pretrain for minutes
+                actor = Actor(folder, stop)
+        except KeyboardInterrupt:
+            log.warning("stopped before the first step")
+            return
         use_one_thread()  # one image at a time; the other cores belong to the learner and the simulation
         try:
             actor.run()

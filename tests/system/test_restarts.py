@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import RunFolder
 from robot_rl.types import Mark, MarkKind
 from tests.system.main_job import SHORT, entries_of, lines, require_every_step_once, start
+from tests.teleop.benches import wait_until
 
 STEPS = 400
 
@@ -91,3 +93,16 @@ def test_learner_and_actor_are_killed_and_started_again_alone(run):
         of_first = [identity.seq for identity, _ in entries if identity.epoch == first]
         assert gap.last_seq == of_first[-1]
         assert entries[len(of_first)] == (entries[len(of_first)][0], gap) and second == entries[len(of_first)][0].epoch
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_ends_an_actor_that_waits_for_a_learner_that_pretrains(tmp_path, monkeypatch, number):
+    monkeypatch.chdir(tmp_path)
+    folder = create_run("peg_insert", TrainConfig(name="run", obs="state"))
+    with subprocess.Popen([sys.executable, "-m", "robot_rl.cli", "actor", str(folder.path)]) as actor:
+        try:
+            wait_until(folder.episodes_file.exists, timeout_s=60.0)
+            actor.send_signal(number)
+            assert actor.wait(10.0) == 0
+        finally:
+            actor.kill()
