@@ -12,16 +12,11 @@ from robot_rl.config import Task
 from robot_rl.sim.socket import Socket
 from robot_rl.types import ArmState, Array
 
-RIM = np.array([0.005, 0.005, 0.0, 0.08, 0.08, 0.1])
-"""Half-widths [m, rad] of where the tool is pressed onto the rim; small ones are frequent."""
-PRESS_M = 0.004  # the target stands so far below the rim: 8 N with 2000 N/m
-
 
 class Wanderer:
     """Chooses waypoints about the goal and steers towards them: out along the approach first, then at random.
 
-    Most waypoints are close to the entrance, where accuracy counts, and most of those are pressed onto its rim, a
-    little aside and tilted: there a policy stands that has not found the hole. The others fill the space from which
+    Half of the waypoints are close to the entrance, where accuracy counts; the others fill the space from which
     episodes start. Ranges are half-widths in the goal frame, [m] and [rad].
     """
 
@@ -59,16 +54,10 @@ class Wanderer:
         return np.clip(action / max(1.0, float(np.abs(action).max())), -1.0, 1.0).astype(np.float32)
 
     def _choose(self) -> Array:
-        """Pressed onto the rim, near the entrance, or wherever episodes start."""
-        kind, spread = self._rng.random(), self._rng.uniform(-1.0, 1.0, 6)
-        if kind < 0.4:
-            spread, height = spread**3 * RIM, -PRESS_M
-        elif kind < 0.7:  # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool
-            # at the entrance takes every tool there for an upright one
-            spread *= self._wide * [0.15, 0.15, 1.0, 1.0, 1.0, 1.0]
-            height = self._rng.uniform(0.0, 0.010)
-        else:
-            spread *= self._wide
-            height = self._rng.uniform(0.003, 0.065)
+        near = self._rng.random() < 0.5
+        spread = self._rng.uniform(-1.0, 1.0, 6) * self._wide
+        if near:  # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool at the
+            spread[:3] *= 0.15  # entrance takes every tool there for an upright one
+        height = self._rng.uniform(0.0, 0.010) if near else self._rng.uniform(0.003, 0.065)
         spread[2] = -(self._depth_m + height)
         return geometry.pose_move(self._goal, spread)
