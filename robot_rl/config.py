@@ -41,7 +41,8 @@ class ArmConfig:
 
     `home` are the joint angles [rad] where resets begin; `pose_flange_tcp` places the TCP between the fingertips;
     `load` is what hangs on the flange, sent to an arm that has to know it. On the real clock the 1 kHz loop may have
-    a core of its own, `loop_cpu`. `pose_bench_base` is where its foot stands, for the console to draw several arms.
+    a core of its own, `loop_cpu`. `pose_bench_base` is where its foot stands on the bench, whose z points up: there the
+    console draws it, and `state/projected_gravity` is downwards.
     """
 
     name: str
