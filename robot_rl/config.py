@@ -208,9 +208,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     check_fit(task, hardware)
     if obs == "state" and task.scene is None:
         raise ConfigError(f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs 'pixels'")
-    sizes = {"tcp_pose": 6, "tcp_twist": 6, "tcp_wrench": 6, "target_offset": 6, "projected_gravity": 3}
-    if obs == "state":
-        sizes["sim_goal"] = 6
+    sizes = {"tcp_pose": 6, "tcp_twist": 6, "tcp_wrench": 6, "target_offset": 6}
+    sizes |= {"sim_goal": 6} if obs == "state" else {"projected_gravity": 3}
     prefixes = [f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms]
     observations: dict[str, tuple[tuple[int, ...], str]] = {
         prefix + name: ((size,), "float32") for prefix in prefixes for name, size in sizes.items()

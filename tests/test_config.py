@@ -383,9 +383,8 @@ def test_every_complaint_is_told_at_once(task: Task, hardware: Hardware) -> None
 
 def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     pixels = spaces(replace(task, image_size=(96, 128)), hardware, "pixels")
-    state = ["tcp_pose", "tcp_twist", "tcp_wrench", "target_offset", "projected_gravity"]
-    state = [f"state/{name}" for name in state]
-    assert list(pixels.observations) == [*state, "image/wrist", "image/front"]
+    state = ["state/tcp_pose", "state/tcp_twist", "state/tcp_wrench", "state/target_offset"]
+    assert list(pixels.observations) == [*state, "state/projected_gravity", "image/wrist", "image/front"]
     assert pixels.observations["image/wrist"] == ((96, 128, 3), "uint8")
     assert pixels.observations["state/tcp_pose"] == ((6,), "float32")
     assert pixels.observations["state/projected_gravity"] == ((3,), "float32")

@@ -23,9 +23,9 @@ class Observer:
     `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place works where the
     whole scene has been moved; twist and wrench are turned into the tool frame (same point, other axes: a
     translation never leaks into a rotation); `state/target_offset` is how far the target is ahead of the arm, which
-    the policy must see because targets build on one another. `state/projected_gravity` `(3,)` is the unit vector
-    downwards: how far the tool is tilted, which a camera can hardly tell from a shift. `state/sim_goal` is the
-    simulator's truth, for the state-only variant: the goal seen from the tool.
+    the policy must see because targets build on one another. Beside images `state/projected_gravity` `(3,)` is the unit
+    vector downwards: how far the tool is tilted, which a camera can hardly tell from a shift. In their place, for the
+    state-only variant, `state/sim_goal` is the simulator's truth: the goal seen from the tool.
     """
 
     def __init__(self, hardware: Hardware, sees_goal: bool):
@@ -54,9 +54,10 @@ class Observer:
                 TWIST: geometry.rotate_spatial(to_tool, arm.twist_base_tcp),
                 WRENCH: geometry.rotate_spatial(to_tool, arm.wrench_base_tcp),
                 OFFSET: geometry.pose_delta(arm.pose_base_tcp, arm.target_base_tcp),
-                GRAVITY: geometry.quat_rotate(to_tool, down),
             }
-            if self._sees_goal and world is not None:
+            if not self._sees_goal:
+                values[GRAVITY] = geometry.quat_rotate(to_tool, down)
+            elif world is not None:
                 values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, world.goal_base_tcp)
             observation |= {prefix + name: value.astype(np.float32) for name, value in values.items()}
         observation |= {f"image/{name}": image for name, image in images.items()}
