@@ -108,9 +108,10 @@ class Task:
     from the hardware's TCP (a grasped peg's tip). `compliance` is the law in contact; `reset_compliance`, if given, is
     stiffer, for precise resets. A reset first takes an arm home in joint space if one of its joints is further than
     `max_drift` [rad] from the hardware's `home` (None: it never does). `manual_reset` says what a person has to do
-    before each episode ("put the stick back into the holder"): the arm holds until it is done. `limits` tightens fields
-    of the hardware's `ArmLimits`. `scene` is a file of `sim/scenes`, for simulated arms. `defaults` overrides run
-    options by dotted key (`{"agent.discount": 0.97}`).
+    before each episode ("put the stick back into the holder"): the arm holds until it is done. With `observe_gravity`
+    the policy is told, beside the images, which way is down: where cameras are put back askew, they alone do not say
+    how far the tool is tilted. `limits` tightens fields of the hardware's `ArmLimits`. `scene` is a file of
+    `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key (`{"agent.discount": 0.97}`).
     """
 
     name: str
@@ -131,6 +132,7 @@ class Task:
     reset_compliance: Compliance | None = None
     max_drift: float | None = None
     manual_reset: str = ""
+    observe_gravity: bool = False
     limits: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -209,7 +211,10 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     if obs == "state" and task.scene is None:
         raise ConfigError(f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs 'pixels'")
     sizes = {"tcp_pose": 6, "tcp_twist": 6, "tcp_wrench": 6, "target_offset": 6}
-    sizes |= {"sim_goal": 6} if obs == "state" else {"projected_gravity": 3}
+    if obs == "state":
+        sizes["sim_goal"] = 6
+    elif task.observe_gravity:
+        sizes["projected_gravity"] = 3
     prefixes = [f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms]
     observations: dict[str, tuple[tuple[int, ...], str]] = {
         prefix + name: ((size,), "float32") for prefix in prefixes for name, size in sizes.items()

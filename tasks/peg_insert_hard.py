@@ -35,4 +35,5 @@ TASK = replace(
     ),
     # As many times what the scripted operator takes as there: 22 steps here (37 in the worst of 400), 18 of 100 there
     max_steps=120,
+    observe_gravity=True,  # cameras that are askew by 1.5 degrees do not say whether the tool is
 )

@@ -384,12 +384,14 @@ def test_every_complaint_is_told_at_once(task: Task, hardware: Hardware) -> None
 def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     pixels = spaces(replace(task, image_size=(96, 128)), hardware, "pixels")
     state = ["state/tcp_pose", "state/tcp_twist", "state/tcp_wrench", "state/target_offset"]
-    assert list(pixels.observations) == [*state, "state/projected_gravity", "image/wrist", "image/front"]
+    assert list(pixels.observations) == [*state, "image/wrist", "image/front"]
     assert pixels.observations["image/wrist"] == ((96, 128, 3), "uint8")
     assert pixels.observations["state/tcp_pose"] == ((6,), "float32")
-    assert pixels.observations["state/projected_gravity"] == ((3,), "float32")
     assert pixels.action_size == 6
     assert list(spaces(task, hardware, "state").observations) == [*state, "state/sim_goal"]
+    tells = spaces(replace(task, observe_gravity=True), hardware, "pixels")
+    assert list(tells.observations) == [*state, "state/projected_gravity", "image/wrist", "image/front"]
+    assert tells.observations["state/projected_gravity"] == ((3,), "float32")
 
 
 def test_two_arms_are_told_apart_by_name(task: Task, hardware: Hardware) -> None:

@@ -23,15 +23,15 @@ class Observer:
     `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place works where the
     whole scene has been moved; twist and wrench are turned into the tool frame (same point, other axes: a
     translation never leaks into a rotation); `state/target_offset` is how far the target is ahead of the arm, which
-    the policy must see because targets build on one another. Beside images `state/projected_gravity` `(3,)` is the unit
-    vector downwards: how far the tool is tilted, which a camera can hardly tell from a shift. In their place, for the
-    state-only variant, `state/sim_goal` is the simulator's truth: the goal seen from the tool.
+    the policy must see because targets build on one another. `state/projected_gravity` `(3,)`, if the task asks for it,
+    is the unit vector downwards: how far the tool is tilted, which a camera can hardly tell from a shift.
+    `state/sim_goal` is the simulator's truth, for the state-only variant: the goal seen from the tool.
     """
 
-    def __init__(self, hardware: Hardware, sees_goal: bool):
+    def __init__(self, hardware: Hardware, *, sees_goal: bool = False, sees_gravity: bool = False):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
-        self._sees_goal = sees_goal
+        self._sees_goal, self._sees_gravity = sees_goal, sees_gravity
         self._downwards = [
             geometry.quat_rotate(geometry.quat_conjugate(np.array(arm.pose_bench_base[3:])), DOWN_BENCH)
             for arm in hardware.arms
@@ -55,9 +55,9 @@ class Observer:
                 WRENCH: geometry.rotate_spatial(to_tool, arm.wrench_base_tcp),
                 OFFSET: geometry.pose_delta(arm.pose_base_tcp, arm.target_base_tcp),
             }
-            if not self._sees_goal:
+            if self._sees_gravity:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
-            elif world is not None:
+            if self._sees_goal and world is not None:
                 values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, world.goal_base_tcp)
             observation |= {prefix + name: value.astype(np.float32) for name, value in values.items()}
         observation |= {f"image/{name}": image for name, image in images.items()}

@@ -56,9 +56,9 @@ class SmallCNN(nn.Module):
 class Vision(nn.Module):
     """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
 
-    With `goal_size` > 0 there is a head that predicts, from all cameras and gravity `(B, gravity_size)` (unit vectors
-    in tool axes), where the goal is from the tool (`learner/pretrain.py` trains it); its prediction [m, rad] then
-    follows the features. A tool that is tilted and one that stands aside look alike: gravity tells them apart.
+    With `goal_size` > 0 there is a head that predicts, from all cameras and `gravity (B, gravity_size)` (unit vectors
+    in tool axes, if it is observed), where the goal is from the tool (`learner/pretrain.py` trains it); its prediction
+    [m, rad] then follows the features. A tilted tool and one that stands aside look alike; gravity tells them apart.
     """
 
     goal_mean: Tensor
@@ -75,9 +75,9 @@ class Vision(nn.Module):
         super().__init__()
         self.cameras = nn.ModuleDict({name: SmallCNN(image_size, features) for name in cameras})
         self.head: nn.Module | None = None
+        self.balance = Normaliser([("projected_gravity", gravity_size)]) if goal_size and gravity_size else None
         if goal_size:
-            self.balance = Normaliser([("projected_gravity", gravity_size)])
-            seen = features * len(cameras) + self.balance.size
+            seen = features * len(cameras) + (self.balance.size if self.balance is not None else 0)
             self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, goal_size))
             self.register_buffer("goal_mean", torch.zeros(goal_size))
             self.register_buffer("goal_std", torch.ones(goal_size))
@@ -96,5 +96,5 @@ class Vision(nn.Module):
         features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)
         if self.head is None:
             return features
-        seen = features if gravity is None else torch.cat([features, self.balance(gravity)], -1)
+        seen = features if self.balance is None else torch.cat([features, self.balance(gravity)], -1)
         return torch.cat([features, self.head(seen) * self.goal_std + self.goal_mean], -1)

@@ -46,8 +46,9 @@ def test_it_passes_gymnasiums_own_checks_from_state(make_env):
 
 
 def test_it_passes_gymnasiums_own_checks_from_pixels(gl, make_env):
-    env = make_env("pixels", render_mode="rgb_array")
+    env = make_env("pixels", render_mode="rgb_array", observe_gravity=True)
     check(env)
+    assert env.reset(seed=0)[0]["state/projected_gravity"][2] > 0.9, "the tool points down"
     assert env.render().shape == (128, 256, 3)
 
 

@@ -36,7 +36,7 @@ def pose_at(translation, turn):
 
 
 def observe(start, now, hardware=HARDWARE):
-    observer = Observer(hardware, sees_goal=False)
+    observer = Observer(hardware, sees_gravity=True)
     observer.begin_episode([start])
     return observer.observe([now], {}, None)
 

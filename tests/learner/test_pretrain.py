@@ -140,3 +140,20 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
         pretrain(vision, seen, PretrainConfig(epochs=30, batch_size=32, shift=shift), seed=0)
         errors.append(goal_error(vision, turned, np.arange(80)).position_mm)
     assert errors[1] < 0.5 * errors[0], errors
+
+
+def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
+    rng = np.random.default_rng(0)
+    count, errors = 400, []
+    goals = np.zeros((count, 6), np.float32)
+    goals[:, 3:5] = rng.uniform(-0.1, 0.1, (count, 2))  # the goal is upright: so far must the tool be turned
+    down = np.stack([goals[:, 4], -goals[:, 3], np.ones(count)], 1).astype(np.float32)
+    pictures = {"eye": np.full((count, 32, 32, 3), 90, np.uint8)}
+    for gravity in (down[:, :0], down):
+        frames = GoalFrames(pictures, gravity, goals, np.arange(count) // 40)
+        torch.manual_seed(0)
+        vision = Vision(("eye",), (32, 32), 16, goal_size=6, gravity_size=gravity.shape[1])
+        error = pretrain(vision, frames, PretrainConfig(epochs=30, batch_size=32, held_out=2), seed=0)
+        assert error is not None
+        errors.append(error.rotation_deg)
+    assert errors[1] < 0.3 * errors[0], errors
