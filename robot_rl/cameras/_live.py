@@ -218,18 +218,24 @@ def crop_and_resize(image: Array, crop: Crop | None, size: tuple[int, int] | Non
     Raises ConfigError if the crop is not inside the picture.
     """
     if crop is not None:
-        (x, y, width, height), (rows, columns) = crop, image.shape[:2]
-        if x + width > columns or y + height > rows:
-            raise ConfigError(
-                f"camera '{name}': crop {list(crop)} (x, y, width, height) is not inside its pictures, which are "
-                f"{columns} x {rows} pixels"
-            )
+        require_inside(crop, image.shape[:2], name)
+        x, y, width, height = crop
         image = image[y : y + height, x : x + width]
     if size is None or image.shape[:2] == size:
         return image.copy()
     shrinks = size[0] < image.shape[0]
     resized: Array = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
     return resized
+
+
+def require_inside(crop: Crop, size: tuple[int, ...], name: str) -> None:
+    """Raise ConfigError unless the crop has some area, all of it inside pictures of `size` (height, width)."""
+    (x, y, width, height), (rows, columns) = crop, size
+    if min(x, y) < 0 or min(width, height) < 1 or x + width > columns or y + height > rows:
+        raise ConfigError(
+            f"camera '{name}': crop {list(crop)} (x, y, width, height) is not inside its pictures, which are "
+            f"{columns} x {rows} pixels"
+        )
 
 
 def check_options(name: str, options: LiveOptions) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from robot_rl.cameras._live import Crop, require_inside
 from robot_rl.config import CameraConfig
 from robot_rl.interfaces import Simulation
 from robot_rl.sim.looks import Appearance
@@ -35,16 +36,12 @@ DEFAULT_SIZE = (480, 640)
 """Height and width of pictures whose size nobody says."""
 
 
-Crop = tuple[int, int, int, int]
-"""x, y, width, height, from the upper left corner, in pixels of a picture of `DEFAULT_SIZE`."""
-
-
 @dataclass(frozen=True)
 class Options:
     """The driver's part of a hardware file.
 
-    `view` is the camera's name in the scene; "": the same as here. `crop` is the part of its picture that is drawn, at
-    the task's image size; None: what a lens of the scene's field of view shows. Two cameras may share a view.
+    `view` is the camera's name in the scene; "": the same as here. `crop` is a part of its picture of `DEFAULT_SIZE`,
+    drawn at the task's image size; None: what a lens of the scene's field of view shows. Two cameras may share a view.
     """
 
     view: str = ""
@@ -58,7 +55,7 @@ class Camera:
         """Raises DeviceError without GL or without a world, ConfigError if the scene has no such camera."""
         options = from_json(Options, config.options, source=f"camera '{config.name}': options")
         if options.crop is not None:
-            _check_crop(config.name, options.crop)
+            require_inside(options.crop, DEFAULT_SIZE, config.name)
         if simulation is None:
             raise DeviceError(f"camera '{config.name}' draws a simulated world, but the arm is not simulated")
         height, width = image_size or DEFAULT_SIZE
@@ -175,15 +172,6 @@ class _Stage:
 
 
 _stages: dict[str, _Stage] = {}
-
-
-def _check_crop(name: str, crop: Crop) -> None:
-    (x, y, across, down), (height, width) = crop, DEFAULT_SIZE
-    if min(x, y) < 0 or min(across, down) < 1 or x + across > width or y + down > height:
-        raise ConfigError(
-            f"camera '{name}': options: crop = {list(crop)}: wanted x, y, width, height of a part of its picture, "
-            f"which has {width} x {height} pixels"
-        )
 
 
 def open_gl(width: int, height: int) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.cameras import lines_for_file
+from robot_rl.cameras._live import Crop
 from robot_rl.config import CameraConfig
 from robot_rl.data.pictures import draw_crop
 from robot_rl.transport.desk import Picture
@@ -14,8 +15,6 @@ from robot_rl.types import Array
 
 NONE = "none"
 LEAST = 8  # pixels of a side: a slider's two knobs are not to meet
-
-Crop = tuple[int, int, int, int]
 
 
 class CropTab:
