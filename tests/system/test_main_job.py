@@ -32,25 +32,25 @@ EVALUATION = {
 
 @pytest.mark.timeout(400)
 def test_it_learns(tmp_path):
-    """From a random policy, without imitation: no BC term, no cloning. State only, four minutes of robot time.
+    """From a random policy, without imitation: no BC term, no cloning. State only, six minutes of robot time.
 
     It fails if learning is broken: with `--learner.agent.learning-rate 0` no episode succeeds (tried by hand). As it
-    is, 10 of 20 did. Two critics, because more take longer than a test should.
+    is, 20 to 27 of 30 did. Two critics, because more take longer than a test should.
     """
-    job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "2700",
-                "--eval-episodes", "20", "--learner.agent.bc-weight", "0",
+    job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
+                "--eval-episodes", "30", "--learner.agent.bc-weight", "0",
                 "--learner.agent.critics", "2", "--learner.agent.actor-period", "1")  # fmt: skip
     code, said = job.finish(360.0)
     assert code == 0, said
     run = tmp_path / "runs" / "run"
     result = json.loads((run / "evaluation.json").read_text())
     assert result.keys() >= EVALUATION
-    assert (result["task"], result["obs"], result["episodes"], result["env_steps"]) == ("peg_insert", "state", 20, 2700)
+    assert (result["task"], result["obs"], result["episodes"], result["env_steps"]) == ("peg_insert", "state", 30, 3500)
     assert result["interventions"] > 0
     for written in ("config.json", "metrics.jsonl", "episodes.jsonl", "evaluation.csv", "plots/success.png"):
         assert (run / written).stat().st_size > 0
     assert list((run / "checkpoints").iterdir())
-    assert result["success_rate"] >= 0.2, said
+    assert result["success_rate"] >= 0.4, said
 
 
 @pytest.mark.timeout(240)
