@@ -71,7 +71,7 @@ class TrainConfig:
 
 
 PHASES = {"pretraining": "the encoder", "cloning": "the demonstrations"}
-"""What the learner does before there are steps, as it calls it, and with what."""
+"""What the learner does while there are no updates, as it calls it, and with what."""
 PORTS = 5  # of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
 DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
 
@@ -222,7 +222,8 @@ def watch_training(
             display.say(f"the arm holds, and training waits: {actor.values['reason']}")
         waiting = waits
         if done:  # before that the learner pretrains and compiles
-            standstill.look((len(metrics), len(episodes)), time.monotonic())
+            pretrained = learner.values.get("done") if learner is not None else None  # the encoder, once more
+            standstill.look((len(metrics), len(episodes), pretrained), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True
             display.say("stopping: the episode is ended, the arm holds, everything is saved")

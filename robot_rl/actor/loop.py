@@ -100,7 +100,7 @@ class Actor:
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
-        self._weights = WeightsSubscriber(self._settings.weights_address, self._policy.trainable_layout)
+        self._weights = WeightsSubscriber(self._settings.weights_address, self._policy.changing_layout)
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)

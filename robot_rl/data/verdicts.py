@@ -1,12 +1,15 @@
 """What is known of an episode's outcome: the judge's word at its last step, and the operator's over it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from robot_rl.types import Identity, Mark, MarkKind, Step
 
 OUTCOMES = (MarkKind.SUCCESS, MarkKind.FAILURE)
+
+Entries = Iterable[tuple[Identity, Step | Mark]]
+_Key = tuple[str, int, int]  # actor, epoch, episode
 
 
 @dataclass
@@ -34,15 +37,46 @@ class Verdict:
         said = [word for word in self.words if word.kind in OUTCOMES]
         return (said[-1].reward, True) if said else self.judged
 
+    @property
+    def succeeded(self) -> bool:
+        reward, over = self.outcome
+        return over and reward > 0.0
 
-def counted_steps(entries: Iterable[tuple[Identity, Step | Mark]]) -> list[Step]:
+
+def counted_steps(entries: Entries) -> list[Step]:
     """The steps of a log's entries whose episodes count, in their order."""
-    steps: list[tuple[tuple[str, int, int], Step]] = []
-    verdicts: defaultdict[tuple[str, int, int], Verdict] = defaultdict(Verdict)
+    steps: list[tuple[_Key, Step]] = []
+    verdicts: defaultdict[_Key, Verdict] = defaultdict(Verdict)
     for identity, said in entries:
         if isinstance(said, Step):
-            steps.append(((identity.actor, identity.epoch, said.episode), said))
+            steps.append((_episode_of(identity, said), said))
         else:
-            actor, epoch = (said.actor, said.epoch) if said.actor else (identity.actor, identity.epoch)
-            verdicts[actor, epoch, said.episode].hear(said)
+            verdicts[_episode_of(identity, said)].hear(said)
     return [step for key, step in steps if verdicts[key].counts]
+
+
+def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]:
+    """The newest `most` episodes of a log that succeeded and count, oldest first, each with its steps.
+
+    `read` begins to read the log; that is done twice, so that no more than these is ever held.
+    """
+    verdicts: defaultdict[_Key, Verdict] = defaultdict(Verdict)
+    for identity, said in read():
+        verdict = verdicts[_episode_of(identity, said)]
+        if isinstance(said, Step):
+            verdict.judged = said.reward, said.terminated
+        else:
+            verdict.hear(said)
+    succeeded = [key for key, verdict in verdicts.items() if verdict.counts and verdict.succeeded]
+    episodes: dict[_Key, list[Step]] = {key: [] for key in succeeded[max(0, len(succeeded) - most) :]}
+    for identity, said in read():
+        if isinstance(said, Step) and (key := _episode_of(identity, said)) in episodes:
+            episodes[key].append(said)
+    return [steps for steps in episodes.values() if steps]
+
+
+def _episode_of(identity: Identity, said: Step | Mark) -> _Key:
+    """Which episode a step is of, or a mark speaks of: the operator's may be of another actor's."""
+    if isinstance(said, Mark) and said.actor:
+        return said.actor, said.epoch, said.episode
+    return identity.actor, identity.epoch, said.episode

@@ -19,7 +19,7 @@ from typing import Any
 from robot_rl import config
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
-from robot_rl.data.verdicts import counted_steps
+from robot_rl.data.verdicts import counted_steps, newest_successes
 from robot_rl.learner import checkpoint
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
@@ -93,23 +93,52 @@ class Learner:
             if self._stop.is_set():
                 return False
             self._calls.poll(0.1)  # an actor on another machine hands them over
-        with StepLog(self._folder.demos_log, self._space, read_only=True) as log:
-            demos = counted_steps(log.entries())
         try:
             restored = checkpoint.load_newest(self._folder.checkpoints)
-            self.training.load_demonstrations(demos, restored, self._tell_pretraining, self._folder.features_file)
+            demos, features = self._demonstrations(), self._folder.features_file
+            self.training.load_demonstrations(demos, restored, self._tell_pretraining, features)
         except StoppedEarly:
             return False
-        if self.training.goal_error is not None:
-            self._write_line({"env_steps": 0, "pretraining": asdict(self.training.goal_error)})
+        self._write_goal_error()
         self._clone_behaviour()
         self._refill()
         return True
+
+    def _demonstrations(self) -> list[Step]:
+        with StepLog(self._folder.demos_log, self._space, read_only=True) as log:
+            return counted_steps(log.entries())
+
+    def _write_goal_error(self) -> None:
+        if self.training.goal_error is not None:
+            self._write_line({"env_steps": self.training.env_steps, "pretraining": asdict(self.training.goal_error)})
 
     def _tell_pretraining(self, done: int, total: int) -> None:
         self._status.publish({"phase": "pretraining", "done": done + 1, "total": total})
         if self._stop.is_set():
             raise StoppedEarly
+
+    def _tell_renewal(self, done: int, total: int) -> None:
+        self._tell_pretraining(done, total)
+        self._receive(0.0)
+
+    def _renew_encoder_if_due(self) -> None:
+        """Pretrain the encoder on the run's own successes too, see all frames anew with it, and make what is due.
+
+        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was.
+        """
+        if not self.training.renewal_due:
+            return
+        successes = newest_successes(self._log.entries, self._config.pretrain.renew_episodes)
+        try:
+            self.training.renew_encoder(
+                self._demonstrations(), successes, self._tell_renewal, self._folder.features_file
+            )
+        except StoppedEarly:
+            return
+        self._refill()
+        self._write_goal_error()
+        self._update(self.training.due())
+        self._save()
 
     def _clone_behaviour(self) -> None:
         """The updates before the first own step, if the agent makes any; the actor waits for an answer meanwhile."""
@@ -120,11 +149,12 @@ class Learner:
             self._write_line(self.training.metrics())
 
     def _refill(self) -> None:
-        """A resumed run: its own steps and marks so far come back from the log.
+        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log.
 
         In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
         So the next update sees what it would have seen if the run had not been stopped.
         """
+        self._arrived.clear()  # that is in the log, too
         steps = 0
         for entry in self._log.entries():
             self._arrived.append(entry)
@@ -163,6 +193,7 @@ class Learner:
     def _run_lockstep(self) -> None:
         block = self._settings.block_steps
         while not self._is_over():
+            self._renew_encoder_if_due()
             self._version = self.training.env_steps // block
             self._weights.publish(self._version, self.training.publishable())
             self._update(self.training.due())
@@ -181,6 +212,7 @@ class Learner:
         while not self._is_over():
             self._receive(0.0 if self.training.due() else 0.05)
             self._take(self._total_steps)
+            self._renew_encoder_if_due()
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
             if self.training.governor.updates - self._published_updates >= self._config.publish_updates:
                 self._version += 1

@@ -81,7 +81,10 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     if encoder == "auto":
         encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
     features = config.camera_features or (256 if encoder == "resnet10" else 64)
-    return PolicySpec.from_space(space, encoder, hidden=config.options.hidden, camera_features=features)
+    renewed = encoder == "goal" and bool(config.pretrain.renew_at)
+    return PolicySpec.from_space(
+        space, encoder, hidden=config.options.hidden, camera_features=features, renewed=renewed
+    )
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:

@@ -10,7 +10,7 @@ is what should be learnt: the tool is in the picture as well, and where the goal
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +44,10 @@ class PretrainConfig:
     (a demonstration and the wandering after it) are not trained on; the reported error is theirs. `brightness` is the
     strength of the photometric augmentation, as a share of the full range. `shift`: each camera's pictures are moved by
     up to so many pixels, for a mount that is not always the same; 0 where it is: the frame tells more then.
+
+    `renew_at`: after so many own steps, each, the encoder is trained on, for `renew_epochs`, with the frames of the
+    newest `renew_episodes` successful episodes of the run as well: there the goal is known too. They show what the
+    demonstrations do not, a tool that the policy has brought somewhere. `renew_updates` follow at once.
     """
 
     epochs: int = 36
@@ -54,6 +58,10 @@ class PretrainConfig:
     brightness: float = 0.1
     shift: int = 0
     held_out: int = 1
+    renew_at: tuple[int, ...] = ()
+    renew_epochs: int = 12
+    renew_episodes: int = 300
+    renew_updates: int = 1_000
 
 
 @dataclass(frozen=True)
@@ -85,8 +93,9 @@ class GoalError:
         )
 
 
-def goal_frames(steps: Iterable[Step], spec: PolicySpec) -> GoalFrames:
-    """Collect the frames of successful demonstrations and of wandering, with the goal seen from the tool.
+def goal_frames(steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Sequence[Step]] = ()) -> GoalFrames:
+    """Collect the frames of successful demonstrations, of wandering, and of `successes`, other episodes that reached
+    the goal, with the goal seen from the tool.
 
     Raises DataError if there are none.
     """
@@ -95,21 +104,26 @@ def goal_frames(steps: Iterable[Step], spec: PolicySpec) -> GoalFrames:
     goals: list[Array] = []
     scenes: list[int] = []
     scene = -1
-    for episode in _episodes(steps):
-        first, last = episode[0], episode[-1]
-        if first.provenance == Provenance.DEMO:
-            scene += 1
-            if not (last.terminated and last.reward > 0.0):
-                continue
-        elif first.provenance != Provenance.SCRIPT:
-            continue
-        at_goal = last if first.provenance == Provenance.DEMO else first
+
+    def take(episode: Sequence[Step], at_goal: Step) -> None:
         for step in episode:
             gravity.append(spec.gravity(step.observation))
             goals.append(_goal_from_tool(step, at_goal, spec.pose_keys))
             scenes.append(scene)
             for name, frames in images.items():
                 frames.append(step.observation["image/" + name])
+
+    for episode in _episodes(steps):
+        first, last = episode[0], episode[-1]
+        if first.provenance == Provenance.DEMO:
+            scene += 1
+            if last.terminated and last.reward > 0.0:
+                take(episode, at_goal=last)
+        elif first.provenance == Provenance.SCRIPT:
+            take(episode, at_goal=first)
+    for success in successes:
+        scene += 1
+        take(success, at_goal=success[-1])
     if not goals:
         raise DataError("there is no successful demonstration to pretrain the encoder on; record some first")
     pictures = {name: np.stack(frames) for name, frames in images.items()}

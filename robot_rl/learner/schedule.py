@@ -38,15 +38,20 @@ class UpdateGovernor:
         self.config = config
         self.updates = 0
         self.forgiven = 0
+        self.granted = 0
 
     def due(self, env_steps: int) -> int:
         """Updates to make now, with `env_steps` own steps received in all."""
         allowed = int(self.config.utd * max(0, env_steps - self.config.start_steps))
-        debt = allowed - self.updates - self.forgiven
+        debt = allowed + self.granted - self.updates - self.forgiven
         if debt > self.config.max_behind:
             self.forgiven += debt - self.config.max_behind
             debt = self.config.max_behind
         return max(0, debt)
+
+    def grant(self, updates: int) -> None:
+        """So many are due besides."""
+        self.granted += updates
 
     def count(self, updates: int = 1) -> None:
         """Updates were made."""

@@ -3,9 +3,11 @@
 `learner/loop.py` drives it from the links, a test or a benchmark from a plain loop.
 """
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.options import AGENTS, LearnerConfig, shift_for, spec_for, variants_for
-from robot_rl.learner.pretrain import GoalError, encode, goal_frames, pretrain
+from robot_rl.learner.pretrain import GoalError, GoalFrames, PretrainConfig, encode, goal_frames, pretrain
 from robot_rl.learner.schedule import UpdateGovernor
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import Vision
@@ -89,6 +91,7 @@ class Training:
         self.env_steps = 0
         self.episodes = 0
         self.goal_error: GoalError | None = None
+        self.renewals = 0
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
         self._kept: FeatureFile | None = None
@@ -133,13 +136,19 @@ class Training:
             self._restore(restored)
         else:
             self._begin(steps, demos, progress)
+        self._fill_replay(demos, features)
+        if restored is None:
+            self.agent.begin_average()
+
+    def _fill_replay(self, demos: Sequence[Step], features: Path | None) -> None:
+        """A replay that begins with the demonstrations. Own steps and marks are to be added from their first on."""
+        self.env_steps = self.episodes = self._frames = 0
+        self._goals = {}
         self._replay = replay_for(self.space, self.config, self.agent.policy, len(demos) + self._capacity)
         self._keep_features(features)
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
         self._batches = Batches(self.replay, self.batch_config, self._generator)
-        if restored is None:
-            self.agent.begin_average()
 
     @property
     def batch_config(self) -> BatchConfig:
@@ -155,14 +164,54 @@ class Training:
 
     def _begin(self, steps: Sequence[Step], demos: Sequence[Step], progress: Callable[[int, int], None]) -> None:
         if self.spec.encoder == "goal" and isinstance(self.vision, Vision):
-            torch.set_num_threads(self._all_threads)  # nothing else runs meanwhile
-            frames = goal_frames(steps, self.spec)
-            self.goal_error = pretrain(self.vision, frames, self.config.pretrain, self.seed, progress)
-            torch.set_num_threads(self.config.threads)
+            self._pretrain(self.vision, goal_frames(steps, self.spec), self.config.pretrain, progress)
         if demos:
             names = [name for name, _ in self.spec.state]
             states = np.array([np.concatenate([step.observation[name] for name in names]) for step in demos])
             self.agent.policy.normaliser.fit(states)
+
+    def _pretrain(
+        self, vision: Vision, frames: GoalFrames, config: PretrainConfig, progress: Callable[[int, int], None]
+    ) -> None:
+        torch.set_num_threads(self._all_threads)  # nothing else runs meanwhile
+        try:
+            self.goal_error = pretrain(vision, frames, config, self.seed + self.renewals, progress)
+        finally:
+            torch.set_num_threads(self.config.threads)
+
+    @property
+    def renewal_due(self) -> bool:
+        """Whether it is time to pretrain the encoder again."""
+        return self.spec.renewed and self._renewals_asked > self.renewals
+
+    @property
+    def _renewals_asked(self) -> int:
+        return sum(self.env_steps >= steps for steps in self.config.pretrain.renew_at)
+
+    def renew_encoder(
+        self,
+        steps: Iterable[Step],
+        successes: Sequence[Sequence[Step]],
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        features: Path | None = None,
+    ) -> None:
+        """Pretrain the encoder further, on the demonstrations and wandering `steps` and on own `successes`.
+
+        All that the replay holds was seen with the old one: it begins anew with the demonstrations, and own steps and
+        marks are to be added once more, from the first on. If `progress` raises, everything is as it was.
+        """
+        if not isinstance(self.vision, Vision):
+            raise DataError("this encoder is not pretrained here, so it cannot be renewed")
+        steps, options = list(steps), self.config.pretrain
+        renewed = copy.deepcopy(self.vision)
+        frames = goal_frames(steps, self.spec, successes)
+        self._pretrain(renewed, frames, replace(options, epochs=options.renew_epochs), progress)
+        for policy in (self.agent.policy, self.agent.average):
+            assert policy.vision is not None
+            policy.vision.load_state_dict(renewed.state_dict())
+        self.renewals = self._renewals_asked
+        self.governor.grant(options.renew_updates)
+        self._fill_replay([step for step in steps if step.provenance == Provenance.DEMO], features)
 
     def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> None:
         """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""
@@ -198,7 +247,9 @@ class Training:
 
     def _keep_features(self, path: Path | None) -> None:
         if path is not None and self.spec.traits.cached and self.vision is not None:
-            frozen = self.agent.policy.arrays(trainable=False)  # what is trained reads the features, and changes
+            trained = self.agent.policy.trained_names()  # reads the features, and changes
+            state = self.agent.policy.state_dict()
+            frozen = {name: tensor.cpu().numpy() for name, tensor in state.items() if name not in trained}
             self._kept = FeatureFile(path, hash_of(frozen), self._features([]).shape[1:])
 
     def _check_written_between_updates(self) -> None:
@@ -317,6 +368,8 @@ class Training:
             "updates": self.governor.updates,
             "offline_updates": self.offline_updates,
             "forgiven": self.governor.forgiven,
+            "granted": self.governor.granted,
+            "renewals": self.renewals,
             "generator": self._generator.bit_generator.state,
         }
         return Checkpoint(self.spec, self.agent.state_dict(), self.agent.average_parameters(), {**own, **counters})
@@ -329,5 +382,7 @@ class Training:
         self.governor.updates = checkpoint.counters["updates"]
         self.offline_updates = checkpoint.counters["offline_updates"]
         self.governor.forgiven = checkpoint.counters["forgiven"]
+        self.governor.granted = checkpoint.counters.get("granted", 0)  # (of a run before there were any)
+        self.renewals = checkpoint.counters.get("renewals", 0)
         self._generator.bit_generator.state = checkpoint.counters["generator"]
         self._measured_from = (time.monotonic(), self._updates)

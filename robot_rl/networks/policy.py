@@ -30,7 +30,7 @@ class PolicySpec:
     """All that is needed to build a `Policy`; JSON-able, kept with each checkpoint.
 
     `state` are the names and sizes of the state entries, in the order in which they are concatenated. `encoder` is one
-    of `networks/vision.py`.
+    of `networks/vision.py`. `renewed`: it is pretrained again during the run, and so travels with the weights.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -40,6 +40,7 @@ class PolicySpec:
     hidden: tuple[int, ...] = (256, 256)
     encoder: str = "none"
     camera_features: int = 64
+    renewed: bool = False
 
     @property
     def traits(self) -> Traits:
@@ -199,8 +200,8 @@ class Policy(nn.Module):
             mean = mean + log_std.exp() * torch.from_numpy(noise)
         return torch.tanh(mean)[0].numpy()
 
-    def trainable_names(self) -> list[str]:
-        """What changes while learning, and is published: the head, and what is trained of the encoder."""
+    def trained_names(self) -> list[str]:
+        """What each update changes: the head, and what is trained of the encoder."""
         vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[self.spec.traits.trained]
         return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
 
@@ -217,11 +218,14 @@ class Policy(nn.Module):
             return self.vision.readouts
         return self.vision if trained == "all" else None
 
-    def arrays(self, trainable: bool) -> dict[str, Array]:
-        """Copies of the part that learning changes, or of the part that stays (normaliser, frozen encoder)."""
-        names = set(self.trainable_names())
+    def arrays(self, changing: bool) -> dict[str, Array]:
+        """Copies of the part that changes during a run and is published, or of the part that stays (normaliser, frozen
+        encoder)."""
+        names = set(self.trained_names())
         state = self.state_dict()
-        return {n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == trainable}
+        if self.spec.renewed:
+            names |= {name for name in state if name.startswith("vision.")}
+        return {n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == changing}
 
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
         """Take over some or all of the weights, by name. Raises DataError if one does not fit this policy."""
@@ -267,9 +271,9 @@ class LivePolicy:
         self._policy.load_arrays(arrays)
 
     @property
-    def trainable_layout(self) -> Layout:
+    def changing_layout(self) -> Layout:
         """Names, dtypes and shapes of what `load` is given while learning goes on."""
-        return layout_of(self._policy.arrays(trainable=True))
+        return layout_of(self._policy.arrays(changing=True))
 
     def act(self, observation: Observation, greedy: bool = False) -> Array:
         """The action `(A,)` to propose: a sample, or the mode if `greedy`."""

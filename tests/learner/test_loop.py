@@ -14,6 +14,7 @@ from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
 from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.run_folder import RunFolder, RunSettings
@@ -34,13 +35,23 @@ CONFIG = LearnerConfig(
 )
 
 
-def make_folder(path: Path, clock: str = "lockstep", config: LearnerConfig = CONFIG, steps: int = STEPS) -> RunFolder:
+RENEWING = replace(
+    CONFIG,
+    pretrain=PretrainConfig(epochs=1, batch_size=8, renew_at=(20, 37), renew_epochs=1, renew_updates=7),
+    camera_features=8,
+)
+"""From pixels, with an encoder that is pretrained again after two blocks, and after four."""
+
+
+def make_folder(
+    path: Path, clock: str = "lockstep", config: LearnerConfig = CONFIG, steps: int = STEPS, obs: str = "state"
+) -> RunFolder:
     """A run whose demonstrations are recorded."""
     steps_in, weights, calls, learner, actor = free_addresses(5)
     settings = RunSettings(
         task="peg_insert",
         hardware="sim_panda",
-        obs="state",
+        obs=obs,  # type: ignore[arg-type]
         clock=clock,  # type: ignore[arg-type]
         steps=steps,
         block_steps=BLOCK,
@@ -67,7 +78,10 @@ def make_step(
     return Step(
         episode=episode,
         index=index,
-        observation={n: rng.normal(size=shape).astype("f4") for n, (shape, _) in space.observations.items()},
+        observation={
+            name: rng.integers(0, 256, shape).astype("u1") if dtype == "uint8" else rng.normal(size=shape).astype("f4")
+            for name, (shape, dtype) in space.observations.items()
+        },
         proposed=action,
         commanded=action,
         executed=action,
@@ -153,10 +167,13 @@ def test_lockstep_run_repeats_exactly(tmp_path: Path) -> None:
     assert all(np.array_equal(policies[0][name], policies[1][name]) for name in policies[0])
 
 
-def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(tmp_path: Path) -> None:
-    """Given the same steps: stopped between two episodes, in the middle of a block."""
-    straight, _ = learn(make_folder(tmp_path / "straight"), obeys=False)
-    stopped = make_folder(tmp_path / "stopped")
+@pytest.mark.parametrize(("obs", "config"), [("state", CONFIG), ("pixels", RENEWING)])
+def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(
+    tmp_path: Path, obs: str, config: LearnerConfig
+) -> None:
+    """Given the same steps: stopped between two episodes, in the middle of a block, and between two renewals."""
+    straight, _ = learn(make_folder(tmp_path / "straight", config=config, obs=obs), obeys=False)
+    stopped = make_folder(tmp_path / "stopped", config=config, obs=obs)
     learn(stopped, until=4 * LENGTH, obeys=False)
     resumed, _ = learn(RunFolder(stopped.path), obeys=False)
     assert resumed.training.governor.updates == straight.training.governor.updates
@@ -164,6 +181,18 @@ def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(
     assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
     draws = [side.training._generator.integers(2**31) for side in (straight, resumed)]
     assert draws[0] == draws[1]  # and the next sample as well
+    assert resumed.training.renewals == straight.training.renewals == len(config.pretrain.renew_at)
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+def test_a_run_goes_on_while_its_encoder_is_renewed(tmp_path: Path, clock: str) -> None:
+    folder = make_folder(tmp_path / "run", clock, RENEWING, obs="pixels")
+    learner, _ = learn(folder)
+    assert learner.training.env_steps == STEPS - DEMO_STEPS
+    assert learner.training.renewals == 2 or clock == "real"  # there all may have come before the first look
+    assert learner.training.renewals >= 1
+    rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
+    assert sum("pretraining" in row for row in rows) == 1 + learner.training.renewals or clock == "real"
 
 
 def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:

@@ -86,6 +86,18 @@ def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
         goal_frames(steps, SPEC)
 
 
+def test_an_episode_that_reached_the_goal_teaches_it_and_is_a_scene_of_its_own() -> None:
+    rng = np.random.default_rng(0)
+    goals = [random_pose(rng) for _ in range(3)]
+    tours = [[random_pose(rng) for _ in range(4)] + [goal] for goal in goals]
+    demo = episode(tours[0], goals[0], Provenance.DEMO)
+    own = [episode(tour, goal, Provenance.POLICY) for tour, goal in zip(tours[1:], goals[1:], strict=True)]
+    frames = goal_frames(demo, SPEC, own)
+    wanted = [geometry.pose_delta(pose, tour[-1]) for tour in tours for pose in tour]
+    assert np.allclose(frames.goals, wanted, atol=1e-6)
+    assert frames.scenes.tolist() == [0] * 5 + [1] * 5 + [2] * 5
+
+
 def test_an_error_near_the_goal_counts_more_and_all_of_them_one_on_average() -> None:
     goals = torch.tensor([[0.0] * 6, [0.009, 0, 0, 1, 1, 1], [0, 0, 0.091, 0, 0, 0]])
     weights = near_weights(goals, np.arange(3))

@@ -34,6 +34,15 @@ def test_a_pause_of_the_robot_is_a_pause_of_the_learner() -> None:
     assert governor.due(100) == 0
 
 
+def test_what_is_granted_is_due_besides() -> None:
+    governor = UpdateGovernor(ScheduleConfig(utd=4.0, start_steps=0))
+    governor.count(governor.due(100))
+    governor.grant(30)
+    assert governor.due(101) == 34
+    governor.count(34)
+    assert governor.due(101) == 0
+
+
 def test_weight_decays_linearly_to_zero_and_stays_there() -> None:
     assert [linear_decay(2.0, 100, step) for step in (0, 50, 100, 1000)] == [2.0, 1.0, 0.0, 0.0]
     assert linear_decay(2.0, 0, 0) == 0.0

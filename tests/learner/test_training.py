@@ -197,12 +197,11 @@ def pixel_training(encoder: str, folder: Path, **options: Any) -> Training:
     config = LearnerConfig(
         agent=RLPDConfig(hidden=(32, 32), batch_size=8),
         schedule=ScheduleConfig(start_steps=0),
-        pretrain=PretrainConfig(epochs=1, batch_size=4),
         encoder=encoder,
         encoder_weights=str(weights),
         camera_features=8,
         compile=False,
-        **{"feature_variants": 2, **options},
+        **{"feature_variants": 2, "pretrain": PretrainConfig(epochs=1, batch_size=4), **options},
     )
     return Training(PIXELS, config, seed=0, run_steps=20)
 
@@ -241,6 +240,56 @@ def test_the_critics_see_the_goal_that_the_actor_saw(tmp_path: Path) -> None:
                 for step, goal in zip(steps, alone, strict=True)]  # fmt: skip
         np.testing.assert_allclose(cached[number::2], seen[:-1], atol=1e-3)
         assert np.abs(seen - alone).max() > 0.01, "all frames say the same: the test shows nothing"
+
+
+def renewing(folder: Path) -> Training:
+    options = PretrainConfig(epochs=1, batch_size=4, renew_at=(4,), renew_epochs=2, renew_updates=6)
+    return pixel_training("goal", folder, pretrain=options)
+
+
+def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path: Path) -> None:
+    training = renewing(tmp_path)
+    training.load_demonstrations(PIXEL_DEMOS)
+    first, success = pixel_steps(Provenance.POLICY, episode=1)[:3], pixel_steps(Provenance.POLICY, episode=2)
+    training.add(first)
+    assert not training.renewal_due
+    training.add(success)
+    training.update(training.due())
+    assert training.renewal_due
+    before, held = training.publishable(), len(training.replay)
+    training.renew_encoder(PIXEL_DEMOS, [success])
+    assert not training.renewal_due
+    assert training.env_steps == 0 and training.replay.demo_transitions == 10
+    training.add([*first, *success])
+    assert len(training.replay) == held and training.env_steps == 7
+    assert training.due() == 6
+    training.update(6)
+    published = training.publishable()
+    assert any(not np.array_equal(before[n], published[n]) for n in published if n.startswith("vision.cameras."))
+    averaged = training.agent.average_parameters()
+    assert all(np.array_equal(averaged[n], published[n]) for n in published if n.startswith("vision."))
+    live = LivePolicy(training.spec.to_json(), training.policy())
+    live.load(published)
+    cached = training.replay.gather(training.replay.transitions()[-1:])["vision"].numpy()[0, :8]
+    frame = success[-2].observation["image/eye"][None]
+    np.testing.assert_array_equal(cached, encode(training.vision, {"eye": frame})[0, :8])
+
+
+def test_a_renewal_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:
+    training = renewing(tmp_path)
+    training.load_demonstrations(PIXEL_DEMOS)
+    training.add(pixel_steps(Provenance.POLICY, episode=1))
+    before = training.checkpoint()
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.renew_encoder(PIXEL_DEMOS, [], stop)
+    after = training.checkpoint()
+    assert all(torch.equal(before.agent[name], tensor) for name, tensor in after.agent.items())
+    assert before.counters == after.counters and training.renewal_due
 
 
 @pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])

@@ -35,8 +35,8 @@ def test_spec_survives_json_and_rebuilds_the_policy(encoder: str) -> None:
     assert PolicySpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert spec.goal_size == (6 if encoder == "goal" else 0)
     policy = Policy(spec)
-    live = LivePolicy(spec.to_json(), policy.arrays(trainable=False), seed=3)
-    live.load(policy.arrays(trainable=True))
+    live = LivePolicy(spec.to_json(), policy.arrays(changing=False), seed=3)
+    live.load(policy.arrays(changing=True))
     wanted = policy.act(observe(), greedy=True, generator=np.random.default_rng(0))
     assert np.array_equal(live.act(observe(), greedy=True), wanted)
     assert wanted.shape == (3,)

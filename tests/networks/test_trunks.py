@@ -81,7 +81,7 @@ def test_a_frozen_module_of_ones_own_sees_through_all_cameras_once(mine: str) ->
     colours = torch.cat([seen[name].float().mean((1, 2)) / 255.0 for name in ("wrist", "front")], -1)
     assert torch.allclose(vision.look(seen), colours)
     assert torch.equal(vision(seen), vision.readouts(vision.look(seen)))
-    assert not any(name.startswith("vision.trunks") for name in policy.trainable_names())
+    assert not any(name.startswith("vision.trunks") for name in policy.trained_names())
     live = LivePolicy(json.loads(json.dumps(policy.spec.to_json())), policy.arrays(True) | policy.arrays(False))
     assert np.array_equal(live.act(observe(), greedy=True), policy.act(observe(), True, np.random.default_rng(0)))
 
@@ -90,7 +90,7 @@ def test_a_trained_module_of_ones_own_is_one_per_camera(mine: str) -> None:
     assert not traits_of(mine + ":Trained").cached and traits_of(mine + ":Trained").trained == "all"
     policy = Policy(PolicySpec.from_space(SPACE, mine + ":Trained"))
     assert isinstance(policy.vision, TrunkVision) and len(policy.vision.trunks) == 2
-    assert {"vision.trunks.0.conv.weight", "vision.trunks.1.conv.weight"} <= set(policy.trainable_names())
+    assert {"vision.trunks.0.conv.weight", "vision.trunks.1.conv.weight"} <= set(policy.trained_names())
     assert policy.trained_vision is policy.vision
     changed = images()
     features = policy.vision(changed)

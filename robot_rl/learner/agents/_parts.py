@@ -28,6 +28,7 @@ class AnyAgent(Protocol):
 
     offline: ClassVar[bool]
     policy: Policy
+    average: Policy
 
     def compile(self) -> None: ...
     def begin_average(self) -> None: ...
@@ -57,7 +58,7 @@ def features(policy: Policy, batch: Batch, prefix: str, vision: nn.Module | None
 def averaged(policy: Policy, average: Policy) -> tuple[list[Tensor], list[Tensor]]:
     """The parameters that learning changes, and those of the running average that follow them, in one order."""
     ours, theirs = dict(policy.named_parameters()), dict(average.named_parameters())
-    names = [name for name in policy.trainable_names() if name in ours]
+    names = [name for name in policy.trained_names() if name in ours]
     return [ours[name] for name in names], [theirs[name] for name in names]
 
 

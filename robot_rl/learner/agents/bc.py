@@ -65,7 +65,7 @@ class Agent:
         with torch.no_grad():
             self.policy.head.output.weight[spec.action_size :] = 0.0
             self.policy.head.output.bias[spec.action_size :] = LOG_STD_RANGE[0]
-        trained = self.policy.trainable_names()
+        trained = self.policy.trained_names()
         for name, parameter in self.policy.named_parameters():
             parameter.requires_grad_(name in trained)
         if self.policy.vision is not None and self.policy.trained_vision is not None:
@@ -109,15 +109,15 @@ class Agent:
 
     def policy_parameters(self) -> dict[str, Array]:
         """What the actor needs anew after each training block: of the average, which is what acts."""
-        return self.average.arrays(trainable=True)
+        return self.average.arrays(changing=True)
 
     def average_parameters(self) -> dict[str, Array]:
         """All of the averaged policy, for evaluation and use."""
-        return self.average.arrays(trainable=True) | self.average.arrays(trainable=False)
+        return self.average.arrays(changing=True) | self.average.arrays(changing=False)
 
     def frozen_parameters(self) -> dict[str, Array]:
         """What the actor needs once: normaliser and frozen encoder."""
-        return self.policy.arrays(trainable=False)
+        return self.policy.arrays(changing=False)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All of it as flat, named tensors: the next update after `load_state_dict` is the one that would have been."""

@@ -103,7 +103,7 @@ class Agent:
         self.target_critics = frozen_copy(self.critics)
         self.target_vision: nn.Module | None = None
         self._trained_vision = self.policy.trained_vision
-        trained = self.policy.trainable_names()
+        trained = self.policy.trained_names()
         for name, parameter in self.policy.named_parameters():
             parameter.requires_grad_(name in trained)
         if self.policy.vision is not None and self._trained_vision is not None:
@@ -237,15 +237,15 @@ class Agent:
 
     def policy_parameters(self) -> dict[str, Array]:
         """What the actor needs anew after each training block."""
-        return self.policy.arrays(trainable=True)
+        return self.policy.arrays(changing=True)
 
     def average_parameters(self) -> dict[str, Array]:
         """All of the averaged policy, for evaluation and use."""
-        return self.average.arrays(trainable=True) | self.average.arrays(trainable=False)
+        return self.average.arrays(changing=True) | self.average.arrays(changing=False)
 
     def frozen_parameters(self) -> dict[str, Array]:
         """What the actor needs once: normaliser and frozen encoder."""
-        return self.policy.arrays(trainable=False)
+        return self.policy.arrays(changing=False)
 
     def _modules(self) -> dict[str, nn.Module]:
         modules = {

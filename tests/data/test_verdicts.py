@@ -1,0 +1,96 @@
+"""Which episodes succeeded, by the judge's word and the operator's over it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from robot_rl.data.verdicts import Entries, newest_successes
+from robot_rl.types import Identity, Mark, MarkKind, Provenance, Step
+
+LENGTH = 3
+
+
+def entries(rewards: list[float], marks: dict[int, list[Mark]] | None = None) -> list[tuple[Identity, Step | Mark]]:
+    """Two actors in turn, one episode each at a time; the marks of an episode come at the very end."""
+    out: list[tuple[Identity, Step | Mark]] = []
+    for episode, reward in enumerate(rewards):
+        for index in range(LENGTH):
+            for actor in ("one", "two"):
+                out.append((Identity(actor, 7, len(out)), step(episode, index, reward if actor == "one" else 0.0)))
+    for said in (marks or {}).values():
+        out += [(Identity("console", 9, number), mark) for number, mark in enumerate(said)]
+    return out
+
+
+def step(episode: int, index: int, reward: float) -> Step:
+    last, nothing = index == LENGTH - 1, np.zeros(2, np.float32)
+    return Step(
+        episode=episode,
+        index=index,
+        observation={"state/x": np.array([episode, index], np.float32)},
+        proposed=nothing,
+        commanded=nothing,
+        executed=nothing,
+        reward=reward if last else 0.0,
+        terminated=last and reward > 0.0,
+        truncated=last and not reward > 0.0,
+        provenance=Provenance.POLICY,
+        weights_version=0,
+        t_monotonic=0.0,
+        t_wall=0.0,
+    )
+
+
+def said_of(episode: int, kind: MarkKind, reward: float = 0.0, actor: str = "one") -> Mark:
+    return Mark(kind, episode=episode, actor=actor, epoch=7, reward=reward)
+
+
+def found(log: list[tuple[Identity, Step | Mark]], most: int = 100) -> list[int]:
+    def read() -> Entries:
+        return iter(log)
+
+    episodes = newest_successes(read, most)
+    assert all([s.index for s in episode] == list(range(LENGTH)) for episode in episodes)
+    return [episode[0].episode for episode in episodes]
+
+
+def test_the_newest_successes_come_whole_and_oldest_first() -> None:
+    log = entries([1.0, 0.0, 1.0, 1.0])
+    assert found(log) == [0, 2, 3]
+    assert found(log, most=2) == [2, 3]
+    assert found(log, most=0) == []
+
+
+@pytest.mark.parametrize(
+    ("marks", "left"),
+    [
+        ([said_of(0, MarkKind.DISCARD)], [2]),
+        ([said_of(0, MarkKind.FAILURE)], [2]),
+        ([said_of(0, MarkKind.DISCARD), said_of(0, MarkKind.UNDO)], [0, 2]),
+        ([said_of(1, MarkKind.SUCCESS, reward=1.0)], [0, 1, 2]),
+        ([said_of(1, MarkKind.SUCCESS, reward=1.0, actor="two")], [0, 1, 2]),
+    ],
+)
+def test_the_operators_word_goes_before_the_judges(marks: list[Mark], left: list[int]) -> None:
+    assert found(entries([1.0, 0.0, 1.0], {0: marks})) == left
+
+
+def test_an_episode_that_still_goes_on_is_none() -> None:
+    log = entries([1.0, 1.0])
+    begun = [
+        entry for entry in log if not (isinstance(entry[1], Step) and entry[1].episode == 1 and entry[1].index == 2)
+    ]
+    assert found(begun) == [0]
+
+
+def test_a_log_is_read_twice_and_never_held() -> None:
+    readings = 0
+
+    def read() -> Iterator[tuple[Identity, Step | Mark]]:
+        nonlocal readings
+        readings += 1
+        yield from entries([1.0])
+
+    assert len(newest_successes(read, 10)) == 1
+    assert readings == 2
