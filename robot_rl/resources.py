@@ -9,6 +9,7 @@ import numpy as np
 
 from robot_rl import config
 from robot_rl.learner import training
+from robot_rl.learner.options import spec_for
 from robot_rl.run_folder import RunFolder
 from robot_rl.types import RobotRLError, SpaceSpec
 
@@ -31,9 +32,12 @@ def check_resources(folder: RunFolder) -> str:
     settings, space = folder.settings, folder.spaces()
     learner = config.from_json(training.LearnerConfig, folder.sections.get("learner", {}))
     replay = OVERHEAD * settings.steps * training.step_bytes(space, learner)
-    # demonstrations and wandering come whole before they are learnt from, and lie there twice to pretrain on
-    demos = 2 * settings.demos * (folder.load_task().max_steps + settings.wander_steps) * step_bytes(space)
-    memory_need = replay + demos + PROCESS_BYTES
+    # what an encoder is pretrained on lies there twice: demonstrations with wandering, and own successes if it is renewed
+    length = folder.load_task().max_steps
+    pretraining = settings.demos * (length + settings.wander_steps)
+    if spec_for(learner, space).renewed:
+        pretraining += min(settings.steps, learner.pretrain.renew_episodes * length)
+    memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
     disk_need = OVERHEAD * settings.steps * step_bytes(space) + 100e6
     memory = available_memory()
     disk = shutil.disk_usage(folder.path).free

@@ -4,6 +4,7 @@ import pytest
 
 from robot_rl import resources
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.types import SpaceSpec
 
@@ -22,6 +23,17 @@ def test_the_need_is_told_beside_what_there_is(tmp_path):
     said = resources.check_resources(make_run(tmp_path / "run", obs="state", steps=100))
     assert "GB of memory (" in said and "GB of disk (" in said
     assert 0 < resources.available_memory() < 1e14
+
+
+def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(tmp_path):
+    said = [
+        resources.check_resources(
+            make_run(tmp_path / f"{at}", LearnerConfig(pretrain=pretrain), obs="pixels", steps=5_000)
+        )
+        for at, pretrain in (("never", PretrainConfig(renew_at=())), ("once", PretrainConfig(renew_at=(500,))))
+    ]
+    never, once = (float(line.split()[2]) for line in said)
+    assert once - never == pytest.approx(2 * 5_000 * 98_700 / 1e9, abs=0.11)
 
 
 @pytest.mark.parametrize("short_of", ["memory", "disk", "nothing"])
