@@ -32,7 +32,7 @@ def check_resources(folder: RunFolder) -> str:
     settings, space = folder.settings, folder.spaces()
     learner = config.from_json(training.LearnerConfig, folder.sections.get("learner", {}))
     replay = OVERHEAD * settings.steps * training.step_bytes(space, learner)
-    # what an encoder is pretrained on lies there twice: demonstrations with wandering, and own successes if it is renewed
+    # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if it is renewed
     length = folder.load_task().max_steps
     pretraining = settings.demos * (length + settings.wander_steps)
     if spec_for(learner, space).renewed:

@@ -251,14 +251,15 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
     training = renewing(tmp_path)
     training.load_demonstrations(PIXEL_DEMOS)
     first, success = pixel_steps(Provenance.POLICY, episode=1)[:3], pixel_steps(Provenance.POLICY, episode=2)
-    training.add(first)
-    assert not training.renewal_due
-    training.add(success)
+    dues = []
+    for steps in (first, success):
+        training.add(steps)
+        dues.append(training.renewal_due)
     training.update(training.due())
-    assert training.renewal_due
     before, held = training.publishable(), len(training.replay)
     training.renew_encoder(PIXEL_DEMOS, [success])
-    assert not training.renewal_due
+    dues.append(training.renewal_due)
+    assert dues == [False, True, False]
     assert training.env_steps == 0 and training.replay.demo_transitions == 10
     training.add([*first, *success])
     assert len(training.replay) == held and training.env_steps == 7

@@ -1,0 +1,138 @@
+"""How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest own successes, and in
+the demonstrations of other runs (another light, a camera put back askew). What it tells: docs/learning.md.
+
+.venv/bin/python benchmarks/goal_error.py RUN [OTHER_RUN ...]
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from robot_rl import config
+from robot_rl.data.log import StepLog
+from robot_rl.data.verdicts import counted_steps, newest_successes
+from robot_rl.learner import checkpoint
+from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.pretrain import GoalFrames, encode, goal_frames
+from robot_rl.networks.encoders import Vision
+from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.run_folder import RunFolder
+from robot_rl.types import Array, ConfigError, DataError
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Options:
+    """runs: the first one's encoder, and its data; of further ones the demonstrations. near: the frames that count, by
+    the distance of the goal [m]; as it is, the peg's tip at the rim of a socket that is 25 mm deep. aside: and no
+    further from the tool's axis [m]. newest: own successes."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    near: Pair = (0.0242, 0.032)
+    aside: float = 0.006
+    newest: int = 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """Errors aside of the tool's axis [mm]. `error`: the median of the frames. `bias`: what all frames of a scene have
+    in common, median and 90 % of the scenes; no mean over frames takes that away. `scatter`: what is left of a frame's
+    error, median."""
+
+    name: str
+    scenes: int
+    frames: int
+    error: float
+    bias: float
+    bias_90: float
+    scatter: float
+
+
+def row(name: str, vision: Vision, frames: GoalFrames, chosen: Array) -> Row:
+    """The errors in the `chosen (N,)` of some frames. Raises DataError without any."""
+    if not chosen.any():
+        raise DataError(f"{name}: no frame has the goal where --near and --aside want it")
+    scenes, images = frames.scenes[chosen], {camera: array[chosen] for camera, array in frames.images.items()}
+    seen = encode(vision, images, frames.gravity[chosen])[:, -6:].astype(np.float32)
+    errors = 1e3 * (seen - frames.goals[chosen])[:, :2]
+    biases = {scene: np.median(errors[scenes == scene], axis=0) for scene in np.unique(scenes)}
+    each = np.linalg.norm(list(biases.values()), axis=1)
+    left = errors - np.array([biases[scene] for scene in scenes])
+    error, scatter = (float(np.median(np.linalg.norm(part, axis=1))) for part in (errors, left))
+    return Row(name, len(biases), len(errors), error, float(np.median(each)), float(np.quantile(each, 0.9)), scatter)
+
+
+def entrance(goals: Array, options: Options) -> Array:
+    """Which of the goals `(N, 6)` from the tool count `(N,)`."""
+    away, aside = np.linalg.norm(goals[:, :3], axis=1), np.linalg.norm(goals[:, :2], axis=1)
+    return (away > options.near[0]) & (away < options.near[1]) & (aside < options.aside)
+
+
+def encoder_of(folder: RunFolder) -> tuple[PolicySpec, Vision]:
+    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm."""
+    restored = checkpoint.load_newest(folder.checkpoints)
+    if restored is None:
+        raise ConfigError(f"{folder.path} has no checkpoint yet")
+    policy = Policy(restored.spec)
+    policy.load_arrays(restored.policy)
+    if not isinstance(policy.vision, Vision) or restored.spec.goal_size != 6:
+        raise ConfigError(f"the encoder of {folder.path} does not predict the goal of one arm")
+    return restored.spec, policy.vision
+
+
+def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:
+    with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
+        return goal_frames(counted_steps(log.entries()), spec)
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The table, one row after the other."""
+    folder = RunFolder(options.runs[0])
+    spec, vision = encoder_of(folder)
+    held_out = config.from_json(LearnerConfig, folder.section("learner")).pretrain.held_out
+    frames = demonstrations(folder, spec)
+    counts, held = entrance(frames.goals, options), frames.scenes > frames.scenes.max() - held_out
+    yield row("demonstrations", vision, frames, counts & ~held)
+    if (counts & held).any():
+        yield row("demonstrations held out", vision, frames, counts & held)
+    with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
+        own = newest_successes(log.entries, options.newest)
+    if own:
+        frames = goal_frames([], spec, own)
+        yield row("own successes", vision, frames, entrance(frames.goals, options))
+    for other in map(RunFolder, options.runs[1:]):
+        frames = demonstrations(other, spec)
+        yield row(f"demonstrations of {other.path.name}", vision, frames, entrance(frames.goals, options))
+
+
+def table(found: Sequence[Row]) -> str:
+    """Markdown."""
+    lines = [
+        "| frames at the entrance | scenes | frames | error | bias of a scene | 90 % of them | scatter in a scene |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r.name} | {r.scenes} | {r.frames:,} | {r.error:.2f} mm | {r.bias:.2f} mm | {r.bias_90:.2f} mm "
+        f"| {r.scatter:.2f} mm |"
+        for r in found
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    try:
+        print(table(list(rows(tyro.cli(Options, description=__doc__)))))
+    except (ConfigError, DataError) as error:
+        print(f"goal_error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

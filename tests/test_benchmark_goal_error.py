@@ -1,0 +1,58 @@
+"""What the table says of an encoder's errors: what a scene has in common, and what is left of a frame's."""
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.goal_error import Options, Row, entrance, row, table
+from robot_rl.learner.pretrain import GoalFrames
+from robot_rl.networks.encoders import Vision
+from robot_rl.types import DataError
+
+
+class Sees(Vision):
+    """Reads the goal that it is to predict from the first pixels, as 16-bit numbers of 1 um."""
+
+    def forward(self, images, gravity=None):
+        numbers = images["eye"].reshape(len(images["eye"]), -1)[:, :4].float()
+        xy = (numbers[:, ::2] * 256 + numbers[:, 1::2] - 32768) * 1e-6
+        return torch.cat([torch.zeros(len(xy), 8), xy, torch.zeros(len(xy), 4)], 1)
+
+
+def frames_of(seen: np.ndarray, goals: np.ndarray, scenes: np.ndarray) -> GoalFrames:
+    """Frames in which `Sees` predicts the goals' x and y as `seen (N, 2)` [m]."""
+    images = np.zeros((len(seen), 32, 32, 3), np.uint8)
+    numbers = np.round(1e6 * seen).astype(int) + 32768
+    images.reshape(len(seen), -1)[:, :4] = np.stack([numbers // 256, numbers % 256], -1).reshape(-1, 4)
+    return GoalFrames({"eye": images}, np.zeros((len(seen), 0), np.float32), goals, scenes)
+
+
+def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
+    rng = np.random.default_rng(0)
+    scenes = np.repeat(np.arange(5), 21)
+    bias = np.array([[0.3, 0.0], [0.0, -0.4], [0.5, 0.0], [-0.6, 0.0], [0.0, 1.0]])[scenes]
+    scatter = np.tile(np.linspace(-0.2, 0.2, 21), 5)[:, None] * [0.6, 0.8]
+    goals = np.zeros((105, 6), np.float32)
+    goals[:, :2] = rng.uniform(-0.005, 0.005, (105, 2))
+    seen = goals[:, :2] + 1e-3 * (bias + scatter)
+    found = row("some", Sees(("eye",), (32, 32), 8, goal_size=6), frames_of(seen, goals, scenes), np.ones(105, bool))
+    assert (found.scenes, found.frames) == (5, 105)
+    assert found.bias == pytest.approx(0.5, abs=0.01) and found.bias_90 == pytest.approx(0.84, abs=0.01)
+    assert found.scatter == pytest.approx(0.1, abs=0.01)
+
+
+def test_only_frames_at_the_entrance_count() -> None:
+    goals = np.zeros((4, 6), np.float32)
+    goals[:, 2] = [0.010, 0.026, 0.026, 0.060]
+    goals[2, 0] = 0.007
+    options = Options(runs=())
+    assert entrance(goals, options).tolist() == [False, True, False, False]
+    with pytest.raises(DataError, match="no frame"):
+        vision = Sees(("eye",), (32, 32), 8, goal_size=6)
+        row("none", vision, frames_of(np.zeros((4, 2)), goals, np.zeros(4, int)), np.zeros(4, bool))
+
+
+def test_a_table_has_a_line_for_each_row() -> None:
+    assert table([Row("demonstrations", 3, 1200, 0.5, 0.41, 0.9, 0.2)]).splitlines()[-1] == (
+        "| demonstrations | 3 | 1,200 | 0.50 mm | 0.41 mm | 0.90 mm | 0.20 mm |"
+    )
