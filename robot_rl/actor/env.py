@@ -59,8 +59,7 @@ class RobotEnv(gymnasium.Env):
         self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
         self.reward: Reward = config.make("rewards", task.reward, self.world)
         self._images: dict[str, Array] = {}
-        gravity = task.observe_gravity and obs == "pixels"
-        self._observer = Observer(hardware, sees_goal=obs == "state", sees_gravity=gravity)
+        self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self.arm_states: Sequence[ArmState] = ()

@@ -6,7 +6,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Hardware
-from robot_rl.types import ArmState, Array, WorldState
+from robot_rl.types import ArmState, Array, SpaceSpec, WorldState
 
 START = "tcp_pose"
 TWIST = "tcp_twist"
@@ -23,15 +23,17 @@ class Observer:
     `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place works where the
     whole scene has been moved; twist and wrench are turned into the tool frame (same point, other axes: a
     translation never leaks into a rotation); `state/target_offset` is how far the target is ahead of the arm, which
-    the policy must see because targets build on one another. `state/projected_gravity` `(3,)`, if the task asks for it,
-    is the unit vector downwards: how far the tool is tilted, which a camera can hardly tell from a shift.
-    `state/sim_goal` is the simulator's truth, for the state-only variant: the goal seen from the tool.
+    the policy must see because targets build on one another. `state/projected_gravity` `(3,)`, if the space has it, is
+    the unit vector downwards: how far the tool is tilted, which a camera can hardly tell from a shift.
+    `state/sim_goal`, if the space has it, is the simulator's truth: the goal seen from the tool.
     """
 
-    def __init__(self, hardware: Hardware, *, sees_goal: bool = False, sees_gravity: bool = False):
+    def __init__(self, hardware: Hardware, space: SpaceSpec):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
-        self._sees_goal, self._sees_gravity = sees_goal, sees_gravity
+        self._sees_goal, self._sees_gravity = (
+            any(name.endswith("/" + seen) for name in space.observations) for seen in (SIM_GOAL, GRAVITY)
+        )
         self._downwards = [
             geometry.quat_rotate(geometry.quat_conjugate(np.array(arm.pose_bench_base[3:])), DOWN_BENCH)
             for arm in hardware.arms

@@ -11,6 +11,7 @@ from robot_rl.actor.observe import Observer
 from robot_rl.types import ArmState, Fault
 
 HARDWARE = config.load_hardware("sim_panda")
+SPACE = config.spaces(config.load_task("peg_insert_hard"), HARDWARE, "pixels")
 angles = st.floats(-3.0, 3.0)
 vectors = st.tuples(angles, angles, angles).map(np.array)
 
@@ -36,7 +37,7 @@ def pose_at(translation, turn):
 
 
 def observe(start, now, hardware=HARDWARE):
-    observer = Observer(hardware, sees_gravity=True)
+    observer = Observer(hardware, SPACE)
     observer.begin_episode([start])
     return observer.observe([now], {}, None)
 
