@@ -36,7 +36,9 @@ def check_resources(folder: RunFolder) -> str:
     length = folder.load_task().max_steps
     pretraining = settings.demos * (length + settings.wander_steps)
     if spec_for(learner, space).renewed:
-        pretraining += min(settings.steps, learner.pretrain.renew_episodes * length)
+        pretraining += learner.pretrain.renew_episodes * length
+    if settings.steps:  # all of them count as steps of the run; without a number they are all there is
+        pretraining = min(pretraining, settings.steps)
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
     disk_need = OVERHEAD * settings.steps * step_bytes(space) + 100e6
     memory = available_memory()

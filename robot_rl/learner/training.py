@@ -246,6 +246,8 @@ class Training:
             filter_goal(self.spec, goals, step.observation, variant)
 
     def _keep_features(self, path: Path | None) -> None:
+        if self._kept is not None:  # of the encoder before
+            self._kept.close()
         if path is not None and self.spec.traits.cached and self.vision is not None:
             trained = self.agent.policy.trained_names()  # reads the features, and changes
             state = self.agent.policy.state_dict()
