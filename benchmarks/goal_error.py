@@ -22,7 +22,7 @@ from robot_rl.learner.pretrain import GoalFrames, encode, goal_frames
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.run_folder import RunFolder
-from robot_rl.types import Array, ConfigError, DataError
+from robot_rl.types import Array, ConfigError, DataError, Provenance
 
 Pair = tuple[float, float]
 
@@ -105,7 +105,12 @@ def rows(options: Options) -> Iterator[Row]:
         own = newest_successes(log.entries, options.newest)
     if own:
         frames = goal_frames([], spec, own)
-        yield row("own successes", vision, frames, entrance(frames.goals, options))
+        counts = entrance(frames.goals, options)
+        yield row("own successes", vision, frames, counts)
+        human = np.array([step.provenance == Provenance.HUMAN for steps in own for step in steps])
+        for name, part in (("the policy", counts & ~human), ("the operator", counts & human)):
+            if part.any():
+                yield row(f"- of them with {name} acting", vision, frames, part)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
         yield row(f"demonstrations of {other.path.name}", vision, frames, entrance(frames.goals, options))
