@@ -4,8 +4,9 @@ One frame: magic, CRC-32C of what follows, publisher, version, hash of the layou
 anew by each process, so that after a restart an older version is taken for what it is: what the learner now has.
 
 Only what learning changes travels here, as float32: 320 kB from state, 450 kB with a frozen encoder (whose 2.2 MB go
-once, with the call `policy`), 2.5 MB with one that is trained end to end. Half precision would save 2 to 10 ms on a
-network of 1 Gbit/s, beside what the arm does, and the policy that acts would not be the one that a checkpoint holds.
+once, with the call `policy`), 2.5 MB with one that is renewed or trained end to end. Half precision would save 2 to
+10 ms on a network of 1 Gbit/s, beside what the arm does, and the policy that acts would not be the one that a
+checkpoint holds.
 """
 
 import hashlib
