@@ -35,10 +35,8 @@ def check_resources(folder: RunFolder) -> str:
     # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if it is renewed
     length = folder.load_task().max_steps
     pretraining = settings.demos * (length + settings.wander_steps)
-    if spec_for(learner, space).renewed:
-        pretraining += learner.pretrain.renew_episodes * length
-    if settings.steps:  # all of them count as steps of the run; without a number they are all there is
-        pretraining = min(pretraining, settings.steps)
+    if spec_for(learner, space).renewed:  # own steps are what the demonstrations leave of the run's
+        pretraining = max(pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length))
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
     disk_need = OVERHEAD * settings.steps * step_bytes(space) + 100e6
     memory = available_memory()
