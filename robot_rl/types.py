@@ -416,6 +416,10 @@ class Mark:
     t_wall: float = 0.0
     reason: str = ""
 
+    def process(self, sender: tuple[str, int]) -> tuple[str, int]:
+        """Whose `episode` it is (actor, epoch): the process that is named, else the one that sends the mark."""
+        return (self.actor, self.epoch) if self.actor else sender
+
 
 class Outcome(IntEnum):
     """The operator's word on an episode, by key or button.

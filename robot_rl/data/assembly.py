@@ -229,7 +229,7 @@ class Assembler:
     def _add_mark(self, identity: Identity, payload: bytes) -> Iterator[Episode]:
         """A gap ends the episode that stopped there; where it was broken off, its last step is a truncated one."""
         mark = decode_mark(payload)
-        actor, epoch = (mark.actor, mark.epoch) if mark.actor else (identity.actor, identity.epoch)
+        actor, epoch = mark.process((identity.actor, identity.epoch))
         if mark.kind in _OF_AN_EPISODE:
             self._marks[actor, epoch, mark.episode].append(json.loads(encode_mark(mark)))
         if actor not in self._open or self._open[actor][0].epoch != epoch:

@@ -151,7 +151,7 @@ class Replay:
         is taken back. gap, truncated: no more of the episode comes. The other kinds change nothing here: rewards are
         those of the log.
         """
-        episode = self._episodes.get(((mark.actor, mark.epoch) if mark.actor else stream, mark.episode))
+        episode = self._episodes.get((mark.process(stream), mark.episode))
         if episode is None:
             return
         episode.open &= mark.kind not in (MarkKind.GAP, MarkKind.TRUNCATED)

@@ -77,6 +77,5 @@ def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]
 
 def _episode_of(identity: Identity, said: Step | Mark) -> _Key:
     """Which episode a step is of, or a mark speaks of: the operator's may be of another actor's."""
-    if isinstance(said, Mark) and said.actor:
-        return said.actor, said.epoch, said.episode
-    return identity.actor, identity.epoch, said.episode
+    sender = identity.actor, identity.epoch
+    return *(said.process(sender) if isinstance(said, Mark) else sender), said.episode

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,17 @@ import torch
 from torch import Tensor
 
 from robot_rl.config import find
-from robot_rl.data.features import FeatureFile, hash_of
 from robot_rl.data.replay import LOCAL, Replay, Stream
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.options import AGENTS, LearnerConfig, shift_for, spec_for, variants_for
-from robot_rl.learner.pretrain import GoalError, GoalFrames, PretrainConfig, encode, goal_frames, pretrain
+from robot_rl.learner.pretrain import GoalError, GoalFrames, PretrainConfig, goal_frames, pretrain
 from robot_rl.learner.schedule import UpdateGovernor
-from robot_rl.networks.augment import photometric, random_shift
+from robot_rl.learner.vision_cache import VisionCache
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.goal_filter import GoalFilter
-from robot_rl.networks.policy import Policy, filter_goal
+from robot_rl.networks.policy import Policy
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
@@ -94,10 +91,8 @@ class Training:
         self.renewals = 0
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
-        self._kept: FeatureFile | None = None
-        self._goals: dict[Stream, list[GoalFilter]] = {}  # of the episode that each actor is in
+        self._seen = VisionCache(self.agent.policy, config, seed)
         self._batches: Batches | None = None
-        self._frames = 0  # of which there are features
         self._updating = False
         self._generator = np.random.default_rng(seed)
         self._metrics: list[dict[str, Tensor]] = []
@@ -142,10 +137,9 @@ class Training:
 
     def _fill_replay(self, demos: Sequence[Step], features: Path | None) -> None:
         """A replay that begins with the demonstrations. Own steps and marks are to be added from their first on."""
-        self.env_steps = self.episodes = self._frames = 0
-        self._goals = {}
+        self.env_steps = self.episodes = 0
         self._replay = replay_for(self.space, self.config, self.agent.policy, len(demos) + self._capacity)
-        self._keep_features(features)
+        self._seen.begin(features)
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
         self._batches = Batches(self.replay, self.batch_config, self._generator)
@@ -164,18 +158,23 @@ class Training:
 
     def _begin(self, steps: Sequence[Step], demos: Sequence[Step], progress: Callable[[int, int], None]) -> None:
         if self.spec.encoder == "goal" and isinstance(self.vision, Vision):
-            self._pretrain(self.vision, goal_frames(steps, self.spec), self.config.pretrain, progress)
+            self._pretrain(self.vision, goal_frames(steps, self.spec), self.config.pretrain, self.seed, progress)
         if demos:
             names = [name for name, _ in self.spec.state]
             states = np.array([np.concatenate([step.observation[name] for name in names]) for step in demos])
             self.agent.policy.normaliser.fit(states)
 
     def _pretrain(
-        self, vision: Vision, frames: GoalFrames, config: PretrainConfig, progress: Callable[[int, int], None]
+        self,
+        vision: Vision,
+        frames: GoalFrames,
+        config: PretrainConfig,
+        seed: int,
+        progress: Callable[[int, int], None],
     ) -> None:
         torch.set_num_threads(self._all_threads)  # nothing else runs meanwhile
         try:
-            self.goal_error = pretrain(vision, frames, config, self.seed + self.renewals, progress)
+            self.goal_error = pretrain(vision, frames, config, seed, progress)
         finally:
             torch.set_num_threads(self.config.threads)
 
@@ -205,7 +204,8 @@ class Training:
         steps, options = list(steps), self.config.pretrain
         renewed = copy.deepcopy(self.vision)
         frames = goal_frames(steps, self.spec, successes)
-        self._pretrain(renewed, frames, replace(options, epochs=options.renew_epochs), progress)
+        again = replace(options, epochs=options.renew_epochs)
+        self._pretrain(renewed, frames, again, self.seed + self._renewals_asked, progress)
         for policy in (self.agent.policy, self.agent.average):
             assert policy.vision is not None
             policy.vision.load_state_dict(renewed.state_dict())
@@ -227,65 +227,14 @@ class Training:
 
     def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
         self._check_written_between_updates()
-        if not self.spec.traits.cached:
-            for step, stream in zip(steps, streams, strict=True):
-                self.replay.append(step, stream=stream)
-            return
-        self._frames += len(steps)
-        made = self._features(steps) if self._kept is None else self._kept.of(steps, self._features)
-        for step, stream, features in zip(steps, streams, made, strict=True):
-            if self.spec.goal_size:
-                self._filter_goals(step, stream, features)
-            self.replay.append(step, features, stream)
-
-    def _filter_goals(self, step: Step, stream: Stream, features: Array) -> None:
-        """What the actor's policy saw of the goal, which knows the frames before: in each variant of the features."""
-        if step.index == 0 or stream not in self._goals:
-            self._goals[stream] = [GoalFilter(len(self.spec.pose_keys)) for _ in features]
-        for goals, variant in zip(self._goals[stream], features, strict=True):
-            filter_goal(self.spec, goals, step.observation, variant)
-
-    def _keep_features(self, path: Path | None) -> None:
-        if self._kept is not None:  # of the encoder before
-            self._kept.close()
-        if path is not None and self.spec.traits.cached and self.vision is not None:
-            trained = self.agent.policy.trained_names()  # reads the features, and changes
-            state = self.agent.policy.state_dict()
-            frozen = {name: tensor.cpu().numpy() for name, tensor in state.items() if name not in trained}
-            self._kept = FeatureFile(path, hash_of(frozen), self._features([]).shape[1:])
+        features = self._seen.of(steps, streams) if self.spec.traits.cached else [None] * len(steps)
+        for step, seen, stream in zip(steps, features, streams, strict=True):
+            self.replay.append(step, seen, stream)
 
     def _check_written_between_updates(self) -> None:
         if self._updating:
             raise DataError("steps and marks are taken in between two calls of update, not during one: the next batch "
                             "may be on its way")  # fmt: skip
-
-    def _features(self, steps: Sequence[Step]) -> Array:
-        """Frozen features `(N, variants, V)` float16 of the newest steps' frames, the first variant as they are."""
-        variants = variants_for(self.config, self.spec)
-        out = np.empty((len(steps), variants, self.agent.policy.cached_size), np.float16)
-        if self.vision is None or not steps:
-            return out
-        images = {name: np.stack([step.observation["image/" + name] for step in steps]) for name in self.spec.cameras}
-        gravity = np.stack([self.spec.gravity(step.observation) for step in steps])
-        out[:, 0] = encode(self.vision, images, gravity)
-        for variant in range(1, variants):
-            augmented = partial(self._augmented, variant, self._frames - len(steps))
-            out[:, variant] = encode(self.vision, images, gravity, augmented)
-        return out
-
-    def _augmented(self, variant: int, begin: int, camera: str, frames: Array, first: int) -> Tensor:
-        """A camera's frames as a variant shows them, `begin + first` being the first one's number in the run. What is
-        random follows from that number, so that a resumed run caches what was cached before."""
-        numbers = range(begin + first, begin + first + len(frames))
-        origins = [[self.seed, variant, self.spec.cameras.index(camera), number] for number in numbers]
-        generators = map(np.random.default_rng, origins)
-        return torch.cat([self._augment(f[None], g) for f, g in zip(frames, generators, strict=True)])
-
-    def _augment(self, frame: Array, generator: np.random.Generator) -> Tensor:
-        """The frame `(1, H, W, 3)` shifted, or in another light."""
-        if self.spec.traits.shifted:
-            return torch.from_numpy(random_shift(frame, generator, self.config.shift_pixels))
-        return photometric(torch.from_numpy(frame), generator, self.config.pretrain.brightness, torch.float32)
 
     @property
     def offline_due(self) -> int:
