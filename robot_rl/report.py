@@ -24,8 +24,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
-def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool) -> dict[str, Any]:
-    """One object: how well the policy does, acting greedily or `sampled`, and the training that led to it."""
+def evaluation_summary(
+    evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None = None
+) -> dict[str, Any]:
+    """One object: how well the policy does, acting greedily or `sampled`, and the training that led to it.
+
+    `step`: of the checkpoint that it is of, if it is not the newest.
+    """
     training = _training_so_far(folder)
     low, high = evaluation.interval_95
     return {
@@ -33,6 +38,7 @@ def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool)
         "hardware": folder.settings.hardware,
         "obs": folder.settings.obs,
         "sampled": sampled,
+        "checkpoint_step": step,
         "episodes": len(evaluation.episodes),
         "successes": evaluation.successes,
         "success_rate": evaluation.success_rate,

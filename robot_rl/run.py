@@ -20,6 +20,7 @@ from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.networks.policy import LivePolicy
 from robot_rl.progress import Display, say_waiting, training_note
 from robot_rl.record import record_demos, record_outcomes
 from robot_rl.report import (
@@ -248,35 +249,43 @@ def evaluate_run(
     *,
     seed: int = EVAL_SEED,
     sampled: bool = False,
+    step: int | None = None,
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run's newest policy, operator locked out, and write table, videos and evaluation.json.
+    """Evaluate a run's policy, operator locked out, and write table, videos and evaluation.json.
 
-    It acts greedily, or `sampled`, as it does in training. `stop` is asked while a person has to put things back
-    (`Task.manual_reset`).
+    It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
+    training. `stop` is asked while a person has to put things back (`Task.manual_reset`).
     """
+    policy, files = load_policy(folder.checkpoints, step), folder.evaluation(sampled, step)
     addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
         folder.settings = replace(folder.settings, arm_addresses=addresses)
         start_arms(folder, processes)
-        evaluation = _evaluate(folder, episodes, seed, sampled, shown, stop)
-    write_table(evaluation, folder.evaluation_table)
-    summary = evaluation_summary(evaluation, folder, sampled)
-    folder.evaluation_file.write_text(json.dumps(summary, indent=2) + "\n")
+        evaluation = _evaluate(folder, policy, files.videos, episodes, seed, sampled, shown, stop)
+    write_table(evaluation, files.table)
+    summary = evaluation_summary(evaluation, folder, sampled, step)
+    files.summary.write_text(json.dumps(summary, indent=2) + "\n")
     low, high = evaluation.interval_95
     cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
     shown.say(
         f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of {len(evaluation.episodes)} "
-        f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {folder.evaluation_file}"
+        f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {files.summary}"
     )
     return summary
 
 
 def _evaluate(
-    folder: RunFolder, episodes: int, seed: int, sampled: bool, display: Display, stop: Callable[[], bool]
+    folder: RunFolder,
+    policy: LivePolicy,
+    videos: Path,
+    episodes: int,
+    seed: int,
+    sampled: bool,
+    display: Display,
+    stop: Callable[[], bool],
 ) -> Evaluation:
-    policy = load_policy(folder.checkpoints)
     rendered = folder.settings.obs == "pixels"
     env = RobotEnv(
         folder.load_task(),
@@ -291,8 +300,8 @@ def _evaluate(
         desk.tell(evaluated=len(done), succeeded=sum(done))
         display.show("evaluation", len(done), episodes, f"{sum(done)} of {len(done)} succeeded")
 
-    if folder.videos.exists():
-        shutil.rmtree(folder.videos)
+    if videos.exists():
+        shutil.rmtree(videos)
     with ExitStack() as opened:
         opened.callback(env.close)
         desk = opened.enter_context(closing(open_desk(folder)))
@@ -306,7 +315,7 @@ def _evaluate(
             lambda observation: policy.act(observation, greedy=not sampled),
             episodes=episodes,
             seed=seed,
-            videos=folder.videos if rendered else None,
+            videos=videos if rendered else None,
             begin=policy.begin_episode,
             progress=progress,
             desk=desk,

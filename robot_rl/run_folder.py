@@ -14,6 +14,15 @@ from robot_rl.types import ConfigError, SpaceSpec
 
 
 @dataclass(frozen=True)
+class EvaluationFiles:
+    """Where the newest evaluation of one kind lies."""
+
+    summary: Path
+    table: Path
+    videos: Path
+
+
+@dataclass(frozen=True)
 class RunSettings:
     """What actor, learner and evaluation of one run share.
 
@@ -58,10 +67,7 @@ class RunFolder:
         self.metrics_file = self.path / "metrics.jsonl"
         self.episodes_file = self.path / "episodes.jsonl"
         self.training_file = self.path / "training.json"
-        self.evaluation_file = self.path / "evaluation.json"
-        self.evaluation_table = self.path / "evaluation.csv"
         self.checkpoints = self.path / "checkpoints"
-        self.videos = self.path / "videos"
         self.plots = self.path / "plots"
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
@@ -92,6 +98,12 @@ class RunFolder:
     def section(self, name: str) -> dict[str, Any]:
         """A section of the resolved config as plain data, for `config.from_json`."""
         return self._data[name]
+
+    def evaluation(self, sampled: bool = False, step: int | None = None) -> EvaluationFiles:
+        """Of the newest policy, greedy: `evaluation.json`; `sampled`, or of an older `step`, beside it."""
+        kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
+        summary, table = (self.path / f"evaluation{kind}.{ending}" for ending in ("json", "csv"))
+        return EvaluationFiles(summary, table, self.path / f"videos{kind}")
 
     def load_task(self) -> Task:
         return config.load_task(self.settings.task)

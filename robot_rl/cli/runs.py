@@ -170,7 +170,7 @@ def outcomes(arguments: Sequence[str]) -> None:
 
 
 def evaluate(arguments: Sequence[str]) -> None:
-    """Evaluate a run's newest policy, operator locked out."""
+    """Evaluate a run's policy, operator locked out."""
     from rich.console import Console
 
     from robot_rl import run
@@ -181,20 +181,22 @@ def evaluate(arguments: Sequence[str]) -> None:
         episodes: int = 100,
         seed: int = run.EVAL_SEED,
         sampled: bool = False,
+        step: int | None = None,
         json: bool = False,
     ) -> None:
-        """Evaluate a run's newest policy, operator locked out.
+        """Evaluate a run's policy, operator locked out.
 
         Args:
             run_name: folder of the run, or its name in runs/.
             episodes: how many.
             seed: of the start poses and scenes.
             sampled: act as in training, with the policy's own noise, instead of greedily: it frees a tool that sticks.
-            json: print the content of evaluation.json on stdout.
+            step: of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints keeps more.
+            json: print what is written into evaluation.json on stdout.
         """
         with Display(Console(stderr=json)) as display:
             summary = run.evaluate_run(
-                run.RunFolder(run_path(run_name)), episodes, seed=seed, sampled=sampled, display=display
+                run.RunFolder(run_path(run_name)), episodes, seed=seed, sampled=sampled, step=step, display=display
             )
         if json:
             print_json(summary)

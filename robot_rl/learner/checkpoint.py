@@ -12,7 +12,7 @@ import json
 import logging
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +50,7 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path
 
     Raises DataError or OSError if the disk refuses (full, read-only); the checkpoints before it are as they were.
     """
-    final = folder / f"step_{step:08d}"
+    final = _path_of(folder, step)
     with _whole(final) as draft:
         # the files own their memory: a tensor that shares it with another cannot be saved
         save_tensors({name: tensor.detach().cpu().clone() for name, tensor in checkpoint.agent.items()}, draft / _AGENT)
@@ -63,7 +63,7 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path
 
 def save_policy(folder: Path, step: int, spec: PolicySpec, policy: Mapping[str, Array]) -> Path:
     """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning."""
-    final = folder / f"step_{step:08d}"
+    final = _path_of(folder, step)
     with _whole(final) as draft:
         save_arrays(dict(policy), draft / _POLICY)
         _write_head(draft, spec, {})
@@ -104,19 +104,29 @@ def load_newest(folder: Path) -> Checkpoint | None:
         spec, counters = _read_head(path)
         return Checkpoint(spec, load_tensors(path / _AGENT), load_arrays(path / _POLICY), counters)
 
-    return _first_whole(folder, read)
+    return _first_whole(_newest_first(folder), read)
 
 
-def load_policy(folder: Path) -> LivePolicy:
-    """The policy of the newest whole checkpoint, ready to act. Raises DataError if there is none."""
-    policy = _first_whole(folder, lambda path: LivePolicy(_read_head(path)[0], load_arrays(path / _POLICY)))
+def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
+    """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError if there is none."""
+    paths = _newest_first(folder)
+    if step is not None:
+        steps = sorted(int(path.name.removeprefix("step_")) for path in paths)
+        if step not in steps:
+            raise DataError(f"{folder} keeps no checkpoint of step {step}; it has those of {steps}")
+        paths = [_path_of(folder, step)]
+    policy = _first_whole(paths, lambda path: LivePolicy(_read_head(path)[0], load_arrays(path / _POLICY)))
     if policy is None:
         raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
     return policy
 
 
-def _first_whole(folder: Path, read: Callable[[Path], T]) -> T | None:
-    for path in _newest_first(folder):
+def _path_of(folder: Path, step: int) -> Path:
+    return folder / f"step_{step:08d}"
+
+
+def _first_whole(paths: Sequence[Path], read: Callable[[Path], T]) -> T | None:
+    for path in paths:
         try:
             return read(path)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:

@@ -296,7 +296,7 @@ class Learner:
         """The log first: a checkpoint must not know steps that a power cut could take from the log."""
         self._log.sync()
         done = self.training.checkpoint(log_records=self._log.count)
-        checkpoint.save(self._folder.checkpoints, self.training.env_steps, done)
+        checkpoint.save(self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints)
         self._checkpointed = self.training.env_steps
 
     def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class LearnerConfig:
         makes 111 updates per second from state.
     publish_updates, checkpoint_steps: a real clock publishes after so many updates (HIL-SERL: 50; lockstep publishes
         once per block), and a checkpoint is written after so many environment steps.
+    keep_checkpoints: the newest so many stay on disk. `robot-rl eval RUN --step N` evaluates an older one.
     """
 
     algorithm: str = "rlpd"
@@ -54,8 +55,11 @@ class LearnerConfig:
     compile: bool = True
     publish_updates: int = 50
     checkpoint_steps: int = 1_000
+    keep_checkpoints: int = 2
 
     def __post_init__(self) -> None:
+        if self.keep_checkpoints < 1:
+            raise ConfigError(f"keep_checkpoints is {self.keep_checkpoints}; at least 1 is needed to resume a run")
         if self.algorithm not in names_of(AGENTS):
             raise ConfigError(
                 f"{self.algorithm!r} is no algorithm; there are: {nearest(self.algorithm, names_of(AGENTS))}"

@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     made = run.create_run("peg_insert", run.TrainConfig(name="run", obs="state"))
     made.demos_file.write_text('{"successes": 0, "attempts": 0, "steps": 0}')
     policy = LivePolicy(PolicySpec.from_space(made.spaces(), "none"), {})
-    monkeypatch.setattr(run, "load_policy", lambda checkpoints: policy)
+    monkeypatch.setattr(run, "load_policy", lambda checkpoints, step: policy)
     return made
 
 
@@ -69,3 +69,4 @@ def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkey
     monkeypatch.setattr(LivePolicy, "act", noting)
     assert run.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
     assert greedy == {not sampled}
+    assert folder.evaluation(sampled).summary.exists() and not folder.evaluation(not sampled).summary.exists()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from robot_rl.learner.checkpoint import Checkpoint, load_newest, load_policy, save
+from robot_rl.networks.policy import LivePolicy
 from robot_rl.types import DataError
 from tests.data.full_disk import files_of_at_most
 from tests.learner.small import make_agent, make_batch, same
@@ -35,6 +36,22 @@ def test_the_newest_few_are_kept(tmp_path: Path) -> None:
     for step in (1, 5, 20):
         save(tmp_path, step, make_checkpoint(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000005", "step_00000020"]
+
+
+def test_an_older_policy_can_be_asked_for(tmp_path: Path) -> None:
+    saved = {step: make_checkpoint(step) for step in (1, 5)}
+    for step, checkpoint in saved.items():
+        save(tmp_path, step, checkpoint)
+    seen: dict[str, np.ndarray] = {
+        "state/tcp_pose": np.ones(6, np.float32),
+        "image/eye": np.full((40, 40, 3), 9, np.uint8),
+    }
+    acts = {step: LivePolicy(saved[step].spec, saved[step].policy).act(seen, greedy=True) for step in saved}
+    assert not np.allclose(acts[1], acts[5])
+    assert np.allclose(load_policy(tmp_path, 1).act(seen, greedy=True), acts[1], atol=1e-6)
+    assert np.allclose(load_policy(tmp_path).act(seen, greedy=True), acts[5], atol=1e-6)
+    with pytest.raises(DataError, match=r"no checkpoint of step 3; it has those of \[1, 5\]"):
+        load_policy(tmp_path, 3)
 
 
 def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ CONFIG = LearnerConfig(
     schedule=ScheduleConfig(utd=1.0, start_steps=5),
     compile=False,
     checkpoint_steps=20,
+    keep_checkpoints=3,
 )
 
 
@@ -206,6 +207,7 @@ def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
     newest = load_newest(folder.checkpoints)
     assert newest is not None
     assert newest.counters["env_steps"] == STEPS - DEMO_STEPS
+    assert [path.name for path in sorted(folder.checkpoints.iterdir())] == [f"step_{n:08}" for n in (20, 40, 60)]
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
