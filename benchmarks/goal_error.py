@@ -16,11 +16,11 @@ import tyro
 from robot_rl import config
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps, newest_successes
-from robot_rl.learner import checkpoint
+from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import GoalFrames, encode, goal_frames
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.policy import PolicySpec
 from robot_rl.run_folder import RunFolder
 from robot_rl.types import Array, ConfigError, DataError, Provenance
 
@@ -75,15 +75,12 @@ def entrance(goals: Array, options: Options) -> Array:
 
 
 def encoder_of(folder: RunFolder) -> tuple[PolicySpec, Vision]:
-    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm."""
-    restored = checkpoint.load_newest(folder.checkpoints)
-    if restored is None:
-        raise ConfigError(f"{folder.path} has no checkpoint yet")
-    policy = Policy(restored.spec)
-    policy.load_arrays(restored.policy)
-    if not isinstance(policy.vision, Vision) or restored.spec.goal_size != 6:
+    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm, DataError without
+    a checkpoint."""
+    policy = load_policy(folder.checkpoints)
+    if not isinstance(policy.vision, Vision) or policy.spec.goal_size != 6:
         raise ConfigError(f"the encoder of {folder.path} does not predict the goal of one arm")
-    return restored.spec, policy.vision
+    return policy.spec, policy.vision
 
 
 def demonstrations(folder: RunFolder, spec: PolicySpec) -> GoalFrames:

@@ -271,6 +271,11 @@ class LivePolicy:
         self._policy.load_arrays(arrays)
 
     @property
+    def vision(self) -> Vision | TrunkVision | None:
+        """The encoder, if there are cameras."""
+        return self._policy.vision
+
+    @property
     def changing_layout(self) -> Layout:
         """Names, dtypes and shapes of what `load` is given while learning goes on."""
         return layout_of(self._policy.arrays(changing=True))
