@@ -273,6 +273,9 @@ def evaluate_run(
         f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of {len(evaluation.episodes)} "
         f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {files.summary}"
     )
+    if evaluation.successes < len(evaluation.episodes) and not sampled:
+        older = "" if step is None else f" --step {step}"
+        shown.say(f"greedily; its own noise may free a tool that sticks: robot-rl eval {folder.path}{older} --sampled")
     return summary
 
 
