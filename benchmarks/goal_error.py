@@ -25,6 +25,8 @@ from robot_rl.run_folder import RunFolder
 from robot_rl.types import Array, ConfigError, DataError, Provenance
 
 Pair = tuple[float, float]
+SMALL_M = 0.0015
+"""[m]: three times the clearance of `peg_insert`."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,11 @@ class Options:
 class Row:
     """Errors aside of the tool's axis [mm]. `error`: the median of the frames. `bias`: what all frames of a scene have
     in common, median and 90 % of the scenes; no mean over frames takes that away. `scatter`: what is left of a frame's
-    error, median."""
+    error, median.
+
+    Where most frames are aligned, all of these are small for an encoder that takes each tool for aligned. `seen` is how
+    much of an offset of less than `SMALL_M` it sees: 1 is all, 0 nothing.
+    """
 
     name: str
     scenes: int
@@ -52,6 +58,7 @@ class Row:
     bias: float
     bias_90: float
     scatter: float
+    seen: float
 
 
 def row(name: str, vision: Vision, frames: GoalFrames, chosen: Array) -> Row:
@@ -60,12 +67,20 @@ def row(name: str, vision: Vision, frames: GoalFrames, chosen: Array) -> Row:
         raise DataError(f"{name}: no frame has the goal where --near and --aside want it")
     scenes, images = frames.scenes[chosen], {camera: array[chosen] for camera, array in frames.images.items()}
     seen = encode(vision, images, frames.gravity[chosen])[:, -6:].astype(np.float32)
-    errors = 1e3 * (seen - frames.goals[chosen])[:, :2]
+    true = frames.goals[chosen]
+    errors = 1e3 * (seen - true)[:, :2]
     biases = {scene: np.median(errors[scenes == scene], axis=0) for scene in np.unique(scenes)}
     each = np.linalg.norm(list(biases.values()), axis=1)
     left = errors - np.array([biases[scene] for scene in scenes])
     error, scatter = (float(np.median(np.linalg.norm(part, axis=1))) for part in (errors, left))
-    return Row(name, len(biases), len(errors), error, float(np.median(each)), float(np.quantile(each, 0.9)), scatter)
+    bias, bias_90 = float(np.median(each)), float(np.quantile(each, 0.9))
+    return Row(name, len(biases), len(errors), error, bias, bias_90, scatter, share_seen(true[:, :2], seen[:, :2]))
+
+
+def share_seen(true: Array, seen: Array) -> float:
+    """The slope of the small offsets `(N, 2)` that are seen over the true ones; nan if none is small."""
+    small = np.linalg.norm(true, axis=1) < SMALL_M
+    return float((true[small] * seen[small]).sum() / np.square(true[small]).sum()) if small.any() else float("nan")
 
 
 def entrance(goals: Array, options: Options) -> Array:
@@ -116,12 +131,13 @@ def rows(options: Options) -> Iterator[Row]:
 def table(found: Sequence[Row]) -> str:
     """Markdown."""
     lines = [
-        "| frames at the entrance | scenes | frames | error | bias of a scene | 90 % of them | scatter in a scene |",
-        "|---|---|---|---|---|---|---|",
+        "| frames at the entrance | scenes | frames | error | bias of a scene | 90 % of them | scatter in a scene "
+        "| of an offset seen |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {r.name} | {r.scenes} | {r.frames:,} | {r.error:.2f} mm | {r.bias:.2f} mm | {r.bias_90:.2f} mm "
-        f"| {r.scatter:.2f} mm |"
+        f"| {r.scatter:.2f} mm | {r.seen:.0%} |"
         for r in found
     ]
     return "\n".join(lines)

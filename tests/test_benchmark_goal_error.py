@@ -41,6 +41,16 @@ def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
     assert found.scatter == pytest.approx(0.1, abs=0.01)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_an_encoder_that_takes_each_tool_for_aligned_is_found_out_although_its_errors_are_small(share: float) -> None:
+    goals = np.zeros((200, 6), np.float32)
+    goals[:, :2] = np.random.default_rng(0).normal(0.0, 0.0003, (200, 2))
+    frames = frames_of(share * goals[:, :2], goals, np.zeros(200, int))
+    found = row("some", Sees(("eye",), (32, 32), 8, goal_size=6), frames, np.ones(200, bool))
+    assert found.error < 0.5
+    assert found.seen == pytest.approx(share, abs=0.01)
+
+
 def test_only_frames_at_the_entrance_count() -> None:
     goals = np.zeros((4, 6), np.float32)
     goals[:, 2] = [0.010, 0.026, 0.026, 0.060]
@@ -53,6 +63,6 @@ def test_only_frames_at_the_entrance_count() -> None:
 
 
 def test_a_table_has_a_line_for_each_row() -> None:
-    assert table([Row("demonstrations", 3, 1200, 0.5, 0.41, 0.9, 0.2)]).splitlines()[-1] == (
-        "| demonstrations | 3 | 1,200 | 0.50 mm | 0.41 mm | 0.90 mm | 0.20 mm |"
+    assert table([Row("demonstrations", 3, 1200, 0.5, 0.41, 0.9, 0.2, 0.75)]).splitlines()[-1] == (
+        "| demonstrations | 3 | 1,200 | 0.50 mm | 0.41 mm | 0.90 mm | 0.20 mm | 75% |"
     )
