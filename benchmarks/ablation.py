@@ -68,7 +68,7 @@ VARIANTS = (
     Variant(
         "random-encoder",
         "small CNN as it was initialised, frozen",
-        ("--learner.pretrain.learning-rate", "0", "--learner.pretrain.epochs", "1"),
+        ("--learner.pretrain.learning-rate", "0", "--learner.pretrain.epochs", "1", "--wander-steps", "0"),
         obs=("pixels",),
     ),
     Variant("resnet10", "ResNet-10 as HIL-SERL", ("--learner.encoder", "resnet10"), obs=("pixels",), weights=True),

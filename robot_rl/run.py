@@ -51,10 +51,9 @@ class TrainConfig:
     """The options of `robot-rl train`.
 
     `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
-    behaviour cloning makes none of its own, whatever is said);
-    `wander_steps` follow each demonstration, for pretraining the encoder (pixels only). With `listen`
-    (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of another
-    machine, which comes with `robot-rl join`.
+    behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
+    encoder that is pretrained on them. With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner
+    runs here, and waits for the robot of another machine, which comes with `robot-rl join`.
     """
 
     hardware: str = "sim_panda"
@@ -93,7 +92,7 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         seed=options.seed,
         steps=0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs],
         demos=options.demos,
-        wander_steps=options.wander_steps if options.obs == "pixels" else 0,
+        wander_steps=options.wander_steps if options.obs == "pixels" and options.learner.pretrains else 0,
         arm_addresses=tuple(addresses[PORTS:]),
         steps_address=addresses[0],
         weights_address=addresses[1],

@@ -78,6 +78,11 @@ class LearnerConfig:
         """Whether it learns from the demonstrations alone, and the run has no steps of its own."""
         return bool(find(AGENTS, self.algorithm).Agent.offline)
 
+    @property
+    def pretrains(self) -> bool:
+        """Whether an encoder for cameras begins with the frames of demonstrations and of wandering."""
+        return self.encoder in ("auto", "goal")
+
 
 def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     """The policy that a config means for these spaces: what "auto" and 0 stand for."""

@@ -1,10 +1,13 @@
 """Labels of goal-relative pretraining, and that an encoder learns from them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from robot_rl import geometry
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import (
     GoalFrames,
     PretrainConfig,
@@ -16,6 +19,7 @@ from robot_rl.learner.pretrain import (
 )
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.run import TrainConfig, create_run
 from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2)
@@ -169,3 +173,12 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
         assert error is not None
         errors.append(error.rotation_deg)
     assert errors[1] < 0.3 * errors[0], errors
+
+
+@pytest.mark.parametrize(("encoder", "wanders"), [("auto", 30), ("goal", 30), ("end_to_end", 0)])
+def test_robot_time_goes_into_wandering_only_for_an_encoder_that_is_pretrained(
+    encoder: str, wanders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = TrainConfig(wander_steps=30, name="run", learner=LearnerConfig(encoder=encoder))
+    assert create_run("peg_insert", options).settings.wander_steps == wanders
