@@ -3,6 +3,7 @@
 .venv/bin/python benchmarks/ablation.py --obs pixels           runs what is not there yet; Ctrl-C, then again: goes on
 .venv/bin/python benchmarks/ablation.py --list                 names the variants, and how far each is
 .venv/bin/python benchmarks/ablation.py --only rlpd bc --seeds 0
+.venv/bin/python benchmarks/ablation.py --only rlpd --sampled  evaluates them with the policies' own noise, too
 .venv/bin/python benchmarks/ablation.py --summarise            table and picture of what is there
 """
 
@@ -82,16 +83,23 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Job:
-    """One training: a variant with a seed, its arguments, and the run's folder below `runs/`."""
+    """One training: a variant with a seed, its arguments, and the run's folder below `runs/`; or, `sampled`, a second
+    evaluation of what it has learnt, with the policy's own noise."""
 
     variant: Variant
     seed: int
     arguments: tuple[str, ...]
     folder: Path
+    sampled: bool = False
+
+    @property
+    def evaluation(self) -> Path:
+        """What it leaves in the end."""
+        return self.folder / ("evaluation-sampled.json" if self.sampled else "evaluation.json")
 
     @property
     def is_done(self) -> bool:
-        return (self.folder / "evaluation.json").exists()
+        return self.evaluation.exists()
 
     @property
     def note(self) -> Path:
@@ -102,6 +110,8 @@ class Job:
         """How to begin it, or to go on with it. Raises ConfigError if its folder is of a run with other arguments."""
         if self.note.exists() and json.loads(self.note.read_text())["arguments"] != list(self.arguments):
             raise ConfigError(f"'{self.folder}' was made with other arguments: move it away, or choose another --name")
+        if self.sampled:
+            return ["eval", str(self.folder), "--episodes", f"{episodes}", "--sampled"]
         if (self.folder / "config.json").exists():
             return ["train", "--resume", str(self.folder), "--eval-episodes", str(episodes)]
         return ["train", *self.arguments, "--name", str(self.folder.relative_to("runs"))]
@@ -118,6 +128,7 @@ class Job:
 class Options:
     """obs: what the policy sees. only: these variants. seeds: of the trainings. steps: of each; 0: the task's default.
     episodes: of each evaluation. jobs: trainings at a time; with more than one the wall times are upper bounds.
+    sampled: evaluate what is trained once more, with the policies' own noise.
     weights: file with the published weights of the ResNet-10. name: of the folder in runs/. out: of page and picture.
     list, summarise: run nothing.
     """
@@ -129,6 +140,7 @@ class Options:
     steps: int = 0
     episodes: int = 100
     jobs: int = 1
+    sampled: bool = False
     weights: str = ""
     name: str = "ablation"
     out: Path = ROOT / "docs"
@@ -222,6 +234,7 @@ class Result:
 
     variant: Variant
     successes: dict[int, int]
+    sampled: dict[int, int]
     episodes: int
     steps: float
     robot_minutes: float
@@ -242,7 +255,7 @@ class Result:
 
 def results_of(jobs: Sequence[Job]) -> list[Result]:
     """The variants of which at least one seed is evaluated, in their order."""
-    done = [(job, json.loads((job.folder / "evaluation.json").read_text())) for job in jobs if job.is_done]
+    done = [(job, json.loads(job.evaluation.read_text())) for job in jobs if job.is_done]
     variants = [v for v in VARIANTS if any(job.variant.name == v.name for job, _ in done)]
     return [_result(variant, [pair for pair in done if pair[0].variant.name == variant.name]) for variant in variants]
 
@@ -253,9 +266,11 @@ def _result(variant: Variant, done: Sequence[tuple[Job, dict[str, Any]]]) -> Res
 
     configs = [json.loads((job.folder / "config.json").read_text()) for job, _ in done]
     sittings = [s for job, _ in done if job.note.exists() for s in json.loads(job.note.read_text())["sittings_s"]]
+    again = [replace(job, sampled=True) for job, _ in done]
     return Result(
         variant,
         {job.seed: row["successes"] for job, row in done},
+        {job.seed: json.loads(job.evaluation.read_text())["successes"] for job in again if job.is_done},
         sum(row["episodes"] for _, row in done),
         mean("env_steps"),
         mean("robot_minutes"),
@@ -267,8 +282,8 @@ def _result(variant: Variant, done: Sequence[tuple[Job, dict[str, Any]]]) -> Res
 
 
 HEAD = """\
-| variant | what | successes | 95 % interval | per seed | steps | robot min | wall min | corrections |
-|---|---|---|---|---|---|---|---|---|"""
+| variant | what | successes | 95 % interval | per seed | sampled | steps | robot min | wall min | corrections |
+|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def table(results: Sequence[Result], seeds: Sequence[int]) -> str:
@@ -276,10 +291,10 @@ def table(results: Sequence[Result], seeds: Sequence[int]) -> str:
     rows = []
     for r in results:
         low, high = r.interval
-        per_seed = ", ".join(str(r.successes.get(seed, "-")) for seed in seeds)
+        per_seed, sampled = (", ".join(str(n.get(seed, "-")) for seed in seeds) for n in (r.successes, r.sampled))
         rows.append(
             f"| `{r.variant.name}` | {r.variant.what} | {r.total} of {r.episodes} "
-            f"| {100 * low:.1f} to {100 * high:.1f} % | {per_seed} "
+            f"| {100 * low:.1f} to {100 * high:.1f} % | {per_seed} | {sampled} "
             f"| {r.steps:,.0f} | {r.robot_minutes:.1f} | {r.wall_minutes:.1f} | {r.corrections:.0f} |"
         )
     revisions = ", ".join(sorted({revision for r in results for revision in r.revisions}))
@@ -339,7 +354,7 @@ def summarise(jobs: Sequence[Job], options: Options) -> str:
 
 def state_of(job: Job) -> str:
     if job.is_done:
-        row = json.loads((job.folder / "evaluation.json").read_text())
+        row = json.loads(job.evaluation.read_text())
         return f"{row['successes']} of {row['episodes']}"
     return "begun" if (job.folder / "config.json").exists() else "-"
 
@@ -353,7 +368,10 @@ def run(options: Options) -> int:
         return 0
     failed: list[Job] = []
     if not options.summarise:
-        failed = Trainings(options.episodes).run(jobs, options.jobs)
+        trainings = Trainings(options.episodes)
+        failed = trainings.run(jobs, options.jobs)
+        if options.sampled:
+            failed += trainings.run([replace(job, sampled=True) for job in jobs if job.is_done], options.jobs)
     everything = jobs_of(replace(options, only=(), weights=options.weights or "-"), say=lambda text: None)
     print(summarise(everything, options))
     return 1 if failed else 0

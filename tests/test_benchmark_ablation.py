@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ STAND_IN = """
 import json, sys, time
 from pathlib import Path
 verb, *arguments = sys.argv[1:]
+if verb == "eval":
+    assert arguments[1:] == ["--episodes", "100", "--sampled"]
+    (Path(arguments[0]) / "evaluation-sampled.json").write_text(json.dumps({"successes": 99, "episodes": 100}))
+    sys.exit()
 path = Path(arguments[1]) if arguments[0] == "--resume" else Path("runs") / arguments[arguments.index("--name") + 1]
 begins = not (path / "config.json").exists()
 assert begins == (arguments[0] != "--resume")
@@ -66,6 +71,19 @@ def test_what_is_evaluated_is_left_alone_and_what_was_broken_off_goes_on() -> No
     before = len(said)
     assert trainings(said).run(jobs) == []
     assert len(said) == before  # nothing is started
+
+
+def test_what_is_trained_is_evaluated_with_its_noise_too_if_asked_for() -> None:
+    jobs = jobs_of(Options(obs="state", only=("rlpd",), seeds=(0, 1)))
+    again = [replace(job, sampled=True) for job in jobs]
+    for job in jobs:
+        evaluated(job, 90 + job.seed)
+    said: list[str] = []
+    assert trainings(said).run(again[1:]) == [] and trainings(said).run(again[1:]) == []
+    assert len(said) == 1
+    (rlpd,) = results_of(jobs)
+    assert (rlpd.successes, rlpd.sampled) == ({0: 90, 1: 91}, {1: 99})
+    assert "| 90, 91 | -, 99 |" in table([rlpd], (0, 1))
 
 
 def test_a_stop_reaches_the_trainings_and_is_passed_on() -> None:
@@ -139,7 +157,7 @@ def test_the_table_pools_the_seeds_and_counts_what_it_cost() -> None:
     assert rlpd.interval == pytest.approx((0.957, 0.991), abs=1e-3)
     assert (bc.total, bc.episodes, rlpd.corrections) == (90, 200, 71.0)
     text = table([rlpd, bc], (0, 1, 2))
-    assert "| 294 of 300 | 95.7 to 99.1 % | 100, 96, 98 | 5,000 | 8.0 | 3.0 | 71 |" in text
+    assert "| 294 of 300 | 95.7 to 99.1 % | 100, 96, 98 | -, -, - | 5,000 | 8.0 | 3.0 | 71 |" in text
     assert "| 40, 50, - |" in text
     assert text.endswith("5 runs, 2.5 hours of wall time one after another, evaluations included; revision abc, abd.")
 
