@@ -22,6 +22,7 @@ import numpy as np
 
 from robot_rl.data.stats import wilson_interval
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.signals import StopRequest
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
@@ -189,20 +190,23 @@ class Trainings:
         for job in waiting:
             job.command(self._episodes)  # what does not fit is refused before anything starts
         total, failed = len(waiting), list[Job]()
-        try:
+        with StopRequest() as stop:
             while waiting or self._running:
+                if stop.is_set():
+                    self._stop()
+                    raise KeyboardInterrupt
                 while waiting and len(self._running) < at_once:
                     self._start(waiting.popleft(), f"{total - len(waiting)} of {total}")
                 time.sleep(0.2)
                 failed += [job for job in self._ended() if not job.is_done]
-        except KeyboardInterrupt:
-            for process, _ in self._running.values():
-                process.send_signal(signal.SIGINT)
-            for process, _ in self._running.values():
-                process.wait()
-            self._ended()
-            raise
         return failed
+
+    def _stop(self) -> None:
+        for process, _ in self._running.values():
+            process.send_signal(signal.SIGINT)
+        for process, _ in self._running.values():
+            process.wait()
+        self._ended()
 
     def _start(self, job: Job, which: str) -> None:
         command = [*self._program, *job.command(self._episodes)]
