@@ -49,7 +49,7 @@ def record_demos(
             raise KeyboardInterrupt
 
     with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
-        recorder = DemoRecorder(sitting, review=review, fine=settings.wander_fine)
+        recorder = DemoRecorder(sitting, review=review)
         recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}

@@ -52,9 +52,8 @@ class TrainConfig:
 
     `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
     behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
-    encoder that is pretrained on them, most of them just aside of the entrance with `wander_fine`. With `listen`
-    (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of another
-    machine, which comes with `robot-rl join`.
+    encoder that is pretrained on them. With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner
+    runs here, and waits for the robot of another machine, which comes with `robot-rl join`.
     """
 
     hardware: str = "sim_panda"
@@ -63,7 +62,6 @@ class TrainConfig:
     steps: int = 0
     demos: int = 20
     wander_steps: int = 100
-    wander_fine: bool = False
     clock: ClockKind = "lockstep"
     name: str = ""
     listen: str = ""
@@ -95,7 +93,6 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         steps=0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs],
         demos=options.demos,
         wander_steps=options.wander_steps if options.obs == "pixels" and options.learner.pretrains else 0,
-        wander_fine=options.wander_fine,
         arm_addresses=tuple(addresses[PORTS:]),
         steps_address=addresses[0],
         weights_address=addresses[1],

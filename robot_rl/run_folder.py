@@ -40,7 +40,6 @@ class RunSettings:
     steps: int = 8_000
     demos: int = 20
     wander_steps: int = 0
-    wander_fine: bool = False
     block_steps: int = 50
     arm_addresses: tuple[str, ...] = ()
     steps_address: str = "tcp://127.0.0.1:5561"

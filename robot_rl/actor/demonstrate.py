@@ -70,16 +70,15 @@ class DemoRecorder:
 
     Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With `review`
     the arm holds after each demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
-    `fine`: the wandering is (`Wanderer`).
     """
 
-    def __init__(self, sitting: Sitting, *, review: bool = False, fine: bool = False):
+    def __init__(self, sitting: Sitting, *, review: bool = False):
         self._sitting, self._log, self._review = sitting, sitting.log, review
         self.tally = DemoTally.of(sitting.log)
         if self.tally.unfinished is not None:
             sitting.log.append_mark(self.tally.unfinished)
         sitting.begin(self.tally.episodes)
-        self._wanderer = Wanderer(sitting.env.task, sitting.rng, fine=fine)
+        self._wanderer = Wanderer(sitting.env.task, sitting.rng)
 
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
         """Record until there are `successes` demonstrations. KeyboardInterrupt if a stop is asked for at the gate."""

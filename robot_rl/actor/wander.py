@@ -12,21 +12,16 @@ from robot_rl.config import Task
 from robot_rl.sim.socket import Socket
 from robot_rl.types import ArmState, Array
 
-FINE_SHARE = 0.75
-FINE_M, FINE_HEIGHT_M = (0.0003, 0.008), 0.004
-"""[m]: how far aside of the entrance, and how high above it at most."""
-
 
 class Wanderer:
     """Chooses waypoints about the goal and steers towards them: out along the approach first, then at random.
 
     Half of the waypoints are close to the entrance, where accuracy counts; the others fill the space from which
-    episodes start. With `fine` three of four are millimetres and tenths of them aside of the entrance: an encoder that
-    sees few tools which are a little aside takes all of them for aligned.
+    episodes start. Ranges are half-widths in the goal frame, [m] and [rad].
     """
 
-    def __init__(self, task: Task, rng: np.random.Generator, *, fine: bool = False):
-        self._rng, self._fine = rng, fine
+    def __init__(self, task: Task, rng: np.random.Generator):
+        self._rng = rng
         socket = Socket.of(task.scene)
         self._depth_m = socket.depth_m
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
@@ -59,22 +54,10 @@ class Wanderer:
         return np.clip(action / max(1.0, float(np.abs(action).max())), -1.0, 1.0).astype(np.float32)
 
     def _choose(self) -> Array:
-        """A pose in the goal frame."""
-        if self._fine and self._rng.random() < FINE_SHARE:
-            return self._just_aside()
-        near = not self._fine and self._rng.random() < 0.5
+        near = self._rng.random() < 0.5
         spread = self._rng.uniform(-1.0, 1.0, 6) * self._wide
         if near:  # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool at the
             spread[:3] *= 0.15  # entrance takes every tool there for an upright one
         height = self._rng.uniform(0.0, 0.010) if near else self._rng.uniform(0.003, 0.065)
         spread[2] = -(self._depth_m + height)
         return geometry.pose_move(self._goal, spread)
-
-    def _just_aside(self) -> Array:
-        """A pose at the entrance, as likely 0.3 to 0.6 mm aside of it as 3 to 6 mm."""
-        nearest, furthest = FINE_M
-        aside, direction = nearest * (furthest / nearest) ** self._rng.random(), self._rng.uniform(0.0, 2.0 * np.pi)
-        turned = self._rng.random() * self._rng.uniform(-1.0, 1.0, 3) * self._wide[3:]
-        height = self._rng.uniform(0.0, FINE_HEIGHT_M)
-        offset = [aside * np.cos(direction), aside * np.sin(direction), -(self._depth_m + height), *turned]
-        return geometry.pose_move(self._goal, np.array(offset))

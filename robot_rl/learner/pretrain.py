@@ -27,6 +27,9 @@ from robot_rl.types import Array, DataError, Provenance, Step
 
 log = logging.getLogger(__name__)
 
+NEAR_M = 0.009
+"""[m]: an error counts half as much here as at the goal."""
+
 BETA = 0.02
 """Below this error (in standard deviations of the goals: 0.4 mm of 20) the loss is quadratic."""
 
@@ -42,9 +45,6 @@ class PretrainConfig:
     strength of the photometric augmentation, as a share of the full range. `shift`: each camera's pictures are moved by
     up to so many pixels, for a mount that is not always the same; 0 where it is: the frame tells more then.
 
-    An error counts most `focus_m` [m] from the goal, and half as much `near_m` further away. 0: at the goal itself. Yet
-    a peg that is in its socket has no choice any more: what counts is the rim, as far away as the socket is deep.
-
     `renew_at`: after so many own steps, each, the encoder is trained on, for `renew_epochs`, with the frames of the
     newest `renew_episodes` successful episodes of the run as well: there the goal is known too. They show what the
     demonstrations do not, a tool that the policy has brought somewhere. `renew_updates` follow at once.
@@ -57,8 +57,6 @@ class PretrainConfig:
     weight_decay: float = 0.03
     brightness: float = 0.1
     shift: int = 0
-    focus_m: float = 0.0
-    near_m: float = 0.009
     held_out: int = 1
     renew_at: tuple[int, ...] = ()
     renew_epochs: int = 12
@@ -172,7 +170,7 @@ def pretrain(
         vision.goal_mean.copy_(goals[train].mean(0))
         vision.goal_std.copy_(goals[train].std(0).clamp(min=1e-4))
         labels = (goals - vision.goal_mean) / vision.goal_std
-    weights = near_weights(goals, train, config)
+    weights = near_weights(goals, train)
     dtype = convolution_dtype(device)
     vision.set_dtype(dtype)
     vision.requires_grad_(True)
@@ -204,10 +202,10 @@ def pretrain(
     return error
 
 
-def near_weights(goals: Tensor, train: Array, config: PretrainConfig) -> Tensor:
+def near_weights(goals: Tensor, train: Array) -> Tensor:
     """What each frame counts `(N,)`, 1 on average: a millimetre is little on the way, and all at the entrance."""
     distance = torch.stack([part[:, :3].norm(dim=1) for part in goals.split(6, 1)]).amin(0)
-    weights = 1.0 / (config.near_m + (distance - config.focus_m).abs())
+    weights = 1.0 / (NEAR_M + distance)
     return weights / weights[train].mean()
 
 

@@ -104,13 +104,11 @@ def test_an_episode_that_reached_the_goal_teaches_it_and_is_a_scene_of_its_own()
 
 def test_an_error_near_the_goal_counts_more_and_all_of_them_one_on_average() -> None:
     goals = torch.tensor([[0.0] * 6, [0.009, 0, 0, 1, 1, 1], [0, 0, 0.091, 0, 0, 0]])
-    weights = near_weights(goals, np.arange(3), PretrainConfig())
+    weights = near_weights(goals, np.arange(3))
     assert weights.mean() == pytest.approx(1.0)
     assert weights[0] == pytest.approx(2.0 * weights[1]) and weights[2] == pytest.approx(0.09 * weights[0])
     two_arms = torch.cat([goals, goals.flip(0)], 1)
-    assert near_weights(two_arms, np.arange(3), PretrainConfig()).tolist() == pytest.approx([1.2, 0.6, 1.2])
-    at_rim = near_weights(goals, np.arange(3), PretrainConfig(focus_m=0.027, near_m=0.009))
-    assert (at_rim / at_rim[0]).tolist() == pytest.approx([1.0, 36.0 / 27.0, 36.0 / 73.0])
+    assert near_weights(two_arms, np.arange(3)).tolist() == pytest.approx([1.2, 0.6, 1.2])
 
 
 def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None:
