@@ -22,6 +22,7 @@ import numpy as np
 
 from robot_rl.data.stats import wilson_interval
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.run_folder import EvaluationFiles
 from robot_rl.signals import StopRequest
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
@@ -96,7 +97,7 @@ class Job:
     @property
     def evaluation(self) -> Path:
         """What it leaves in the end."""
-        return self.folder / ("evaluation-sampled.json" if self.sampled else "evaluation.json")
+        return EvaluationFiles.of(self.folder, self.sampled).summary
 
     @property
     def is_done(self) -> bool:

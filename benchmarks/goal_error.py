@@ -48,7 +48,8 @@ class Row:
     error, median.
 
     Where most frames are aligned, all of these are small for an encoder that takes each tool for aligned. `seen` is how
-    much of an offset of less than `SMALL_M` it sees: 1 is all, 0 nothing.
+    much of an offset of less than `SMALL_M` it sees: 1 is all, 0 nothing. In frames of a policy it means nothing: that
+    goes to where the encoder says 0.
     """
 
     name: str

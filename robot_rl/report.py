@@ -24,9 +24,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
 
 
-def evaluation_summary(
-    evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None = None
-) -> dict[str, Any]:
+def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None) -> dict[str, Any]:
     """One object: how well the policy does, acting greedily or `sampled`, and the training that led to it.
 
     `step`: of the checkpoint that it is of, if it is not the newest.

@@ -32,7 +32,7 @@ from robot_rl.report import (
     training_summary,
 )
 from robot_rl.resources import check_resources
-from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.run_folder import EvaluationFiles, RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.address import consecutive_addresses, reachable_here
@@ -257,7 +257,7 @@ def evaluate_run(
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
     training. `stop` is asked while a person has to put things back (`Task.manual_reset`).
     """
-    policy, files = load_policy(folder.checkpoints, step), folder.evaluation(sampled, step)
+    policy, files = load_policy(folder.checkpoints, step), EvaluationFiles.of(folder.path, sampled, step)
     addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
         folder.settings = replace(folder.settings, arm_addresses=addresses)

@@ -21,6 +21,12 @@ class EvaluationFiles:
     table: Path
     videos: Path
 
+    @staticmethod
+    def of(run: Path, sampled: bool, step: int | None = None) -> "EvaluationFiles":
+        """Of the newest policy, greedy: `evaluation.json`; `sampled`, or of an older `step`, beside it."""
+        kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
+        return EvaluationFiles(run / f"evaluation{kind}.json", run / f"evaluation{kind}.csv", run / f"videos{kind}")
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -98,12 +104,6 @@ class RunFolder:
     def section(self, name: str) -> dict[str, Any]:
         """A section of the resolved config as plain data, for `config.from_json`."""
         return self._data[name]
-
-    def evaluation(self, sampled: bool = False, step: int | None = None) -> EvaluationFiles:
-        """Of the newest policy, greedy: `evaluation.json`; `sampled`, or of an older `step`, beside it."""
-        kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
-        summary, table = (self.path / f"evaluation{kind}.{ending}" for ending in ("json", "csv"))
-        return EvaluationFiles(summary, table, self.path / f"videos{kind}")
 
     def load_task(self) -> Task:
         return config.load_task(self.settings.task)

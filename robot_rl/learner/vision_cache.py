@@ -50,13 +50,13 @@ class VisionCache:
     def of(self, steps: Sequence[Step], streams: Sequence[Stream]) -> Array:
         """Features `(N, variants, V)` float16 of the next steps; `streams` says whose each is (actor, epoch)."""
         self._frames += len(steps)
-        features = self.compute(steps) if self._file is None else self._file.of(steps, self.compute)
+        features = self._compute(steps) if self._file is None else self._file.of(steps, self._compute)
         if self._spec.goal_size:
             for step, stream, variants in zip(steps, streams, features, strict=True):
                 self._filter_goals(step, stream, variants)
         return features
 
-    def compute(self, steps: Sequence[Step]) -> Array:
+    def _compute(self, steps: Sequence[Step]) -> Array:
         """Features `(N, variants, V)` of the newest steps' frames, each by itself; the first variant as they are."""
         out = np.empty((len(steps), self._variants, self._policy.cached_size), np.float16)
         if self._policy.vision is None or not steps:

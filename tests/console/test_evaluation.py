@@ -7,6 +7,7 @@ import pytest
 from robot_rl import run
 from robot_rl.console.watch import Sight, Sources, Watch
 from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.run_folder import EvaluationFiles
 from robot_rl.transport.desk import Desk, DeskClient
 from tests.teleop.benches import wait_until
 
@@ -69,4 +70,5 @@ def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkey
     monkeypatch.setattr(LivePolicy, "act", noting)
     assert run.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
     assert greedy == {not sampled}
-    assert folder.evaluation(sampled).summary.exists() and not folder.evaluation(not sampled).summary.exists()
+    written = {which: EvaluationFiles.of(folder.path, which).summary.exists() for which in (False, True)}
+    assert written == {sampled: True, not sampled: False}
