@@ -4,6 +4,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,13 +70,16 @@ def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_sto
         still = np.zeros(6, np.float32)
         return evaluate(env, lambda seen: still, episodes=9, seed=0, desk=desk, gate=shut, progress=rows.append)
 
+    def waits_after(played):
+        return len(rows) == played and needs_human(console)
+
     with working(play) as done:
-        for episode in (0, 1):
-            wait_until(lambda: needs_human(console))
-            assert len(rows) == episode
+        for played in (0, 1):
+            wait_until(partial(waits_after, played))
+            time.sleep(0.1)
+            assert waits_after(played), "nobody has said that it is done"
             console.say("start")
-            wait_until(lambda: not needs_human(console))
-        wait_until(lambda: needs_human(console))
+        wait_until(partial(waits_after, 2))
         stop.set()
     assert [row.steps for row in done[0].episodes] == [3, 3]
 
