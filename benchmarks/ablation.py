@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from robot_rl.data.stats import wilson_interval
+from benchmarks.ablation_page import Result, Score, write_page
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.run_folder import EvaluationFiles
 from robot_rl.signals import StopRequest
@@ -233,50 +233,26 @@ class Trainings:
         return ended
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a variant came to, over the seeds that are there. Numbers of a single run are means over them."""
-
-    variant: Variant
-    successes: dict[int, int]
-    sampled: dict[int, int]
-    episodes: int
-    steps: float
-    robot_minutes: float
-    wall_minutes: float
-    corrections: float
-    hours: float
-    revisions: frozenset[str]
-
-    @property
-    def total(self) -> int:
-        return sum(self.successes.values())
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's, of all episodes together: between seeds of one setting the rates differ by more."""
-        return wilson_interval(self.total, self.episodes)
-
-
 def results_of(jobs: Sequence[Job]) -> list[Result]:
     """The variants of which at least one seed is evaluated, in their order."""
-    done = [(job, json.loads(job.evaluation.read_text())) for job in jobs if job.is_done]
-    variants = [v for v in VARIANTS if any(job.variant.name == v.name for job, _ in done)]
-    return [_result(variant, [pair for pair in done if pair[0].variant.name == variant.name]) for variant in variants]
+    done = [job for job in jobs if job.is_done]
+    each = [(variant, [job for job in done if job.variant.name == variant.name]) for variant in VARIANTS]
+    return [_result(variant, runs) for variant, runs in each if runs]
 
 
-def _result(variant: Variant, done: Sequence[tuple[Job, dict[str, Any]]]) -> Result:
+def _result(variant: Variant, jobs: Sequence[Job]) -> Result:
+    rows = [json.loads(job.evaluation.read_text()) for job in jobs]
+    configs = [json.loads((job.folder / "config.json").read_text()) for job in jobs]
+    sittings = [s for job in jobs if job.note.exists() for s in json.loads(job.note.read_text())["sittings_s"]]
+
     def mean(key: str) -> float:
-        return float(np.mean([row[key] for _, row in done]))
+        return float(np.mean([row[key] for row in rows]))
 
-    configs = [json.loads((job.folder / "config.json").read_text()) for job, _ in done]
-    sittings = [s for job, _ in done if job.note.exists() for s in json.loads(job.note.read_text())["sittings_s"]]
-    again = [replace(job, sampled=True) for job, _ in done]
     return Result(
-        variant,
-        {job.seed: row["successes"] for job, row in done},
-        {job.seed: json.loads(job.evaluation.read_text())["successes"] for job in again if job.is_done},
-        sum(row["episodes"] for _, row in done),
+        variant.name,
+        variant.what,
+        score_of(jobs),
+        score_of([replace(job, sampled=True) for job in jobs]),
         mean("env_steps"),
         mean("robot_minutes"),
         mean("wall_minutes"),
@@ -286,60 +262,10 @@ def _result(variant: Variant, done: Sequence[tuple[Job, dict[str, Any]]]) -> Res
     )
 
 
-HEAD = """\
-| variant | what | successes | 95 % interval | per seed | sampled | steps | robot min | wall min | corrections |
-|---|---|---|---|---|---|---|---|---|---|"""
-
-
-def table(results: Sequence[Result], seeds: Sequence[int]) -> str:
-    """Markdown: a row for each variant, and what it cost."""
-    rows = []
-    for r in results:
-        low, high = r.interval
-        per_seed, sampled = (", ".join(str(n.get(seed, "-")) for seed in seeds) for n in (r.successes, r.sampled))
-        rows.append(
-            f"| `{r.variant.name}` | {r.variant.what} | {r.total} of {r.episodes} "
-            f"| {100 * low:.1f} to {100 * high:.1f} % | {per_seed} | {sampled} "
-            f"| {r.steps:,.0f} | {r.robot_minutes:.1f} | {r.wall_minutes:.1f} | {r.corrections:.0f} |"
-        )
-    revisions = ", ".join(sorted({revision for r in results for revision in r.revisions}))
-    runs, hours = sum(len(r.successes) for r in results), sum(r.hours for r in results)
-    cost = f"{runs} runs, {hours:.1f} hours of wall time one after another, evaluations included; revision {revisions}."
-    return "\n".join([HEAD, *rows, "", cost])
-
-
-def plot(results: Sequence[Result], path: Path, title: str) -> None:
-    """A point with its interval for each variant, and a ring for each seed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.38 * len(results)), dpi=120)
-    for y, r in enumerate(results):
-        low, high = (100 * end for end in r.interval)
-        axes.plot([low, high], [y, y], color="#1f77b4", linewidth=2.5)
-        axes.plot(100 * r.total / r.episodes, y, "o", color="#1f77b4")
-        each = [100 * n * len(r.successes) / r.episodes for n in r.successes.values()]
-        axes.plot(each, [y] * len(each), "o", markerfacecolor="none", markeredgecolor="#777777", markersize=4)
-    axes.set_yticks(range(len(results)), [r.variant.name for r in results])
-    axes.invert_yaxis()
-    axes.set(xlim=(-2, 102), xlabel="successes of 100 greedy episodes: all seeds with 95 % interval; rings: each seed")
-    axes.set_title(title)
-    axes.grid(alpha=0.3, axis="x")
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    pyplot.close(figure)
-
-
-def put_between(page: str, key: str, block: str) -> str:
-    """The page with `block` between its two markers for `key`; at its end, if it has none."""
-    begin, end = f"<!-- {key}: begin -->", f"<!-- {key}: end -->"
-    if begin not in page or end not in page:
-        return f"{page.rstrip()}\n\n{begin}\n{block}\n{end}\n".lstrip()
-    before, rest = page.split(begin, 1)
-    return f"{before}{begin}\n{block}\n{end}{rest.split(end, 1)[1]}"
+def score_of(jobs: Sequence[Job]) -> Score:
+    """Of those that are evaluated."""
+    rows = {job.seed: json.loads(job.evaluation.read_text()) for job in jobs if job.is_done}
+    return Score({seed: row["successes"] for seed, row in rows.items()}, sum(r["episodes"] for r in rows.values()))
 
 
 def summarise(jobs: Sequence[Job], options: Options) -> str:
@@ -347,14 +273,7 @@ def summarise(jobs: Sequence[Job], options: Options) -> str:
     results = results_of(jobs)
     if not results:
         raise ConfigError(f"no run in runs/{options.name} is evaluated yet")
-    key = f"{options.task}-{options.obs}"
-    picture = Path("img") / f"ablation-{key}.png"
-    text = table(results, options.seeds)
-    plot(results, options.out / picture, f"{options.task}, {options.obs}")
-    page = options.out / "ablation.md"
-    before = page.read_text() if page.exists() else ""
-    page.write_text(put_between(before, key, f"{text}\n\n![{key}]({picture})"))
-    return text
+    return write_page(results, options.seeds, options.out / "ablation.md", f"{options.task}-{options.obs}")
 
 
 def state_of(job: Job) -> str:

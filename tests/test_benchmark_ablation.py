@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ablation
-from benchmarks.ablation import VARIANTS, Job, Options, Trainings, jobs_of, put_between, results_of, summarise, table
+from benchmarks.ablation import VARIANTS, Job, Options, Trainings, jobs_of, results_of, summarise
+from benchmarks.ablation_page import Score, put_between, table
 from robot_rl import cli, run
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.types import ConfigError
@@ -82,8 +83,8 @@ def test_what_is_trained_is_evaluated_with_its_noise_too_if_asked_for() -> None:
     assert trainings(said).run(again[1:]) == [] and trainings(said).run(again[1:]) == []
     assert len(said) == 1
     (rlpd,) = results_of(jobs)
-    assert (rlpd.successes, rlpd.sampled) == ({0: 90, 1: 91}, {1: 99})
-    assert "| 90, 91 | -, 99 |" in table([rlpd], (0, 1))
+    assert (rlpd.greedy, rlpd.sampled) == (Score({0: 90, 1: 91}, 200), Score({1: 99}, 100))
+    assert "| 90, 91 | 99 of 100 | 94.6 to 99.8 % | -, 99 |" in table([rlpd], (0, 1))
 
 
 def test_a_stop_reaches_the_trainings_and_is_passed_on() -> None:
@@ -153,11 +154,11 @@ def test_the_table_pools_the_seeds_and_counts_what_it_cost() -> None:
         if successes:
             evaluated(job, successes, revision="abc" if job.seed else "abd")
     rlpd, bc = results_of(jobs)
-    assert (rlpd.total, rlpd.episodes, rlpd.successes) == (294, 300, {0: 100, 1: 96, 2: 98})
-    assert rlpd.interval == pytest.approx((0.957, 0.991), abs=1e-3)
-    assert (bc.total, bc.episodes, rlpd.corrections) == (90, 200, 71.0)
+    assert (rlpd.greedy, rlpd.greedy.total) == (Score({0: 100, 1: 96, 2: 98}, 300), 294)
+    assert rlpd.greedy.interval == pytest.approx((95.7, 99.1), abs=0.1)
+    assert (bc.greedy, bc.sampled, rlpd.corrections) == (Score({0: 40, 1: 50}, 200), Score({}, 0), 71.0)
     text = table([rlpd, bc], (0, 1, 2))
-    assert "| 294 of 300 | 95.7 to 99.1 % | 100, 96, 98 | -, -, - | 5,000 | 8.0 | 3.0 | 71 |" in text
+    assert "| 294 of 300 | 95.7 to 99.1 % | 100, 96, 98 | | | | 5,000 | 8.0 | 3.0 | 71 |" in text
     assert "| 40, 50, - |" in text
     assert text.endswith("5 runs, 2.5 hours of wall time one after another, evaluations included; revision abc, abd.")
 
