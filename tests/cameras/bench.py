@@ -65,7 +65,7 @@ class RealSense:
         self.absent = CameraConfig("wrist", "realsense", {"serial": "0002"})
 
     def stall(self, stalled: bool) -> None:
-        self.device.stalled = stalled
+        self.device.stall(stalled)
 
     def freeze(self, frozen: bool) -> None:
         self.device.frozen = frozen

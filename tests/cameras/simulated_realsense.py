@@ -68,8 +68,9 @@ class SimulatedRealSense:
         options: dict[str, tuple[float, float, float, float]] | None = None,
     ):
         self.serial, self.size, self.rate_hz = serial, size, rate_hz
-        self.frozen = self.stalled = False
+        self.frozen = self._stalled = False
         self.delay_s = 0.0
+        self._handing_over = threading.Lock()
         self._bus, self._draw = bus, draw or noise(size)
         self._options = options or {}
         self.plug()
@@ -113,14 +114,20 @@ class SimulatedRealSense:
         self._bus.unplug(self.serial)
         del self.sensor, self._profile, self._device
 
+    def stall(self, stalled: bool) -> None:
+        """From when this returns no frame comes any more, or frames come again."""
+        with self._handing_over:
+            self._stalled = stalled
+
     def _stream(self) -> None:
         number, due = 0, time.monotonic()
         while not self._stop.is_set():
             if not self.frozen or number == 0:
                 number += 1
                 picture = np.ascontiguousarray(self._draw(number))
-            if not self.stalled:
-                self._hand_over(number, picture)
+            with self._handing_over:
+                if not self._stalled:
+                    self._hand_over(number, picture)
             due += 1.0 / self.rate_hz
             self._stop.wait(max(0.0, due - time.monotonic()))
 

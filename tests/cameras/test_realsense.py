@@ -55,10 +55,10 @@ def test_two_cameras_are_told_apart_by_their_serials(bench, second):
     assert sorted(found.options["serial"] for found in realsense.found()) == ["0001", "0777"]
     assert all("Simulated D435, USB 3.2" in found.description for found in realsense.found())
     cameras = [open_live(wrist(serial), (64, 64)) for serial in ("0001", "0777")]
-    second.stalled = True
+    second.stall(True)
     wait_until(lambda: read_or_why(cameras[1]))
     assert not read_or_why(cameras[0])
-    second.stalled = False
+    second.stall(False)
     wait_until(lambda: not read_or_why(cameras[1]))
     for camera in cameras:
         camera.close()

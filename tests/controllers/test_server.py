@@ -106,6 +106,7 @@ def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(
     step(arm, 0.002)
     process.stop(signal.SIGKILL)
     start_arm(clock)
+    ArmClient(process.address).close()  # waits until it is there
     for ask in (arm.refresh, arm.tare, arm.acknowledge_fault, lambda: step(arm), lambda: configure(arm), world.refresh):
         with pytest.raises(DeviceError, match=r"started anew.*connect again"):
             ask()
