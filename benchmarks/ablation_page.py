@@ -49,9 +49,9 @@ class Result:
     revisions: frozenset[str]
 
 
-SCORE = "95 % interval | per seed"
+SCORE_COLUMNS = "95 % interval | per seed"
 HEAD = f"""\
-| variant | what | greedy | {SCORE} | sampled | {SCORE} | steps | robot min | wall min | corrections |
+| variant | what | greedy | {SCORE_COLUMNS} | sampled | {SCORE_COLUMNS} | steps | robot min | wall min | corrections |
 |---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
