@@ -25,6 +25,7 @@ from benchmarks.looking import Who, console_beside, cpu_s
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.intervene import Intervention
+from robot_rl.arms import start_arms
 from robot_rl.benchmark import Row, machine
 from robot_rl.benchmark_arm import busy
 from robot_rl.cameras import realsense
@@ -32,7 +33,7 @@ from robot_rl.cameras._live import LiveCamera
 from robot_rl.config import CameraConfig
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.precision import use_one_thread
-from robot_rl.run import TrainConfig, create_run, start_arms
+from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.desk import Desk

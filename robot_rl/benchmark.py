@@ -171,6 +171,7 @@ def measure_cameras(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
 def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
     """A `RobotEnv` on arm processes of its own."""
     from robot_rl.actor.env import RobotEnv
+    from robot_rl.controllers.client import ArmClient
     from robot_rl.supervise import Supervisor
     from robot_rl.transport.endpoint import free_addresses
 
@@ -180,6 +181,8 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
         for arm in arms:
             of = ["arm", HARDWARE, "--arm", arm.name, "--task", TASK, "--clock", "lockstep", "--address", arm.address]
             processes.start(arm.name, of)
+        for arm in arms:
+            ArmClient(arm.address, each=processes.check).close()
         env = RobotEnv(task, replace(hardware, arms=arms), obs=obs)
         try:
             yield env

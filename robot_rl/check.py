@@ -30,9 +30,6 @@ PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "m
             "realsense": ("pyrealsense2",)}  # fmt: skip
 """By driver: what it needs installed."""
 
-START_S = 180.0
-"""The first start on a machine compiles."""
-
 LEAST_RATE_HZ = 990.0
 LARGEST_LATE_SHARE = 0.01
 LARGEST_ROUND_TRIP_MS = 2.0
@@ -270,23 +267,11 @@ def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterat
     arguments = ["arm", hardware.name, "--arm", arm.name, "--clock", "real", "--address", address]
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
         processes.start(arm.name, arguments + (["--task", task.name] if task else []))
-        client = _connect(processes, address)
+        client = ArmClient(address, each=processes.check)
         try:
             yield client
         finally:
             client.close()
-
-
-def _connect(processes: Supervisor, address: str) -> ArmClient:
-    """Wait for an arm's process that is starting, or hear why it has not."""
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            return ArmClient(address, timeout_s=0.5)
-        except RobotRLError:
-            processes.check()
-            if time.monotonic() > deadline:
-                raise
 
 
 def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:

@@ -14,6 +14,7 @@ from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
 from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
+from robot_rl.arms import await_arms
 from robot_rl.data.log import StepLog
 from robot_rl.progress import Display, say_waiting
 from robot_rl.run_folder import RunFolder
@@ -48,6 +49,7 @@ def record_demos(
         if stop.is_set():
             raise KeyboardInterrupt
 
+    await_arms(folder, processes, display, stop.is_set)
     with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
         recorder = DemoRecorder(sitting, review=review)
         recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
@@ -82,6 +84,7 @@ def record_outcomes(
         if stop.is_set():
             raise KeyboardInterrupt
 
+    await_arms(folder, processes, display, stop.is_set)
     with sitting_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as sitting:
         OutcomeRecorder(sitting, per_episode=per_episode).record(positives, negatives, progress=progress)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from robot_rl import config
 from robot_rl.actor.loop import ActorConfig
+from robot_rl.arms import start_arms
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import PolicySpec
@@ -22,7 +23,7 @@ from robot_rl.progress import Display
 from robot_rl.record import record_demos
 from robot_rl.report import plot_learning, training_summary
 from robot_rl.resources import check_resources
-from robot_rl.run import PORTS, evaluate_run, hint_at, start_arms, timed, watch_training
+from robot_rl.run import PORTS, evaluate_run, hint_at, timed, watch_training
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor

@@ -16,6 +16,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.loop import ActorConfig
+from robot_rl.arms import await_arms, start_arms
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.learner.checkpoint import load_policy
@@ -81,9 +82,9 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
     hardware = config.load_hardware(options.hardware)
     if options.learner.offline and not options.demos:
         raise config.ConfigError(f"{options.learner.algorithm} learns from demonstrations alone: ask for some (demos)")
-    addresses = (
-        consecutive_addresses(options.listen, PORTS) if options.listen else free_addresses(len(hardware.arms) + PORTS)
-    )
+    desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice
+    if options.listen:
+        addresses[:PORTS] = consecutive_addresses(options.listen, PORTS)
     settings = RunSettings(
         task=task,
         hardware=options.hardware,
@@ -99,7 +100,7 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         calls_address=addresses[2],
         learner_status_address=addresses[3],
         actor_status_address=addresses[4],
-        desk_address=free_addresses(1)[0],
+        desk_address=desk,
         remote_actor=bool(options.listen),
     )
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -159,12 +160,12 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
     with Display() as display, StopRequest() as stop:
         display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, {folder.settings.obs}")
         display.say(check_resources(folder))
-        with Supervisor(folder.logs) as processes:
+        with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):
             start_arms(folder, processes)
             processes.start("learner", ["learner", str(folder.path)])
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
-            with timed(phases, "training"), hint_at(f"robot-rl train --resume {folder.path}"):
+            with timed(phases, "training"):
                 run_training(folder, processes, display, stop)
         summary = training_summary(folder, time.monotonic() - begun, phases)
         folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
@@ -174,18 +175,6 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
             return folder
         evaluate_run(folder, eval_episodes, display=display, stop=stop.is_set)
     return folder
-
-
-def start_arms(folder: RunFolder, processes: Supervisor) -> None:
-    """Start the process of each simulated arm; a real arm's is started by hand, beside the robot."""
-    settings = folder.settings
-    hardware = folder.load_hardware()
-    for arm in hardware.arms:
-        processes.start(
-            f"arm-{arm.name}",
-            ["arm", settings.hardware, "--arm", arm.name, "--task", settings.task, "--clock", settings.clock]
-            + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
-        )
 
 
 def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:
@@ -262,6 +251,7 @@ def evaluate_run(
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
         folder.settings = replace(folder.settings, arm_addresses=addresses)
         start_arms(folder, processes)
+        await_arms(folder, processes, shown, stop)
         evaluation = _evaluate(folder, policy, files.videos, episodes, seed, sampled, shown, stop)
     write_table(evaluation, files.table)
     summary = evaluation_summary(evaluation, folder, sampled, step)

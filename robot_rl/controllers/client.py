@@ -39,11 +39,11 @@ class ArmLink:
 
     The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most.
     The first request is INFO, whose answer says with which life of the arm's process this link speaks; the answer to
-    CONFIGURE numbers the setup that the arm then has.
+    CONFIGURE numbers the setup that the arm then has. `each` is called before every try to hear that first answer.
     """
 
-    def __init__(self, address: str, timeout_s: float):
-        self._address, self._timeout_s = address, timeout_s
+    def __init__(self, address: str, timeout_s: float, each: Callable[[], None] = lambda: None):
+        self._address, self._timeout_s, self._each = address, timeout_s, each
         self._numbers = count(1)
         self._life, self._setup = 0, 0
         self._socket = new_socket(zmq.DEALER)
@@ -61,6 +61,8 @@ class ArmLink:
         # who is there is asked again and again: a process that ends takes the question along that it has just heard
         tries = max(1, round(self._timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
         for _ in range(tries):
+            if kind == Kind.INFO:
+                self._each()
             if (answer := self._exchange(request, number, self._timeout_s / tries)) is not None:
                 break
         else:
@@ -106,12 +108,15 @@ class ArmClient:
     A target that does not say from which state it was made is stamped with the newest that this client has seen.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 180.0):
-        """Connect and ask who is there. The first start of an arm compiles its law, hence the patience."""
-        self._link = ArmLink(address, timeout_s)
+    def __init__(self, address: str, *, timeout_s: float = 180.0, each: Callable[[], None] = lambda: None):
+        """Connect and ask who is there. The first start of an arm compiles its law, hence the patience.
+
+        `each` is called about every two seconds meanwhile; what it raises ends the wait.
+        """
+        self._link = ArmLink(address, timeout_s, each)
         try:
             self.info: ArmInfo = messages.to_info(messages.body_as(messages.INFO, self._link.ask(Kind.INFO)))
-        except LinkError:
+        except BaseException:
             self._link.close()
             raise
         self._state_layout = messages.state_layout(self.info.joints)

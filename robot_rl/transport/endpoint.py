@@ -7,6 +7,7 @@ addresses need keys: `address.py`. Whose keys: `keys.py`. Who may come in: `allo
 import contextlib
 import errno
 import os
+import secrets
 import socket as system_socket
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,9 @@ from robot_rl.types import LinkError
 
 ANY_PORT = "tcp://127.0.0.1:*"
 """Bind here for a free port; `bind` returns the address that it became."""
+
+FREE_PORTS = range(20_000, 32_000)
+"""What `free_addresses` chooses from."""
 
 _PATIENCE_S = 1.0
 _LOOK_S = 0.1
@@ -167,12 +171,20 @@ def _closed_on_error(socket: LinkSocket) -> Iterator[None]:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Distinct loopback addresses that nobody uses at the moment."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(system_socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [f"tcp://127.0.0.1:{probe.getsockname()[1]}" for probe in probes]
+    """Distinct loopback addresses that nobody uses at the moment, for processes that are still to be started.
+
+    None of the ports is of those that systems hand out by themselves (ip-sysctl: `ip_local_port_range`, from 32768):
+    any connection of another program might have taken one of these before the process is up. Raises LinkError if there
+    are not so many.
+    """
+    found: list[str] = []
+    for port in secrets.SystemRandom().sample(FREE_PORTS, len(FREE_PORTS)):
+        if len(found) == count:
+            return found
+        with contextlib.closing(system_socket.socket()) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(f"tcp://127.0.0.1:{port}")
+    raise LinkError(f"no {count} ports from {FREE_PORTS[0]} to {FREE_PORTS[-1]} are free on 127.0.0.1")
 
 
 class Wakeup:

@@ -4,7 +4,7 @@ import pytest
 import zmq
 
 from robot_rl.transport.address import parse_address
-from robot_rl.transport.endpoint import bind, check_address, connect, free_addresses, new_socket
+from robot_rl.transport.endpoint import FREE_PORTS, bind, check_address, connect, free_addresses, new_socket
 from robot_rl.types import LinkError
 
 OTHER_MACHINES = ["tcp://192.168.1.7:5555", "tcp://robot:5555", "tcp://gpu@10.0.0.2:5555", "tcp://gpu@127.0.0.1:5555"]
@@ -69,3 +69,13 @@ def test_free_addresses_are_distinct_and_free():
         socket = new_socket(zmq.ROUTER)
         assert bind(socket, address) == address
         socket.close()
+
+
+def test_free_addresses_are_none_that_systems_hand_out_meanwhile():
+    assert FREE_PORTS.stop <= 32768
+    assert all(int(address.rsplit(":", 1)[1]) in FREE_PORTS for address in free_addresses(50))
+
+
+def test_addresses_that_are_not_there_are_an_error():
+    with pytest.raises(LinkError, match="no 100000 ports from 20000 to 31999 are free"):
+        free_addresses(100_000)

@@ -1,0 +1,46 @@
+"""Waiting for the arms of a run: real processes."""
+
+import io
+
+import pytest
+import zmq
+from rich.console import Console
+
+from robot_rl import arms
+from robot_rl.arms import await_arms, start_arms
+from robot_rl.controllers.client import ArmClient
+from robot_rl.progress import Display
+from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.supervise import ProcessFailed, Supervisor
+from robot_rl.transport.endpoint import bind, new_socket
+
+
+@pytest.fixture
+def folder(tmp_path, address):
+    settings = RunSettings("peg_insert", "sim_panda", "state", arm_addresses=(address,))
+    return RunFolder.create(tmp_path / "run", {"run": settings})
+
+
+def test_an_arm_that_cannot_start_is_told_of_at_once_with_the_reason(folder, address):
+    taken = new_socket(zmq.ROUTER)
+    bind(taken, address)  # by a program that answers nobody
+    with Supervisor(folder.logs) as processes:
+        start_arms(folder, processes)
+        with pytest.raises(ProcessFailed, match=f"'arm-panda' ended with code 3(.|\n)*cannot listen at {address}"):
+            await_arms(folder, processes, Display(), lambda: False)
+    taken.close()
+
+
+def test_an_arm_that_takes_its_time_is_waited_for_and_told_of(folder, address, monkeypatch):
+    monkeypatch.setattr(arms, "STARTS_S", 0.0)
+    shown = io.StringIO()
+    with Supervisor(folder.logs) as processes:
+        start_arms(folder, processes)
+        await_arms(folder, processes, Display(Console(file=shown)), lambda: False)
+        ArmClient(address, timeout_s=1.0).close()
+    assert "arm 'panda' does not answer yet" in shown.getvalue()
+
+
+def test_a_stop_ends_the_wait(folder):
+    with Supervisor(folder.logs) as processes, pytest.raises(KeyboardInterrupt):
+        await_arms(folder, processes, Display(), lambda: True)
