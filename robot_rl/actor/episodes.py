@@ -61,20 +61,13 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(
-        self,
-        env: RobotEnv,
-        wait: Callable[[str], bool] = lambda problem: True,
-        desk: Desk | None = None,
-        gate: Gate | None = None,
-    ):
-        """`wait` is asked now and then while a camera is missing, and told why: False gives the episode up.
+    def __init__(self, env: RobotEnv, desk: Desk | None = None, gate: Gate | None = None):
+        """Each step is left at the `desk`, for whoever looks.
 
-        Each step is left at the `desk`, for whoever looks. A reset that the operator stops begins anew when the `gate`
-        opens again; without a gate the episode is given up.
+        While a camera is missing the `gate` tells of it, and a stop that is asked for there gives the episode up. A
+        reset that the operator stops begins anew when the gate opens again; without a gate the episode is given up.
         """
         self._env = env
-        self._wait = wait
         self._desk, self._gate = desk, gate
         if desk is not None:
             desk.cameras = env.cameras
@@ -140,7 +133,7 @@ class EpisodeRunner:
 
     def _begin(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
         """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
-        awaited = ""
+        awaits_camera = False
         options = {"keep_pose": keep_pose, "stopped": intervention.hears_stop}
         self._tell_phase("resetting")
         while True:
@@ -153,17 +146,23 @@ class EpisodeRunner:
                 self._tell_phase("resetting")
                 continue
             except CameraStaleError as error:
-                if not awaited:
-                    log.warning("waiting: %s", error)
-                awaited = str(error)
-                if not self._wait(awaited):
+                if not awaits_camera:
+                    self._tell_waiting(str(error))
+                awaits_camera = True
+                if self._gate is not None and self._gate.stopped:
                     return None
                 time.sleep(LOOK_AGAIN_S)
                 continue
-            if awaited:
-                log.warning("the cameras are back: going on")
+            if awaits_camera:
+                self._tell_waiting("")
             self._tell_phase("acting")
             return observation
+
+    def _tell_waiting(self, reason: str) -> None:
+        if self._gate is not None:
+            self._gate.tell(reason)
+        else:
+            log.warning("waiting: %s", reason or "over; going on")
 
     def _tell_phase(self, phase: str) -> None:
         if self._desk is not None:

@@ -73,16 +73,20 @@ class Gate:
             fault = self._fault()
             reason = fault or (self._by_hand and f"{self._by_hand}; {DONE}") or self._paused
             if reason != waiting:
-                log.warning("waiting: %s", reason or "over; going on")
                 asks = bool(self._by_hand) and not fault
                 asked_t = time.monotonic() if asks else math.inf
-                self._desk.tell(phase=NEEDS_HUMAN if asks else "waiting" if reason else "acting", reason=reason)
-                self._say(reason)
+                self.tell(reason, asks=asks)
                 waiting = reason
             if not reason:
                 return True
             time.sleep(LOOK_AGAIN_S)
         return False
+
+    def tell(self, reason: str, *, asks: bool = False) -> None:
+        """Tell everybody why the arms hold, or with "" that they no longer do; `asks` if a person is to do it."""
+        log.warning("waiting: %s", reason or "over; going on")
+        self._desk.tell(phase=NEEDS_HUMAN if asks else "waiting" if reason else "acting", reason=reason)
+        self._say(reason)
 
     def _shut(self) -> None:
         self._paused = STOPPED

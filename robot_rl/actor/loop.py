@@ -109,7 +109,7 @@ class Actor:
         self._gate = Gate(
             self._env, self._desk, acknowledges=self._operator_acknowledges, stop=stop.is_set, say=self._say_waiting
         )
-        self._runner = EpisodeRunner(self._env, self._wait_for_camera, self._desk, self._gate)
+        self._runner = EpisodeRunner(self._env, self._desk, self._gate)
         self._marks = OperatorMarks()
         self._intervention = open_intervention(
             self._env,
@@ -228,12 +228,6 @@ class Actor:
             version, parameters = newest
             self._policy.load(parameters)
             self._runner.weights_version = version
-
-    def _wait_for_camera(self, problem: str) -> bool:
-        """A camera is missing, and the arm holds: say so, and go on waiting unless a stop is asked for."""
-        self._say_waiting(problem)
-        self._desk.tell(phase="waiting", reason=problem)
-        return not self._stop.is_set()
 
     def _say_waiting(self, reason: str) -> None:
         """For whoever watches the run: why the arm holds, or "" when it no longer does."""

@@ -12,6 +12,7 @@ from robot_rl.actor import episodes
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.evaluate import evaluate
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import truncated
 from robot_rl.data.assembly import Assembler, EpisodeFacts, with_marks
@@ -48,9 +49,9 @@ def env(camera, start_arm):
     made.close()
 
 
-def play(env, camera=None, after=5, episode=0, wait=lambda problem: True):
+def play(env, camera=None, after=5, episode=0, gate=None):
     """The steps of one episode; `camera` stalls after so many of them."""
-    runner, steps = EpisodeRunner(env, wait), []
+    runner, steps = EpisodeRunner(env, gate=gate), []
     for step in runner.play(episode, lambda observation: SLOWLY, Intervention(None), seed=1):
         steps.append(step)
         if camera is not None and step.index == after:
@@ -62,7 +63,7 @@ def stands(arm: ArmState) -> bool:
     return arm.holding and bool(np.abs(arm.twist_base_tcp[:3]).max() < 1e-3)
 
 
-def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the_camera_is_back(env, camera):
+def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the_camera_is_back(env, camera, desk):
     summary, steps = play(env, camera)
     assert summary.broken_off and not summary.fault and not summary.success
     assert "camera 'wrist'" in summary.reason and "s old" in summary.reason
@@ -73,20 +74,23 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
         env.step(SLOWLY)
     wait_until(lambda: stands(env.arms[0].refresh()), 5.0, "the arm does not hold")
 
-    assert play(env, episode=1, wait=lambda problem: False)[1] == []  # nobody wants it any more
+    unwanted = Gate(env, desk, acknowledges=True, stop=lambda: True)
+    assert play(env, episode=1, gate=unwanted)[1] == []  # a stop was asked for
 
     # the arm holds while the camera is awaited, and the next episode is played as if nothing had been
     threading.Timer(0.6, camera.stall, [False]).start()
-    stood, told = env.arms[0].refresh().pose_base_tcp, []
+    stood = env.arms[0].refresh().pose_base_tcp
+    told: list[str] = []
 
-    def wait(problem):
-        told.append(problem)
+    def holds():
         np.testing.assert_allclose(env.arms[0].refresh().pose_base_tcp, stood, atol=1e-3)
-        return True
+        return False
 
     begun = time.monotonic()
-    summary, steps = play(env, episode=1, wait=wait)
-    assert time.monotonic() - begun > 0.5 and told and all("camera 'wrist'" in problem for problem in told)
+    summary, steps = play(env, episode=1, gate=Gate(env, desk, acknowledges=True, stop=holds, say=told.append))
+    assert time.monotonic() - begun > 0.5
+    missing, back = told  # said once each
+    assert "camera 'wrist'" in missing and back == ""
     assert not summary.broken_off and summary.reason == "" and summary.steps == 20 and steps[-1].truncated
 
 
