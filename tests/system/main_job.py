@@ -37,8 +37,13 @@ class Job:
         while not done():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.process.kill()
-                raise AssertionError(f"the job did not get so far:\n{self.process.communicate()[0]}")
+                raise AssertionError(f"the job did not get so far:\n{self.process.communicate()[0]}{self._logs()}")
             time.sleep(0.05)
+
+    def _logs(self) -> str:
+        """The ends of what its processes have said."""
+        ends = {log: log.read_text(errors="replace")[-1500:] for log in self.place.glob("runs/*/logs/*.log")}
+        return "".join(f"\n{log}:\n{said}" for log, said in ends.items())
 
 
 def start(place: Path, *arguments: str) -> Job:
