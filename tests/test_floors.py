@@ -27,6 +27,7 @@ FLOORS = (
     {
         "run",
         "record",
+        "arms",
         "cli",
         "browse",
         "blackbox",
