@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -95,13 +95,15 @@ class Job:
     sampled: bool = False
 
     @property
-    def evaluation(self) -> Path:
-        """What it leaves in the end."""
-        return EvaluationFiles.of(self.folder, self.sampled).summary
+    def evaluation(self) -> dict[str, Any] | None:
+        """What it came to; None if it is not evaluated yet, or not to the end."""
+        file = EvaluationFiles.of(self.folder, self.sampled).summary
+        row = json.loads(file.read_text()) if file.exists() else None
+        return row if row and row["episodes"] == row.get("asked", row["episodes"]) else None
 
     @property
     def is_done(self) -> bool:
-        return self.evaluation.exists()
+        return self.evaluation is not None
 
     @property
     def note(self) -> Path:
@@ -241,7 +243,7 @@ def results_of(jobs: Sequence[Job]) -> list[Result]:
 
 
 def _result(variant: Variant, jobs: Sequence[Job]) -> Result:
-    rows = [json.loads(job.evaluation.read_text()) for job in jobs]
+    rows = [row for job in jobs if (row := job.evaluation)]
     configs = [json.loads((job.folder / "config.json").read_text()) for job in jobs]
     sittings = [s for job in jobs if job.note.exists() for s in json.loads(job.note.read_text())["sittings_s"]]
 
@@ -264,7 +266,7 @@ def _result(variant: Variant, jobs: Sequence[Job]) -> Result:
 
 def score_of(jobs: Sequence[Job]) -> Score:
     """Of those that are evaluated."""
-    rows = {job.seed: json.loads(job.evaluation.read_text()) for job in jobs if job.is_done}
+    rows = {job.seed: row for job in jobs if (row := job.evaluation)}
     return Score({seed: row["successes"] for seed, row in rows.items()}, sum(r["episodes"] for r in rows.values()))
 
 
@@ -277,8 +279,7 @@ def summarise(jobs: Sequence[Job], options: Options) -> str:
 
 
 def state_of(job: Job) -> str:
-    if job.is_done:
-        row = json.loads(job.evaluation.read_text())
+    if row := job.evaluation:
         return f"{row['successes']} of {row['episodes']}"
     return "begun" if (job.folder / "config.json").exists() else "-"
 

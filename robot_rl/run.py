@@ -244,7 +244,7 @@ def evaluate_run(
     """Evaluate a run's policy, operator locked out, and write table, videos and evaluation.json.
 
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
-    training. `stop` is asked while a person has to put things back (`Task.manual_reset`).
+    training. A `stop` ends it with the episodes before: KeyboardInterrupt if there is none, and nothing is written.
     """
     policy, files = load_policy(folder.checkpoints, step), EvaluationFiles.of(folder.path, sampled, step)
     addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
@@ -253,6 +253,8 @@ def evaluate_run(
         start_arms(folder, processes)
         await_arms(folder, processes, shown, stop)
         evaluation = _evaluate(folder, policy, files.videos, episodes, seed, sampled, shown, stop)
+    if not evaluation.episodes:
+        raise KeyboardInterrupt
     write_table(evaluation, files.table)
     summary = evaluation_summary(evaluation, folder, sampled, step)
     files.summary.write_text(json.dumps(summary, indent=2) + "\n")
@@ -262,9 +264,11 @@ def evaluate_run(
         f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of {len(evaluation.episodes)} "
         f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {files.summary}"
     )
-    if evaluation.successes < len(evaluation.episodes) and not sampled:
-        older = "" if step is None else f" --step {step}"
-        shown.say(f"greedily; its own noise may free a tool that sticks: robot-rl eval {folder.path}{older} --sampled")
+    again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
+    if len(evaluation.episodes) < episodes:
+        shown.say(f"stopped before the last of {episodes}; all of them: {again}{' --sampled' if sampled else ''}")
+    elif evaluation.successes < episodes and not sampled:
+        shown.say(f"greedily; its own noise may free a tool that sticks: {again} --sampled")
     return summary
 
 
@@ -299,9 +303,7 @@ def _evaluate(
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
         desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
-        gate = None
-        if env.task.manual_reset and env.world is None:
-            gate = Gate(env, desk, acknowledges=False, stop=stop, say=partial(say_waiting, display))
+        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop, say=partial(say_waiting, display))
         return evaluate(
             env,
             lambda observation: policy.act(observation, greedy=not sampled),

@@ -60,15 +60,18 @@ def evaluated(job: Job, successes: int, revision: str = "abc") -> None:
 def test_what_is_evaluated_is_left_alone_and_what_was_broken_off_goes_on() -> None:
     jobs = jobs_of(Options(obs="state", only=("rlpd", "bc", "utd-1"), seeds=(0, 1)))
     evaluated(jobs[0], 12)
+    evaluated(jobs[1], 12)
+    (jobs[1].folder / "evaluation.json").write_text(json.dumps({"successes": 3, "episodes": 5, "asked": 100}))
     said: list[str] = []
     failed = trainings(said).run(jobs, at_once=3)
     assert [job.folder.name for job in failed] == ["utd-1-0", "utd-1-1"]
     assert any("ended with code 3" in line and "said" in line for line in said)
-    assert json.loads((jobs[0].folder / "evaluation.json").read_text())["successes"] == 12
+    assert jobs[0].evaluation and jobs[0].evaluation["successes"] == 12
+    assert jobs[1].evaluation and jobs[1].evaluation["successes"] == 90  # a stop had cut it short
     assert trainings(said).run(jobs) == []
     assert all(job.is_done for job in jobs)
     sittings = {job.folder.name: len(json.loads(job.note.read_text())["sittings_s"]) for job in jobs}
-    assert (sittings["bc-0"], sittings["utd-1-0"]) == (1, 2)
+    assert (sittings["bc-1"], sittings["bc-0"], sittings["utd-1-0"]) == (1, 2, 2)
     before = len(said)
     assert trainings(said).run(jobs) == []
     assert len(said) == before  # nothing is started

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.episodes import Act, EpisodeRunner
+from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
@@ -35,9 +35,13 @@ class EvaluationEpisode:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The episodes of one evaluation, and what follows from them. `mean_cycle_s` is over the successes."""
+    """The episodes of one evaluation, and what follows from them. `mean_cycle_s` is over the successes.
+
+    So many were `asked` for; a stop leaves fewer.
+    """
 
     eval_seed: int
+    asked: int
     episodes: tuple[EvaluationEpisode, ...]
 
     @property
@@ -76,33 +80,27 @@ def evaluate(
     `begin` is told the seed of each episode before it starts, for a policy that remembers the episode it is in.
 
     The operator is locked out: all they have is the word on an episode, where the task's reward needs it, and STOP,
-    which ends the evaluation with the episodes before. The first `max_videos` episodes and as many failures are written
-    to the folder `videos`, if the environment renders. With a `gate` each episode waits until it may begin; who looks
-    at the `desk` sees it. Raises ConfigError if the word is needed and there is no device,
-    ArmFaultError if a real arm faults.
+    which ends the evaluation with the episodes before; so does a stop that is asked for at the `gate`. The first
+    `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders. Each
+    episode waits until the gate lets it begin, after a fault until somebody has looked at the arm; who looks at the
+    `desk` sees it. Raises ConfigError if the word is needed and there is no device; ArmFaultError if a real arm faults
+    and there is no gate.
     """
-    runner = EpisodeRunner(env, desk=desk)
-    operator = open_intervention(env, corrects=False, seed=seed, desk=desk)
+    player = _Player(env, act, begin, open_intervention(env, corrects=False, seed=seed, desk=desk), desk, gate)
     seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
     for number, episode_seed in enumerate(seeds):
-        if gate is not None and not gate.wait(operator.hears):
+        if not player.may_begin():
             break
-        frames = _play(env, runner, act, begin, operator, number, int(episode_seed), films=videos is not None)
-        if operator.stopped:
-            log.warning("the operator has stopped the evaluation, after %d of %d episodes", number, episodes)
+        frames = player.play(number, int(episode_seed), films=videos is not None)
+        if player.stopped:
+            log.warning("the evaluation is stopped, after %d of %d episodes", number, episodes)
             break
-        if gate is not None:
-            gate.end_episode()
-        summary = runner.summary
+        summary = player.summary
         row = EvaluationEpisode(
             number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault
         )
-        if any(state.fault for state in env.arm_states):
-            if env.world is None:
-                env.require_no_fault()  # somebody has to look at it
-            env.acknowledge_faults()  # the episode counts as failed; the next begins at rest
         rows.append(row)
         failure = not row.success and filmed_failures < max_videos
         if videos is not None and (number < max_videos or failure):
@@ -110,43 +108,84 @@ def evaluate(
             name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
             write_video(videos / name, frames, env.task.rate_hz, scale=3)
         progress(row)
-    operator.close()
-    return Evaluation(seed, tuple(rows))
+    player.close()
+    return Evaluation(seed, episodes, tuple(rows))
 
 
-def _play(
-    env: RobotEnv,
-    runner: EpisodeRunner,
-    act: Act,
-    begin: Callable[[int], None],
-    operator: Intervention,
-    number: int,
-    seed: int,
-    *,
-    films: bool,
-) -> list[Array]:
-    """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more.
+class _Player:
+    """Plays episodes of an evaluation, until each has come to something."""
 
-    Nor does a fault on the way to its start, which the scripted operator of a simulation acknowledges.
-    """
-    failed_resets = 0
-    while True:
-        frames = []
-        begin(seed)
-        try:
-            for _ in runner.play(number, act, operator, seed=seed):
-                if films:
-                    frames.append(env.render())
-        except ArmFaultError as error:
-            failed_resets += 1
-            if env.world is None or failed_resets > FAILED_RESETS_AT_MOST:
-                raise
-            log.warning("episode %d is begun again: %s", number, error)
+    def __init__(
+        self,
+        env: RobotEnv,
+        act: Act,
+        begin: Callable[[int], None],
+        operator: Intervention,
+        desk: Desk | None,
+        gate: Gate | None,
+    ):
+        self._env, self._act, self._begin, self._operator, self._gate = env, act, begin, operator, gate
+        self._runner = EpisodeRunner(env, desk=desk)
+
+    @property
+    def summary(self) -> EpisodeSummary:
+        """What the last episode came to."""
+        return self._runner.summary
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the operator has stopped it, or a stop was asked for at the gate."""
+        return self._operator.stopped or self._interrupted()
+
+    def may_begin(self) -> bool:
+        """Wait until the next episode may begin; False if a stop is asked for.
+
+        A fault of the episode before is acknowledged, in simulation, or waited for at the gate. Without a gate a real
+        arm's is an ArmFaultError: somebody has to look at it.
+        """
+        env = self._env
+        if self._gate is not None:
+            return self._gate.wait(self._operator.hears)
+        env.arm_states = [arm.refresh() for arm in env.arms]
+        if env.world is None:
+            env.require_no_fault()
+        elif any(state.fault for state in env.arm_states):
             env.acknowledge_faults()
-            continue
-        if not runner.summary.broken_off:
-            return frames
-        log.warning("episode %d is played again: %s", number, runner.summary.reason)
+        return True
+
+    def play(self, number: int, seed: int, *, films: bool) -> list[Array]:
+        """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more.
+
+        Nor does a fault on the way to its start.
+        """
+        env, failed_resets = self._env, 0
+        while True:
+            frames = []
+            self._begin(seed)
+            try:
+                for _ in self._runner.play(number, self._act, self._operator, seed=seed, stop=self._interrupted):
+                    if films:
+                        frames.append(env.render())
+            except ArmFaultError as error:
+                failed_resets += 1
+                if failed_resets > FAILED_RESETS_AT_MOST:
+                    raise
+                log.warning("episode %d has not begun: %s", number, error)
+                if not self.may_begin():
+                    return frames
+                continue
+            if self.stopped or not self.summary.broken_off:
+                break
+            log.warning("episode %d is played again: %s", number, self.summary.reason)
+        if self._gate is not None:
+            self._gate.end_episode()
+        return frames
+
+    def close(self) -> None:
+        self._operator.close()
+
+    def _interrupted(self) -> bool:
+        return self._gate is not None and self._gate.stopped
 
 
 def write_table(evaluation: Evaluation, path: Path) -> None:

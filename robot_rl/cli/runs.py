@@ -175,6 +175,7 @@ def evaluate(arguments: Sequence[str]) -> None:
 
     from robot_rl import run
     from robot_rl.progress import Display
+    from robot_rl.signals import StopRequest
 
     def evaluate(
         run_name: RunName,
@@ -194,9 +195,15 @@ def evaluate(arguments: Sequence[str]) -> None:
             step: of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints keeps more.
             json: print what is written into evaluation.json on stdout.
         """
-        with Display(Console(stderr=json)) as display:
+        with Display(Console(stderr=json)) as display, StopRequest() as stop:
             summary = run.evaluate_run(
-                run.RunFolder(run_path(run_name)), episodes, seed=seed, sampled=sampled, step=step, display=display
+                run.RunFolder(run_path(run_name)),
+                episodes,
+                seed=seed,
+                sampled=sampled,
+                step=step,
+                display=display,
+                stop=stop.is_set,
             )
         if json:
             print_json(summary)

@@ -8,6 +8,7 @@ import pytest
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, write_table
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.data.stats import wilson_interval
@@ -39,11 +40,11 @@ def test_cycle_time_is_the_mean_over_successes_and_the_table_has_a_row_per_episo
         EvaluationEpisode(1, 12, False, 100, 10.0, False),
         EvaluationEpisode(2, 13, True, 40, 4.0, False),
     )
-    evaluation = Evaluation(7, rows)
+    evaluation = Evaluation(7, 3, rows)
     assert evaluation.successes == 2
     assert evaluation.success_rate == pytest.approx(2 / 3)
     assert evaluation.mean_cycle_s == pytest.approx(3.0)
-    assert Evaluation(7, rows[1:2]).mean_cycle_s is None
+    assert Evaluation(7, 1, rows[1:2]).mean_cycle_s is None
     write_table(evaluation, tmp_path / "evaluation.csv")
     assert (tmp_path / "evaluation.csv").read_text().splitlines()[:2] == [
         "episode,seed,success,steps,cycle_s,fault",
@@ -83,6 +84,41 @@ def test_the_operators_stop_ends_the_evaluation_with_the_episodes_before(env, mo
     monkeypatch.setattr("robot_rl.actor.evaluate.open_intervention", lambda *_, **options: listening)
     evaluation = evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=5, seed=0)
     assert [row.steps for row in evaluation.episodes] == [3, 3]
+
+
+def test_a_stop_at_the_gate_ends_the_episode_at_once_and_leaves_those_before(env, desk):
+    acts: list = []
+
+    def act(observation):
+        acts.append(observation)
+        return np.zeros(6, np.float32)
+
+    env.task = replace(env.task, max_steps=5)
+    gate = Gate(env, desk, acknowledges=True, stop=lambda: len(acts) >= 12)
+    evaluation = evaluate(env, act, episodes=50, seed=0, desk=desk, gate=gate)
+    assert [row.steps for row in evaluation.episodes] == [5, 5] and len(acts) == 12
+    assert evaluation.asked == 50
+
+
+def test_after_a_fault_the_gate_waits_until_somebody_has_looked_and_no_episode_is_lost(env, desk):
+    waited: list = []
+
+    def fail_once(observation):
+        if not waited:
+            env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))
+        return np.zeros(6, np.float32)
+
+    def look(reason):
+        waited.append(reason)
+        if reason:
+            env.acknowledge_faults()
+
+    env.task = replace(env.task, max_steps=3)
+    evaluation = evaluate(
+        env, fail_once, episodes=2, seed=0, desk=desk, gate=Gate(env, desk, acknowledges=False, stop=bool, say=look)
+    )
+    assert [(row.fault, row.success) for row in evaluation.episodes] == [(True, False), (False, False)]
+    assert len(waited) == 2 and "holds because of fault" in waited[0] and waited[1] == ""
 
 
 def test_a_fault_before_an_episode_has_begun_is_acknowledged_in_simulation_and_the_episode_played(env):

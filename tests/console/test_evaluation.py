@@ -1,6 +1,7 @@
 """An evaluation is seen in the console: who acts, how far it is, its own arms; and the page's stop ends it."""
 
 import threading
+import time
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
     console = DeskClient(folder.settings.desk_address)
     console.say("stop")
     evaluation.join(60.0)
-    assert 2 <= came_to[0]["episodes"] < FEW
+    assert 2 <= came_to[0]["episodes"] < came_to[0]["asked"] == FEW
     console.close()
     watch.close()
 
@@ -57,6 +58,15 @@ def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
     assert beside.address != training.address
     beside.close()
     training.close()
+
+
+def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
+    summary = EvaluationFiles.of(folder.path, False).summary
+    summary.write_text("of another day")
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run.evaluate_run(folder, FEW, stop=lambda: time.monotonic() > begun + 0.5)
+    assert summary.read_text() == "of another day"
 
 
 @pytest.mark.parametrize("sampled", [False, True])
