@@ -13,7 +13,7 @@ from typing import Any
 
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.evaluate import Evaluation, evaluate, write_table
+from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.arms import await_arms, start_arms
@@ -252,10 +252,9 @@ def evaluate_run(
         folder.settings = replace(folder.settings, arm_addresses=addresses)
         start_arms(folder, processes)
         await_arms(folder, processes, shown, stop)
-        evaluation = _evaluate(folder, policy, files.videos, episodes, seed, sampled, shown, stop)
+        evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
     if not evaluation.episodes:
         raise KeyboardInterrupt
-    write_table(evaluation, files.table)
     summary = evaluation_summary(evaluation, folder, sampled, step)
     files.summary.write_text(json.dumps(summary, indent=2) + "\n")
     low, high = evaluation.interval_95
@@ -275,7 +274,7 @@ def evaluate_run(
 def _evaluate(
     folder: RunFolder,
     policy: LivePolicy,
-    videos: Path,
+    files: EvaluationFiles,
     episodes: int,
     seed: int,
     sampled: bool,
@@ -291,13 +290,14 @@ def _evaluate(
     )
     done: list[bool] = []
 
-    def progress(row: Any) -> None:
+    def progress(row: EvaluationEpisode) -> None:
+        add_to_table(row, files.table)
         done.append(row.success)
         desk.tell(evaluated=len(done), succeeded=sum(done))
         display.show("evaluation", len(done), episodes, f"{sum(done)} of {len(done)} succeeded")
 
-    if videos.exists():
-        shutil.rmtree(videos)
+    if files.videos.exists():
+        shutil.rmtree(files.videos)
     with ExitStack() as opened:
         opened.callback(env.close)
         desk = opened.enter_context(closing(open_desk(folder)))
@@ -309,7 +309,7 @@ def _evaluate(
             lambda observation: policy.act(observation, greedy=not sampled),
             episodes=episodes,
             seed=seed,
-            videos=videos if rendered else None,
+            videos=files.videos if rendered else None,
             begin=policy.begin_episode,
             progress=progress,
             desk=desk,

@@ -1,9 +1,9 @@
-"""Evaluation: operator locked out, a stated number of episodes, and everything it came to on disk."""
+"""Evaluation: operator locked out, a stated number of episodes, and each on disk when it has been played."""
 
 import csv
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -188,9 +188,11 @@ class _Player:
         return self._gate is not None and self._gate.stopped
 
 
-def write_table(evaluation: Evaluation, path: Path) -> None:
-    """The episodes as CSV."""
-    with path.open("w", newline="") as file:
+def add_to_table(row: EvaluationEpisode, path: Path) -> None:
+    """One more row of a CSV; that of the first episode begins it anew."""
+    first = row.episode == 0
+    with path.open("w" if first else "a", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([field.name for field in fields(EvaluationEpisode)])
-        writer.writerows([getattr(row, field.name) for field in fields(row)] for row in evaluation.episodes)
+        if first:
+            writer.writerow([field.name for field in fields(row)])
+        writer.writerow(astuple(row))

@@ -7,7 +7,7 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate, write_table
+from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention, open_intervention
@@ -45,10 +45,12 @@ def test_cycle_time_is_the_mean_over_successes_and_the_table_has_a_row_per_episo
     assert evaluation.success_rate == pytest.approx(2 / 3)
     assert evaluation.mean_cycle_s == pytest.approx(3.0)
     assert Evaluation(7, 1, rows[1:2]).mean_cycle_s is None
-    write_table(evaluation, tmp_path / "evaluation.csv")
-    assert (tmp_path / "evaluation.csv").read_text().splitlines()[:2] == [
+    for row in (*rows, *rows[:2]):  # an evaluation, and the next one until it was killed
+        add_to_table(row, tmp_path / "evaluation.csv")
+    assert (tmp_path / "evaluation.csv").read_text().splitlines() == [
         "episode,seed,success,steps,cycle_s,fault",
         "0,11,True,20,2.0,False",
+        "1,12,False,100,10.0,False",
     ]
 
 
