@@ -253,7 +253,7 @@ def evaluate_run(
         start_arms(folder, processes)
         await_arms(folder, processes, shown, stop)
         evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
-    if not evaluation.episodes:
+    if episodes and not evaluation.episodes:
         raise KeyboardInterrupt
     summary = evaluation_summary(evaluation, folder, sampled, step)
     files.summary.write_text(json.dumps(summary, indent=2) + "\n")
