@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 from robot_rl.data import records
 from robot_rl.data.marks import encode_mark
-from robot_rl.data.records import HEADER_SIZE, Kind, Record
+from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
 from robot_rl.types import DataError, Identity, Mark, MarkKind
 
 log = logging.getLogger(__name__)
@@ -138,9 +138,10 @@ def how_to_repair(path: Path) -> str:
 def repair(path: Path) -> tuple[int, int]:
     """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged`.
 
-    The seq of each stream stays without holes: a mark GAP stands for each record that is lost (those at the end of a
-    stream are simply not there: who sent them sends them again). Returns how many records are kept, and how many are
-    lost. Nobody may have the file open. Raises DataError if it is no file of records, OSError if it cannot be written.
+    The seq of each stream stays without holes: a mark GAP stands for each record that is lost. Those at the end of a
+    stream are simply not there, since who sent them sends them again; unless it is over, because its actor has begun
+    another. Returns how many records are kept, and how many are lost. Nobody may have the file open. Raises DataError
+    if it is no file of records, OSError if it cannot be written.
     """
     path = Path(path)
     draft = path.with_name(path.name + ".repairing")
@@ -151,21 +152,57 @@ def repair(path: Path) -> tuple[int, int]:
             raise DataError(f"{path} is neither of these: {', '.join(KINDS.values())}")
         head, start = records.read_head(path, fd, magic, KINDS[magic])
         out.write(magic + os.pread(fd, start, 0)[len(magic) :])
-        last: Positions = {(head["actor"], head["epoch"]): head["first"] - 1} if "first" in head else {}
-        kept = lost = 0
-        for record in _whole_records(fd, start):
-            stream = record.identity.actor, record.identity.epoch
-            for seq in range(last.get(stream, -1) + 1, record.identity.seq):
-                _write(out, placeholder(Identity(*stream, seq)))
-                lost += 1
-            _write(out, record)
-            last[stream] = record.identity.seq
-            kept += 1
+        writer = _Repaired(out, {(head["actor"], head["epoch"]): head["first"] - 1} if "first" in head else {})
+        for part in _parts(fd, start):
+            if isinstance(part, Record):
+                writer.keep(part)
+            else:
+                writer.miss(part)
         out.flush()
         os.fsync(out.fileno())
     path.rename(path.with_name(path.name + ".damaged"))
     draft.rename(path)
-    return kept, lost
+    return writer.kept, writer.lost
+
+
+class _Repaired:
+    """Writes the whole records of a damaged file, and a mark in the place of each that is lost."""
+
+    def __init__(self, out: BinaryIO, last: Positions):
+        self._out, self._last = out, last
+        self._missed: Positions = {}  # the last seq of each stream that a damaged record had, as far as one can tell
+        self._newest: tuple[str, int] | None = None
+        self.kept = self.lost = 0
+
+    def keep(self, record: Record) -> None:
+        """The next record that is whole."""
+        stream = record.identity.actor, record.identity.epoch
+        if stream not in self._last:  # a new process: nobody sends again what the one before has sent
+            for over in [missed for missed in self._missed if missed[0] == record.identity.actor]:
+                self._fill(over, self._missed.pop(over) + 1)
+        self._fill(stream, record.identity.seq)
+        self._write(record)
+        self._last[stream] = record.identity.seq
+        self._newest = stream
+        self.kept += 1
+
+    def miss(self, header: Header | None) -> None:
+        """A record that is not whole comes next. Without a header it is taken for the one behind the newest."""
+        stream = (header.identity.actor, header.identity.epoch) if header else self._newest
+        if stream is not None:
+            behind = max(self._last.get(stream, -1), self._missed.get(stream, -1)) + 1
+            self._missed[stream] = header.identity.seq if header else behind
+
+    def _fill(self, stream: tuple[str, int], end: int) -> None:
+        """Marks for what is missing of a stream before the seq `end`."""
+        for seq in range(self._last.get(stream, -1) + 1, end):
+            self._write(placeholder(Identity(*stream, seq)))
+            self._last[stream] = seq
+            self.lost += 1
+
+    def _write(self, record: Record) -> None:
+        self._out.write(record.header)
+        self._out.write(record.payload)
 
 
 def placeholder(identity: Identity) -> Record:
@@ -174,7 +211,8 @@ def placeholder(identity: Identity) -> Record:
     return records.frame(Kind.MARK, identity, encode_mark(mark))
 
 
-def _whole_records(fd: int, start: int) -> Iterator[Record]:
+def _parts(fd: int, start: int) -> Iterator[Record | Header | None]:
+    """What a damaged file holds: whole records, headers of those whose payload is not, None for other bytes."""
     size = os.fstat(fd).st_size
     at: int | None = start
     while at is not None and at < size:
@@ -183,12 +221,8 @@ def _whole_records(fd: int, start: int) -> Iterator[Record]:
             yield record
             at += record.size
         else:
+            yield records.parse(os.pread(fd, HEADER_SIZE, at))
             at = records.next_header(fd, at + 1, size)
-
-
-def _write(out: BinaryIO, record: Record) -> None:
-    out.write(record.header)
-    out.write(record.payload)
 
 
 def _count_again(fd: int, offsets: array) -> Positions:

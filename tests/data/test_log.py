@@ -167,6 +167,36 @@ def test_a_damaged_log_is_repaired_without_loss_of_the_other_records(tmp_path, w
         assert (mark.kind, mark.actor, mark.epoch, mark.last_seq) == (MarkKind.GAP, "b", 2, 0)
 
 
+@pytest.mark.parametrize("where", ["payload", "header"])
+def test_a_damaged_record_at_the_end_of_a_stream_that_is_over_has_its_mark_too(tmp_path, where):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        for seq in range(3):
+            last = path.stat().st_size
+            log.append_step(make_step(seq), Identity("a", 1, seq))
+        for seq in range(2):  # the actor was killed, and has begun anew
+            log.append_step(make_step(10 + seq), Identity("a", 2, seq))
+    damage(path, last + (90 if where == "payload" else 3))
+    assert repair(path) == (4, 1)
+    with StepLog(path, SPACE) as log:
+        said = [said.kind if isinstance(said, Mark) else said.index for _, said in log.entries()]
+        assert said == [0, 1, MarkKind.GAP, 10, 11]
+        assert log.positions == {("a", 1): 2, ("a", 2): 1}
+
+
+def test_what_its_sender_still_has_is_not_given_up(tmp_path):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        log.append_step(make_step(0), Identity("a", 1, 0))
+        last = path.stat().st_size
+        log.append_step(make_step(1), Identity("a", 1, 1))
+        log.append_step(make_step(2), Identity("b", 2, 0))
+    damage(path, last + 90)
+    assert repair(path) == (2, 0)
+    with StepLog(path, SPACE) as log:
+        assert log.positions == {("a", 1): 0, ("b", 2): 0}  # from where a sends it again
+
+
 def read_whole(path):
     with StepLog(path, SPACE) as log:
         return list(log.read())
