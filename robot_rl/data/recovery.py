@@ -30,8 +30,11 @@ MAYBE_UNSYNCED, MAYBE_UNSYNCED_RECORDS = 32 << 20, 4_000
 """Bytes and records at the end of a file among which holes are looked for: far more than a robot makes until the next
 sync."""
 
-Positions = dict[tuple[str, int], int]
-"""The last sequence number of each (actor, epoch)."""
+Stream = tuple[str, int]
+"""(actor, epoch): what one process of an actor sends, numbered through."""
+
+Positions = dict[Stream, int]
+"""The last sequence number of each stream."""
 
 
 class Contents(NamedTuple):
@@ -170,30 +173,40 @@ class _Repaired:
 
     def __init__(self, out: BinaryIO, last: Positions):
         self._out, self._last = out, last
-        self._missed: Positions = {}  # the last seq of each stream that a damaged record had, as far as one can tell
-        self._newest: tuple[str, int] | None = None
+        self._newest: Stream | None = None
+        self._missed: Positions = {}  # the last seq of each stream that damaged records had
+        self._unknown = False  # whether there was one, since the newest whole record, that does not say whose it was
         self.kept = self.lost = 0
 
     def keep(self, record: Record) -> None:
         """The next record that is whole."""
-        stream = record.identity.actor, record.identity.epoch
-        if stream not in self._last:  # a new process: nobody sends again what the one before has sent
-            for over in [missed for missed in self._missed if missed[0] == record.identity.actor]:
+        stream, seq = (record.identity.actor, record.identity.epoch), record.identity.seq
+        if stream not in self._last:
+            if self._unknown and seq == 0:
+                self._miss_behind(self._newest)
+            # a new process: nobody sends again what the one before has sent
+            for over in [missed for missed in self._missed if missed[0] == stream[0]]:
                 self._fill(over, self._missed.pop(over) + 1)
-        self._fill(stream, record.identity.seq)
+        self._fill(stream, seq)
         self._write(record)
-        self._last[stream] = record.identity.seq
-        self._newest = stream
+        self._last[stream] = seq
+        self._newest, self._unknown = stream, False
         self.kept += 1
 
     def miss(self, header: Header | None) -> None:
-        """A record that is not whole comes next. Without a header it is taken for the one behind the newest."""
-        stream = (header.identity.actor, header.identity.epoch) if header else self._newest
-        if stream is not None:
-            behind = max(self._last.get(stream, -1), self._missed.get(stream, -1)) + 1
-            self._missed[stream] = header.identity.seq if header else behind
+        """A record that is not whole comes next, or bytes that are not even a header."""
+        if header is not None:
+            self._missed[header.identity.actor, header.identity.epoch] = header.identity.seq
+        self._unknown |= header is None
 
-    def _fill(self, stream: tuple[str, int], end: int) -> None:
+    def _miss_behind(self, stream: Stream | None) -> None:
+        """The record behind the last one of a stream is lost; None: the very first of the file, whoever sent it."""
+        if stream is None:
+            self.lost += 1
+        else:
+            self._missed[stream] = max(self._last[stream], self._missed.get(stream, -1)) + 1
+
+    def _fill(self, stream: Stream, end: int) -> None:
         """Marks for what is missing of a stream before the seq `end`."""
         for seq in range(self._last.get(stream, -1) + 1, end):
             self._write(placeholder(Identity(*stream, seq)))
