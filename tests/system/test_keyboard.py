@@ -18,7 +18,7 @@ from robot_rl.actor.sitting import Sitting
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
 from robot_rl.teleop._device import SLOW
-from robot_rl.teleop.keyboard import KEYS
+from robot_rl.teleop.keyboard import KEYS, POLL_S
 from robot_rl.types import AXES, Mark, MarkKind, Outcome, Provenance, Step, Use
 from tests.system.main_job import SHORT, entries_of, require_every_step_once, start
 from tests.teleop.benches import wait_until
@@ -137,6 +137,7 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
         job.wait_for(until, timeout_s=200.0)
         for key in reversed(keys):
             display.release(key)
+        time.sleep(20 * POLL_S)  # up for as long as a finger is: a shorter gap is taken for the display's auto-repeat
 
     def stopped_in_an_episode() -> bool:
         log = run / "logs" / "actor.log"
