@@ -26,12 +26,12 @@ class Job:
     process: subprocess.Popen[str]
     place: Path
 
-    def finish(self, timeout_s: float = 100.0) -> tuple[int, str]:
+    def finish(self, timeout_s: float = 200.0) -> tuple[int, str]:
         """Wait for its end: exit code, and all that it said."""
         said, _ = self.process.communicate(timeout=timeout_s)
         return self.process.returncode, said
 
-    def wait_for(self, done: Callable[[], bool], timeout_s: float = 90.0) -> None:
+    def wait_for(self, done: Callable[[], bool], timeout_s: float = 150.0) -> None:
         """Wait until the job has got so far; AssertionError with what it said if it ends or hangs before."""
         deadline = time.monotonic() + timeout_s
         while not done():

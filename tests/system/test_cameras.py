@@ -45,7 +45,7 @@ def is_within_an_episode(run: Path) -> bool:
     return isinstance(last, Step) and last.index in range(2, 8) and not (last.terminated or last.truncated)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_bench(tmp_path, cameras)

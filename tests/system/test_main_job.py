@@ -53,7 +53,7 @@ def test_it_learns(tmp_path):
     assert result["success_rate"] >= 0.4, said
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_doubled(tmp_path):
     job = start(tmp_path, "train", "--name", "run", "--steps", "300", *SHORT)
     run = tmp_path / "runs" / "run"
