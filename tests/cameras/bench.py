@@ -44,7 +44,7 @@ def read_or_why(camera) -> str:
     return ""
 
 
-def wait_until(true, timeout_s=12.0, what="") -> None:
+def wait_until(true, timeout_s=30.0, what="") -> None:
     deadline = time.monotonic() + timeout_s
     while not true():
         assert time.monotonic() < deadline, what or "it never happens"

@@ -31,7 +31,7 @@ def unavailable(problem: str) -> None:
     pytest.skip(problem, allow_module_level=True)
 
 
-def wait_until(true: Callable[[], object], timeout_s: float = 5.0) -> None:
+def wait_until(true: Callable[[], object], timeout_s: float = 20.0) -> None:
     """Wait for what another thread is about to do."""
     until = time.monotonic() + timeout_s
     while not true():
@@ -39,7 +39,7 @@ def wait_until(true: Callable[[], object], timeout_s: float = 5.0) -> None:
         time.sleep(0.002)
 
 
-def until_says(device: Any, true: Callable[[Handover], object], timeout_s: float = 5.0) -> Handover:
+def until_says(device: Any, true: Callable[[Handover], object], timeout_s: float = 20.0) -> Handover:
     """Read a device until it says what is waited for."""
     until = time.monotonic() + timeout_s
     while not true(said := device.read(())):
