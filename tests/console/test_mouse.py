@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.log import StepLog
 from robot_rl.run_folder import RunFolder
@@ -21,7 +22,7 @@ from tests.system.main_job import SHORT, entries_of, require_every_step_once, st
 from tests.teleop.benches import wait_until
 
 TOOL_Z = 2  # the gizmo's arrow that points down, as the tool does
-DEMOS = 5
+DEMOS, ATTEMPTS = 5, 8
 STRAIGHT_BELOW = """
 from dataclasses import replace
 from robot_rl.config import load_task
@@ -93,14 +94,20 @@ def test_demonstrations_and_a_correction_with_the_mouse(desk, place):
     def shows(text) -> None:
         status.get_by_text(text).first.wait_for()
 
-    for done in range(DEMOS):
-        shows(re.compile(f"episode, step {done}, "))
+    done = 0
+    for attempt in range(ATTEMPTS):
+        shows(re.compile(f"episode, step {attempt}, "))
         arm = ArmClient(desk.folder.load_hardware().arms[0].address)
         pull_gizmo(desk.console, desk.page, arm, TOOL_Z, by_m=0.1)
         arm.close()
-        if done + 1 < DEMOS:  # behind the last one nobody shows anything any more
-            shows(f"{done + 1} of {DEMOS}")
-            let_go(desk)
+        inserted = goes_in(desk.folder, done + 1)
+        done += inserted
+        if done == DEMOS:  # behind the last one nobody shows anything any more
+            break
+        let_go(desk)
+        if not inserted:
+            press(desk.page, "Discard")
+        shows(f"{done} of {DEMOS}")
     code, said = desk.jobs[0].finish()
     assert code == 0, said
     let_go(desk)
@@ -130,14 +137,33 @@ def test_demonstrations_and_a_correction_with_the_mouse(desk, place):
     require_one_correction(desk.folder)
 
 
+def goes_in(folder: RunFolder, wanted: int) -> bool:
+    """Whether so many demonstrations are recorded soon.
+
+    A machine that is busy makes the arm jerk: it swings aside, and the peg stands on the rim until the time is up.
+    """
+    try:
+        wait_until(lambda: len(successes(folder)) == wanted, timeout_s=30.0)
+    except AssertionError:
+        return False
+    return True
+
+
+def successes(folder: RunFolder) -> list[int]:
+    """The episodes of the demonstrations that count so far."""
+    with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
+        return [*DemoTally.of(log).succeeded]
+
+
 def require_demonstrations(folder: RunFolder) -> None:
     """Five insertions by an operator who pulled down and let go, each from a start of its own."""
     with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
         said = [said for _, said in log.entries()]
-    assert not [mark for mark in said if isinstance(mark, Mark)], "a demonstration does not count"
+    good = successes(folder)
+    assert not {mark.episode for mark in said if isinstance(mark, Mark)} & {*good}, "a demonstration does not count"
     steps = [step for step in said if isinstance(step, Step)]
     assert {step.provenance for step in steps} == {Provenance.DEMO}
-    episodes = [list(group) for _, group in groupby(steps, lambda step: step.episode)]
+    episodes = [list(group) for number, group in groupby(steps, lambda step: step.episode) if number in good]
     assert len(episodes) == DEMOS and json.loads(folder.demos_file.read_text())["successes"] == DEMOS
     for episode in episodes:
         assert [step.index for step in episode] == list(range(len(episode)))
