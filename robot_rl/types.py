@@ -28,7 +28,11 @@ class DeviceError(RobotRLError):
 
 
 class CameraStaleError(DeviceError):
-    """A camera has no fresh frame: it is slow, frozen or unplugged, and is being opened again in the background."""
+    """The `camera` of this name has no fresh frame: slow, frozen or unplugged. It is opened again in the background."""
+
+    def __init__(self, message: str, camera: str):
+        super().__init__(message)
+        self.camera = camera
 
 
 class ArmFaultError(DeviceError):

@@ -133,7 +133,7 @@ class EpisodeRunner:
 
     def _begin(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
         """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
-        awaits_camera = False
+        awaited = ""  # a camera
         options = {"keep_pose": keep_pose, "stopped": intervention.hears_stop}
         self._tell_phase("resetting")
         while True:
@@ -146,14 +146,14 @@ class EpisodeRunner:
                 self._tell_phase("resetting")
                 continue
             except CameraStaleError as error:
-                if not awaits_camera:
+                if error.camera != awaited:
                     self._tell_waiting(str(error))
-                awaits_camera = True
+                awaited = error.camera
                 if self._gate is not None and self._gate.stopped:
                     return None
                 time.sleep(LOOK_AGAIN_S)
                 continue
-            if awaits_camera:
+            if awaited:
                 self._tell_waiting("")
             self._tell_phase("acting")
             return observation

@@ -131,7 +131,8 @@ class LiveCamera:
             raise CameraStaleError(
                 f"camera '{self.name}': its newest frame is {age:.2f} s old, {self.options.max_age_s:g} s is allowed; "
                 f"{self._problem or 'no frames come'}. It is opened again in the background: if it stays away, look "
-                "at its cable and power, and whether another program uses it"
+                "at its cable and power, and whether another program uses it",
+                self.name,
             )
         return frame
 

@@ -16,6 +16,9 @@ from robot_rl.types import ConfigError, DeviceError, LinkError
 PERIOD_S = 0.1
 GRIP_S = 0.05  # how often it is said that the gizmo is held
 HEARD = {"halt": ("stop", "pause")}  # a soft stop: this episode ends now, and the next does not begin
+TRIES = {
+    "halt": 10
+}  # [s] until an actor that is busy has heard it; said twice it means the same. All else is said once
 
 
 class Console:
@@ -111,4 +114,10 @@ class Console:
         if desk is None:
             raise LinkError("no run is looked at: name one, robot-rl console RUN")
         for each in HEARD.get(word, (word,)):
-            desk.say(each)
+            for left in reversed(range(TRIES.get(word, 1))):
+                try:
+                    desk.say(each)
+                    break
+                except LinkError:
+                    if not left or self._closing.is_set():
+                        raise
