@@ -24,6 +24,8 @@ OPTIONS = ["--obs", "pixels", "--clock", "real", "--demos", "1", "--wander-steps
 @pytest.fixture
 def cameras():
     made = {name: Mjpeg() for name in ("wrist", "front")}
+    patient = made["wrist"].config  # not late by itself on a busy machine: it is the front one that fails
+    made["wrist"].config = replace(patient, options={**patient.options, "max_age_s": 5.0})
     yield made
     for camera in made.values():
         camera.close()
@@ -55,28 +57,27 @@ def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, mo
     status = StatusReader({"actor": RunFolder(run).settings.actor_status_address})
 
     def waits() -> bool:
-        """For that camera; on a busy machine the other may be late as well."""
         latest = status.latest().get("actor")
-        told = latest.values if latest is not None else {}
-        return told.get("phase") == "waiting" and "camera 'front'" in told["reason"] and "s old" in told["reason"]
+        return latest is not None and latest.values.get("phase") == "waiting"
 
     job.wait_for(lambda: is_within_an_episode(run))
     cameras["front"].unplug()
     job.wait_for(waits)
+    reason = status.latest()["actor"].values["reason"]
+    assert "camera 'front'" in reason and "s old" in reason
     episodes = lines(run / "episodes.jsonl")
     time.sleep(1.0)
-    job.wait_for(waits)
-    assert lines(run / "episodes.jsonl") == episodes
+    assert waits() and lines(run / "episodes.jsonl") == episodes
     cameras["front"].plug()
     code, said = job.finish(150.0)
     status.close()
     assert code == 0, said
-    assert "the arm holds, and training waits: camera '" in said
+    assert "the arm holds, and training waits: camera 'front'" in said
 
     require_every_step_once(run, STEPS)
     entries = [entry for _, entry in entries_of(run)]
     marks = [entry for entry in entries if isinstance(entry, Mark)]
-    assert marks and all("camera '" in mark.reason for mark in marks)
+    assert "camera 'front'" in marks[0].reason
     for mark in marks:  # on a busy machine there may be more than the one that was made
         of_it = [entry for entry in entries if isinstance(entry, Step) and entry.episode == mark.episode]
         assert mark.kind == MarkKind.TRUNCATED and entries[entries.index(mark) - 1] is of_it[-1]
