@@ -39,20 +39,21 @@ class ArmLink:
 
     The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most.
     The first request is INFO, whose answer says with which life of the arm's process this link speaks; the answer to
-    CONFIGURE numbers the setup that the arm then has. `each` is called before every try to hear that first answer.
+    CONFIGURE numbers the setup that the arm then has.
     """
 
-    def __init__(self, address: str, timeout_s: float, each: Callable[[], None] = lambda: None):
-        self._address, self._timeout_s, self._each = address, timeout_s, each
+    def __init__(self, address: str, timeout_s: float):
+        self._address, self._timeout_s = address, timeout_s
         self._numbers = count(1)
         self._life, self._setup = 0, 0
         self._socket = new_socket(zmq.DEALER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         connect(self._socket, address)
 
-    def ask(self, kind: Kind, body: Array | bytes = b"") -> bytes:
-        """The body of the answer. Raises LinkError if none comes in time, DeviceError if the arm refuses.
+    def ask(self, kind: Kind, body: Array | bytes = b"", each: Callable[[], None] = lambda: None) -> bytes:
+        """The body of the answer; `each` is called before every try to get it.
 
+        Raises LinkError if none comes in time, DeviceError if the arm refuses.
         An arm whose process was started anew in the meantime refuses everything but INFO; one that another program has
         set up since refuses what moves it.
         """
@@ -61,8 +62,7 @@ class ArmLink:
         # who is there is asked again and again: a process that ends takes the question along that it has just heard
         tries = max(1, round(self._timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
         for _ in range(tries):
-            if kind == Kind.INFO:
-                self._each()
+            each()
             if (answer := self._exchange(request, number, self._timeout_s / tries)) is not None:
                 break
         else:
@@ -113,9 +113,10 @@ class ArmClient:
 
         `each` is called about every two seconds meanwhile; what it raises ends the wait.
         """
-        self._link = ArmLink(address, timeout_s, each)
+        self._link = ArmLink(address, timeout_s)
         try:
-            self.info: ArmInfo = messages.to_info(messages.body_as(messages.INFO, self._link.ask(Kind.INFO)))
+            answer = self._link.ask(Kind.INFO, each=each)
+            self.info: ArmInfo = messages.to_info(messages.body_as(messages.INFO, answer))
         except BaseException:
             self._link.close()
             raise
