@@ -519,6 +519,10 @@ class SpaceSpec:
     action_size: int
 
 
+Stream = tuple[str, int]
+"""Who sends: actor and epoch. With the episode's number it says for ever which episode a step is of."""
+
+
 @dataclass(frozen=True)
 class Identity:
     """Which record this is, for ever: the `seq`-th (from 0) of one actor process, which drew `epoch` at its start."""

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from robot_rl.data import records
 from robot_rl.data.marks import encode_mark
 from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
-from robot_rl.types import DataError, Identity, Mark, MarkKind
+from robot_rl.types import DataError, Identity, Mark, MarkKind, Stream
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,6 @@ BLOCK = 4096
 MAYBE_UNSYNCED, MAYBE_UNSYNCED_RECORDS = 32 << 20, 4_000
 """Bytes and records at the end of a file among which holes are looked for: far more than a robot makes until the next
 sync."""
-
-Stream = tuple[str, int]
-"""(actor, epoch): what one process of an actor sends, numbered through."""
 
 Positions = dict[Stream, int]
 """The last sequence number of each stream."""

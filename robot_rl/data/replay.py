@@ -22,12 +22,10 @@ from torch import Tensor
 from robot_rl.data.index_sets import IndexSet, draw
 from robot_rl.data.verdicts import Verdict
 from robot_rl.data.windows import ONE_STEP, Window, follow, returns
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
 
 _NONE = -1
 _PAGE = 4096
-Stream = tuple[str, int]
-"""Who sends: actor and epoch. With the episode's number it says for ever which episode a step is of."""
 LOCAL: Stream = ("local", 0)
 Kind = Literal["demonstrations", "corrections", "own"]
 """`own` is all own experience, corrections included; the other two share no transition with one another."""

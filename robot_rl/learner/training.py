@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from robot_rl.config import find
-from robot_rl.data.replay import LOCAL, Replay, Stream
+from robot_rl.data.replay import LOCAL, Replay
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
@@ -30,7 +30,7 @@ from robot_rl.networks.policy import Policy
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
 
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
 BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"

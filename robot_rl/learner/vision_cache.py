@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from robot_rl.data.features import FeatureFile, hash_of
-from robot_rl.data.replay import Stream
 from robot_rl.learner.options import LearnerConfig, variants_for
 from robot_rl.learner.pretrain import encode
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.policy import Policy, filter_goal
-from robot_rl.types import Array, Step
+from robot_rl.types import Array, Step, Stream
 
 
 class VisionCache:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from robot_rl.data.replay import Kind, Replay, Stream
-from robot_rl.types import Array, Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.data.replay import Kind, Replay
+from robot_rl.types import Array, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
 
 SPACE = SpaceSpec({"state/a": ((3,), "float32"), "image/eye": ((2, 3, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
 AUTHORS = (Provenance.POLICY, Provenance.HUMAN, Provenance.DEMO)

@@ -13,14 +13,11 @@ from robot_rl.data.records import Kind, Record
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.transport.steps import protocol
 from robot_rl.transport.steps.protocol import BATCH, Greeting, Head, Message
-from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step
+from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step, Stream
 
 log = logging.getLogger(__name__)
 
 _MAX_ROUTES = 256
-
-Stream = tuple[str, int]
-"""(actor, epoch)."""
 
 
 @dataclass(frozen=True)
