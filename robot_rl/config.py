@@ -36,13 +36,28 @@ ObsKind = Literal["pixels", "state"]
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Something that is mounted on the flange and sticks out (a camera, a bracket): a rod with round ends.
+
+    `start` and `end` [m] are the middles of its ends in the flange's frame. It is kept out of table, walls and keep-out
+    boxes like the arm's own links.
+    """
+
+    name: str
+    start: tuple[float, float, float]
+    end: tuple[float, float, float]
+    radius_m: float
+
+
+@dataclass(frozen=True)
 class ArmConfig:
     """One arm of a hardware file: its driver (a file of `controllers/arms`), where its process listens, its limits.
 
     `home` are the joint angles [rad] where resets begin; `pose_flange_tcp` places the TCP between the fingertips;
     `load` is what hangs on the flange, sent to an arm that has to know it. On the real clock the 1 kHz loop may have
     a core of its own, `loop_cpu`. `pose_bench_base` is where its foot stands on the bench, whose z points up: there the
-    console draws it, and `state/projected_gravity` is downwards.
+    console draws it, and `state/projected_gravity` is downwards. `guards` are what else is mounted on the flange.
+    `reset_compliance` is the law on the way to a start pose for tasks that have none of their own.
     """
 
     name: str
@@ -55,6 +70,8 @@ class ArmConfig:
     loop_cpu: int | None = None
     pose_bench_base: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
     options: Mapping[str, Any] = field(default_factory=dict)
+    guards: tuple[Guard, ...] = ()
+    reset_compliance: Compliance | None = None
 
 
 @dataclass(frozen=True)

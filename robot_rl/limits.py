@@ -11,14 +11,23 @@ from typing import Any
 from robot_rl.types import ArmLimits, Box, ConfigError
 from robot_rl.validation import Problem, from_json, to_json
 
-_GROWS = ("workspace_low", "joint_low", "joint_margin", "joint_speed_margin")
+_GROWS = ("workspace_low", "body_low", "joint_low", "joint_margin", "joint_speed_margin")
 """What grows when it tightens; every other limit shrinks."""
 
 _FREE = ("workspace_quat", "keep_out", "retreat_m")
 """What has a rule of its own, or is not a limit by itself."""
 
 _PER_JOINT = ("max_joint_speed", "max_torque", "joint_low", "joint_high")
-_SIGNED = ("workspace_low", "workspace_high", "workspace_quat", "joint_low", "joint_high", "keep_out")
+_SIGNED = (
+    "body_low",
+    "body_high",
+    "workspace_low",
+    "workspace_high",
+    "workspace_quat",
+    "joint_low",
+    "joint_high",
+    "keep_out",
+)
 _ZERO = ("workspace_margin_m", "retreat_m", "joint_margin", "joint_speed_margin")
 MOST_KEEP_OUT = 8
 
@@ -44,6 +53,8 @@ def require_tighter(limits: ArmLimits, asked: ArmLimits) -> None:
         if field.name in _FREE:
             continue
         before, after = _numbers(getattr(limits, field.name)), _numbers(getattr(asked, field.name))
+        if not before:  # the hardware file says nothing of it
+            continue
         sign = -1.0 if field.name in _GROWS else 1.0
         if len(before) != len(after) or any(sign * b > sign * a for a, b in zip(before, after, strict=True)):
             raise ConfigError(

@@ -35,6 +35,14 @@ class CameraStaleError(DeviceError):
         self.camera = camera
 
 
+class ArmStaleError(DeviceError):
+    """The `arm` of this name has no fresh state: its loop hangs, or the link to its robot does."""
+
+    def __init__(self, message: str, arm: str):
+        super().__init__(message)
+        self.arm = arm
+
+
 class ArmFaultError(DeviceError):
     """The arm latched a fault: it holds its pose until somebody acknowledges."""
 
@@ -89,6 +97,7 @@ class Fault(IntEnum):
     REFLEX = 12
     COMMUNICATION = 13
     USER_STOP = 14
+    BODY = 15
 
 
 DRIVER_FAULTS = (Fault.DRIVER, Fault.REFLEX, Fault.COMMUNICATION, Fault.USER_STOP)
@@ -113,10 +122,12 @@ class Verdict(IntFlag):
     TORQUE_RATE = 1 << 7
     WRENCH = 1 << 8
     RETREAT = 1 << 9
+    BODY = 1 << 10
     REFUSED_FAULT = 1 << 16
     REFUSED_NOT_A_POSE = 1 << 17
     REFUSED_OLD = 1 << 18
     REFUSED_OUT_OF_ORDER = 1 << 19
+    REFUSED_PATH = 1 << 20
 
     @property
     def refused(self) -> bool:
@@ -151,6 +162,47 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Capsule:
+    """A rod with round ends around a part of an arm: what must not touch table, walls or keep-out boxes.
+
+    `start` and `end` `(3,)` [m] are the middles of its ends, in the frame of the link that joint number `link` (from 1)
+    moves (Craig's convention); one more than there are joints is the flange.
+    """
+
+    name: str
+    link: int
+    start: tuple[float, float, float]
+    end: tuple[float, float, float]
+    radius_m: float
+
+
+@dataclass(frozen=True)
+class ArmFacts:
+    """What its maker says an arm is and can do: the attribute `facts` of a driver's class, known without a connection.
+
+    A hardware file may ask for less, never for more. `(n,)` each: range [rad], speed [rad/s] and torque [Nm] of the
+    joints; `max_torque_rate` [Nm/s], `max_tcp_speed` [m/s], `max_load_kg`. Where the speed allowed falls towards the
+    ends of a range, it is `sqrt(2 deceleration room) - speed_offset` [rad/s^2], [rad/s], `room` [rad] being what is
+    left (FR3: "Robot and interface specifications"); empty where it does not. `dh (n, 3)` are a [m], d [m], alpha [rad]
+    of each joint in Craig's convention, `flange_m` is where the flange is along z of the last; empty: not known, and
+    then its links cannot be guarded. `bodies` are the links that are.
+    """
+
+    joint_low: tuple[float, ...]
+    joint_high: tuple[float, ...]
+    max_joint_speed: tuple[float, ...]
+    max_torque: tuple[float, ...]
+    max_torque_rate: float
+    max_tcp_speed: float
+    max_load_kg: float
+    speed_offset: tuple[float, ...] = ()
+    deceleration: tuple[float, ...] = ()
+    dh: tuple[tuple[float, float, float], ...] = ()
+    flange_m: float = 0.0
+    bodies: tuple[Capsule, ...] = ()
+
+
+@dataclass(frozen=True)
 class ArmLimits:
     """What binds every motion of an arm: policy, human and reset alike. A task may tighten it, never widen it.
 
@@ -165,6 +217,10 @@ class ArmLimits:
     `retreat_force` or `retreat_moment` the arm also backs away, `retreat_m` along the force, and holds there.
 
     `max_lease_s` [s]: a command is obeyed for so long at most, and refused if it was made from a state older than that.
+
+    `body_low`, `body_high` (3,) [m], base frame: the room that the guarded bodies of the arm (elbow, forearm, hand, and
+    the hardware file's `guards`) must stay in: table and walls. Empty: no room, but they keep out of the boxes all the
+    same.
     """
 
     workspace_low: tuple[float, float, float]
@@ -190,6 +246,8 @@ class ArmLimits:
     joint_speed_margin: float
     max_lease_s: float
     keep_out: tuple[Box, ...] = ()
+    body_low: tuple[float, ...] = ()
+    body_high: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -280,7 +338,8 @@ class ArmState:
 
     `twist_base_tcp` and `wrench_base_tcp` are `(6,)`, in base axes at the TCP; the wrench is what the world exerts on
     the tool, less what was there at the last tare. `target_base_tcp` is the target in force, after all limits: what was
-    *executed*; `verdict` is what the limits made of the last command. `reason` is the fault in words.
+    *executed*; `verdict` is what the limits made of the last command. `reason` is the fault in words. `age_s` is how
+    old the measurement was when the arm's process sent it: of a loop that hangs only the last is to be had.
     """
 
     sequence: int
@@ -295,6 +354,7 @@ class ArmState:
     fault: Fault
     verdict: Verdict = Verdict.PASSED
     reason: str = ""
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True)

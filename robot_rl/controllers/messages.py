@@ -99,6 +99,7 @@ def state_layout(joints: int) -> np.dtype:
         ("fault", "u1"),
         ("verdict", "<u4"),
         ("reason", f"S{REASON_BYTES}"),
+        ("age_s", "<f8"),
     ])
 
 
@@ -129,7 +130,7 @@ def compliance_layout(joints: int) -> np.dtype:
 
 def limits_layout(joints: int) -> np.dtype:
     """`ArmLimits`; of `keep_out` the low and high corners, NaN where there is no box."""
-    sizes = {"workspace_low": 3, "workspace_high": 3, "workspace_quat": 4}
+    sizes = {"workspace_low": 3, "workspace_high": 3, "workspace_quat": 4, "body_low": 3, "body_high": 3}
     sizes |= dict.fromkeys(("max_joint_speed", "max_torque", "joint_low", "joint_high"), joints)
     return _layout_of(ArmLimits, {**sizes, "keep_out": (MOST_KEEP_OUT, 2, 3)})
 
@@ -191,6 +192,7 @@ def to_state(value: Array) -> ArmState:
         fault=Fault(int(value["fault"])),
         verdict=Verdict(int(value["verdict"])),
         reason=bytes(value["reason"]).decode(errors="ignore"),
+        age_s=float(value["age_s"]),
     )
 
 

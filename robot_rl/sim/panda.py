@@ -13,37 +13,15 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from robot_rl.controllers.arms._panda import DH, FLANGE_M, PANDA
 from robot_rl.geometry import pose_multiply
 from robot_rl.types import Array
-
-DH = (
-    (0.0, 0.333, 0.0),
-    (0.0, 0.0, -math.pi / 2),
-    (0.0, 0.316, math.pi / 2),
-    (0.0825, 0.0, math.pi / 2),
-    (-0.0825, 0.384, -math.pi / 2),
-    (0.0, 0.0, math.pi / 2),
-    (0.088, 0.0, math.pi / 2),
-)
-"""Per joint: a [m], d [m], alpha [rad], in Craig's convention."""
-
-FLANGE_D = 0.107
-"""From frame 7 to the flange, along z [m]."""
 
 POSE_FLANGE_HAND = (0.0, 0.0, 0.0, 0.0, 0.0, math.sin(-math.pi / 8), math.cos(math.pi / 8))
 """The hand is mounted at -45 degrees about the flange's z."""
 
-JOINT_RANGE = (
-    (-2.8973, 2.8973),
-    (-1.7628, 1.7628),
-    (-2.8973, 2.8973),
-    (-3.0718, -0.0698),
-    (-2.8973, 2.8973),
-    (-0.0175, 3.7525),
-    (-2.8973, 2.8973),
-)
-MAX_JOINT_SPEED = (2.1750, 2.1750, 2.1750, 2.1750, 2.6100, 2.6100, 2.6100)
-MAX_TORQUE = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
+JOINT_RANGE = tuple(zip(PANDA.joint_low, PANDA.joint_high, strict=True))
+MAX_JOINT_SPEED, MAX_TORQUE = PANDA.max_joint_speed, PANDA.max_torque
 READY = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4)
 
 ARMATURE = 0.1
@@ -120,7 +98,7 @@ def flange_pose(q: Sequence[float] | Array) -> Array:
     for (a, d, alpha), theta in zip(DH, q, strict=True):
         turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.sin(theta / 2), math.cos(theta / 2)])
         pose = pose_multiply(pose_multiply(pose, _pose_of_dh(a, d, alpha)), turn)
-    result: Array = pose_multiply(pose, np.array([0.0, 0.0, FLANGE_D, 0.0, 0.0, 0.0, 1.0]))
+    result: Array = pose_multiply(pose, np.array([0.0, 0.0, FLANGE_M, 0.0, 0.0, 0.0, 1.0]))
     return result
 
 
@@ -143,7 +121,7 @@ def add_panda(spec: mujoco.MjSpec) -> mujoco.MjsBody:
     _add_shape(body, mujoco.mjtGeom.mjGEOM_CYLINDER, (0, 0, 0), (0, 0, 0.14), 0.075, WHITE)
     for index, (link, dh) in enumerate(zip(LINKS, DH, strict=True)):
         body = _add_link(spec, body, index, link, _pose_of_dh(*dh))
-    flange = body.add_body(name="flange", pos=[0.0, 0.0, FLANGE_D], gravcomp=1.0)
+    flange = body.add_body(name="flange", pos=[0.0, 0.0, FLANGE_M], gravcomp=1.0)
     flange.add_site(name="tool", pos=[0.0, 0.0, 0.1], group=4, size=[0.002] * 3)
     return _add_hand(flange)
 

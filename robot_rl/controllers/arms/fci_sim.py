@@ -8,6 +8,7 @@ from dataclasses import replace
 from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms import franka
+from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.types import Array, Load, Use, WorldState
 
@@ -17,6 +18,7 @@ class Arm:
 
     joints = franka.JOINTS
     paced = True
+    facts = PANDA
 
     def __init__(self, config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"):
         self._simulation = Simulation(config, scene, clock)

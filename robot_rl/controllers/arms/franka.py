@@ -20,6 +20,7 @@ import pylibfranka
 
 from robot_rl.compiled import njit
 from robot_rl.config import ArmConfig
+from robot_rl.controllers.arms._panda import FR3
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix
 from robot_rl.interfaces import ArmReading
 from robot_rl.types import ArmDriverError, Array, ConfigError, Fault, Load, Use
@@ -72,6 +73,7 @@ class Arm:
 
     joints = JOINTS
     paced = True
+    facts = FR3
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
         self._options = from_json(Options, config.options, source=f"arm '{config.name}': options")

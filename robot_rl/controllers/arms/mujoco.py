@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_rl.compiled import njit
 from robot_rl.config import ArmConfig
+from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix
 from robot_rl.interfaces import ArmReading
@@ -47,6 +48,7 @@ class Arm:
     """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`."""
 
     joints = JOINTS
+    facts = PANDA
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
         if len(config.home) != JOINTS:

@@ -2,7 +2,7 @@
 
 import math
 
-from robot_rl.sim.panda import DH, FLANGE_D, JOINT_RANGE, LINKS, MAX_JOINT_SPEED, MAX_TORQUE
+from robot_rl.sim.panda import DH, FLANGE_M, JOINT_RANGE, LINKS, MAX_JOINT_SPEED, MAX_TORQUE
 
 DECELERATION_LIMIT = 6.0  # [rad/s^2]: how a client's planner is to brake before a joint limit
 
@@ -27,7 +27,7 @@ def robot_urdf() -> str:
             "</joint>"
         )
     parts.append(
-        f'<link name="link8"/><joint name="joint8" type="fixed"><origin xyz="0 0 {FLANGE_D!r}"/>'
+        f'<link name="link8"/><joint name="joint8" type="fixed"><origin xyz="0 0 {FLANGE_M!r}"/>'
         '<parent link="link7"/><child link="link8"/></joint></robot>'
     )
     return "\n".join(parts)
