@@ -200,6 +200,8 @@ class ArmFacts:
     dh: tuple[tuple[float, float, float], ...] = ()
     flange_m: float = 0.0
     bodies: tuple[Capsule, ...] = ()
+    joint_stiffness: tuple[float, ...] = ()
+    joint_damping: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

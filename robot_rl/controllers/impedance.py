@@ -17,11 +17,12 @@ from robot_rl.geometry import pose_error, quat_from_rotvec, quat_multiply, quat_
 STIFFNESS, DAMPING, CLIP_PLUS, CLIP_MINUS, INTEGRAL = range(5)
 """Rows of `gains (5, 6)`: [N/m, Nm/rad], [Ns/m, Nms/rad], twice [m, rad], [N/(m s), Nm/(rad s)]; base axes."""
 
-JOINT_STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)
-JOINT_DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)
 JOINT_CLIP = 0.05
-"""Joint-space moves: [Nm/rad], [Nms/rad] (libfranka's example joint_impedance_control.cpp), and [rad] of lag at most,
-so that a blocked joint presses with no more than 30 Nm."""
+"""Joint-space moves and holds: [rad] of lag at most, so that a blocked joint presses with stiffness x clip at most."""
+
+LARGEST_POSTURE_PULL = 3.0
+"""[Nm] on each joint, whatever the posture and its stiffness: an elbow that is far from it comes at half a rad/s at
+most (the pull is damped with 2 sqrt(kn)), and a hand in its way is not squeezed."""
 
 NULLSPACE_DAMPING = 1e-3
 """Damping d of the pseudo-inverse of J^T in the posture projector. serl_franka_controllers has 0.04 beside a posture
@@ -68,6 +69,17 @@ def solve_damped(jacobian, vector, damping):
 
 
 @njit
+def joint_way(jacobian, error):
+    """The smallest change of joint angles `(n,)` [rad] that moves the tool by `error (6,)`: damped least squares."""
+    y = solve_damped(jacobian, error, NULLSPACE_DAMPING)
+    way = np.zeros(jacobian.shape[1])
+    for j in range(jacobian.shape[1]):
+        for i in range(6):
+            way[j] += jacobian[i, j] * y[i]
+    return way
+
+
+@njit
 def spring_force(error, push, gains):
     """Static force `(6,)` [N, Nm] for a pose error `(6,)` and a `push (6,)` on top of it (feed-forward, integral).
 
@@ -104,7 +116,7 @@ def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains,
     ```
     e   = clip(reference - pose, -clip_minus, clip_plus)  per axis; rotation as a full-angle rotation vector, base axes
     F   = clip(K e + push, -K clip_minus, K clip_plus) - D (J dq)
-    v   = kn (posture - q) - 2 sqrt(kn) dq                critically damped pull towards the posture
+    v   = clip(kn (posture - q), 3 Nm) - 2 sqrt(kn) dq    critically damped pull towards the posture
     tau = J^T F + (I - J^T (J J^T + d I)^-1 J) v + c
     ```
     The static force on each axis is at most `K clip`; `push (6,)` [N, Nm] is what an integral term and a wanted wrench
@@ -117,7 +129,8 @@ def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains,
     pull = np.empty(n)
     damping = 2.0 * math.sqrt(nullspace_stiffness)
     for j in range(n):
-        pull[j] = nullspace_stiffness * (posture[j] - q[j]) - damping * dq[j]
+        spring_j = nullspace_stiffness * (posture[j] - q[j])
+        pull[j] = min(max(spring_j, -LARGEST_POSTURE_PULL), LARGEST_POSTURE_PULL) - damping * dq[j]
     leaked = solve_damped(jacobian, twist_of(jacobian, pull), NULLSPACE_DAMPING)
     force = np.empty(6)
     for i in range(6):
@@ -135,7 +148,7 @@ def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains,
 def joint_torque(q, dq, coriolis, reference, reference_speed, joint_gains):
     """Joint torques `(n,)` [Nm] that pull each joint to `reference (n,)`: `K clip(q_r - q) + D (dq_r - dq) + c`.
 
-    `joint_gains (2, n)` are stiffness [Nm/rad] and damping [Nms/rad]; the clip is `JOINT_CLIP`.
+    The first two rows of `joint_gains` are stiffness [Nm/rad] and damping [Nms/rad]; the clip is `JOINT_CLIP`.
     """
     tau = np.empty(q.shape[0])
     for j in range(q.shape[0]):

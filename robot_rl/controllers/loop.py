@@ -7,35 +7,39 @@ an acknowledgement, a reset) happens between two ticks.
 
 import math
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
+from robot_rl.config import Guard
 from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import (
     CLIP_MINUS,
     CLIP_PLUS,
-    JOINT_DAMPING,
-    JOINT_STIFFNESS,
     PEAK_OF_MINIMUM_JERK,
     STIFFNESS,
     twist_of,
 )
+from robot_rl.controllers.kinematics import body_clearance, capsules_of, chain_of, path_leaves
 from robot_rl.controllers.recorder import LAW, TICKS, Ring, T
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.tick import (
     ANGLE,
     BLEND,
+    BODY_SLACK,
+    BOX_SLACK,
+    BRAKING,
     CONE,
+    DT,
     FELT,
     FILTER,
     FIRST_KEEP_OUT,
     FORCE,
     GOAL,
-    HOLDING,
+    HOLD,
     JOINT_MARGIN,
-    JOINT_SLACK,
     JOINTS,
-    KEEP_OUT_MARGIN,
+    LOCKED,
     MARGIN,
     MODE,
     MOMENT,
@@ -60,6 +64,7 @@ from robot_rl.controllers.tick import (
     TORQUE_STEP,
     VERDICT,
     WORKSPACE_BOX,
+    WORKSPACE_SLACK,
     WRENCH,
     control_into,
     record_into,
@@ -68,10 +73,12 @@ from robot_rl.interfaces import Arm, ArmReading, PoseArm, SimulatedArm
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmDriverError,
+    ArmFacts,
     ArmLimits,
     ArmState,
     ArmTarget,
     Array,
+    Capsule,
     Command,
     Compliance,
     DeviceError,
@@ -85,6 +92,21 @@ TARE_FILTER_S = 0.05
 LARGEST_TARE = (20.0, 5.0)
 """[N], [Nm]: what a wrongly stated load explains. More than that is something that the tool touches."""
 
+STIFFNESS_PER_TORQUE, DAMPING_PER_TORQUE = 7.0, 0.6
+"""[1/rad], [s/rad]: what a joint is held with, by its largest torque, for an arm that says nothing of it."""
+
+BRAKE = 2.0
+"""Times its damping stops a joint: a shoulder of 2 kg m^2 with 100 Nms/rad within 0.1 s."""
+
+CRAWL = (0.02, 0.1)
+"""[m/s], [rad/s]: an arm that was found outside its limits comes back in no faster."""
+
+EXCURSION_M, EXCURSION_RAD = 0.005, 0.02
+"""How much further out it may be measured on its way in than it was: it swings, and a sensor has noise."""
+
+LOOK_EVERY_RAD = 0.01
+"""A joint move is looked through before it begins, a posture at least every so many radians."""
+
 
 class ArmLoop:
     """The control of one arm: its target, lease, fault and torques from tick to tick.
@@ -93,37 +115,51 @@ class ArmLoop:
     loop.command(pose_base_tcp, expires)     # whenever a target arrives; or move_joints, push
     loop.tick(t)                             # read -> lease -> reference -> impedance -> safety -> write
     ```
-    `t` and `expires` are seconds of one clock, which is the caller's. After a fault, or once the lease has run out,
-    the arm holds the pose that was measured then. A command ends a hold; only `acknowledge` ends a fault.
+    `t` and `expires` are seconds of one clock, which is the caller's. After a fault, once the lease has run out, or
+    when it is told to, the arm holds: it stops, and stays in the posture that was measured then, with gains of its own.
+    A command ends a hold; only `acknowledge` ends a fault.
     """
 
-    def __init__(self, arm: Arm | PoseArm | SimulatedArm, setup: ArmSetup, ring: Ring | None = None):
+    def __init__(
+        self,
+        arm: Arm | PoseArm | SimulatedArm,
+        setup: ArmSetup,
+        ring: Ring | None = None,
+        guards: Sequence[Guard] = (),
+    ):
         n = arm.joints
         self._arm = arm
         self._read = arm.read
         self._follows_poses = getattr(arm, "mode", "torque") == "pose"
         self._write = arm.follow if self._follows_poses else arm.write  # type: ignore[union-attr]
+        self.tick_s = float(getattr(arm, "tick_s", TICK_S))
+        facts: ArmFacts | None = getattr(arm, "facts", None)
+        self._facts, self._chain = facts, chain_of(facts, n)
+        mounted = tuple(Capsule(guard.name, n + 1, guard.start, guard.end, guard.radius_m) for guard in guards)
+        self._bodies = ((facts.bodies if facts else ()) + mounted) if len(self._chain) else ()
+        self._capsules = capsules_of(self._bodies)
         self._ring = ring or Ring(n)
         self._tau = np.zeros(n)
         self._target, self._reference = np.zeros(7), np.zeros(7)
         self._command = self._reference if self._follows_poses else self._tau
         self._integral, self._push = np.zeros(6), np.zeros(6)
         self._wrenches = np.zeros((3, 6))
-        self._flags = np.zeros(4, np.int64)
-        self._move, self._move_clock = np.zeros((4, n)), np.array([0.0, 1.0])
+        self._flags = np.zeros(BRAKING + 1, np.int64)
+        self._move, self._move_clock = np.zeros((4, n)), np.array([1.0, 1.0])
         self._posture = np.zeros(n)
         self._gains, self._gains_goal = np.zeros((5, 6)), np.zeros((5, 6))
-        self._joint_gains = np.array([np.resize(JOINT_STIFFNESS, n), np.resize(JOINT_DAMPING, n)])
+        self._joint_slack = np.zeros(n)
         self._scalars = np.zeros(CONE + 1)
         self._times = np.zeros(4)
         self._expires = self._seen_t = -math.inf
-        self._excursion = Fault.NONE
+        self._is_excursion = False
         self.ticks = 0
         self.t = 0.0
         self.late_s = 0.0  # how late the caller was with this tick, for the record
         self.fault = Fault.NONE
         self.reason = ""
         self.configure(setup)
+        self._reference[:] = self._reading.pose
         self._tau[:] = self._reading.tau
 
     # ------------------------------------------------------------------------------------------ setting up
@@ -131,67 +167,85 @@ class ArmLoop:
     def configure(self, setup: ArmSetup) -> None:
         """Take over a task's set-up (checked before, `setup.check_setup`) and hold where the arm is."""
         limits = setup.limits
+        before = self._read().pose.copy()
         self._arm.set_tool(np.array(setup.pose_flange_tool, float))
         self._leash = np.array([setup.leash_translation, setup.leash_rotation], float)
         self._limits = limits
-        self._joint_limits = np.array([limits.max_joint_speed, limits.max_torque, limits.joint_low, limits.joint_high])
+        self._tool = np.array(setup.pose_flange_tool, float)
+        self._joint_limits = joint_limits_of(limits, self._facts)
+        self._joint_gains = joint_gains_of(limits, self._facts)
         corners = [(limits.workspace_low, limits.workspace_high), *((box.low, box.high) for box in limits.keep_out)]
         self._boxes = np.array(corners, float)
+        self._room = np.array([limits.body_low or (-np.inf,) * 3, limits.body_high or (np.inf,) * 3], float)
         self._middle_quat = np.array(limits.workspace_quat, float)
         self._set_limits(limits)
         self.tune(setup.compliance)
         self._gains[:] = self._gains_goal
         self._scalars[NULLSPACE] = self._scalars[NULLSPACE_GOAL]
         self._wrenches[TARE] = 0.0
-        self._settle()
+        self._reading = self._read()
+        if self._follows_poses and not np.array_equal(before, self._reading.pose):  # it is another point's now
+            self._reference[:] = self._reading.pose
+        self.hold()
 
     def _set_limits(self, limits: ArmLimits) -> None:
         s = self._scalars
-        s[STEP] = limits.max_reference_speed * TICK_S
-        s[ANGLE] = limits.max_reference_rotation_speed * TICK_S
-        s[TARE_GAIN] = 1.0 - math.exp(-TICK_S / TARE_FILTER_S)
-        s[MARGIN], s[KEEP_OUT_MARGIN], s[JOINT_SLACK] = limits.workspace_margin_m, limits.workspace_margin_m, 0.0
+        s[DT] = self.tick_s
+        s[TARE_GAIN] = self._share_per_tick(TARE_FILTER_S)
+        s[MARGIN] = limits.workspace_margin_m
         s[TCP_SPEED], s[TCP_ROTATION_SPEED] = limits.max_tcp_speed, limits.max_tcp_rotation_speed
         s[FORCE], s[MOMENT] = limits.max_force, limits.max_moment
         s[RETREAT_FORCE], s[RETREAT_MOMENT] = limits.retreat_force, limits.retreat_moment
         s[RETREAT_M] = limits.retreat_m
-        s[TORQUE_STEP] = limits.max_torque_rate * TICK_S
+        s[TORQUE_STEP] = limits.max_torque_rate * self.tick_s
         s[JOINT_MARGIN], s[SPEED_MARGIN] = limits.joint_margin, limits.joint_speed_margin
         s[CONE] = limits.workspace_angle
+        self._end_excursion()
+
+    def _set_reference_speed(self, speed: float, rotation_speed: float) -> None:
+        self._scalars[STEP] = min(speed, self._limits.max_reference_speed) * self.tick_s
+        self._scalars[ANGLE] = min(rotation_speed, self._limits.max_reference_rotation_speed) * self.tick_s
 
     def tune(self, compliance: Compliance) -> None:
         """Another compliance (checked before, `setup.check_compliance`), while the arm goes on.
 
-        The gains get there within a few `gain_time_s`, so that nothing jumps.
+        The gains get there within a few `gain_time_s`, so that nothing jumps. A hold has gains of its own.
         """
         c, s = compliance, self._scalars
         self._gains_goal[:] = (c.stiffness, c.damping, c.error_clip, c.error_clip_minus or c.error_clip, c.integral)
         s[NULLSPACE_GOAL] = c.nullspace_stiffness
-        s[FILTER], s[BLEND] = _share_per_tick(c.filter_time_s), _share_per_tick(c.gain_time_s)
+        s[FILTER], s[BLEND] = self._share_per_tick(c.filter_time_s), self._share_per_tick(c.gain_time_s)
         self._wanted_posture = c.posture
         if c.posture:
             self._posture[:] = c.posture
         if hasattr(self._arm, "set_compliance"):
             self._arm.set_compliance(compliance)
 
-    def _settle(self) -> None:
-        """Hold at the measured pose and posture, and wait for a command."""
-        self._reading = self._read()
-        self._posture[:] = self._wanted_posture or self._reading.q
-        self._hold()
+    def _share_per_tick(self, time_constant_s: float) -> float:
+        """What a first-order filter takes over per tick."""
+        return 1.0 - math.exp(-self.tick_s / time_constant_s) if time_constant_s > 0.0 else 1.0
 
-    def _hold(self) -> None:
-        self._target[:] = self._reading.pose
-        self._reference[:] = self._reading.pose
+    def hold(self) -> None:
+        """Stop, and stay where that is, until the next command: whatever was asked for before is forgotten."""
+        if safety.pose_is_valid(self._reading.pose):
+            self._target[:] = self._reading.pose
+            if not self._follows_poses:  # its own controller is where the reference is, which does not jump
+                self._reference[:] = self._reading.pose
         self._integral[:] = 0.0
         self._push[:] = 0.0
-        self._flags[MODE], self._flags[HOLDING], self._flags[RETREATED] = POSE, 1, 0
+        flags = self._flags
+        flags[MODE], flags[LOCKED], flags[BRAKING], flags[RETREATED] = HOLD, 0, 0, 0
         self._expires = math.inf
 
     @property
     def holding(self) -> bool:
-        """Whether the arm holds a pose, because nothing has been commanded or the lease ran out or for a fault."""
-        return bool(self._flags[HOLDING])
+        """Whether the arm holds, because nothing has been commanded or the lease ran out or for a fault."""
+        return bool(self._flags[MODE] == HOLD)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether a hold has stopped the arm, and keeps it there."""
+        return self.holding and bool(self._flags[LOCKED])
 
     # ------------------------------------------------------------------------------------------ commands
 
@@ -213,27 +267,35 @@ class ArmLoop:
         numbers = safety.pose_is_valid(pose_base_tcp) and math.isfinite(expires)
         if not self._accepts(numbers, seen_t):
             return
+        self._set_out(POSE)
         pose = pose_base_tcp.copy()
         pose[3:] /= np.linalg.norm(pose[3:])
         self._target[:], bits = safety.limit_target(
             pose, self._reading.pose, self._reference, self._leash,
             self._boxes[WORKSPACE_BOX], self._boxes[FIRST_KEEP_OUT:], self._middle_quat, self._scalars[CONE],
         )  # fmt: skip
-        self._take(POSE, bits, expires)
+        self._take(bits, expires)
 
     def move_joints(self, q: Array, speed: float, expires: float, seen_t: float | None = None) -> None:
-        """Move to the joint angles `(n,)` (checked before, `setup.check_joint_target`) while this is repeated."""
+        """Move to the joint angles `(n,)` (checked before, `setup.check_joint_target`) while this is repeated.
+
+        Where the arm's kinematics are known, a way that leaves the workspace or the bodies' room, or leads through a
+        keep-out box, is refused before it begins; where they are not, the arm stops in front of that.
+        """
         if not self._accepts(safety.all_finite(q) and math.isfinite(speed + expires) and speed > 0.0, seen_t):
             return
         if self._follows_poses:
             raise DeviceError("this arm follows poses: it has no joint-space moves")
         if self._flags[MODE] != JOINTS or not np.array_equal(q, self._move[GOAL]):
+            if self._leaves(q):
+                self._flags[VERDICT] = Verdict.REFUSED_PATH
+                return
             move = self._move
             move[START], move[GOAL], move[NOW], move[SPEED] = self._reading.q, q, self._reading.q, 0.0
             way = float(np.abs(q - self._reading.q).max())
-            self._move_clock[:] = 0.0, max(PEAK_OF_MINIMUM_JERK * way / speed, 100.0 * TICK_S)
-        self._posture[:] = self._wanted_posture or q
-        self._take(JOINTS, 0, expires)
+            self._move_clock[:] = 0.0, max(PEAK_OF_MINIMUM_JERK * way / speed, 0.1)
+        self._set_out(JOINTS)
+        self._take(0, expires)
 
     def push(self, wrench_base_tcp: Array, expires: float, seen_t: float | None = None) -> None:
         """Push with a wrench `(6,)`, in base axes, for `WrenchTarget.lease_s` at most."""
@@ -241,10 +303,22 @@ class ArmLoop:
             return
         if self._follows_poses:
             raise DeviceError("this arm follows poses: it cannot push with a wrench")
+        self._set_out(WRENCH)
         K, low, high = self._gains_goal[STIFFNESS], self._gains_goal[CLIP_MINUS], self._gains_goal[CLIP_PLUS]
         wrench, bits = safety.limit_wrench(wrench_base_tcp, -K * low, K * high)
-        self._take(WRENCH, bits, min(expires, self.t + WrenchTarget.lease_s + 0.5 * TICK_S))
+        self._take(bits, min(expires, self.t + WrenchTarget.lease_s + 0.5 * self.tick_s))
         self._push[:] = wrench
+
+    def _leaves(self, q: Array) -> bool:
+        """Whether the straight way to a posture leads out of workspace or room, or into a keep-out box."""
+        if not len(self._chain):
+            return False
+        begun = self._reading.q
+        looks = 2 + int(np.abs(q - begun).max() / LOOK_EVERY_RAD)
+        return bool(path_leaves(
+            begun, np.asarray(q, float), looks, self._chain, self._tool[:3], self._capsules, self._room,
+            self._boxes[WORKSPACE_BOX], self._boxes[FIRST_KEEP_OUT:],
+        ))  # fmt: skip
 
     def _accepts(self, numbers: bool, seen_t: float | None) -> bool:
         """Whether a command may be taken up; if not, its verdict says why."""
@@ -255,7 +329,7 @@ class ArmLoop:
             refusal = Verdict.REFUSED_NOT_A_POSE
             self._latch(Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite, or is no pose")
         elif seen_t is not None:
-            if seen_t < self._seen_t or seen_t > self.t + 0.5 * TICK_S:
+            if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
                 refusal = Verdict.REFUSED_OUT_OF_ORDER
             elif self.t - seen_t > self._limits.max_lease_s:
                 refusal = Verdict.REFUSED_OLD
@@ -265,21 +339,31 @@ class ArmLoop:
             self._flags[VERDICT] = refusal
         return not refusal
 
-    def _take(self, mode: int, bits: int, expires: float) -> None:
-        if mode != self._flags[MODE]:
-            self._integral[:] = 0.0
+    def _set_out(self, mode: int) -> None:
+        """From one mode into another: nothing is pulled to where it was before."""
+        before = self._flags[MODE]
+        if mode == before:
+            return
+        self._integral[:] = 0.0
+        if before in (HOLD, JOINTS):
+            self._posture[:] = self._wanted_posture or self._reading.q
+            if not self._follows_poses:
+                self._reference[:] = self._reading.pose
+        self._flags[MODE] = mode
+
+    def _take(self, bits: int, expires: float) -> None:
         self._push[:] = 0.0
-        self._flags[MODE], self._flags[VERDICT], self._flags[HOLDING] = mode, bits, 0
+        self._flags[VERDICT] = bits
         self._expires = expires
 
     # ------------------------------------------------------------------------------------------ faults, tare, reset
 
     def acknowledge(self) -> None:
-        """Clear the fault; the arm goes on holding where it is, until the next command.
+        """Clear the fault; the arm holds where it is now, wherever somebody has guided it, until the next command.
 
         An arm that stopped by itself is asked to recover, and the fault stays if it cannot. An arm that was found
-        outside its workspace or beyond a joint's limit may then be driven back in: the excursion is not a fault again
-        before it has ended, and targets are inside in any case.
+        outside its workspace, in a keep-out box or beyond a joint's limit may then be driven back in, at a crawl: only
+        if it gets further out is that a fault again.
         """
         if self.fault in DRIVER_FAULTS and hasattr(self._arm, "recover"):
             try:
@@ -289,9 +373,9 @@ class ArmLoop:
                 self._latch(fault_of(error), str(error))
                 return
             self._tau[:] = self._reading.tau
-        self._excursion = self.fault if self.fault in _EXCURSIONS else Fault.NONE
         self.fault, self.reason = Fault.NONE, ""
-        self._hold()
+        self._begin_excursion()
+        self.hold()
 
     def tare(self) -> None:
         """What the tool feels now is zero from now on: for an arm that stands still and touches nothing.
@@ -314,23 +398,66 @@ class ArmLoop:
         self._arm.reset(seed)
         self._tau[:] = 0.0
         self._wrenches[:] = 0.0
-        self._settle()
+        self._reading = self._read()
+        if self._follows_poses:
+            self._reference[:] = self._reading.pose
+        self.hold()
 
     def _latch(self, fault: Fault, reason: str) -> None:
         self.fault, self.reason = fault, reason
-        self._hold()
+        self.hold()
+
+    # ------------------------------------------------------------------------------------------ excursions
+
+    def _outside(self) -> tuple[float, float, float, Array]:
+        """How far beyond its limits the arm was found: tool and workspace, tool and boxes, bodies [m], joints [rad]."""
+        r, limits, margin = self._reading, self._limits, self._scalars[MARGIN]
+        keep_out = self._boxes[FIRST_KEEP_OUT:]
+        workspace = safety.outside_workspace(r.pose, self._boxes[WORKSPACE_BOX]) - margin
+        clearance, _ = body_clearance(r.q, self._chain, self._capsules, self._room, keep_out)
+        joints = np.maximum(np.array(limits.joint_low) - r.q, r.q - np.array(limits.joint_high))
+        return workspace, safety.too_deep(r.pose, keep_out, margin), -clearance, joints
+
+    def _begin_excursion(self) -> None:
+        """What is outside now may be, and no further: it is fetched back at a crawl."""
+        workspace, boxes, bodies, joints = self._outside()
+        s = self._scalars
+        self._is_excursion = max(workspace, boxes, bodies, float(joints.max())) > 0.0
+        s[WORKSPACE_SLACK] = workspace + EXCURSION_M if workspace > 0.0 else 0.0
+        s[BOX_SLACK] = boxes + EXCURSION_M if boxes > 0.0 else 0.0
+        s[BODY_SLACK] = bodies + EXCURSION_M if bodies > 0.0 else 0.0
+        self._joint_slack[:] = np.where(joints > 0.0, joints + EXCURSION_RAD, 0.0)
+        if self._is_excursion:
+            self._set_reference_speed(*CRAWL)
+
+    def _end_excursion(self) -> None:
+        self._is_excursion = False
+        self._scalars[WORKSPACE_SLACK] = self._scalars[BOX_SLACK] = self._scalars[BODY_SLACK] = 0.0
+        self._joint_slack[:] = 0.0
+        self._set_reference_speed(math.inf, math.inf)
+
+    def _watch_excursion(self) -> None:
+        """On its way in: what it has come nearer is not given back."""
+        workspace, boxes, bodies, joints = self._outside()
+        s, slack = self._scalars, self._joint_slack
+        for entry, out in ((WORKSPACE_SLACK, workspace), (BOX_SLACK, boxes), (BODY_SLACK, bodies)):
+            s[entry] = min(s[entry], max(out, 0.0) + EXCURSION_M)
+        slack[:] = np.minimum(slack, np.maximum(joints, 0.0) + EXCURSION_RAD)
+        # by what it may swing, else it is a fault again at once
+        if max(workspace, boxes, bodies) < -EXCURSION_M and joints.max() < -EXCURSION_RAD:
+            self._end_excursion()
 
     # ------------------------------------------------------------------------------------------ the tick
 
     def tick(self, t: float) -> None:
-        """One millisecond: read -> lease -> reference -> impedance -> safety -> write."""
+        """One period: read -> lease -> reference -> impedance -> safety -> write."""
         try:
             self._reading = reading = self._read()
             begun = time.perf_counter()
             self._times[T], self._times[T + 1] = t, self.late_s
-            if t >= self._expires and not self._flags[HOLDING]:
-                self._hold()
-            if self._excursion:
+            if t >= self._expires and self._flags[MODE] != HOLD:
+                self.hold()
+            if self._is_excursion:
                 self._watch_excursion()
             code = self._control(self._tau, reading.twist)
             law_s = time.perf_counter() - begun
@@ -353,9 +480,9 @@ class ArmLoop:
             tau, self._target, self._reference, self._integral, self._push, self._wrenches, self._flags,
             self._move, self._move_clock, r.q, r.dq, r.coriolis, r.pose, r.jacobian,
             twist_of(r.jacobian, r.dq) if twist is None else twist, r.wrench,
-            self._posture, self._gains, self._gains_goal, self._joint_gains, self._joint_limits, self._boxes,
-            self._middle_quat, self._scalars, int(self.fault), self._times,
-            self._ring.rows[self._ring.count[0] % TICKS],
+            self._posture, self._gains, self._gains_goal, self._joint_gains, self._joint_limits, self._joint_slack,
+            self._boxes, self._chain, self._capsules, self._room, self._middle_quat, self._scalars,
+            self._follows_poses, int(self.fault), self._times, self._ring.rows[self._ring.count[0] % TICKS],
         )  # fmt: skip
         return code
 
@@ -374,12 +501,17 @@ class ArmLoop:
     def _explain(self) -> str:
         """The latched fault in words: what was measured, and what is allowed."""
         r, limits, felt, twist = self._reading, self._limits, self._wrenches[FELT], self._twist()
-        j = int(np.argmax(np.abs(r.dq) / np.array(limits.max_joint_speed)))
+        if self.fault == Fault.BODY:
+            _, which = body_clearance(r.q, self._chain, self._capsules, self._room, self._boxes[FIRST_KEEP_OUT:])
+            return f"its {self._bodies[which].name} was found in a keep-out box, or outside body_low to body_high"
+        own = [safety.own_speed(r.q, i, math.copysign(1.0, r.dq[i]), self._joint_limits) for i in range(len(r.q))]
+        fastest = np.maximum(np.minimum(own, limits.max_joint_speed), 1e-3)
+        j = int(np.argmax(np.abs(r.dq) / fastest))
         k = int(np.argmax(np.maximum(np.array(limits.joint_low) - r.q, r.q - np.array(limits.joint_high))))
         at = ", ".join(f"{x:.3f}" for x in r.pose[:3])
         words = {
             Fault.STATE_NOT_FINITE: "the arm measured something that is not a finite number",
-            Fault.JOINT_SPEED: f"joint {j + 1} moved at {abs(r.dq[j]):.2f} rad/s; limit {limits.max_joint_speed[j]:g}",
+            Fault.JOINT_SPEED: f"joint {j + 1} moved at {abs(r.dq[j]):.2f} rad/s; limit {fastest[j]:.3g}",
             Fault.JOINT_POSITION: f"joint {k + 1} is at {r.q[k]:.3f} rad; its range is {limits.joint_low[k]:g} to "
             f"{limits.joint_high[k]:g}",
             Fault.TCP_SPEED: f"the tool moved at {safety.norm(twist, 0):.2f} m/s; limit {limits.max_tcp_speed:g}",
@@ -391,18 +523,6 @@ class ArmLoop:
             Fault.MOMENT: f"{safety.norm(felt, 3):.1f} Nm on the tool; limit {limits.max_moment:g}",
         }
         return words.get(self.fault, "")
-
-    def _watch_excursion(self) -> None:
-        """Whether an acknowledged excursion goes on: until it has ended, it is no fault again."""
-        r, s, limits = self._reading, self._scalars, self._limits
-        goes_on = {
-            Fault.WORKSPACE: lambda: safety.outside_workspace(r.pose, self._boxes[WORKSPACE_BOX]) > 0.0,
-            Fault.KEEP_OUT: lambda: any(safety.depth_inside(r.pose, box) > 0.0 for box in self._boxes[FIRST_KEEP_OUT:]),
-            Fault.JOINT_POSITION: lambda: bool(((r.q < limits.joint_low) | (r.q > limits.joint_high)).any()),
-        }[self._excursion]()
-        usual = 0.0 if self._excursion == Fault.JOINT_POSITION else limits.workspace_margin_m
-        s[_EXCURSIONS[self._excursion]] = math.inf if goes_on else usual
-        self._excursion = self._excursion if goes_on else Fault.NONE
 
     # ------------------------------------------------------------------------------------------ reports
 
@@ -428,6 +548,11 @@ class ArmLoop:
             verdict=Verdict(int(self._flags[VERDICT])),
             reason=self.reason,
         )
+
+    @property
+    def command_success(self) -> float:
+        """The share of commands that the robot itself says it has got lately, 1 if it says nothing of it."""
+        return float(getattr(self._arm, "success_rate", 1.0))
 
     @property
     def lost_ticks(self) -> int:
@@ -472,15 +597,22 @@ def warm_up(joints: int) -> None:
     loop.state()
 
 
-_EXCURSIONS = {Fault.WORKSPACE: MARGIN, Fault.KEEP_OUT: KEEP_OUT_MARGIN, Fault.JOINT_POSITION: JOINT_SLACK}
-"""Faults that an arm must be driven out of, and the entry of `scalars` that lets it."""
+def joint_limits_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
+    """`joint_limits (8, n)` as `safety` wants them."""
+    n = len(limits.max_torque)
+    file = [limits.max_joint_speed, limits.max_torque, limits.joint_low, limits.joint_high]
+    if facts is None or not facts.deceleration:
+        return np.array([*file, limits.joint_low, limits.joint_high, (0.0,) * n, (0.0,) * n])
+    return np.array([*file, facts.joint_low, facts.joint_high, facts.speed_offset, facts.deceleration])
+
+
+def joint_gains_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
+    """`joint_gains (3, n)`: what holds this arm, and stops it, whatever a task asks for."""
+    stiffness = (facts and facts.joint_stiffness) or STIFFNESS_PER_TORQUE * np.array(limits.max_torque)
+    damping = np.array((facts and facts.joint_damping) or DAMPING_PER_TORQUE * np.array(limits.max_torque))
+    return np.array([stiffness, damping, BRAKE * damping])
 
 
 def fault_of(error: DeviceError) -> Fault:
     """Which fault an error of the driver is."""
     return error.fault if isinstance(error, ArmDriverError) else Fault.DRIVER
-
-
-def _share_per_tick(time_constant_s: float) -> float:
-    """What a first-order filter takes over per tick."""
-    return 1.0 - math.exp(-TICK_S / time_constant_s) if time_constant_s > 0.0 else 1.0

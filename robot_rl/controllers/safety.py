@@ -31,6 +31,7 @@ WORKSPACE = int(Fault.WORKSPACE)
 KEEP_OUT = int(Fault.KEEP_OUT)
 FORCE = int(Fault.FORCE)
 MOMENT = int(Fault.MOMENT)
+BODY = int(Fault.BODY)
 
 LEASHED = int(Verdict.LEASH)
 BOXED = int(Verdict.WORKSPACE)
@@ -42,12 +43,24 @@ TORQUE_CLIPPED = int(Verdict.TORQUE)
 TORQUE_RATE_CLIPPED = int(Verdict.TORQUE_RATE)
 WRENCH_CLIPPED = int(Verdict.WRENCH)
 RETREATING = int(Verdict.RETREAT)
+GUARDED = int(Verdict.BODY)
 
 LOW, HIGH = 0, 1
 """Rows of a box `(2, 3)` [m]: its corners in the base frame."""
 
-SPEED, TORQUE, JOINT_LOW, JOINT_HIGH = range(4)
-"""Rows of `joint_limits (4, n)`: largest joint speed [rad/s], torque [Nm], and the joint's range [rad]."""
+SPEED, TORQUE, JOINT_LOW, JOINT_HIGH, OWN_LOW, OWN_HIGH, OFFSET, DECELERATION = range(8)
+"""Rows of `joint_limits (8, n)`: largest joint speed [rad/s], torque [Nm], the joint's range [rad]; then what the arm
+itself allows, its range [rad] and how its speeds fall towards the ends of that (`ArmFacts`; deceleration 0: they do
+not)."""
+
+OWN_SHARE = 0.8
+"""Of the speed that the arm itself allows near the end of a range: faster, and the joint is braked."""
+
+OWN_TOLERANCE = 0.02
+"""[rad/s] beyond that speed are no fault yet: at the very end of a range it is zero, and noise is not."""
+
+BOX_SHARE = 0.2
+"""Of the thickness of a keep-out box: found deeper inside, it is a fault, however large the margin is."""
 
 FULL_BRAKE = 0.5
 """Brakes: full torque for a joint that is so much faster than it may be [rad/s]. A wrist (12 Nm, 0.1 to 0.3 kg m^2)
@@ -181,6 +194,31 @@ def limit_wrench(wrench, limit_low, limit_high):
 
 
 @njit
+def own_speed(q, j, side, joint_limits):
+    """The speed [rad/s] that the arm itself allows joint j towards a side (-1, 1), as its angle has it."""
+    if joint_limits[DECELERATION, j] <= 0.0:
+        return np.inf
+    room = joint_limits[OWN_HIGH, j] - q[j] if side > 0.0 else q[j] - joint_limits[OWN_LOW, j]
+    return max(math.sqrt(2.0 * joint_limits[DECELERATION, j] * max(room, 0.0)) - joint_limits[OFFSET, j], 0.0)
+
+
+@njit
+def bound_push(push, twist, pose, inside, max_speed, max_turn):
+    """A wanted wrench `(6,)`, weaker the faster the tool already goes its way, so that it gets no faster than that.
+
+    Towards a wall that the tool is at or beyond (`inside` is the nearest allowed pose) it does not push at all.
+    """
+    out = push.copy()
+    for i in range(6):
+        largest = max_speed if i < 3 else max_turn
+        if out[i] * twist[i] > 0.0:
+            out[i] *= max(1.0 - abs(twist[i]) / largest, 0.0)
+        if i < 3 and out[i] * (pose[i] - inside[i]) > 0.0:
+            out[i] = 0.0
+    return out
+
+
+@njit
 def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
     """Keep joints off their limits, in place on the torques `(n,)`; returns the `Verdict` bits.
 
@@ -194,7 +232,7 @@ def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
         for side in (-1.0, 1.0):
             room = joint_limits[JOINT_HIGH, j] - q[j] if side > 0.0 else q[j] - joint_limits[JOINT_LOW, j]
             share = 1.0 if room >= margin else max(room, 0.0) / margin
-            over = side * dq[j] - share * free
+            over = side * dq[j] - min(share * free, OWN_SHARE * own_speed(q, j, side, joint_limits))
             wanted = side * tau[j]
             if share < 1.0 and wanted > share * largest:
                 wanted = share * largest
@@ -246,31 +284,47 @@ def norm(vector, first):
 
 @njit
 def check_joints(q, dq, joint_limits, slack):
-    """The `Fault` code of the joints; `slack` [rad] is how far beyond their range they may be (an excursion)."""
+    """The `Fault` code of the joints; `slack (n,)` [rad] is how far beyond its range each may be (an excursion)."""
     for j in range(dq.shape[0]):
-        if abs(dq[j]) > joint_limits[SPEED, j]:
+        own = own_speed(q, j, 1.0 if dq[j] > 0.0 else -1.0, joint_limits) + OWN_TOLERANCE
+        if abs(dq[j]) > min(joint_limits[SPEED, j], own):
             return JOINT_SPEED
-        if q[j] < joint_limits[JOINT_LOW, j] - slack or q[j] > joint_limits[JOINT_HIGH, j] + slack:
+        if q[j] < joint_limits[JOINT_LOW, j] - slack[j] or q[j] > joint_limits[JOINT_HIGH, j] + slack[j]:
             return JOINT_POSITION
     return NONE
 
 
 @njit
-def check_tool(twist, pose, wrench, box, boxes, margin, keep_out_margin, speeds, forces):
+def too_deep(position, boxes, margin):
+    """How much deeper [m] a position is inside one of the keep-out boxes than it may be measured; negative: it is not.
+
+    That is the margin, but no more than a share of the box's thickness: a thin wall is a wall, too.
+    """
+    worst = -np.inf
+    for k in range(boxes.shape[0]):
+        allowed = margin
+        for i in range(3):
+            allowed = min(allowed, BOX_SHARE * (boxes[k, HIGH, i] - boxes[k, LOW, i]))
+        worst = max(worst, depth_inside(position, boxes[k]) - allowed)
+    return worst
+
+
+@njit
+def check_tool(twist, pose, wrench, box, boxes, margin, slack, speeds, forces):
     """The `Fault` code that the tool's measured state deserves, `NONE` if all is well.
 
-    The margins [m] are how far outside the box, and inside a keep-out box, the tool may be measured; the orientation
-    has no margin of its own, since the target's is clipped. `speeds (2,)` [m/s, rad/s], `forces (2,)` [N, Nm].
+    `margin` [m] is how far outside the box, and inside a keep-out box, the tool may be measured, `slack (2,)` [m] how
+    much further than that, in an excursion; the orientation has no margin of its own, since the target's is clipped.
+    `speeds (2,)` [m/s, rad/s], `forces (2,)` [N, Nm].
     """
     if norm(twist, 0) > speeds[0]:
         return TCP_SPEED
     if norm(twist, 3) > speeds[1]:
         return TCP_ROTATION_SPEED
-    if outside_workspace(pose, box) > margin:
+    if outside_workspace(pose, box) > margin + slack[0]:
         return WORKSPACE
-    for k in range(boxes.shape[0]):
-        if depth_inside(pose, boxes[k]) > keep_out_margin:
-            return KEEP_OUT
+    if too_deep(pose, boxes, margin) > slack[1]:
+        return KEEP_OUT
     if norm(wrench, 0) > forces[0]:
         return FORCE
     if norm(wrench, 3) > forces[1]:

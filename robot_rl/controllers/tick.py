@@ -13,39 +13,63 @@ from robot_rl.controllers.impedance import (
     impedance_torque,
     integrate,
     joint_torque,
+    joint_way,
     minimum_jerk,
     twist_of,
 )
+from robot_rl.controllers.kinematics import body_clearance
 from robot_rl.geometry import pose_error
 from robot_rl.types import Array
 
 TICK_S = 0.001
+"""Of a loop that its driver does not give another period (`Arm.tick_s`)."""
 
 (
-    FILTER, STEP, ANGLE, NULLSPACE, NULLSPACE_GOAL, BLEND, TARE_GAIN,
-    MARGIN, KEEP_OUT_MARGIN, JOINT_SLACK, TCP_SPEED, TCP_ROTATION_SPEED, FORCE, MOMENT,
+    DT, FILTER, STEP, ANGLE, NULLSPACE, NULLSPACE_GOAL, BLEND, TARE_GAIN,
+    MARGIN, WORKSPACE_SLACK, BOX_SLACK, BODY_SLACK, TCP_SPEED, TCP_ROTATION_SPEED, FORCE, MOMENT,
     RETREAT_FORCE, RETREAT_MOMENT, RETREAT_M, TORQUE_STEP, JOINT_MARGIN, SPEED_MARGIN, CONE,
-) = range(21)  # fmt: skip
-"""Entries of `scalars`: filter gain per tick, largest reference step [m] and turn [rad] per tick, nullspace stiffness
-now and soon, share of a new gain taken over per tick, gain of the tare's filter, then limits as in `ArmLimits`."""
+) = range(23)  # fmt: skip
+"""Entries of `scalars`: period of a tick [s], filter gain per tick, largest reference step [m] and turn [rad] per tick,
+nullspace stiffness now and soon, share of a new gain taken over per tick, gain of the tare's filter; margin of the
+workspace and of keep-out boxes [m], and how much further than that an acknowledged excursion still is: outside the
+workspace, in a box, of a body; then limits as in `ArmLimits`."""
 
 FELT, SLOW, TARE = range(3)
 """Rows of `wrenches (3, 6)`: measured less the tare; measured, filtered; the tare."""
 
-MODE, VERDICT, RETREATED, HOLDING = range(4)
-"""Entries of `flags (4,)`, integers."""
+MODE, VERDICT, RETREATED, LOCKED, BRAKING = range(5)
+"""Entries of `flags (5,)`, integers: the last two are of a hold, whether it has a posture to hold yet, and for how many
+ticks it has braked."""
 
-POSE, JOINTS, WRENCH = range(3)
-"""Modes: what the last command was, and so which law is in force."""
+POSE, JOINTS, WRENCH, HOLD = range(4)
+"""Modes: what the last command was, and so which law is in force; HOLD if none is."""
 
 START, GOAL, NOW, SPEED = range(4)
-"""Rows of `move (4, n)` [rad], [rad/s]: a joint-space move."""
+"""Rows of `move (4, n)` [rad], [rad/s]: a joint-space move, or the posture that is held."""
 
 PHASE, DURATION = range(2)
 """Entries of `move_clock (2,)`: how far on a joint-space move is, 0 to 1, and how long it takes [s]."""
 
+STIFF, DAMPED, BRAKE = range(3)
+"""Rows of `joint_gains (3, n)`: of joint-space moves and holds [Nm/rad], [Nms/rad]; what stops an arm [Nms/rad]."""
+
 WORKSPACE_BOX, FIRST_KEEP_OUT = 0, 1
 """`boxes (1 + k, 2, 3)`: the workspace, then what to keep out of."""
+
+AT_REST = 0.02
+BRAKE_S = 0.2
+"""A hold first stops the arm, until no joint is faster than this [rad/s] or for so long [s]; then it locks the posture
+that the arm has come to, so that nothing swings back."""
+
+LOOK_AHEAD_S = 0.06
+"""A joint move looks so far ahead: what an arm at the reference's speed needs to stop."""
+
+GUARD_M = 0.02
+"""From so near on a guarded body slows down what brings it nearer [m]."""
+
+FASTEST_RETREAT = 0.5
+FARTHEST_RETREAT = 0.2
+"""Of a joint, for the few centimetres of a retreat [rad/s], [rad]."""
 
 
 @njit
@@ -65,7 +89,7 @@ def record_into(
 ) -> None:
     """Fill a row of the black box, in the order of `recorder.columns`."""
     row[:4] = times
-    row[4], row[5], row[6], row[7] = fault, flags[VERDICT], flags[MODE], flags[HOLDING]
+    row[4], row[5], row[6], row[7] = fault, flags[VERDICT], flags[MODE], 1.0 if flags[MODE] == HOLD else 0.0
     n, at = q.shape[0], 8
     for values in (q, dq, tau):
         row[at : at + n] = values
@@ -78,26 +102,113 @@ def record_into(
 
 
 @njit
-def advance_move_into(
-    move: Array, move_clock: Array, q: Array, jacobian: Array, max_speed: float, max_turn: float
-) -> None:
-    """One tick of a joint-space move, in place: slower where the tool is too fast; a joint that lags is awaited."""
-    for j in range(q.shape[0]):
-        if abs(move[NOW, j] - q[j]) > JOINT_CLIP:
-            move[SPEED] = 0.0
-            return
-    way = move[GOAL] - move[START]
+def next_speed(move: Array, move_clock: Array, jacobian: Array, max_speed: float, max_turn: float) -> float:
+    """By which factor a joint-space move has to be slower than planned, for the tool's sake."""
     _, rate = minimum_jerk(move_clock[PHASE])
-    twist = twist_of(jacobian, way * (rate / move_clock[DURATION]))
+    twist = twist_of(jacobian, (move[GOAL] - move[START]) * (rate / move_clock[DURATION]))
     slow = 1.0
     if safety.norm(twist, 0) > max_speed:
         slow = max_speed / safety.norm(twist, 0)
     if safety.norm(twist, 3) * slow > max_turn:
         slow = max_turn / safety.norm(twist, 3)
-    move_clock[PHASE] = min(move_clock[PHASE] + slow * TICK_S / move_clock[DURATION], 1.0)
+    return slow
+
+
+@njit
+def advance_move_into(move: Array, move_clock: Array, q: Array, slow: float, dt: float) -> None:
+    """One tick of a joint-space move, in place; a joint that lags is awaited."""
+    for j in range(q.shape[0]):
+        if abs(move[NOW, j] - q[j]) > JOINT_CLIP:
+            move[SPEED] = 0.0
+            return
+    way = move[GOAL] - move[START]
+    move_clock[PHASE] = min(move_clock[PHASE] + slow * dt / move_clock[DURATION], 1.0)
     share, rate = minimum_jerk(move_clock[PHASE])
     move[NOW] = move[START] + share * way
     move[SPEED] = (slow * rate / move_clock[DURATION]) * way
+
+
+@njit
+def brake_into(wanted: Array, move: Array, move_clock: Array, flags: Array, q: Array, dq: Array, brake: Array) -> None:
+    """The first part of a hold: torques `wanted (n,)` that stop the arm; where it is meanwhile is what will be held."""
+    for j in range(q.shape[0]):
+        wanted[j] = -brake[j] * dq[j]
+        move[START, j], move[GOAL, j], move[NOW, j], move[SPEED, j] = q[j], q[j], q[j], 0.0
+    move_clock[PHASE] = 1.0
+
+
+@njit
+def is_at_rest(dq: Array, twist: Array) -> bool:
+    """Whether nothing moves."""
+    for j in range(dq.shape[0]):
+        if not abs(dq[j]) < AT_REST:
+            return False
+    return safety.norm(twist, 0) < 0.01 and safety.norm(twist, 3) < AT_REST
+
+
+@njit
+def begin_retreat_into(
+    move: Array,
+    move_clock: Array,
+    away: Array,
+    q: Array,
+    pose: Array,
+    jacobian: Array,
+    joint_limits: Array,
+    chain: Array,
+    capsules: Array,
+    room: Array,
+    keep_out: Array,
+) -> None:
+    """A held arm goes to the pose `away`, which is near, by its joints' shortest way; not if a body gets stuck."""
+    change = joint_way(jacobian, pose_error(pose, away))
+    goal = q.copy()
+    farthest = 0.0
+    for j in range(q.shape[0]):
+        goal[j] += min(max(change[j], -FARTHEST_RETREAT), FARTHEST_RETREAT)
+        low, high = joint_limits[safety.JOINT_LOW, j], joint_limits[safety.JOINT_HIGH, j]
+        goal[j] = min(max(goal[j], min(low, q[j])), max(high, q[j]))
+        farthest = max(farthest, abs(goal[j] - q[j]))
+    now, _ = body_clearance(q, chain, capsules, room, keep_out)
+    then, _ = body_clearance(goal, chain, capsules, room, keep_out)
+    move[START], move[GOAL], move[NOW], move[SPEED] = q, q, q, 0.0
+    if then >= min(now, 0.0):
+        move[GOAL] = goal
+    move_clock[PHASE], move_clock[DURATION] = 0.0, max(1.875 * farthest / FASTEST_RETREAT, 0.1)
+
+
+@njit
+def obstacle_ahead(
+    q: Array,
+    dq: Array,
+    pose: Array,
+    twist: Array,
+    workspace: Array,
+    keep_out: Array,
+    chain: Array,
+    capsules: Array,
+    room: Array,
+) -> int:
+    """The `Verdict` bits of what an arm would leave or enter that goes on with `dq` and `twist` for `LOOK_AHEAD_S`.
+
+    What is outside already may go on as long as it does not get further out.
+    """
+    at = np.empty(3)
+    for part in range(1, 5):  # in steps: a thin box is no reason to jump over it
+        for i in range(3):
+            at[i] = pose[i] + 0.25 * part * LOOK_AHEAD_S * twist[i]
+        if safety.outside_workspace(at, workspace) > max(safety.outside_workspace(pose, workspace), 0.0) + 1e-6:
+            return safety.BOXED
+        for k in range(keep_out.shape[0]):
+            depth = safety.depth_inside(at, keep_out[k])
+            if depth > max(safety.depth_inside(pose, keep_out[k]), 0.0) + 1e-6:
+                return safety.KEPT_OUT
+    then, _ = body_clearance(q + LOOK_AHEAD_S * dq, chain, capsules, room, keep_out)
+    if then < 0.0:
+        now, _ = body_clearance(q, chain, capsules, room, keep_out)
+        if then < now:
+            return safety.GUARDED
+    return 0
 
 
 @njit
@@ -123,87 +234,155 @@ def control_into(
     gains_goal: Array,
     joint_gains: Array,
     joint_limits: Array,
+    joint_slack: Array,
     boxes: Array,
+    chain: Array,
+    capsules: Array,
+    room: Array,
     middle_quat: Array,
     scalars: Array,
+    follows: bool,
     latched: int,
     times: Array,
     row: Array,
 ) -> int:
     """One tick of control: check the state, move the reference, write the next torques into `tau (n,)`.
 
-    Returns the fault code. A new fault puts `target` and `reference` at the measured pose, so that the arm holds
-    there, or backs away from a hard blow; while one is latched nothing else is checked but the blow, and that the
-    numbers are numbers. Without those the torques fade to zero, and the arm's own gravity compensation is all that is
-    left. Everything that a tick knows goes into `row`, for the black box.
+    Returns the fault code. A new fault makes the arm hold, or back away from a hard blow; while one is latched nothing
+    else is checked but the blow, and that the numbers are numbers. A hold needs angles and speeds of the joints alone:
+    it goes on when the rest of a state is no number. Without these two the torques fade to zero, the arm's own gravity
+    compensation is all that is left, and the first state that is one is what is held. With `follows` the arm's own
+    controller follows `reference`, and torques are nobody's. All that a tick knows goes into `row`, for the black box.
     """
-    finite = safety.pose_is_valid(pose) and safety.all_finite(q) and safety.all_finite(dq)
-    if not (finite and safety.all_finite(wrench) and safety.all_finite(coriolis) and safety.all_finite(twist)):
-        tau[:] = safety.limit_torque(np.zeros(tau.shape[0]), tau, joint_limits, scalars[TORQUE_STEP])
-        record_into(
-            row, times, safety.STATE_NOT_FINITE, flags, q, dq, tau, pose, target, reference, wrenches[FELT], twist
-        )
-        return safety.STATE_NOT_FINITE
-    for i in range(6):
-        wrenches[SLOW, i] += scalars[TARE_GAIN] * (wrench[i] - wrenches[SLOW, i])
-        wrenches[FELT, i] = wrench[i] - wrenches[TARE, i]
+    n, dt = q.shape[0], scalars[DT]
+    measured = safety.all_finite(q) and safety.all_finite(dq)
+    whole = measured and safety.pose_is_valid(pose) and safety.all_finite(wrench) and safety.all_finite(coriolis)
+    whole = whole and safety.all_finite(twist) and safety.all_finite(jacobian.ravel())
     workspace, keep_out = boxes[WORKSPACE_BOX], boxes[FIRST_KEEP_OUT:]
     felt = wrenches[FELT]
+    if whole:
+        for i in range(6):
+            wrenches[SLOW, i] += scalars[TARE_GAIN] * (wrench[i] - wrenches[SLOW, i])
+            felt[i] = wrench[i] - wrenches[TARE, i]
 
+    # is all well?
     code = latched
+    clearance, _ = body_clearance(q, chain, capsules, room, keep_out) if measured else (np.inf, -1)
     if latched == safety.NONE:
-        code = safety.check_joints(q, dq, joint_limits, scalars[JOINT_SLACK])
+        if not whole:
+            code = safety.STATE_NOT_FINITE
+        else:
+            code = safety.check_joints(q, dq, joint_limits, joint_slack)
         if code == safety.NONE:
             code = safety.check_tool(
-                twist, pose, felt, workspace, keep_out, scalars[MARGIN], scalars[KEEP_OUT_MARGIN],
+                twist, pose, felt, workspace, keep_out, scalars[MARGIN],
+                scalars[WORKSPACE_SLACK : BOX_SLACK + 1],
                 scalars[TCP_SPEED : TCP_ROTATION_SPEED + 1], scalars[FORCE : MOMENT + 1],
             )  # fmt: skip
+        if code == safety.NONE and clearance < -scalars[BODY_SLACK]:
+            code = safety.BODY
         if code != safety.NONE:
-            target[:] = pose
-            reference[:] = pose
             integral[:] = 0.0
             push[:] = 0.0
-            flags[MODE], flags[HOLDING], flags[RETREATED] = POSE, 1, 0
+            flags[MODE], flags[LOCKED], flags[BRAKING], flags[RETREATED] = HOLD, 0, 0, 0
     hard = safety.norm(felt, 0) > scalars[RETREAT_FORCE] or safety.norm(felt, 3) > scalars[RETREAT_MOMENT]
-    if hard and code != safety.NONE and flags[RETREATED] == 0:
+    if whole and hard and code != safety.NONE and flags[RETREATED] == 0:
         target[:] = safety.retreat_from(pose, felt, scalars[RETREAT_M], workspace, keep_out, middle_quat, scalars[CONE])
-        flags[RETREATED] = 1
+        begin_retreat_into(
+            move, move_clock, target, q, pose, jacobian, joint_limits, chain, capsules, room, keep_out
+        )  # fmt: skip
+        flags[RETREATED], flags[LOCKED] = 1, 1
         flags[VERDICT] |= safety.RETREATING
 
+    # gains on their way
     for r in range(gains.shape[0]):
         for i in range(6):
             gains[r, i] += scalars[BLEND] * (gains_goal[r, i] - gains[r, i])
     scalars[NULLSPACE] += scalars[BLEND] * (scalars[NULLSPACE_GOAL] - scalars[NULLSPACE])
-    if flags[MODE] == JOINTS:
+
+    # the law
+    wanted = np.zeros(n)
+    if flags[MODE] == HOLD:
+        if not measured:
+            flags[LOCKED], flags[BRAKING] = 0, 0
+        elif flags[LOCKED] == 0:
+            brake_into(wanted, move, move_clock, flags, q, dq, joint_gains[BRAKE])
+            flags[BRAKING] += 1
+            if whole:
+                target[:] = pose
+            if (whole and is_at_rest(dq, twist)) or flags[BRAKING] * dt > BRAKE_S:
+                flags[LOCKED] = 1
+        else:
+            move[SPEED] = 0.0
+            if whole and move_clock[PHASE] < 1.0:
+                slow = next_speed(move, move_clock, jacobian, scalars[STEP] / dt, scalars[ANGLE] / dt)
+                advance_move_into(move, move_clock, q, slow, dt)
+            wanted = joint_torque(q, dq, np.zeros(n), move[NOW], move[SPEED], joint_gains)
+        if measured and safety.all_finite(coriolis):
+            wanted += coriolis
+        if not follows:
+            reference[:] = target
+        elif whole and flags[LOCKED] == 1:
+            reference[:] = filter_reference(reference, target, scalars[FILTER], scalars[STEP], scalars[ANGLE])
+    elif flags[MODE] == JOINTS:
         target[:] = pose
         reference[:] = pose
-        advance_move_into(move, move_clock, q, jacobian, scalars[STEP] / TICK_S, scalars[ANGLE] / TICK_S)
+        slow = next_speed(move, move_clock, jacobian, scalars[STEP] / dt, scalars[ANGLE] / dt)
+        _, rate = minimum_jerk(move_clock[PHASE])
+        ahead = (slow * rate / move_clock[DURATION]) * (move[GOAL] - move[START])
+        bits = obstacle_ahead(
+            q, ahead, pose, twist_of(jacobian, ahead), workspace, keep_out, chain, capsules, room
+        )  # fmt: skip
+        flags[VERDICT] |= bits
+        if bits != 0:
+            move[SPEED] = 0.0
+        else:
+            advance_move_into(move, move_clock, q, slow, dt)
         wanted = joint_torque(q, dq, coriolis, move[NOW], move[SPEED], joint_gains)
     else:
         before = reference.copy()
+        pushed = push.copy()
         if flags[MODE] == WRENCH:
             # a reference at the tool does not pull; a tool beyond a wall is pulled back to it
             reference[:] = safety.clip_to_workspace(pose, workspace, middle_quat, scalars[CONE])
         else:
             reference[:] = filter_reference(reference, target, scalars[FILTER], scalars[STEP], scalars[ANGLE])
             moved = pose_error(before, reference)
-            slow = safety.norm(moved, 0) < (1.0 - 1e-6) * scalars[STEP]
-            if not (slow and safety.norm(moved, 3) < (1.0 - 1e-6) * scalars[ANGLE]):
+            slow_enough = safety.norm(moved, 0) < (1.0 - 1e-6) * scalars[STEP]
+            if not (slow_enough and safety.norm(moved, 3) < (1.0 - 1e-6) * scalars[ANGLE]):
                 flags[VERDICT] |= safety.SLOWED
         if keep_out.shape[0] > 0:
             allowed = safety.stay_out(reference, before, keep_out)
             if safety.differ(allowed, reference, 0, 3):
                 flags[VERDICT] |= safety.KEPT_OUT
                 reference[:] = allowed
+        nullspace = scalars[NULLSPACE]
+        if clearance < GUARD_M:
+            # slower towards what a body comes near, not at all towards what it touches
+            nearer = q + LOOK_AHEAD_S / dt * joint_way(jacobian, pose_error(before, reference))
+            if flags[MODE] == WRENCH:
+                nearer = q + LOOK_AHEAD_S * dq
+            then, _ = body_clearance(nearer, chain, capsules, room, keep_out)
+            share = min(max(clearance, 0.0) / GUARD_M, 1.0)
+            nullspace *= share
+            if then < clearance:
+                flags[VERDICT] |= safety.GUARDED
+                pushed *= share
+                if flags[MODE] == POSE:
+                    reference[:] = filter_reference(before, reference, share, np.inf, np.inf)
         if flags[MODE] == WRENCH:
             target[:] = reference
-        integral[:] = integrate(integral, pose_error(pose, reference), gains, TICK_S)
+            pushed = safety.bound_push(pushed, twist, pose, reference, scalars[STEP] / dt, scalars[ANGLE] / dt)
+        integral[:] = integrate(integral, pose_error(pose, reference), gains, dt)
         wanted = impedance_torque(
-            q, dq, coriolis, pose, jacobian, reference, posture, gains, scalars[NULLSPACE], push + integral
+            q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace, pushed + integral
         )
-    flags[VERDICT] |= safety.brake_joints_into(
-        wanted, q, dq, joint_limits, scalars[JOINT_MARGIN], scalars[SPEED_MARGIN]
-    )
+
+    # the limits of the joints
+    if measured:
+        flags[VERDICT] |= safety.brake_joints_into(
+            wanted, q, dq, joint_limits, scalars[JOINT_MARGIN], scalars[SPEED_MARGIN]
+        )
     tau[:] = safety.limit_torque(wanted, tau, joint_limits, scalars[TORQUE_STEP])
     flags[VERDICT] |= safety.torque_verdict(wanted, tau, joint_limits)
     record_into(row, times, code, flags, q, dq, tau, pose, target, reference, felt, twist)

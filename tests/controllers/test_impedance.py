@@ -26,7 +26,7 @@ def numpy_law(q, dq, coriolis, pose, J, reference, posture, gains, kn, push):
     """The law as one writes it down."""
     e = np.clip(numpy_error(pose, reference), -gains[3], gains[2])
     F = np.clip(gains[0] * e + push, -gains[0] * gains[3], gains[0] * gains[2]) - gains[1] * (J @ dq)
-    v = kn * (posture - q) - 2.0 * np.sqrt(kn) * dq
+    v = np.clip(kn * (posture - q), -3.0, 3.0) - 2.0 * np.sqrt(kn) * dq
     U, s, Vt = np.linalg.svd(J.T, full_matrices=False)
     pinv = Vt.T @ np.diag(s / (s**2 + impedance.NULLSPACE_DAMPING)) @ U.T  # damped, as in serl_franka_controllers
     return J.T @ F + v - J.T @ (pinv @ v) + coriolis

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from robot_rl.controllers.loop import ArmLoop
 from robot_rl.geometry import pose_error
 from robot_rl.types import DeviceError, Fault
-from tests.controllers.bench import LIMITS, TASK, make_loop, moved, run
+from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, Broken, make_loop, moved, run
 
 
 @pytest.fixture
@@ -73,6 +74,8 @@ def test_when_the_lease_runs_out_the_target_becomes_the_measured_pose(loop):
     run(loop, 2)
     assert loop.holding
     held = loop.state().target_base_tcp
+    run(loop, 200)
+    held = loop.state().target_base_tcp  # it has come to rest
     run(loop, 500)
     state = loop.observe()
     np.testing.assert_array_equal(state.target_base_tcp, held)
@@ -99,21 +102,38 @@ def test_a_target_that_is_no_pose_latches_a_fault_until_somebody_acknowledges(lo
     assert not loop.observe().holding
 
 
-def test_a_state_that_is_no_number_fades_the_torques(loop):
+@pytest.mark.parametrize("field", ["wrench", "pose", "jacobian", "coriolis"])
+def test_what_is_no_number_in_a_state_makes_the_arm_hold_with_what_is_left(field):
+    """The joints' angles and speeds are enough; one such state is a fault, and the motion ends with it."""
+    arm = Broken(HARDWARE, TASK.scene)
+    loop = ArmLoop(arm, SETUP)
+    loop.move_joints(loop.observe().q + [0.2, -0.1, 0.1, 0.15, 0.1, -0.1, 0.3], 0.5, 10.0)
+    run(loop, 400)
+    arm.broken, q = field, arm.q.copy()
+    run(loop, 1)
+    arm.broken = ""
+    run(loop, 300)
+    stopped = arm.q.copy()
+    run(loop, 1000)
+    assert loop.state().fault == Fault.STATE_NOT_FINITE and loop.at_rest
+    assert np.abs(stopped - q).max() < 0.05 and np.abs(arm.q - stopped).max() < 1e-3
+
+
+def test_without_angles_the_torques_fade_and_the_next_posture_is_held():
+    arm = Broken(HARDWARE, TASK.scene)
+    loop = ArmLoop(arm, SETUP)
     loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
     run(loop, 20)
     assert np.abs(loop._tau).max() > 1.0
-    read = loop._read
-
-    def broken():
-        reading = read()
-        reading.wrench[:] = np.nan
-        return reading
-
-    loop._read = broken
+    arm.broken = "q"
     run(loop, 200)
     assert loop.state().fault == Fault.STATE_NOT_FINITE
     np.testing.assert_array_equal(loop._tau, np.zeros(7))
+    arm.broken = ""
+    run(loop, 300)
+    held = arm.q.copy()
+    run(loop, 500)
+    assert loop.at_rest and np.abs(arm.q - held).max() < 1e-4
 
 
 def test_a_lost_arm_is_a_latched_fault_and_the_loop_lives(loop):

@@ -1,6 +1,7 @@
 """Limits as properties: whatever comes in, what goes out is inside."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,11 @@ numbers = st.floats(-3.0, 3.0, allow_subnormal=False)
 def poses(draw):
     turn = np.array([draw(numbers) for _ in range(3)])
     return np.concatenate([[draw(numbers) for _ in range(3)], quat_from_rotvec(turn)])
+
+
+def joint_limits(speed, torque, low, high, joints=1, offset=0.0, deceleration=0.0):
+    """What the tick is handed, of joints that are all alike; the arm's own range is the file's."""
+    return np.array([[x] * joints for x in (speed, torque, low, high, low, high, offset, deceleration)])
 
 
 def angle_between(a, b):
@@ -49,16 +55,16 @@ def test_torque_never_exceeds_its_limit_nor_its_rate(wanted, last_share):
 
 def test_each_fault_has_its_cause():
     still, pose = np.zeros(7), np.concatenate([[0.5, 0.0, 0.1], DOWN])
-    limits = np.array([[2.0] * 7, [87.0] * 7, [-1.0] * 7, [1.0] * 7])
+    limits = joint_limits(2.0, 87.0, -1.0, 1.0, joints=7)
     boxes = np.array([[[0.36, -0.1, 0.0], [0.4, 0.1, 0.1]]])
 
     def joints(q=still, dq=still):
-        return safety.check_joints(q, dq, limits, 0.0)
+        return safety.check_joints(q, dq, limits, np.zeros(7))
 
     def tool(twist=(0.0,) * 6, pose=pose, wrench=(0.0,) * 6):
         speeds, forces = np.array([1.0, 2.0]), np.array([80.0, 30.0])
         return safety.check_tool(
-            np.array(twist), np.array(pose), np.array(wrench), BOX, boxes, 0.03, 0.01, speeds, forces
+            np.array(twist), np.array(pose), np.array(wrench), BOX, boxes, 0.03, np.zeros(2), speeds, forces
         )
 
     assert joints() == safety.NONE
@@ -70,7 +76,7 @@ def test_each_fault_has_its_cause():
     assert tool(pose=np.concatenate([[0.69, 0.0, 0.1], DOWN])) == safety.WORKSPACE
     assert tool(pose=np.concatenate([[0.67, 0.0, 0.1], DOWN])) == safety.NONE
     assert tool(pose=np.concatenate([[0.38, 0.0, 0.05], DOWN])) == safety.KEEP_OUT
-    assert tool(pose=np.concatenate([[0.395, 0.0, 0.05], DOWN])) == safety.NONE
+    assert tool(pose=np.concatenate([[0.394, 0.0, 0.05], DOWN])) == safety.NONE  # by less than a fifth of its 40 mm
     assert tool(wrench=(0.0, 60.0, 60.0, 0.0, 0.0, 0.0)) == safety.FORCE
     assert tool(wrench=(0.0, 0.0, 0.0, 0.0, 0.0, -31.0)) == safety.MOMENT
 
@@ -107,7 +113,7 @@ def test_a_reference_slides_along_a_keep_out_box():
 
 def test_a_braked_joint_stops_at_its_limit():
     """Pushed with all its torque from anywhere, also at full speed where the margin begins, with a wrist's inertia."""
-    limits = np.array([[2.5], [12.0], [-1.0], [1.0]])
+    limits = joint_limits(2.5, 12.0, -1.0, 1.0)
     for inertia in (0.1, 0.3):
         for start in np.linspace(-0.9, 0.9, 7):
             q, dq, tau = np.array([start]), np.array([2.0]), np.zeros(1)
@@ -123,9 +129,36 @@ def test_a_braked_joint_stops_at_its_limit():
 
 def test_joints_away_from_their_limits_are_left_alone():
     rng = np.random.default_rng(0)
-    limits = np.array([[2.0] * 7, [87.0] * 7, [-1.0] * 7, [1.0] * 7])
+    limits = joint_limits(2.0, 87.0, -1.0, 1.0, joints=7)
     for _ in range(100):
         q, dq, tau = rng.uniform(-0.9, 0.9, 7), rng.uniform(-1.8, 1.8, 7), rng.uniform(-87, 87, 7)
         same = tau.copy()
         assert safety.brake_joints_into(same, q, dq, limits, 0.1, 0.2) == 0
         np.testing.assert_array_equal(same, tau)
+
+
+def test_towards_the_end_of_a_range_a_joint_is_braked_to_what_the_arm_itself_allows():
+    """FR3, "Robot and interface specifications": joint 4 may go at 0.59 rad/s where 0.1 rad are left."""
+    limits = joint_limits(2.62, 87.0, -3.0421, -0.1518, offset=0.30, deceleration=4.0)
+    q = np.array([-0.1518 - 0.1])
+    assert safety.own_speed(q, 0, 1.0, limits) == pytest.approx(0.594, abs=1e-3)
+    assert safety.own_speed(q, 0, -1.0, limits) > 2.62
+    for speed, fault in ((0.55, safety.NONE), (0.65, safety.JOINT_SPEED), (-0.65, safety.NONE)):
+        assert safety.check_joints(q, np.array([speed]), limits, np.zeros(1)) == fault
+    tau = np.array([10.0])
+    assert safety.brake_joints_into(tau, q, np.array([0.55]), limits, 0.05, 0.2) == safety.BRAKED and tau[0] < 0.0
+
+
+def test_a_push_gets_weaker_with_speed_and_ends_at_a_wall():
+    push, twist = np.array([20.0, 20.0, 0.0, 0.0, 0.0, 4.0]), np.array([0.1, -0.1, 0.0, 0.0, 0.0, 2.0])
+    pose = np.array([0.5, 0.0, 0.1, *DOWN])
+    np.testing.assert_allclose(safety.bound_push(push, twist, pose, pose, 0.2, 1.0), [10.0, 20.0, 0, 0, 0, 0])
+    beyond = pose + [0.001, -0.001, 0.0, 0.0, 0.0, 0.0, 0.0]
+    np.testing.assert_allclose(safety.bound_push(push, 0.0 * twist, beyond, pose, 0.2, 1.0), [0.0, 20.0, 0, 0, 0, 4.0])
+
+
+@pytest.mark.parametrize("thickness", [0.002, 0.01, 0.04, 0.2])
+def test_the_middle_of_a_keep_out_box_is_too_deep_at_any_thickness(thickness):
+    box = np.array([[[0.4, -0.1, 0.05], [0.5, 0.1, 0.05 + thickness]]])
+    assert safety.too_deep(np.array([0.45, 0.0, 0.05 + 0.5 * thickness]), box, 0.03) > 0.0
+    assert safety.too_deep(np.array([0.45, 0.0, 0.05 + 0.09 * thickness]), box, 0.03) < 0.0

@@ -33,6 +33,10 @@ BODIES = (
     Capsule("hand", FLANGE, (0.0495, 0.0495, 0.035), (-0.0495, -0.0495, 0.035), 0.04),
 )
 
+JOINT_STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)
+JOINT_DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)
+"""[Nm/rad], [Nms/rad]: libfranka's example joint_impedance_control.cpp."""
+
 PANDA = ArmFacts(
     joint_low=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
     joint_high=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
@@ -44,6 +48,8 @@ PANDA = ArmFacts(
     dh=DH,
     flange_m=FLANGE_M,
     bodies=BODIES,
+    joint_stiffness=JOINT_STIFFNESS,
+    joint_damping=JOINT_DAMPING,
 )
 
 FR3 = ArmFacts(
@@ -59,4 +65,6 @@ FR3 = ArmFacts(
     dh=DH,
     flange_m=FLANGE_M,
     bodies=BODIES,
+    joint_stiffness=JOINT_STIFFNESS,
+    joint_damping=JOINT_DAMPING,
 )
