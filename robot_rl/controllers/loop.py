@@ -95,9 +95,6 @@ LARGEST_TARE = (20.0, 5.0)
 STIFFNESS_PER_TORQUE, DAMPING_PER_TORQUE = 7.0, 0.6
 """[1/rad], [s/rad]: what a joint is held with, by its largest torque, for an arm that says nothing of it."""
 
-BRAKE = 2.0
-"""Times its damping stops a joint: a shoulder of 2 kg m^2 with 100 Nms/rad within 0.1 s."""
-
 CRAWL = (0.02, 0.1)
 """[m/s], [rad/s]: an arm that was found outside its limits comes back in no faster."""
 
@@ -610,7 +607,7 @@ def joint_gains_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
     """`joint_gains (3, n)`: what holds this arm, and stops it, whatever a task asks for."""
     stiffness = (facts and facts.joint_stiffness) or STIFFNESS_PER_TORQUE * np.array(limits.max_torque)
     damping = np.array((facts and facts.joint_damping) or DAMPING_PER_TORQUE * np.array(limits.max_torque))
-    return np.array([stiffness, damping, BRAKE * damping])
+    return np.array([stiffness, damping, (facts and facts.brake_damping) or damping])
 
 
 def fault_of(error: DeviceError) -> Fault:
