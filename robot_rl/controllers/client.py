@@ -1,5 +1,6 @@
 """The actor's end of the link to an arm's process."""
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,14 +22,16 @@ from robot_rl.types import (
     ArmTarget,
     Array,
     Compliance,
+    ConfigError,
     DeviceError,
     JointTarget,
     LinkError,
+    Verdict,
     WrenchTarget,
 )
 
-ANSWER_S = 10.0
-"""How long an arm that has answered before may be silent: far more than it needs, so it is gone."""
+ANSWER_S = 20.0
+"""How long an arm that has answered before may be silent: more than the recovery of a real one takes, so it is gone."""
 
 ASK_AGAIN_S = 2.0
 """After so long without an answer, who is there is asked once more."""
@@ -37,15 +40,16 @@ ASK_AGAIN_S = 2.0
 class ArmLink:
     """Requests and answers over one socket. Used by one thread; one request is under way at a time.
 
-    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most.
-    The first request is INFO, whose answer says with which life of the arm's process this link speaks; the answer to
-    CONFIGURE numbers the setup that the arm then has.
+    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 20 s at most.
+    The first request is INFO, whose answer says with which life of the arm's process this link speaks, and which set-up
+    is in force; the answer to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
     """
 
     def __init__(self, address: str, timeout_s: float):
         self._address, self._timeout_s = address, timeout_s
         self._numbers = count(1)
-        self._life, self._setup = 0, 0
+        self._client = secrets.randbits(32)
+        self._life, self._in_force, self._own = 0, 0, 0
         self._socket = new_socket(zmq.DEALER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         connect(self._socket, address)
@@ -53,12 +57,13 @@ class ArmLink:
     def ask(self, kind: Kind, body: Array | bytes = b"", each: Callable[[], None] = lambda: None) -> bytes:
         """The body of the answer; `each` is called before every try to get it.
 
-        Raises LinkError if none comes in time, DeviceError if the arm refuses.
+        Raises LinkError if none comes in time, DeviceError if the arm refuses, ConfigError for what may not be asked.
         An arm whose process was started anew in the meantime refuses everything but INFO; one that another program has
         set up since refuses what moves it.
         """
         number = next(self._numbers) & 0xFFFFFFFF
-        request = messages.encode(kind, self._life, number, body, setup=self._setup)
+        setup = self._in_force if kind in messages.DELIBERATE else self._own
+        request = messages.encode(kind, self._life, number, body, setup=setup, client=self._client)
         # who is there is asked again and again: a process that ends takes the question along that it has just heard
         tries = max(1, round(self._timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
         for _ in range(tries):
@@ -72,11 +77,12 @@ class ArmLink:
             )
         self._timeout_s = min(self._timeout_s, ANSWER_S)
         if answer.status != messages.OK:
-            raise DeviceError(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
+            error = ConfigError if answer.status == messages.WRONG else DeviceError
+            raise error(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
         if kind == Kind.INFO:
-            self._life = answer.life
+            self._life, self._in_force = self._life or answer.life, answer.setup
         elif kind == Kind.CONFIGURE:
-            self._setup = answer.setup
+            self._own = self._in_force = answer.setup
         return answer.body
 
     def _exchange(self, request: bytes, number: int, timeout_s: float) -> messages.Message | None:
@@ -133,13 +139,15 @@ class ArmClient:
     ) -> ArmState:
         """Set the tool, the compliance, the limits and the leash of a task; the arm holds where it is.
 
-        Raises DeviceError with the arm's reason if it refuses.
+        Another program that had set it up cannot move it any more. Raises ConfigError with the arm's reason if it
+        refuses.
         """
         setup = ArmSetup(np.asarray(pose_flange_tool, float), compliance, limits, leash_translation, leash_rotation)
+        self._link.ask(Kind.INFO)  # whose set-up this one replaces
         return self._ask(Kind.CONFIGURE, messages.record(messages.setup_layout(self.info.joints), setup))
 
     def tune(self, compliance: Compliance) -> ArmState:
-        """Another compliance, while the arm goes on with what it does. Raises DeviceError if the arm refuses."""
+        """Another compliance, while the arm goes on with what it does. Raises ConfigError if the arm refuses."""
         return self._ask(Kind.TUNE, messages.record(messages.compliance_layout(self.info.joints), compliance))
 
     def tare(self) -> ArmState:
@@ -149,6 +157,10 @@ class ArmClient:
     def command(self, target: ArmTarget) -> ArmState:
         """Send a target. In lockstep the answer is the state one period later, on the real clock the state now."""
         return self._ask(Kind.COMMAND, messages.record(messages.TARGET, self._stamped(target)))
+
+    def hold(self) -> ArmState:
+        """Stop now, and hold where that is, until the next command. Anybody may ask for it."""
+        return self._ask(Kind.HOLD)
 
     def push(self, target: WrenchTarget) -> ArmState:
         """Push with a wrench for 0.1 s; the answer is as for `command`."""
@@ -164,14 +176,23 @@ class ArmClient:
     ) -> ArmState:
         """Move to a posture and wait until the arm stands there, within `tolerance` [rad] of each joint.
 
-        `each` is called before each request; what it raises ends the move. Raises ArmFaultError if a fault stops it,
-        DeviceError if it has not arrived after `patience_s` of the arm's time: then something is in its way, against
-        which it presses no harder than the joint clip allows.
+        `each` is called before each request; what it raises ends the move, and the arm holds. Raises ArmFaultError if a
+        fault stops it, DeviceError if the way there leaves the workspace, or if it has not arrived after `patience_s`
+        of the arm's time: then something is in its way, against which it presses no harder than the joint clip allows.
         """
         layout, begun = messages.joint_target_layout(self.info.joints), self.refresh().t
         while True:
-            each()
+            try:
+                each()
+            except BaseException:
+                self.hold()
+                raise
             state = self._ask(Kind.MOVE_JOINTS, messages.record(layout, self._stamped(target)))
+            if state.verdict & Verdict.REFUSED_PATH:
+                raise DeviceError(
+                    "the arm does not go there: on the straight way in joint space its tool would leave the workspace "
+                    "or enter a keep-out box, or its elbow, forearm or hand would leave body_low to body_high"
+                )
             if state.fault:
                 raise ArmFaultError(
                     f"the move stopped: {state.fault.name}: {state.reason}; look at it, then acknowledge"
@@ -181,8 +202,10 @@ class ArmClient:
                 return state
             if state.t - begun > patience_s:
                 joint = int(away.argmax())
+                limited = state.verdict & (Verdict.WORKSPACE | Verdict.KEEP_OUT | Verdict.BODY)
                 raise DeviceError(
                     f"the arm did not arrive within {patience_s:g} s: joint {joint + 1} is off by {away[joint]:.3f} rad"
+                    + (f"; it was stopped in front of: {limited.reasons}" if limited else "")
                 )
             if self.info.clock == "real":
                 time.sleep(target.period_s)
@@ -192,7 +215,7 @@ class ArmClient:
         return messages.to_stats(messages.body_as(messages.STATS, self._link.ask(Kind.STATS)))
 
     def _stamped(self, target: Any) -> Any:
-        return target if target.seen_t is not None or self._latest is None else replace(target, seen_t=self._latest.t)
+        return target if target.seen_t is not None else replace(target, seen_t=(self._latest or self.refresh()).t)
 
     def state(self) -> ArmState:
         """The newest state. In lockstep, where nothing moves by itself, that of the last answer."""

@@ -4,13 +4,15 @@ The loop is ticked in place, in the server's own thread; between two targets not
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from robot_rl.clock import ClockKind
-from robot_rl.controllers.loop import TICK_S, ArmLoop, warm_up
+from robot_rl.config import Guard
+from robot_rl.controllers.loop import ArmLoop, warm_up
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.types import ArmState, Command, Compliance, ConfigError, WorldState
+from robot_rl.types import DRIVER_FAULTS, ArmState, Command, Compliance, ConfigError, WorldState
 
 LONGEST_PERIOD_S = 10.0
 
@@ -20,11 +22,11 @@ class LockstepArm:
 
     clock: ClockKind = "lockstep"
 
-    def __init__(self, arm: Any, setup: ArmSetup):
+    def __init__(self, arm: Any, setup: ArmSetup, guards: Sequence[Guard] = ()):
         warm_up(arm.joints)  # the first start on a machine compiles the law: not while somebody waits for an answer
         self._arm = arm
         self.ring = Ring(arm.joints)
-        self._loop = ArmLoop(arm, setup, self.ring)
+        self._loop = ArmLoop(arm, setup, self.ring, guards)
         self.joints = arm.joints
         self.objects = len(arm.world().objects)
         self._started = time.monotonic()
@@ -43,15 +45,25 @@ class LockstepArm:
 
     def command(self, target: Command) -> ArmState:
         """Advance the world by one period under this target."""
-        if not TICK_S <= target.period_s <= LONGEST_PERIOD_S:
-            raise ConfigError(f"period_s is {target.period_s}; allowed: {TICK_S} to {LONGEST_PERIOD_S} s")
         loop = self._loop
+        if not loop.tick_s <= target.period_s <= LONGEST_PERIOD_S:
+            raise ConfigError(f"period_s is {target.period_s}; allowed: {loop.tick_s} to {LONGEST_PERIOD_S} s")
         # half a tick of slack: the lease ends between two ticks, whatever the rounding of t
-        loop.obey(target, loop.t + target.lease_s + 0.5 * TICK_S)
-        tick, first = loop.tick, loop.ticks + 1
-        for index in range(first, first + round(target.period_s / TICK_S)):
-            tick(index * TICK_S)
+        loop.obey(target, loop.t + target.lease_s + 0.5 * loop.tick_s)
+        self._tick(round(target.period_s / loop.tick_s))
         return loop.observe()
+
+    def hold(self) -> ArmState:
+        """Advance the world until the arm stands."""
+        self._loop.hold()
+        while not self._loop.at_rest and self._loop.fault not in DRIVER_FAULTS:
+            self._tick(1)
+        return self._loop.observe()
+
+    def _tick(self, count: int) -> None:
+        tick, first, dt = self._loop.tick, self._loop.ticks + 1, self._loop.tick_s
+        for index in range(first, first + count):
+            tick(index * dt)
 
     def acknowledge(self) -> ArmState:
         self._loop.acknowledge()
@@ -76,7 +88,11 @@ class LockstepArm:
         return self._loop.ticks, 0, 0.0
 
     def stats(self) -> LoopStats:
-        return loop_stats(self.ring, 0, 0.0, 0)
+        return loop_stats(self.ring, 0, 0.0, 0, nominal_hz=1.0 / self._loop.tick_s)
+
+    def journal(self) -> dict[str, Any]:
+        """What the arm itself has to say of its last moments; nothing, if it keeps no log."""
+        return self._loop.journal()
 
     def close(self) -> None:
         self._arm.close()

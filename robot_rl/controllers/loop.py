@@ -8,6 +8,7 @@ an acknowledgement, a reset) happens between two ticks.
 import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -546,6 +547,11 @@ class ArmLoop:
             reason=self.reason,
         )
 
+    def journal(self) -> dict[str, Any]:
+        """What the arm itself has to say of its last moments, if its driver keeps a log."""
+        journal: dict[str, Any] = getattr(self._arm, "journal", dict)()
+        return journal
+
     @property
     def command_success(self) -> float:
         """The share of commands that the robot itself says it has got lately, 1 if it says nothing of it."""
@@ -562,6 +568,10 @@ class _Still:
 
     def __init__(self, joints: int):
         self.joints = joints
+        one = (1.0,) * joints
+        rod = Capsule("rod", joints, (0.0, 0.0, 0.0), (0.0, 0.0, 0.1), 0.01)
+        low = tuple(-x for x in one)
+        self.facts = ArmFacts(low, one, one, one, 1.0, 1.0, 1.0, one, one, ((0.1, 0.1, 0.1),) * joints, 0.1, (rod,))
         self._reading = ArmReading(joints)
         self._reading.pose[6] = 1.0
 
@@ -591,6 +601,10 @@ def warm_up(joints: int) -> None:
     loop.move_joints(np.zeros(joints), 0.1, 1.0)
     loop.tick(TICK_S)
     loop.tare()
+    loop.command(np.full(7, np.nan), 1.0)  # a fault
+    loop._explain()
+    loop.acknowledge()
+    loop._watch_excursion()
     loop.state()
 
 

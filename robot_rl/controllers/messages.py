@@ -1,11 +1,14 @@
 """What an arm's process and its clients say to each other: fixed layouts, sizes checked, nothing that executes.
 
-A message is one ZeroMQ frame: a header of 16 bytes and a body whose layout follows from the kind. The answer repeats
+A message is one ZeroMQ frame: a header of 20 bytes and a body whose layout follows from the kind. The answer repeats
 kind and number of its request, so that an answer that comes after its client has given up is recognised and dropped.
-An answer with `status` 1 has an error's text as its body. `life` is a number that the arm's process draws when it
-starts; a request carries the one that its client knows, so that an arm that was started anew, and has forgotten tool
-and limits of the task, obeys nobody who does not know. `setup` counts the CONFIGURE requests of that life, and what
-moves the arm carries the count that its client got: tool and limits are then those that it asked for. Little endian.
+An answer with another `status` than OK has an error's text as its body. `life` is a number that the arm's process
+draws when it starts; a request carries the one that its client knows, so that an arm that was started anew, and has
+forgotten tool and limits of the task, obeys nobody who does not know. `setup` numbers the CONFIGURE requests of that
+life, from a random one on. What moves the arm carries the number that its client got: tool and limits are then those
+that it asked for. What sets it up or acknowledges carries the number that is in force, which an answer to INFO says: so
+nobody does it by accident. `client` is a number that each link draws; its `number` only grows, so that a message that
+comes a second time is none. Little endian.
 """
 
 import math
@@ -36,10 +39,12 @@ from robot_rl.types import (
     WrenchTarget,
 )
 
-HEADER = struct.Struct("<4sBBHII")
-MAGIC = b"RRA4"
+HEADER = struct.Struct("<4sBBHIII")
+MAGIC = b"RRA5"
 SETUPS = 1 << 16
-OK, ERROR = 0, 1
+OK, ERROR, WRONG = 0, 1, 2
+"""What became of a request. WRONG: it asks for what may not be asked for, so that another try will not help."""
+
 MAX_BYTES = 1 << 16
 """Larger messages are not accepted by either side."""
 
@@ -59,10 +64,14 @@ class Kind(IntEnum):
     MOVE_JOINTS = 10
     PUSH = 11
     STATS = 12
+    HOLD = 13
 
 
-MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.PUSH, Kind.TUNE)
+MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.PUSH, Kind.TUNE, Kind.TARE)
 """What only the client may ask that set the arm up last."""
+
+DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE)
+"""What anybody may ask that knows the number of the set-up in force."""
 
 
 @dataclass(frozen=True)
@@ -281,9 +290,19 @@ def info_record(info: ArmInfo) -> Array:
     )
 
 
-def encode(kind: int, life: int, number: int, body: Array | bytes = b"", status: int = OK, *, setup: int = 0) -> bytes:
+def encode(
+    kind: int,
+    life: int,
+    number: int,
+    body: Array | bytes = b"",
+    status: int = OK,
+    *,
+    setup: int = 0,
+    client: int = 0,
+) -> bytes:
     """A message."""
-    return HEADER.pack(MAGIC, kind, status, setup, life, number) + (body if isinstance(body, bytes) else body.tobytes())
+    head = HEADER.pack(MAGIC, kind, status, setup, life, client, number)
+    return head + (body if isinstance(body, bytes) else body.tobytes())
 
 
 class Message(NamedTuple):
@@ -293,6 +312,7 @@ class Message(NamedTuple):
     status: int
     setup: int
     life: int
+    client: int
     number: int
     body: bytes
 
@@ -301,12 +321,12 @@ def decode(message: bytes) -> Message:
     """The parts of a message. Raises DataError if it is none."""
     if len(message) < HEADER.size:
         raise DataError(f"a message of {len(message)} bytes is shorter than its header of {HEADER.size}")
-    magic, kind, status, setup, life, number = HEADER.unpack_from(message)
+    magic, kind, status, setup, life, client, number = HEADER.unpack_from(message)
     if magic != MAGIC:
         raise DataError(f"a message must begin with {MAGIC!r}, not {magic!r}: another program or another version")
     if kind not in Kind.__members__.values():
         raise DataError(f"unknown kind {kind}; known: {', '.join(f'{k.value} {k.name}' for k in Kind)}")
-    return Message(Kind(kind), status, setup, life, number, message[HEADER.size :])
+    return Message(Kind(kind), status, setup, life, client, number, message[HEADER.size :])
 
 
 def body_as(layout: np.dtype, body: bytes) -> Array:

@@ -8,14 +8,16 @@ loop reports the last one it has carried out, and whether the arm refused it, an
 
 import ctypes
 import gc
+import json
 import logging
+import math
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,11 @@ from robot_rl.types import (
     Array,
     Command,
     Compliance,
+    ConfigError,
     DeviceError,
+    Fault,
     JointTarget,
+    RobotRLError,
     Use,
     WorldState,
     WrenchTarget,
@@ -44,8 +49,20 @@ from robot_rl.types import (
 
 log = logging.getLogger(__name__)
 
-START_TIMEOUT_S = 120.0
-"""The first start on a machine compiles the control law."""
+COMPILING, OPENING, RUNNING = range(3)
+"""Phases of the loop's process."""
+
+COMPILE_TIMEOUT_S, OPEN_TIMEOUT_S = 600.0, 120.0
+"""The first start on a machine compiles the control law, before the arm is opened: that may itself start a robot that
+is simulated."""
+
+HUNG_S = 5.0
+"""A loop that has measured nothing for so long, and carries out no order, hangs: its process is ended."""
+
+LEAVE_S = 1.0
+"""The loop stops the arm before it leaves, but no longer than this."""
+
+JOURNAL_BYTES = 1 << 16
 
 ORDER_TIMEOUT_S = 15.0
 """A real arm needs seconds for its error recovery, or to end and begin torque control for another tool."""
@@ -74,6 +91,7 @@ def orders_layout(joints: int) -> np.dtype:
         ("pose", messages.TARGET), ("joints", messages.joint_target_layout(joints)), ("push", messages.PUSH),
         ("setups", "<i8"), ("setup", messages.setup_layout(joints)),
         ("tunings", "<i8"), ("compliance", messages.compliance_layout(joints)),
+        ("holds", "<i8"),
         ("acknowledgements", "<i8"),
         ("tares", "<i8"),
         ("resets", "<i8"), ("seed", "<i8"),
@@ -92,10 +110,17 @@ def report_layout(joints: int) -> np.dtype:
     """The arm's state, the counters of the orders carried out, and how the loop keeps time."""
     return np.dtype([
         ("state", messages.state_layout(joints)),
-        ("setups", "<i8"), ("tunings", "<i8"), ("acknowledgements", "<i8"), ("tares", "<i8"), ("resets", "<i8"),
-        ("refusal", f"S{messages.REASON_BYTES}"),
+        ("phase", "u1"),
+        ("setups", "<i8"), ("tunings", "<i8"), ("holds", "<i8"), ("acknowledgements", "<i8"), ("tares", "<i8"),
+        ("resets", "<i8"),
+        ("refusal", f"S{messages.REASON_BYTES}"), ("is_wrong", "?"),
         ("late_ticks", "<i8"), ("worst_s", "<f8"), ("lost_ticks", "<i8"), ("without", "u1"),
+        ("command_success", "<f8"), ("tick_s", "<f8"),
     ])  # fmt: skip
+
+
+JOURNAL = np.dtype([("length", "<i8"), ("text", f"S{JOURNAL_BYTES}")])
+"""What the robot itself said of its last fault, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +133,7 @@ class Job:
     orders: SharedBlock
     report: SharedBlock
     world: SharedBlock
+    journal: SharedBlock
     ring: SharedBlock
     joints: int
     objects: int
@@ -123,39 +149,56 @@ class RealTimeArm:
         self._orders = LatestSlot(orders_layout(joints))
         self._report = LatestSlot(report_layout(joints))
         self._world = LatestSlot(messages.world_layout(joints, objects))
+        self._journal = LatestSlot(JOURNAL)
         self.ring = Ring(joints)
         self._order = np.zeros((), orders_layout(joints))
-        blocks = (self._orders.block, self._report.block, self._world.block, self.ring.block)
+        blocks = (self._orders.block, self._report.block, self._world.block, self._journal.block, self.ring.block)
         job = Job(config, scene, setup, *blocks, joints, objects)
         # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
         self._process = multiprocessing.get_context("spawn").Process(target=run_loop, args=(job,), daemon=True)
         with one_thread_for_blas():
             self._process.start()
         try:
-            report = self._wait(lambda report: report["state"]["sequence"] > 0, START_TIMEOUT_S, "start")
-        except DeviceError:
+            self._wait(lambda report: report["phase"] > COMPILING, COMPILE_TIMEOUT_S, "compile the control law")
+            options = "".join(f", {key} {value}" for key, value in config.options.items())
+            report = self._wait(
+                lambda report: report["state"]["sequence"] > 0,
+                OPEN_TIMEOUT_S,
+                f"open arm '{config.name}' (driver {config.driver}{options})",
+                "; is the address right, is the robot on, does another program have it?",
+            )
+        except BaseException:  # a signal, too
             self.close()
             raise
         for bit, what in WITHOUT.items():
             if report["without"] & bit:
                 log.warning("the loop of arm '%s' runs, but %s", config.name, what)
 
-    def _wait(self, done: Any, timeout_s: float, what: str) -> Array:
+    def _wait(self, done: Callable[[Array], Any], timeout_s: float, what: str, advice: str = "") -> Array:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             report = self._report.read()
             if done(report):
                 return report
             if report["state"]["sequence"] == 0 and report["refusal"]:
-                raise DeviceError(_text(report["refusal"]))
-            self.require_alive()
+                raise _refusal(report)
+            self._require_process()
             time.sleep(0.0005)
-        raise DeviceError(f"the arm's loop did not {what} within {timeout_s:.0f} s")
+        raise DeviceError(f"the arm's loop did not {what} within {timeout_s:.0f} s{advice}")
 
-    def require_alive(self) -> None:
-        """Raise DeviceError if the loop's process is dead."""
+    def _require_process(self) -> None:
         if not self._process.is_alive():
             raise DeviceError(f"the arm's loop has died (exit code {self._process.exitcode}); restart the arm process")
+
+    def require_alive(self) -> None:
+        """Raise DeviceError if the loop's process is dead, or hangs: then it is ended first."""
+        self._require_process()
+        age_s = self.state().age_s
+        if age_s > HUNG_S:
+            self._process.kill()
+            raise DeviceError(
+                f"the arm's loop has measured nothing for {age_s:.1f} s and was ended; restart the arm process"
+            )
 
     def _send(self, counter: str) -> None:
         self._order[counter] += 1
@@ -164,7 +207,7 @@ class RealTimeArm:
             lambda report: report[counter] == self._order[counter], ORDER_TIMEOUT_S, f"carry out {counter}"
         )
         if report["refusal"]:
-            raise DeviceError(_text(report["refusal"]))
+            raise _refusal(report)
 
     def configure(self, setup: ArmSetup) -> ArmState:
         self._order["setup"] = messages.record(messages.setup_layout(self.joints), setup)
@@ -191,6 +234,10 @@ class RealTimeArm:
         self._orders.write(self._order)
         return self.state()
 
+    def hold(self) -> ArmState:
+        self._send("holds")
+        return self.state()
+
     def acknowledge(self) -> ArmState:
         self._send("acknowledgements")
         return self.state()
@@ -201,11 +248,12 @@ class RealTimeArm:
         return self.world()
 
     def state(self) -> ArmState:
-        self.require_alive()
-        return messages.to_state(self._report.read()["state"])
+        self._require_process()
+        state = messages.to_state(self._report.read()["state"])
+        return replace(state, age_s=max(time.monotonic() - state.t, 0.0))
 
     def world(self) -> WorldState:
-        self.require_alive()
+        self._require_process()
         return messages.to_world(self._world.read())
 
     def timing(self) -> tuple[int, int, float]:
@@ -215,20 +263,31 @@ class RealTimeArm:
 
     def stats(self) -> LoopStats:
         report = self._report.read()
-        return loop_stats(self.ring, int(report["late_ticks"]), float(report["worst_s"]), int(report["lost_ticks"]))
+        return loop_stats(
+            self.ring, int(report["late_ticks"]), float(report["worst_s"]), int(report["lost_ticks"]),
+            float(report["command_success"]), 1.0 / float(report["tick_s"]),
+        )  # fmt: skip
+
+    def journal(self) -> dict[str, Any]:
+        """What the robot itself had to say of its last fault; nothing, if its driver keeps no log."""
+        journal = self._journal.read()
+        text = bytes(journal["text"])[: int(journal["length"])]
+        return json.loads(text) if text else {}
 
     def close(self) -> None:
-        """The loop holds the arm, then leaves."""
+        """The loop holds the arm, and leaves when it stands."""
         self._order["stop"] = True
         self._orders.write(self._order)
-        self._process.join(2.0)
+        self._process.join(LEAVE_S + 1.0)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
 
 
-def _text(value: Any) -> str:
-    return bytes(value).decode(errors="ignore")
+def _refusal(report: Array) -> ConfigError | DeviceError:
+    """Why the arm refused an order; ConfigError for what may not be asked for."""
+    error = ConfigError if report["is_wrong"] else DeviceError
+    return error(bytes(report["refusal"]).decode(errors="ignore"))
 
 
 @contextmanager
@@ -250,22 +309,23 @@ def run_loop(job: Job) -> None:
     """The loop's process: tick to absolute deadlines until told to stop, or until the network side is gone.
 
     A late tick moves all later deadlines: the loop slips, it never hurries through the ticks it has missed. An arm that
-    is paced keeps time by itself: `read` waits for it.
+    is paced keeps time by itself: `read` waits for it. Before it leaves the loop stops the arm.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the network side, which then asks this process
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent = os.getppid()
     warm_up(job.joints)  # before the arm is opened, which may not wait afterwards
+    tell_start(job)
     try:
         ears = _Ears(job)
-    except DeviceError as error:
-        refuse_to_start(job, str(error))
+    except (DeviceError, ConfigError) as error:
+        tell_start(job, error)
         return
-    loop, paced = ears.loop, ears.paced
+    loop, paced, tick_s = ears.loop, ears.paced, ears.loop.tick_s
     ears.without = be_undisturbed(job.config.loop_cpu)
     late_ticks, worst_s = 0, 0.0
-    deadline = time.monotonic() + TICK_S
-    while not ears.stop:
+    deadline, leaves_by = time.monotonic() + tick_s, math.inf
+    while True:
         remaining = deadline - time.monotonic()
         if remaining > 0.0 and (not paced or loop.fault in DRIVER_FAULTS):
             time.sleep(remaining)
@@ -273,13 +333,17 @@ def run_loop(job: Job) -> None:
         late_s = now - deadline
         if late_s > SLIP_S:
             late_ticks, worst_s = late_ticks + 1, max(worst_s, late_s)
-        deadline = max(deadline, now - SLIP_S) + TICK_S
+        deadline = max(deadline, now - SLIP_S) + tick_s
         loop.late_s = late_s
         loop.tick(now)
-        ears.listen()
+        if leaves_by == math.inf:
+            ears.listen()
+            if ears.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):  # nobody is left to command
+                leaves_by = now + LEAVE_S
+                loop.hold()
+        elif loop.at_rest or now > leaves_by:
+            break
         ears.report(late_ticks, worst_s)
-        if loop.ticks % 100 == 0 and os.getppid() != parent:
-            break  # nobody is left to command: the lease has run out long ago
     ears.close()
 
 
@@ -308,11 +372,14 @@ def be_undisturbed(cpu: int | None) -> int:
     return without
 
 
-def refuse_to_start(job: Job, reason: str) -> None:
-    """Report why the arm could not be opened."""
+def tell_start(job: Job, error: RobotRLError | None = None) -> None:
+    """Report that the arm is being opened, or why it could not be."""
     report = LatestSlot(report_layout(job.joints), job.report)
     value = np.zeros((), report_layout(job.joints))
-    value["refusal"] = reason.encode()[: messages.REASON_BYTES]
+    value["phase"] = OPENING
+    if error is not None:
+        value["refusal"] = str(error).encode()[: messages.REASON_BYTES]
+        value["is_wrong"] = isinstance(error, ConfigError)
     report.write(value)
 
 
@@ -323,14 +390,17 @@ class _Ears:
         self._arm: Any = open_driver(job.config, job.scene, "real")
         self.paced = bool(getattr(self._arm, "paced", False))
         self._ring = Ring(job.joints, job.ring)
-        self.loop = ArmLoop(self._arm, job.setup, self._ring)
+        self.loop = ArmLoop(self._arm, job.setup, self._ring, job.config.guards)
         self.stop = False
         self.without = 0
         self._orders = LatestSlot(orders_layout(job.joints), job.orders)
         self._report = LatestSlot(report_layout(job.joints), job.report)
         self._world = LatestSlot(messages.world_layout(job.joints, job.objects), job.world)
+        self._journal = LatestSlot(JOURNAL, job.journal)
         self._done = np.zeros((), report_layout(job.joints))
+        self._done["phase"], self._done["tick_s"] = RUNNING, self.loop.tick_s
         self._targets = 0
+        self._fault = Fault.NONE
         self._version = -1
         self._simulated = hasattr(self._arm, "world")
 
@@ -351,6 +421,7 @@ class _Ears:
             self._try(lambda: loop.obey(unpack(order[field]), float(order["expires"])))
         self._carry_out(order, "setups", lambda: loop.configure(messages.to_setup(order["setup"])))
         self._carry_out(order, "tunings", lambda: loop.tune(messages.to_compliance(order["compliance"])))
+        self._carry_out(order, "holds", loop.hold)
         self._carry_out(order, "acknowledgements", loop.acknowledge)
         self._carry_out(order, "tares", loop.tare)
         self._carry_out(order, "resets", lambda: self._reset(int(order["seed"])))
@@ -365,8 +436,9 @@ class _Ears:
         self._done["refusal"] = b""
         try:
             action()
-        except DeviceError as error:
+        except (DeviceError, ConfigError) as error:
             self._done["refusal"] = str(error).encode()[: messages.REASON_BYTES]
+            self._done["is_wrong"] = isinstance(error, ConfigError)
 
     def _reset(self, seed: int) -> None:
         self.loop.reset(seed)
@@ -377,10 +449,22 @@ class _Ears:
         done = self._done
         done["late_ticks"], done["worst_s"] = late_ticks, worst_s
         done["lost_ticks"], done["without"] = self.loop.lost_ticks, self.without
+        done["command_success"] = self.loop.command_success
+        if self.loop.fault != self._fault:
+            self._fault = self.loop.fault
+            self._keep_journal()
         done["state"] = messages.record(done.dtype["state"], self.loop.state())
         self._report.write(done)
         if self._simulated and self.loop.ticks % WORLD_EVERY_TICKS == 0:
             self._publish_world()
+
+    def _keep_journal(self) -> None:
+        """Before anybody sees the fault: what the robot itself says of it."""
+        text = json.dumps(self.loop.journal()).encode() if self._fault in DRIVER_FAULTS else b""
+        whole = text if len(text) <= JOURNAL_BYTES else json.dumps({"too long": len(text)}).encode()
+        value = np.zeros((), JOURNAL)
+        value["length"], value["text"] = len(whole), whole
+        self._journal.write(value)
 
     def _publish_world(self) -> None:
         world = self._arm.world()

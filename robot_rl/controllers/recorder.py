@@ -86,7 +86,8 @@ class LoopStats:
 
     `late_ticks` began more than half a millisecond late (overruns), by `worst_late_ms` at the worst; `lost_ticks` are
     the cycles of the arm's own that went by without a command. `law_us` is the control law with all limits, `tick_us`
-    a whole tick from the measurement to the command.
+    a whole tick from the measurement to the command. `nominal_hz` is what `rate_hz` should be. `command_success` is the
+    share of commands that the robot itself says it has got lately, 1 if it says nothing of it.
     """
 
     ticks: float = 0.0
@@ -101,12 +102,24 @@ class LoopStats:
     law_us_p999: float = 0.0
     tick_us_p50: float = 0.0
     tick_us_p999: float = 0.0
+    nominal_hz: float = 1000.0
+    command_success: float = 1.0
 
 
-def loop_stats(ring: Ring, late_ticks: int, worst_late_s: float, lost_ticks: int) -> LoopStats:
+def loop_stats(
+    ring: Ring,
+    late_ticks: int,
+    worst_late_s: float,
+    lost_ticks: int,
+    command_success: float = 1.0,
+    nominal_hz: float = 1000.0,
+) -> LoopStats:
     """The statistics that a ring and the loop's counters hold."""
     rows = ring.copy(STATS_TICKS)[1:]  # how long a tick took stands in the row of the next
-    counted = {"late_ticks": late_ticks, "worst_late_ms": 1e3 * worst_late_s, "lost_ticks": lost_ticks}
+    counted = {
+        "late_ticks": late_ticks, "worst_late_ms": 1e3 * worst_late_s, "lost_ticks": lost_ticks,
+        "command_success": command_success, "nominal_hz": nominal_hz,
+    }  # fmt: skip
     if len(rows) < 2:
         return LoopStats(ticks=float(ring.count[0]), **counted)
     periods, law, tick = 1e6 * np.diff(rows[:, T]), 1e6 * rows[:, LAW], 1e6 * rows[:, TICK]
@@ -143,10 +156,10 @@ def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, A
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         with partial.open("wb") as file:
-            np.savez(file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about)))
+            np.savez_compressed(file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about)))
         partial.rename(path)
         for old in sorted(path.parent.glob(f"*-{about['event']}.npz"))[:-KEEP]:
-            old.unlink()
+            old.unlink(missing_ok=True)  # another event may be cleaning up as well
     except OSError as error:
         log.error("the black box %s could not be written: %s", path, error)
 
@@ -158,10 +171,13 @@ class BlackBox:
         self._ring, self._folder, self._about, self._aftermath_s = ring, folder, about, aftermath_s
         self._threads: list[threading.Thread] = []
 
-    def save(self, event: str, reason: str) -> Path:
-        """Write a file for an event (a fault's name), in a thread of its own. Returns where it will be."""
+    def save(self, event: str, reason: str, robot: Mapping[str, Any] | None = None) -> Path:
+        """Write a file for an event (a fault's name), in a thread of its own. Returns where it will be.
+
+        `robot` is the arm's own log of it, if it keeps one.
+        """
         path = new_file(self._folder, self._about["arm"], event)
-        about = {**self._about, "event": event, "reason": reason, "t_wall": time.time()}
+        about = {**self._about, "event": event, "reason": reason, "t_wall": time.time(), "robot": dict(robot or {})}
         about["event_t"] = float(self._ring.rows[(int(self._ring.count[0]) - 1) % TICKS, T])
         # in lockstep there is no aftermath to wait for, and time must not go on before the copy is made
         rows = None if self._aftermath_s else self._ring.copy()

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import zmq
@@ -31,6 +31,7 @@ from robot_rl.controllers.recorder import BlackBox, LoopStats, Ring, about_arm, 
 from robot_rl.controllers.setup import ArmSetup, check_compliance, check_joint_target, check_setup, open_driver
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.types import (
+    DRIVER_FAULTS,
     ArmState,
     Array,
     Command,
@@ -42,6 +43,7 @@ from robot_rl.types import (
     JointTarget,
     LinkError,
     RobotRLError,
+    StoppedError,
     Use,
     WorldState,
     WrenchTarget,
@@ -60,6 +62,9 @@ STILL = (0.002, 0.005)
 
 STATS_EVERY_S = 60.0
 
+MOST_CLIENTS = 100_000
+"""That move or acknowledge under one set-up, and whose messages are told from their copies."""
+
 
 class ServedArm(Protocol):
     """What the server needs of an arm, whichever clock it runs on."""
@@ -73,6 +78,7 @@ class ServedArm(Protocol):
     def tune(self, compliance: Compliance) -> ArmState: ...
     def tare(self) -> ArmState: ...
     def command(self, target: Command) -> ArmState: ...
+    def hold(self) -> ArmState: ...
     def acknowledge(self) -> ArmState: ...
     def reset(self, seed: int) -> WorldState: ...
     def require_alive(self) -> None: ...
@@ -80,6 +86,7 @@ class ServedArm(Protocol):
     def world(self) -> WorldState: ...
     def timing(self) -> tuple[int, int, float]: ...
     def stats(self) -> LoopStats: ...
+    def journal(self) -> dict[str, Any]: ...
     def close(self) -> None: ...
 
 
@@ -96,10 +103,17 @@ def serve(
     set-up that this arm refuses or a lockstep clock for an arm that is not simulated, DeviceError if the loop dies.
     """
     asked: list[int] = []  # no lock: a handler may be interrupted by the next signal
-    if threading.current_thread() is threading.main_thread():
+    handles_signals = threading.current_thread() is threading.main_thread()
+    if handles_signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _end_the_start)
+    try:
+        arm = open_arm(config, scene, clock)
+    except StoppedError:
+        return
+    if handles_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: asked.append(number))
-    arm = open_arm(config, scene, clock)
     if clock == "real":
         be_prompt()
     server = Server(config, arm, blackbox)
@@ -108,6 +122,11 @@ def serve(
             server.serve_once(POLL_MS)
     finally:
         server.close()
+
+
+def _end_the_start(number: int, frame: Any) -> None:
+    """Before the arm is open there is nothing to hold: a signal ends the start at once."""
+    raise StoppedError(f"stopped by {signal.Signals(number).name} while the arm was being opened")
 
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
@@ -119,7 +138,7 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
     if clock == "lockstep":
         if not simulated:
             raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")
-        return LockstepArm(open_driver(config, scene, clock), setup)
+        return LockstepArm(open_driver(config, scene, clock), setup, config.guards)
     objects = 0
     if simulated:
         from robot_rl.sim.stage import count_objects  # loads MuJoCo, which a real arm's process does without
@@ -158,7 +177,9 @@ class Server:
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
-        self._life, self._setup = secrets.randbits(32), 0
+        self._life = secrets.randbits(32) | 1
+        self._setup, self._is_set_up = secrets.randbelow(messages.SETUPS - 1) + 1, False
+        self._last_numbers: dict[int, int] = {}
         self._socket = new_socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
@@ -192,18 +213,33 @@ class Server:
         try:
             if len(frames) != 1:
                 raise messages.DataError(f"a message is one frame, not {len(frames)}")
-            kind, _, setup, life, number, body = messages.decode(frames[0])
-            if life != self._life and kind != Kind.INFO:
-                raise LinkError("its process was started anew and knows nothing of the task: connect again")
-            if setup != self._setup and kind in messages.MOVING:
-                raise LinkError(
-                    "another program has set it up since, with its own tool and limits: stop one of the two"
-                )
-            answer = self._handle(kind, body)
+            request = messages.decode(frames[0])
+            kind, number = request.kind, request.number
+            self._admit(request)
+            answer = self._handle(kind, request.body)
             return messages.encode(kind, self._life, number, answer, setup=self._setup)
         except RobotRLError as error:
             log.warning("arm '%s' refused a request: %s", self._config.name, error)
-            return messages.encode(kind, self._life, number, str(error).encode(), messages.ERROR)
+            status = messages.WRONG if isinstance(error, ConfigError) else messages.ERROR
+            return messages.encode(kind, self._life, number, str(error).encode(), status)
+
+    def _admit(self, request: messages.Message) -> None:
+        """Raise LinkError for a request of somebody who may not ask this, or of a message that came before."""
+        kind = request.kind
+        if kind == Kind.INFO:
+            return
+        if request.life != self._life:
+            raise LinkError("its process was started anew and knows nothing of the task: connect again")
+        if kind in messages.MOVING and not self._is_set_up:
+            raise LinkError("nobody has set it up yet, with a tool and limits: configure it first")
+        if kind in messages.MOVING + messages.DELIBERATE and request.setup != self._setup:
+            raise LinkError("another program has set it up since, with its own tool and limits: stop one of the two")
+        if kind in messages.MOVING + messages.DELIBERATE:
+            if request.number <= self._last_numbers.get(request.client, -1):
+                raise LinkError("this message came before: a copy is not obeyed")
+            if len(self._last_numbers) >= MOST_CLIENTS:
+                raise LinkError(f"more than {MOST_CLIENTS} programs have asked it something: set it up anew")
+            self._last_numbers[request.client] = request.number
 
     def _handle(self, kind: Kind, body: bytes) -> Array:
         arm = self._arm
@@ -235,8 +271,12 @@ class Server:
                 check_setup(setup, self._config.limits, arm.joints)
                 self._held = True  # asked for, as after a reset: the hold is no news
                 state = arm.configure(setup)
-                self._setup = (self._setup + 1) % messages.SETUPS
+                self._setup, self._is_set_up = self._setup % (messages.SETUPS - 1) + 1, True
+                self._last_numbers.clear()  # whoever had asked before has another number's set-up
                 return self._state(state)
+            case Kind.HOLD:
+                self._held = True
+                return self._state(arm.hold())
             case Kind.ACKNOWLEDGE:
                 log.info("arm '%s': fault acknowledged", self._config.name)
                 return self._state(arm.acknowledge())
@@ -249,6 +289,8 @@ class Server:
 
     def _checked(self, target: Command) -> Command:
         """A target that may go to the loop. Numbers that are none are left to it: it latches a fault for them."""
+        if target.seen_t is None:
+            raise ConfigError("a command must carry `seen_t`, the time of the state that it was made from")
         if self._follows_poses and isinstance(target, JointTarget | WrenchTarget):
             raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves and does not push")
         if not (math.isfinite(target.period_s) and target.period_s > 0.0):
@@ -268,7 +310,8 @@ class Server:
         """Log faults and holds that nobody asked for, with a black box of each; now and then the loop's timing."""
         name = self._config.name
         if state.fault not in (self._fault, Fault.NONE):
-            path = self._blackbox.save(state.fault.name, state.reason)
+            journal = self._arm.journal() if state.fault in DRIVER_FAULTS else {}
+            path = self._blackbox.save(state.fault.name, state.reason, journal)
             log.error("arm '%s' holds: fault %s: %s; black box: %s; acknowledge it to go on",
                       name, state.fault.name, state.reason, path)  # fmt: skip
         elif state.holding and not self._held and state.fault == Fault.NONE:

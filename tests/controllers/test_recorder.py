@@ -11,7 +11,7 @@ from robot_rl.blackbox import describe, draw
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import TICKS, BlackBox, Ring, T, about_arm, load, loop_stats
 from robot_rl.types import ArmTarget, DataError, Fault, Verdict
-from tests.controllers.bench import LIMITS, TASK, make_loop, moved, run
+from tests.controllers.bench import LIMITS, TASK, TOOL, make_loop, moved, run
 
 
 def fill(ring, rows):
@@ -123,7 +123,7 @@ def test_an_arm_process_leaves_a_black_box_and_says_how_it_keeps_time(start_arm,
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     process = start_arm(clock)
     arm = ArmClient(process.address, timeout_s=100.0)
-    pose = arm.state().pose_base_tcp
+    pose = arm.configure(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation).pose_base_tcp
     for _ in range(3):
         arm.command(ArmTarget(pose, 0.1))
     assert arm.tune(TASK.compliance).fault == arm.tare().fault == Fault.NONE

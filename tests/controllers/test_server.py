@@ -150,10 +150,92 @@ def test_an_arm_moves_only_for_the_program_that_set_it_up_last(start_arm):
         client.close()
 
 
+def test_who_has_not_set_the_arm_up_does_not_move_it(start_arm):
+    process = start_arm("lockstep")
+    stranger = ArmClient(process.address, timeout_s=100.0)
+    before = stranger.refresh()
+    for ask in (lambda: step(stranger, 0.01), lambda: stranger.tune(TASK.compliance), stranger.tare):
+        with pytest.raises(DeviceError, match="nobody has set it up"):
+            ask()
+    raw: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    raw.connect(process.address)
+    life = life_of(raw)
+    for kind in (Kind.ACKNOWLEDGE, Kind.CONFIGURE):  # without the number that an answer to INFO says
+        raw.send(messages.encode(kind, life, 2, client=7))
+        assert raw.poll(5000) and b"set it up" in messages.decode(raw.recv()).body
+    assert stranger.refresh().t == before.t
+    raw.close(0)
+    stranger.close()
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(start_arm, clock):
+    """An attacker's replay, a proxy that sends twice, a program that does not look before it leaps."""
+    process = start_arm(clock)
+    arm = connect(process.address)
+    raw: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    raw.connect(process.address)
+    life = life_of(raw)
+
+    def say(number, seen_t):
+        state = arm.refresh()
+        pose = state.pose_base_tcp + [0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        seen_t = state.t if seen_t is None else seen_t
+        body = messages.record(messages.TARGET, ArmTarget(pose, 0.1, seen_t=seen_t))
+        setup = arm._link._own
+        message = messages.encode(Kind.COMMAND, life, number, body, setup=setup, client=3)
+        raw.send(message)
+        assert raw.poll(5000)
+        return message, messages.decode(raw.recv())
+
+    message, answer = say(1, None)
+    assert answer.status == messages.OK
+    raw.send(message)
+    assert raw.poll(5000) and b"came before" in messages.decode(raw.recv()).body
+    assert b"came before" in say(1, None)[1].body
+    unstamped = say(2, np.nan)[1]
+    assert unstamped.status == messages.WRONG and b"seen_t" in unstamped.body
+    raw.close(0)
+    arm.close()
+
+
+def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
+    process = start_arm("real")
+    arm = connect(process.address)
+    assert arm.refresh().age_s < 0.1
+    (loop,) = [pid for pid in children_of(process.process.pid) if b"multiprocessing.spawn" in command_line(pid)]
+    os.kill(loop, signal.SIGSTOP)
+    time.sleep(1.0)
+    assert arm.refresh().age_s > 0.9
+    os.kill(loop, signal.SIGCONT)
+    time.sleep(0.2)
+    assert arm.refresh().age_s < 0.1
+    os.kill(loop, signal.SIGSTOP)
+    assert process.process.wait(20.0) != 0  # DeviceError: `robot-rl arm` makes it 3, and is started anew
+    assert not is_running(loop)
+    arm.close()
+
+
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+@pytest.mark.parametrize("clock", ["lockstep", "real"])
+@pytest.mark.parametrize("after_s", [0.3, 1.0, 2.0])
+def test_a_signal_ends_a_start_at_any_moment(start_arm, clock, after_s):
+    process = start_arm(clock)
+    time.sleep(after_s)
+    process.process.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    assert process.process.wait(30.0) in (0, -signal.SIGINT)  # of Python itself, while it imports
+    assert time.monotonic() - begun < 10.0
+
+
 def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
     process = start_arm("lockstep")
     arm = connect(process.address)
-    with pytest.raises(DeviceError, match=r"max_force.*80"):
+    with pytest.raises(ConfigError, match=r"max_force.*80"):
         configure(arm, max_force=500.0)
     assert step(arm).fault == Fault.NONE
     arm.close()
@@ -179,9 +261,9 @@ def test_a_nan_target_latches_a_fault_and_only_an_acknowledgement_ends_it(start_
 
 CLIENT = """
 import sys, time
-from robot_rl.controllers.client import ArmClient
 from robot_rl.types import ArmTarget
-arm = ArmClient(sys.argv[1], timeout_s=100.0)
+from tests.controllers.test_server import connect
+arm = connect(sys.argv[1])
 pose = arm.state().pose_base_tcp.copy()
 while True:
     pose[1] += 0.0005
@@ -207,6 +289,7 @@ def test_real_clock_a_killed_client_leads_to_a_hold_within_the_lease(start_arm):
     while not watcher.refresh().holding:
         assert time.monotonic() - killed < 0.3 + 0.5, "the lease of 3 periods of 0.1 s did not end the motion"
         time.sleep(0.005)
+    time.sleep(0.3)  # it brakes, and locks where it has come to
     held = watcher.refresh()
     time.sleep(0.3)
     later = watcher.refresh()
