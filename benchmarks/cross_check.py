@@ -96,6 +96,7 @@ def main(server: str) -> int:
             wait_for_port(robot)
             process.start()
             arm = ArmClient(address)
+            arm.configure(np.array(bench.pose_flange_tcp), Compliance(), bench.limits)
             print(json.dumps(measure(arm, np.array(bench.pose_flange_tcp)), indent=2))
             arm.close()
         finally:

@@ -20,7 +20,7 @@ from robot_rl.check import measure_timing
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.server import be_prompt
-from robot_rl.types import ArmTarget, Array, LinkError
+from robot_rl.types import ArmTarget, Array, Compliance, LinkError
 
 HARDWARE, TASK = "fci_sim", "peg_insert"
 SETTLE_S = 1.0
@@ -100,6 +100,7 @@ def served(arm: ArmConfig) -> Iterator[ArmClient]:
     process.start()
     try:
         client = ArmClient(address, timeout_s=120.0)
+        client.configure(np.array(arm.pose_flange_tcp), Compliance(), arm.limits)
         yield client
         client.close()
     except LinkError:

@@ -11,7 +11,7 @@ from robot_rl import config
 from robot_rl.check import PoseWatcher, check
 from robot_rl.config import StartPose
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmTarget
+from robot_rl.types import ArmTarget, Compliance
 
 HARDWARE = config.load_hardware("sim_panda")
 TASK = replace(config.load_task("peg_insert"), cameras=())
@@ -39,6 +39,8 @@ def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
 def test_a_latched_fault_is_found_with_its_reason_and_stays(start_arm):
     process = start_arm("real")
     arm = ArmClient(process.address, timeout_s=60.0)
+    bench = at(process.address).arms[0]
+    arm.configure(np.array(bench.pose_flange_tcp), Compliance(), bench.limits)
     arm.command(ArmTarget(np.full(7, math.nan), 0.1))
     finding = said(check(at(process.address), TASK, seconds=0.3), "error state")
     assert not finding.right and finding.found == "TARGET_NOT_FINITE" and "not finite" in finding.advice

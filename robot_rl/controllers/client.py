@@ -13,7 +13,7 @@ import zmq
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import ArmInfo, Kind
 from robot_rl.controllers.recorder import LoopStats
-from robot_rl.controllers.setup import ArmSetup
+from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup
 from robot_rl.transport.endpoint import connect, new_socket
 from robot_rl.types import (
     ArmFaultError,
@@ -134,8 +134,8 @@ class ArmClient:
         pose_flange_tool: Array,
         compliance: Compliance,
         limits: ArmLimits,
-        leash_translation: float,
-        leash_rotation: float,
+        leash_translation: float = DEFAULT_LEASH[0],
+        leash_rotation: float = DEFAULT_LEASH[1],
     ) -> ArmState:
         """Set the tool, the compliance, the limits and the leash of a task; the arm holds where it is.
 

@@ -28,7 +28,14 @@ from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.realtime import RealTimeArm
 from robot_rl.controllers.recorder import BlackBox, LoopStats, Ring, about_arm, blackbox_folder
-from robot_rl.controllers.setup import ArmSetup, check_compliance, check_joint_target, check_setup, open_driver
+from robot_rl.controllers.setup import (
+    DEFAULT_LEASH,
+    ArmSetup,
+    check_compliance,
+    check_joint_target,
+    check_setup,
+    open_driver,
+)
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.types import (
     DRIVER_FAULTS,
@@ -54,9 +61,6 @@ log = logging.getLogger(__name__)
 POLL_MS = 50
 PRIORITY = 10
 """Of SCHED_FIFO, for the network side on the real clock: below the loop, above everything ordinary."""
-DEFAULT_LEASH = (0.02, 0.15)
-"""[m], [rad]: what binds targets before a task has said otherwise."""
-
 STILL = (0.002, 0.005)
 """[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to know."""
 

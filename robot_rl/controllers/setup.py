@@ -27,6 +27,9 @@ LARGEST_ERROR_CLIP = (0.1,) * 3 + (0.5,) * 3
 LARGEST_INTEGRAL = (10_000.0,) * 3 + (500.0,) * 3
 """[N/(m s), Nm/(rad s)]: a few tenths of a second to the largest static force."""
 
+DEFAULT_LEASH = (0.02, 0.15)
+"""[m], [rad]: what binds targets where no task says otherwise."""
+
 LARGEST_NULLSPACE_STIFFNESS = 100.0
 LARGEST_FILTER_TIME_S = 2.0
 

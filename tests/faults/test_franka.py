@@ -18,7 +18,7 @@ from robot_rl.controllers.recorder import load
 from robot_rl.controllers.server import serve
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ArmTarget, DeviceError, Fault, LinkError
+from robot_rl.types import ArmTarget, Compliance, DeviceError, Fault, LinkError
 
 pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
 HARDWARE = config.load_hardware("fci_sim").arms[0]
@@ -61,6 +61,7 @@ class Bench:
         self.process = context.Process(target=serve_arm, args=(arm, self.folder, self.stop))
         self.process.start()
         self.arm = ArmClient(address, timeout_s=100.0)
+        self.arm.configure(np.array(arm.pose_flange_tcp), Compliance(), arm.limits)
         self.middle = self.arm.refresh().pose_base_tcp.copy()
 
     def move(self, seconds, until=lambda state: False):
