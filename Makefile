@@ -5,7 +5,7 @@
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
 #   make test                   the tests, two at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
-#   make soak-targets           ten million hostile targets through the limits; ARGS="--targets 100000"
+#   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
 #   make check                  linter, formatter, type checker
