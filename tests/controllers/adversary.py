@@ -62,6 +62,9 @@ MARGINS = dict.fromkeys(("workspace", "keep out", "body keep out", "body room"),
 FORCE_SLACK_N, FORCE_LATCH_TICKS = 8.0, 10
 """The arm estimates the force from its joints, one part in ten off, and feels a rise a little later."""
 
+THROWN_TICKS = 300
+"""For so long an arm that was thrown or torn from outside is not blamed for its speed."""
+
 PARDON_M, PARDON_RAD = 0.005, 0.01
 """An arm that was acknowledged outside goes no further out than this."""
 
@@ -453,6 +456,7 @@ def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
     assert len(rows) == len(faults), "a tick without a row of truth"
     excess = truth.excesses(rows, limits, bodies)
     forced, own = rows.get("forced") > 0, rows.get("own") > 0
+    thrown = np.convolve(forced | own, np.ones(THROWN_TICKS))[: len(faults)] > 0.0
     excess["torque"][own] = excess["torque rate"][own] = -1.0
     excess["torque rate"][[0, *log.breaks]] = -1.0
     since = _ticks_since_fault(faults)
@@ -468,13 +472,13 @@ def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
             late = np.array([not faults[k : k + FORCE_LATCH_TICKS].any() for k in range(len(faults))])
             _report(log, f"{name} without a fault", beyond, (beyond > FORCE_SLACK_N) & late)
         else:
-            beyond = np.where(forced, -1.0, beyond - _pardon(excess[name], name, log, forced))
+            beyond = np.where(thrown, -1.0, beyond - _pardon(excess[name], name, log, thrown))
             _report(log, f"{name} without a fault", beyond, (beyond > 1e-6) & ~soon)
             long = (since > BRAKING_TICKS) & (beyond > 1e-6) if name in SPEEDS else False
             _report(log, f"{name} after a fault", beyond, soon & ((beyond > EXCURSION[name]) | long))
         over = beyond > 1e-6
         table[name] = (float(beyond.max()), int((over & ~soon).sum()), int((over & soon).sum()))
-    _judge_cone(excess["cone"], faults, forced, log)
+    _judge_cone(excess["cone"], faults, thrown, log)
     _judge_rests(rows, log, faults, forced | own)
     raw = excess["force"]
     table["force"] = (float(raw.max()), int(((raw > 0.0) & ~soon).sum()), int(((raw > 0.0) & soon).sum()))

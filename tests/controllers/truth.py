@@ -60,6 +60,11 @@ class Rows:
     def __len__(self) -> int:
         return int(self.count[0])
 
+    def copy(self) -> "Rows":
+        """The rows so far, while somebody else goes on writing."""
+        count = len(self)
+        return Rows(count, np.concatenate(([count], self.table[:count].reshape(-1))))
+
     def get(self, name: str) -> Array:
         """The rows so far of one quantity, `(n,)` or `(n, w)`."""
         column: Array = self.columns[name][: len(self)]
@@ -80,8 +85,9 @@ class TrueArm(Arm):
         self.felt = np.zeros(6)
         self.stopped: ArmDriverError | None = None
         self.recoverable = True
+        self.rows_begin_at_reset = False
         self.clock: Any = lambda: self._data.time
-        self.rows = rows or Rows(20_000)
+        self.rows = Rows(20_000) if rows is None else rows
         super().__init__(config, scene)
         model, data = self._model, self._data
         self._hand = model.body("hand").id
@@ -98,7 +104,6 @@ class TrueArm(Arm):
         self._state = data.qpos[:JOINTS], data.qvel[:JOINTS]
         self._views = (self._xpos, self._xmat, self._true_jacobian.reshape(-1), *links)
         self._one_contact = np.zeros(6)
-        self._left_forced = 0
         self.push_hand = data.xfrc_applied[self._hand]
         self.guide = data.qfrc_applied[:JOINTS]
 
@@ -118,8 +123,10 @@ class TrueArm(Arm):
         return data.site_xpos[self._tool], data.xpos[first : first + LINKS], data.xmat[first : first + LINKS]
 
     def reset(self, seed: int) -> None:
-        self.spoilt, self.stopped, self.recoverable, self._left_forced = {}, None, True, 0
+        self.spoilt, self.stopped, self.recoverable = {}, None, True
         self.felt[:] = 0.0
+        if self.rows_begin_at_reset:
+            self.rows.count[0] = 0
         super().reset(seed)
 
     # ------------------------------------------------------------------------------------------ what the loop sees
@@ -171,12 +178,11 @@ class TrueArm(Arm):
             return
         # of the site itself, not of what the driver shows
         mujoco.mj_jacSite(self._model, data, self._true_jacobian[:3], self._true_jacobian[3:], self._tool)
-        self._left_forced = 300 if self.push_hand.any() or self.guide.any() else max(self._left_forced - 1, 0)
         row, head, forces = rows.table[k], self._head, self._forces
         head[:] = self.clock(), k
         np.concatenate((head, self._state[0], self._state[1], tau, *self._views), out=row[: -len(forces)])
         super().write(tau)
-        forces[:6], forces[6], forces[7] = 0.0, self._left_forced > 0, own
+        forces[:6], forces[6], forces[7] = 0.0, self.push_hand.any() or self.guide.any(), own
         if data.ncon:
             self._add_contact_forces(forces[:3], forces[3:6])
         row[-len(forces) :] = forces
@@ -270,11 +276,11 @@ def progress_through(positions: Array, low: Array, high: Array) -> Array:
     """
     out = box_distance(positions, low, high)
     np.minimum(-out, 0.0, out=out)
-    inside, entered = ((positions > low) & (positions < high)).all(1), np.zeros(3)
+    inside: Array = ((positions > low) & (positions < high)).all(1)
     opposite = 0
     for k in np.flatnonzero(inside):
         if k == 0 or not inside[k - 1]:
-            entered = positions[max(k - 1, 0)]
+            entered = positions[k - 1 if k else 0]
             beyond = np.concatenate((low - entered, entered - high))
             face = int(beyond.argmax())
             opposite = (face + 3) % 6
