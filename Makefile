@@ -5,7 +5,8 @@
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
 #   make test                   the tests, two at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
-#   make soak-targets           ten million hostile targets through the limits; ARGS="--targets 100000"
+#   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
+#   make soak-deaths            a hundred of each death and fault in each mode, real processes; ARGS="--tries 3"
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
 #   make check                  linter, formatter, type checker
@@ -16,7 +17,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
+.PHONY: train test soak soak-targets soak-deaths cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -48,6 +49,9 @@ soak: $(VENV)/.installed-dev
 
 soak-targets: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.controllers.adversary $(ARGS)
+
+soak-deaths: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.controllers.deaths $(ARGS)
 
 bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/data.py $(ARGS)

@@ -1,0 +1,29 @@
+"""Whoever dies, in whichever mode: the arm stands in time and stays. Real processes, and the simulation's own truth.
+
+One try of each; `make soak-deaths` makes a hundred. Faults, which need no death, stand in `test_adversary.py`.
+"""
+
+import pytest
+
+from tests.controllers.adversary import MODES
+from tests.controllers.deaths import WHO, bear, die, open_bench
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with open_bench() as bench:
+        yield bench
+
+
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("mode", MODES)
+def test_whoever_dies_the_arm_stands_in_time_and_stays(bench, who, mode):
+    rest = die(bench, who, mode, seed=len(who) + len(mode))
+    assert rest.right, f"at rest {rest.rest_s:.3f} s after the last command, then {1e3 * rest.tool_m:.1f} mm and " \
+        f"{rest.joint_rad:.3f} rad of motion {rest.note}"  # fmt: skip
+
+
+def test_a_hostile_client_takes_an_arm_on_the_real_clock_not_out_of_its_limits(bench):
+    found, ticks = bear(bench, seed=1, seconds=3.0)
+    assert not found, "\n".join(map(str, found))
+    assert ticks > 2000
