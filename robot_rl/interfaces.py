@@ -29,7 +29,8 @@ class ArmReading:
     `q, dq, coriolis (n,)`; `pose (7,)` of the TCP in the base; `jacobian (6, n)` of the TCP in base axes;
     `wrench (6,)` from the world on the tool, base axes, at the TCP. Gravity is compensated below the driver. `tau (n,)`
     are the torques [Nm] that were in force when the arm was opened or recovered: the first command starts from them.
-    `twist (6,)` is None unless the driver measures it itself, for want of a Jacobian.
+    `twist (6,)` is None unless the driver measures it itself, for want of a Jacobian; `mass (n, n)` [kg m^2] is the
+    inertia of the joints, None unless the driver knows it: with it a hold stops the arm quicker.
     """
 
     def __init__(self, joints: int):
@@ -43,6 +44,7 @@ class ArmReading:
         self.wrench = np.zeros(6)
         self.tau = np.zeros(joints)
         self.twist: Array | None = None
+        self.mass: Array | None = None
 
 
 class Arm(Protocol):

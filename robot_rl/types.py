@@ -186,8 +186,8 @@ class ArmFacts:
     left (FR3: "Robot and interface specifications"); empty where it does not. `dh (n, 3)` are a [m], d [m], alpha [rad]
     of each joint in Craig's convention, `flange_m` is where the flange is along z of the last; empty: not known, and
     then its links cannot be guarded. `bodies` are the links that are.
-    `joint_stiffness`, `joint_damping` (n,) [Nm/rad], [Nms/rad] are what it is held with, whatever a task asks for, and
-    `brake_damping` (n,) what stops it before that; empty: in proportion to its torques, and the same.
+    `joint_stiffness`, `joint_damping` (n,) [Nm/rad], [Nms/rad] are what it is held with, whatever a task asks for;
+    empty: in proportion to its torques.
     """
 
     joint_low: tuple[float, ...]
@@ -204,7 +204,6 @@ class ArmFacts:
     bodies: tuple[Capsule, ...] = ()
     joint_stiffness: tuple[float, ...] = ()
     joint_damping: tuple[float, ...] = ()
-    brake_damping: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,27 +45,38 @@ def solve_damped(jacobian, vector, damping):
 
     With `vector = J v` this is the damped pseudo-inverse of J^T applied to joint torques v.
     """
-    n = jacobian.shape[1]
-    L = np.empty((6, 6))
-    y = np.empty(6)
+    squared = np.empty((6, 6))
     for i in range(6):
         for j in range(i + 1):
             s = damping if i == j else 0.0
-            for k in range(n):
+            for k in range(jacobian.shape[1]):
                 s += jacobian[i, k] * jacobian[j, k]
+            squared[i, j] = s
+    return solve_positive(squared, vector)
+
+
+@njit
+def solve_positive(A, b):
+    """Solve `A x = b` for `x (n,)`: Cholesky, of the lower half of a positive definite `A (n, n)`."""
+    n = b.shape[0]
+    L = np.empty((n, n))
+    x = np.empty(n)
+    for i in range(n):
+        for j in range(i + 1):
+            s = A[i, j]
             for k in range(j):
                 s -= L[i, k] * L[j, k]
-            L[i, j] = math.sqrt(s) if i == j else s / L[j, j]
-        s = vector[i]
+            L[i, j] = math.sqrt(max(s, 1e-12)) if i == j else s / L[j, j]
+        s = b[i]
         for k in range(i):
-            s -= L[i, k] * y[k]
-        y[i] = s / L[i, i]
-    for i in range(5, -1, -1):
-        s = y[i]
-        for k in range(i + 1, 6):
-            s -= L[k, i] * y[k]
-        y[i] = s / L[i, i]
-    return y
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+    for i in range(n - 1, -1, -1):
+        s = x[i]
+        for k in range(i + 1, n):
+            s -= L[k, i] * x[k]
+        x[i] = s / L[i, i]
+    return x
 
 
 @njit

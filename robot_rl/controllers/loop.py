@@ -29,6 +29,7 @@ from robot_rl.controllers.tick import (
     BLEND,
     BODY_SLACK,
     BOX_SLACK,
+    BRAKE_TIME_S,
     BRAKING,
     CONE,
     DT,
@@ -172,6 +173,7 @@ class ArmLoop:
         self._tool = np.array(setup.pose_flange_tool, float)
         self._joint_limits = joint_limits_of(limits, self._facts)
         self._joint_gains = joint_gains_of(limits, self._facts)
+        self._mass = np.diag(BRAKE_TIME_S * self._joint_gains[1])  # of an arm that does not say: its damping brakes it
         corners = [(limits.workspace_low, limits.workspace_high), *((box.low, box.high) for box in limits.keep_out)]
         self._boxes = np.array(corners, float)
         self._room = np.array([limits.body_low or (-np.inf,) * 3, limits.body_high or (np.inf,) * 3], float)
@@ -477,7 +479,7 @@ class ArmLoop:
         code: int = control_into(
             tau, self._target, self._reference, self._integral, self._push, self._wrenches, self._flags,
             self._move, self._move_clock, r.q, r.dq, r.coriolis, r.pose, r.jacobian,
-            twist_of(r.jacobian, r.dq) if twist is None else twist, r.wrench,
+            self._mass if r.mass is None else r.mass, twist_of(r.jacobian, r.dq) if twist is None else twist, r.wrench,
             self._posture, self._gains, self._gains_goal, self._joint_gains, self._joint_limits, self._joint_slack,
             self._boxes, self._chain, self._capsules, self._room, self._middle_quat, self._scalars,
             self._follows_poses, int(self.fault), self._times, self._ring.rows[self._ring.count[0] % TICKS],
@@ -618,10 +620,10 @@ def joint_limits_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
 
 
 def joint_gains_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
-    """`joint_gains (3, n)`: what holds this arm, and stops it, whatever a task asks for."""
+    """`joint_gains (2, n)`: what holds this arm, whatever a task asks for."""
     stiffness = (facts and facts.joint_stiffness) or STIFFNESS_PER_TORQUE * np.array(limits.max_torque)
     damping = np.array((facts and facts.joint_damping) or DAMPING_PER_TORQUE * np.array(limits.max_torque))
-    return np.array([stiffness, damping, (facts and facts.brake_damping) or damping])
+    return np.array([stiffness, damping])
 
 
 def fault_of(error: DeviceError) -> Fault:

@@ -15,6 +15,7 @@ from robot_rl.controllers.impedance import (
     joint_torque,
     joint_way,
     minimum_jerk,
+    solve_positive,
     twist_of,
 )
 from robot_rl.controllers.kinematics import body_clearance
@@ -50,16 +51,16 @@ START, GOAL, NOW, SPEED = range(4)
 PHASE, DURATION = range(2)
 """Entries of `move_clock (2,)`: how far on a joint-space move is, 0 to 1, and how long it takes [s]."""
 
-STIFF, DAMPED, BRAKE = range(3)
-"""Rows of `joint_gains (3, n)`: of joint-space moves and holds [Nm/rad], [Nms/rad]; what stops an arm [Nms/rad]."""
-
 WORKSPACE_BOX, FIRST_KEEP_OUT = 0, 1
 """`boxes (1 + k, 2, 3)`: the workspace, then what to keep out of."""
 
 AT_REST = 0.02
-BRAKE_S = 0.2
+BRAKE_S = 0.4
 """A hold first stops the arm, until no joint is faster than this [rad/s] or for so long [s]; then it locks the posture
 that the arm has come to, so that nothing swings back."""
+
+BRAKE_TIME_S = 0.01
+"""Time constant of the brake [s]."""
 
 LOOK_AHEAD_S = 0.06
 """A joint move looks so far ahead: what an arm at the reference's speed needs to stop."""
@@ -129,21 +130,24 @@ def advance_move_into(move: Array, move_clock: Array, q: Array, slow: float, dt:
 
 
 @njit
-def brake_into(wanted: Array, move: Array, move_clock: Array, flags: Array, q: Array, dq: Array, brake: Array) -> None:
-    """The first part of a hold: torques `wanted (n,)` that stop the arm; where it is meanwhile is what will be held."""
+def brake_into(
+    wanted: Array, move: Array, move_clock: Array, q: Array, dq: Array, tau: Array, mass: Array, rate: float
+) -> bool:
+    """The first part of a hold: torques `wanted (n,)` that stop the arm; where it is meanwhile is what will be held.
+
+    Every direction of the joints is damped with its own inertia, `-M v / T`, none stiffer than another. A torque falls
+    no faster than at `rate` [Nm/s], and on its way to zero the one in force, `tau (n,)`, still turns the joints by
+    `M^-1 tau |tau| / 2 rate`: `v` is the speed that they will have then. Without that a quick arm is thrown back.
+    Returns whether it stands, and will.
+    """
+    fading = tau * np.abs(tau) / (2.0 * rate)
+    v = dq + solve_positive(mass, fading)
     for j in range(q.shape[0]):
-        wanted[j] = -brake[j] * dq[j]
+        for k in range(q.shape[0]):
+            wanted[j] -= mass[j, k] * v[k] / BRAKE_TIME_S
         move[START, j], move[GOAL, j], move[NOW, j], move[SPEED, j] = q[j], q[j], q[j], 0.0
     move_clock[PHASE] = 1.0
-
-
-@njit
-def is_at_rest(dq: Array, twist: Array) -> bool:
-    """Whether nothing moves."""
-    for j in range(dq.shape[0]):
-        if not abs(dq[j]) < AT_REST:
-            return False
-    return safety.norm(twist, 0) < 0.01 and safety.norm(twist, 3) < AT_REST
+    return max(np.abs(dq).max(), np.abs(v).max()) < AT_REST
 
 
 @njit
@@ -227,6 +231,7 @@ def control_into(
     coriolis: Array,
     pose: Array,
     jacobian: Array,
+    mass: Array,
     twist: Array,
     wrench: Array,
     posture: Array,
@@ -306,11 +311,12 @@ def control_into(
         if not measured:
             flags[LOCKED], flags[BRAKING] = 0, 0
         elif flags[LOCKED] == 0:
-            brake_into(wanted, move, move_clock, flags, q, dq, joint_gains[BRAKE])
+            stands = brake_into(wanted, move, move_clock, q, dq, tau, mass, scalars[TORQUE_STEP] / dt)
             flags[BRAKING] += 1
             if whole:
                 target[:] = pose
-            if (whole and is_at_rest(dq, twist)) or flags[BRAKING] * dt > BRAKE_S:
+            slow_enough = safety.norm(twist, 0) < 0.02 and safety.norm(twist, 3) < AT_REST
+            if (stands and whole and slow_enough) or flags[BRAKING] * dt > BRAKE_S:
                 flags[LOCKED] = 1
         else:
             move[SPEED] = 0.0

@@ -139,6 +139,7 @@ class TrueArm(Arm):
             raise self.stopped
         shown.q[:], shown.dq[:], shown.coriolis[:] = reading.q, reading.dq, reading.coriolis
         shown.pose[:], shown.jacobian[:], shown.tau[:] = reading.pose, reading.jacobian, reading.tau
+        shown.mass = reading.mass
         shown.wrench[:] = reading.wrench + self.felt
         for name, value in self.spoilt.items():
             entries = getattr(shown, name).reshape(-1)

@@ -37,10 +37,6 @@ JOINT_STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)
 JOINT_DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)
 """[Nm/rad], [Nms/rad]: libfranka's example joint_impedance_control.cpp."""
 
-BRAKE_DAMPING = (150.0, 150.0, 150.0, 150.0, 30.0, 25.0, 15.0)
-"""[Nms/rad]: a shoulder of 2 kg m^2 stands after 0.06 s. A wrist of 0.1 kg m^2 is quick enough with its damping; three
-times as much would leave no phase beside a tick of delay and a torque filter of 100 Hz."""
-
 PANDA = ArmFacts(
     joint_low=(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973),
     joint_high=(2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973),
@@ -54,7 +50,6 @@ PANDA = ArmFacts(
     bodies=BODIES,
     joint_stiffness=JOINT_STIFFNESS,
     joint_damping=JOINT_DAMPING,
-    brake_damping=BRAKE_DAMPING,
 )
 
 FR3 = ArmFacts(
@@ -72,5 +67,4 @@ FR3 = ArmFacts(
     bodies=BODIES,
     joint_stiffness=JOINT_STIFFNESS,
     joint_damping=JOINT_DAMPING,
-    brake_damping=BRAKE_DAMPING,
 )

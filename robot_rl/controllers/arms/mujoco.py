@@ -58,6 +58,8 @@ class Arm:
         self._model = build_model(self._scene)
         self._data = mujoco.MjData(self._model)
         self._reading = ArmReading(JOINTS)
+        self._mass = np.zeros((self._model.nv, self._model.nv))
+        self._reading.mass = self._mass[:JOINTS, :JOINTS]
         self._jacp, self._jacr = self._reading.jacobian[:3], self._reading.jacobian[3:]
         self._reading.q, self._reading.dq = self._data.qpos[:JOINTS], self._data.qvel[:JOINTS]
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
@@ -69,7 +71,8 @@ class Arm:
     def _bind(self) -> None:
         """Look up once what 1,000 ticks a second need: functions, and views into MuJoCo's buffers."""
         data, self._tool = self._data, self._model.site("tool").id
-        self._step1, self._step2, self._jac = mujoco.mj_step1, mujoco.mj_step2, mujoco.mj_jacSite
+        self._step1, self._step2 = mujoco.mj_step1, mujoco.mj_step2
+        self._jac, self._full_mass = mujoco.mj_jacSite, mujoco.mj_fullM
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[:JOINTS], data.qfrc_gravcomp[:JOINTS]
         self._ctrl, self._external = data.ctrl, data.qfrc_constraint[:JOINTS]
@@ -90,6 +93,7 @@ class Arm:
         reading = self._reading
         self._step1(self._model, self._data)
         self._jac(self._model, self._data, self._jacp, self._jacr, self._tool)
+        self._full_mass(self._model, self._data, self._mass)
         measure_into(reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp)
         return reading
 
