@@ -35,7 +35,7 @@ from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, check_joint_target, check_setup
 from robot_rl.geometry import pose_multiply, quat_from_rotvec, quat_multiply
-from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, WrenchTarget
+from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, Verdict, WrenchTarget
 from tests.controllers import truth
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK
 from tests.controllers.truth import Rows, TrueArm
@@ -66,6 +66,7 @@ FORCE_SLACK_N, FORCE_LATCH_TICKS = 8.0, 10
 THROWN_TICKS = 300
 """For so long an arm that was thrown or torn from outside is not blamed for its speed."""
 
+GUIDED_TICKS = 1000
 QUIET_TICKS = 1400
 """Nobody speaks at the end of a bout: 0.3 s of lease, 0.1 s to come to rest, a second to stay there."""
 
@@ -84,6 +85,9 @@ CONE_SLACK = 0.1
 BODIES = TrueArm.facts.bodies
 ROOM = Box((-0.6, -0.9, -0.005), (0.9, 0.9, 1.3))
 """Table and walls for the links [m]."""
+
+ELBOW = np.array([-1.0, 0.0, 0.97, 0.0, -0.33, 0.0, 0.24])
+"""At home the tool hardly moves when the joints do so: the elbow swings aside."""
 
 FIELDS = ("q", "dq", "pose", "wrench", "coriolis", "jacobian")
 BAD_NUMBERS = (math.nan, math.inf, -math.inf)
@@ -254,10 +258,13 @@ class Attacker:
         check_setup(self.setup, LIMITS, 7)
         self.loop = ArmLoop(arm, self.setup, ring)
         self.log = Log(limits, self.scenario, bout)
+        self.goal_refused = False
         self.mode, self.until = "pose", -math.inf
         self.goal, self.corner, self.sign = np.array(HARDWARE.home), self._corner(), 1.0
         self.clean = self.scenario.event not in ("", "configure", "guided", "outside", "sprint", "reset")
         self.event_at = int(self.ticks * rng.uniform(0.2, 0.6)) if self.scenario.event else -1
+        if self.scenario.event in ("guided", "outside"):
+            self.ticks += 2 * GUIDED_TICKS  # somebody guides the arm, then looks at it for as long
         self.quiet_from, self.ended = self.ticks, -1
         self.acknowledge_at = self.torn = -1
 
@@ -316,6 +323,7 @@ class Attacker:
                 self._look_at_target()
         elif mode == "joint":
             loop.move_joints(self._goal(), self._joint_speed, expires, seen_t)
+            self.goal_refused = loop.state().verdict == Verdict.REFUSED_PATH
         else:
             expires = min(expires, loop.t + WrenchTarget.lease_s)
             loop.push(self._wrench(), expires, seen_t)
@@ -359,10 +367,15 @@ class Attacker:
         rng = self.rng
         low = np.array(LIMITS.joint_low) + LIMITS.joint_margin
         high = np.array(LIMITS.joint_high) - LIMITS.joint_margin
-        if rng.random() < 0.15 or not self.log.done["joint commands"]:
-            anywhere = rng.uniform(low, high)
-            near = np.array(HARDWARE.home) + rng.uniform(-0.5, 0.5, 7)
-            self.goal = np.clip(anywhere if rng.random() < 0.3 else near, low, high)
+        if rng.random() < 0.15 or not self.log.done["joint commands"] or self.goal_refused:
+            home, kind = np.array(HARDWARE.home), rng.random()
+            if kind < 0.5:
+                goal = home + rng.uniform(-1.0, 1.0) * ELBOW + rng.uniform(-0.1, 0.1, 7)
+            elif kind < 0.75:
+                goal = self.loop.state().q + rng.uniform(-0.3, 0.3, 7)
+            else:
+                goal = rng.uniform(low, high)
+            self.goal = np.clip(goal, low, high)
             self._joint_speed = float(rng.uniform(0.3, 1.0) * (min(LIMITS.max_joint_speed) - LIMITS.joint_speed_margin))
             check_joint_target(JointTarget(self.goal, 0.1, self._joint_speed), LIMITS)
         return self.goal
@@ -442,10 +455,8 @@ class Attacker:
             if kind == "outside":
                 torque[0] = float(rng.choice([-1.0, 1.0])) * 30.0
             arm.guide[:] = torque
-            self.acknowledge_at = i + 2000
-            self.ticks += 2000
-            self.quiet_from += 2000
-            lasts = 1000
+            self.acknowledge_at = i + 2 * GUIDED_TICKS
+            lasts = GUIDED_TICKS
         elif kind == "configure":
             tool = pose_multiply(np.array(HARDWARE.pose_flange_tcp), np.array([0.0, 0.0, rng.uniform(-0.03, 0.1),
                                                                               0.0, 0.0, 0.0, 1.0]))  # fmt: skip

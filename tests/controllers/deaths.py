@@ -34,6 +34,7 @@ from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ArmTarget, DeviceError, JointTarget, WrenchTarget
 from tests.controllers import truth
 from tests.controllers.adversary import (
+    ELBOW,
     EXCURSION,
     FAULT_REST_TICKS,
     FURTHER,
@@ -68,9 +69,6 @@ LOOK_S = 1.0
 
 START_S = 100.0
 """The first start on a machine compiles."""
-
-ELBOW = np.array([-1.0, 0.0, 0.97, 0.0, -0.33, 0.0, 0.24])
-"""At home the tool hardly moves when the joints do so: the elbow swings aside."""
 
 SENT, COUNT, SILENT = range(3)
 """What client and judge share: when the last command was sent, how many there were, whether to be silent."""
@@ -366,9 +364,7 @@ def main() -> int:
     options = parser.parse_args()
     wrong, tally = 0, defaultdict[tuple[str, str], list[Rest]](list)
     with open_bench() as bench:
-        print(
-            "death                 mode    right   rest [s] after the last command   ticks   tool [mm]   joint [rad] since"
-        )
+        print("death                 mode    right   rest [s] after the last command   ticks   since [mm]        [rad]")
         for who in (options.who,) if options.who else WHO:
             for mode in (options.mode,) if options.mode else MODES:
                 for seed in range(options.tries):
