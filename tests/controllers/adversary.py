@@ -372,7 +372,7 @@ class Attacker:
             if kind < 0.5:
                 goal = home + rng.uniform(-1.0, 1.0) * ELBOW + rng.uniform(-0.1, 0.1, 7)
             elif kind < 0.75:
-                goal = self.loop.state().q + rng.uniform(-0.3, 0.3, 7)
+                goal = np.nan_to_num(self.loop.state().q) + rng.uniform(-0.3, 0.3, 7)  # it may be spoilt
             else:
                 goal = rng.uniform(low, high)
             self.goal = np.clip(goal, low, high)
