@@ -15,6 +15,7 @@ What is held against the loop:
 - once the lease has run out or a fault is latched the arm is at rest within `REST_TICKS` and stays where it is; an
   acknowledgement of an arm at rest moves nothing;
 - acknowledged outside, the arm goes no further out;
+- the force of a contact, filtered as the arm filters it, stays below that of an impact at the reference's speed;
 - targets in force lie in the workspace, the cone and outside the boxes; the lease ends.
 
 While somebody outside pushes the arm, its motion is not held against the loop. Same seed, same bout.
@@ -34,7 +35,7 @@ from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, check_joint_target, check_setup
 from robot_rl.geometry import pose_multiply, quat_from_rotvec, quat_multiply
-from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, WrenchTarget
+from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, Verdict, WrenchTarget
 from tests.controllers import truth
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK
 from tests.controllers.truth import Rows, TrueArm
@@ -65,6 +66,16 @@ FORCE_SLACK_N, FORCE_LATCH_TICKS = 8.0, 10
 THROWN_TICKS = 300
 """For so long an arm that was thrown or torn from outside is not blamed for its speed."""
 
+GUIDED_TICKS = 1000
+QUIET_TICKS = 1400
+"""Nobody speaks at the end of a bout: 0.3 s of lease, 0.1 s to come to rest, a second to stay there."""
+
+TEAR = 1.3
+"""A joint is torn at until it is so much faster than it may be."""
+
+IMPACT_N, IMPACT_NS_PER_M = 50.0, 1000.0
+"""[N] + [N/(m/s)] x the largest reference speed: above the worst filtered peaks of benchmarks/impact.py."""
+
 PARDON_M, PARDON_RAD = 0.005, 0.01
 """An arm that was acknowledged outside goes no further out than this."""
 
@@ -74,6 +85,9 @@ CONE_SLACK = 0.1
 BODIES = TrueArm.facts.bodies
 ROOM = Box((-0.6, -0.9, -0.005), (0.9, 0.9, 1.3))
 """Table and walls for the links [m]."""
+
+ELBOW = np.array([-1.0, 0.0, 0.97, 0.0, -0.33, 0.0, 0.24])
+"""At home the tool hardly moves when the joints do so: the elbow swings aside."""
 
 FIELDS = ("q", "dq", "pose", "wrench", "coriolis", "jacobian")
 BAD_NUMBERS = (math.nan, math.inf, -math.inf)
@@ -159,6 +173,7 @@ class Log:
     modes: list[str] = field(default_factory=list)
     acknowledged: list[int] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
+    resets: list[int] = field(default_factory=list)
     retreats: list[int] = field(default_factory=list)
     found: list[Violation] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
@@ -243,24 +258,33 @@ class Attacker:
         check_setup(self.setup, LIMITS, 7)
         self.loop = ArmLoop(arm, self.setup, ring)
         self.log = Log(limits, self.scenario, bout)
+        self.goal_refused = False
         self.mode, self.until = "pose", -math.inf
         self.goal, self.corner, self.sign = np.array(HARDWARE.home), self._corner(), 1.0
         self.clean = self.scenario.event not in ("", "configure", "guided", "outside", "sprint", "reset")
         self.event_at = int(self.ticks * rng.uniform(0.2, 0.6)) if self.scenario.event else -1
+        if self.scenario.event in ("guided", "outside"):
+            self.ticks += 2 * GUIDED_TICKS  # somebody guides the arm, then looks at it for as long
         self.quiet_from, self.ended = self.ticks, -1
-        self.acknowledge_at = -1
+        self.acknowledge_at = self.torn = -1
 
     def play(self) -> Log:
         """The attack, then silence; the log is to be judged together with the arm's rows."""
         rng, loop, log, next_at = self.rng, self.loop, self.log, 0
+        arm = self.arm
         low_ms, high_ms = self.scenario.gap_ms
-        for i in range(self.ticks + 1600):
+        for i in range(self.ticks + QUIET_TICKS):
             if i == self.event_at:
                 self._begin_event(i)
+            if (
+                self.torn >= 0
+                and arm.rows.get("dq")[-1, self.torn] ** 2 > (TEAR * LIMITS.max_joint_speed[self.torn]) ** 2
+            ):
+                self.ended = i
             if i == self.ended:
-                self._end_event(i)
+                self._end_event()
             if loop.fault and self.acknowledge_at < i:
-                self.acknowledge_at = i + int((rng.integers(1, 50), rng.integers(200, 800), 1300)[rng.integers(3)])
+                self.acknowledge_at = i + int((rng.integers(1, 50), rng.integers(100, 500), 900)[rng.integers(3)])
             if i == self.acknowledge_at and i < self.ticks:
                 self._acknowledge(i)
             if i >= next_at and i < self.quiet_from:
@@ -276,6 +300,8 @@ class Attacker:
                 self.until = math.inf
         log.done["ticks"] += len(log.faults)
         log.done["ticks in motion"] += sum(log.moving)
+        for mode, moving in zip(log.modes, log.moving, strict=True):
+            log.done[f"ticks in a {mode}"] += moving
         return log
 
     # ------------------------------------------------------------------------------------------ commands
@@ -297,6 +323,7 @@ class Attacker:
                 self._look_at_target()
         elif mode == "joint":
             loop.move_joints(self._goal(), self._joint_speed, expires, seen_t)
+            self.goal_refused = loop.state().verdict == Verdict.REFUSED_PATH
         else:
             expires = min(expires, loop.t + WrenchTarget.lease_s)
             loop.push(self._wrench(), expires, seen_t)
@@ -340,10 +367,15 @@ class Attacker:
         rng = self.rng
         low = np.array(LIMITS.joint_low) + LIMITS.joint_margin
         high = np.array(LIMITS.joint_high) - LIMITS.joint_margin
-        if rng.random() < 0.15 or not self.log.done["joint commands"]:
-            anywhere = rng.uniform(low, high)
-            near = np.array(HARDWARE.home) + rng.uniform(-0.5, 0.5, 7)
-            self.goal = np.clip(anywhere if rng.random() < 0.3 else near, low, high)
+        if rng.random() < 0.15 or not self.log.done["joint commands"] or self.goal_refused:
+            home, kind = np.array(HARDWARE.home), rng.random()
+            if kind < 0.5:
+                goal = home + rng.uniform(-1.0, 1.0) * ELBOW + rng.uniform(-0.1, 0.1, 7)
+            elif kind < 0.75:
+                goal = np.nan_to_num(self.loop.state().q) + rng.uniform(-0.3, 0.3, 7)  # it may be spoilt
+            else:
+                goal = rng.uniform(low, high)
+            self.goal = np.clip(goal, low, high)
             self._joint_speed = float(rng.uniform(0.3, 1.0) * (min(LIMITS.max_joint_speed) - LIMITS.joint_speed_margin))
             check_joint_target(JointTarget(self.goal, 0.1, self._joint_speed), LIMITS)
         return self.goal
@@ -414,7 +446,7 @@ class Attacker:
         elif kind == "overspeed":  # somebody tears at a joint
             joint = int(rng.integers(7))
             arm.guide[joint] = float(rng.choice([-1.0, 1.0])) * (250.0 if joint < 4 else 40.0)
-            lasts = int(rng.integers(20, 60))
+            self.torn, lasts = joint, 100
         elif kind == "reflex":
             arm.stop_by_itself(Fault(int(rng.choice([Fault.REFLEX, Fault.USER_STOP, Fault.COMMUNICATION]))))
         elif kind in ("guided", "outside"):
@@ -423,24 +455,25 @@ class Attacker:
             if kind == "outside":
                 torque[0] = float(rng.choice([-1.0, 1.0])) * 30.0
             arm.guide[:] = torque
-            self.acknowledge_at = i + 2000
-            self.ticks += 2000
-            self.quiet_from += 2000
-            lasts = 1000
+            self.acknowledge_at = i + 2 * GUIDED_TICKS
+            lasts = GUIDED_TICKS
         elif kind == "configure":
             tool = pose_multiply(np.array(HARDWARE.pose_flange_tcp), np.array([0.0, 0.0, rng.uniform(-0.03, 0.1),
                                                                               0.0, 0.0, 0.0, 1.0]))  # fmt: skip
             compliance = random_compliance(rng)
+            self.log.breaks.append(i)
             loop.configure(ArmSetup(tool, compliance, self.log.limits, 0.1, 0.5))
             self.event_at = i + int(rng.integers(50, 800))
         elif kind == "reset":
             loop.reset(int(rng.integers(1 << 30)))
             self.log.breaks.append(i)
+            self.log.resets.append(i)
             self.event_at = i + int(rng.integers(200, 1000))
         self.ended = i + lasts if lasts else -1
 
-    def _end_event(self, i: int) -> None:
+    def _end_event(self) -> None:
         arm = self.arm
+        self.torn = -1
         arm.spoilt = {}
         arm.felt[:] = arm.push_hand[:] = arm.guide[:] = 0.0
 
@@ -458,7 +491,7 @@ def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
     forced, own = rows.get("forced") > 0, rows.get("own") > 0
     thrown = np.convolve(forced | own, np.ones(THROWN_TICKS))[: len(faults)] > 0.0
     excess["torque"][own] = excess["torque rate"][own] = -1.0
-    excess["torque rate"][[0, *log.breaks]] = -1.0
+    excess["torque rate"][[0, *log.resets]] = -1.0
     since = _ticks_since_fault(faults)
     soon = np.array([faults[k : k + 1 + LATCH_TICKS].any() for k in range(len(faults))])
     for name, beyond in excess.items():
@@ -471,6 +504,8 @@ def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
         elif name == "filtered force":
             late = np.array([not faults[k : k + FORCE_LATCH_TICKS].any() for k in range(len(faults))])
             _report(log, f"{name} without a fault", beyond, (beyond > FORCE_SLACK_N) & late)
+            hardest = IMPACT_N + IMPACT_NS_PER_M * limits.max_reference_speed - limits.max_force
+            _report(log, f"{name} beyond that of an impact", beyond, (beyond > hardest) & ~thrown)
         else:
             beyond = np.where(thrown, -1.0, beyond - _pardon(excess[name], name, log, thrown))
             _report(log, f"{name} without a fault", beyond, (beyond > 1e-6) & ~soon)

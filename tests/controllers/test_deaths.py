@@ -19,8 +19,10 @@ def bench():
 @pytest.mark.parametrize("mode", MODES)
 def test_whoever_dies_the_arm_stands_in_time_and_stays(bench, who, mode):
     rest = die(bench, who, mode, seed=len(who) + len(mode))
-    assert rest.right, f"at rest {rest.rest_s:.3f} s after the last command, then {1e3 * rest.tool_m:.1f} mm and " \
-        f"{rest.joint_rad:.3f} rad of motion {rest.note}"  # fmt: skip
+    assert rest.right, (
+        f"at rest {rest.rest_s:.3f} s after the last command, {rest.ticks} ticks after its lease; then "
+        f"{1e3 * rest.tool_m:.1f} mm and {rest.joint_rad:.3f} rad of motion {rest.note}"
+    )
 
 
 def test_a_hostile_client_takes_an_arm_on_the_real_clock_not_out_of_its_limits(bench):

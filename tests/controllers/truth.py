@@ -277,7 +277,7 @@ def progress_through(positions: Array, low: Array, high: Array) -> Array:
     """
     out = box_distance(positions, low, high)
     np.minimum(-out, 0.0, out=out)
-    inside: Array = ((positions > low) & (positions < high)).all(1)
+    inside = np.asarray(((positions > low) & (positions < high)).all(1))
     opposite = 0
     for k in np.flatnonzero(inside):
         if k == 0 or not inside[k - 1]:
