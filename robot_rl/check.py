@@ -224,6 +224,10 @@ def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
         yield Finding(name, "camera", False, "failed", problem)
     for view in seen:
         name, (height, width) = view.camera.name, view.picture.shape[:2]
+        if view.port:
+            is_slow = view.port.startswith(("USB 1", "USB 2"))
+            advice = "fewer modes, and frames that fail: take a USB 3 port (blue) and a short USB 3 cable, no USB 2 hub"
+            yield Finding(name, "port", True, view.port, advice if is_slow else "")
         right = view.rate_hz >= LEAST_FRAME_SHARE * view.asked_hz
         advice = "the cable, the port (USB 3?), or too many cameras on one controller"
         yield Finding(name, "frames", right, f"{width} x {height}, {view.rate_hz:.1f} Hz", "" if right else advice)

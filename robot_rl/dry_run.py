@@ -9,15 +9,32 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from robot_rl import config
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.config import Hardware
 from robot_rl.interfaces import Teleop
-from robot_rl.types import AXES, Array, Handover, Outcome, TeleopReading
+from robot_rl.teleop._plugged import line
+from robot_rl.types import AXES, Array, Handover, Outcome, RobotRLError, TeleopReading
 
 RATE_HZ = 30.0
 HALF = 20  # characters of a bar, either side of its middle
 LEVEL = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])  # a tool whose axes are the base's
+PLUGGED_IN = ("spacemouse", "gamepad")  # the drivers whose devices there may be several of
 SHOWN_S = 2.0  # for how long a word stays
+
+
+def listing() -> tuple[str, list[str]]:
+    """What is plugged in, a line each as a hardware file names it; and of each driver that cannot say, why."""
+    lines: list[str] = []
+    problems: list[str] = []
+    for driver in PLUGGED_IN:
+        try:
+            there = config.find("teleop", driver).found()
+        except RobotRLError as error:
+            problems.append(str(error))
+            continue
+        lines += [line(driver, device, there) for device in there]
+    return "\n".join(lines) or f"nothing of {', '.join(PLUGGED_IN)} is plugged in", problems
 
 
 class DryRun:

@@ -30,7 +30,8 @@ class View:
 
     `picture` is a whole frame `(H, W, 3)` uint8 RGB, without the crop of the hardware file; `rate_hz` how many fresh
     ones came, `asked_hz` how many were asked for (0: as it likes); `ages_s` how old the newest one was whenever
-    somebody looked, `max_age_s` how old it may be. `controls` are exposure and white balance at the end.
+    somebody looked, `max_age_s` how old it may be. `controls` are exposure and white balance at the end. `port` is how
+    it is connected ("USB 3.2"), as far as it says.
     """
 
     camera: CameraConfig
@@ -40,6 +41,7 @@ class View:
     ages_s: Array
     max_age_s: float
     controls: Mapping[str, float]
+    port: str = ""
 
     @property
     def crop(self) -> Crop | None:
@@ -62,6 +64,7 @@ class View:
             "age_ms_p50": round(self.age_ms(50), 2),
             "age_ms_p99": round(self.age_ms(99), 2),
             "controls": dict(self.controls),
+            "port": self.port,
         }
 
 
@@ -108,10 +111,9 @@ def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], d
                 continue
             last, begun = live.newest(), first[camera.name]
             rate_hz = (last.number - begun.number) / max(last.t - begun.t, 1e-3)
-            options = live.options
-            views.append(
-                View(camera, last.image, rate_hz, options.rate_hz, np.array(ages), options.max_age_s, live.controls())
-            )
+            asked_hz, limit_s = live.options.rate_hz, live.options.max_age_s
+            now = live.controls()
+            views.append(View(camera, last.image, rate_hz, asked_hz, np.array(ages), limit_s, now, live.port))
     return views, problems
 
 
@@ -177,12 +179,12 @@ def table(hardware: str, views: Sequence[View]) -> Any:
     from rich.table import Table
 
     out = Table(title=f"cameras of {hardware}")
-    for heading in ("camera", "driver", "size", "Hz", "age, p99", "crop", "now"):
+    for heading in ("camera", "driver", "size", "Hz", "age, p99", "crop", "port", "now"):
         out.add_column(heading)
     for view in views:
         height, width = view.picture.shape[:2]
         controls = ", ".join(f"{name} {value:g}" for name, value in view.controls.items())
         numbers = (f"{view.rate_hz:.1f}", f"{view.age_ms(50):.1f}, {view.age_ms(99):.1f} ms")
         crop = str(list(view.crop)) if view.crop else "none"
-        out.add_row(view.camera.name, view.camera.driver, f"{width} x {height}", *numbers, crop, controls)
+        out.add_row(view.camera.name, view.camera.driver, f"{width} x {height}", *numbers, crop, view.port, controls)
     return out

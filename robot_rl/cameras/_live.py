@@ -9,8 +9,10 @@ the background, until it is back; meanwhile a reader gets a CameraStaleError.
 import atexit
 import contextlib
 import logging
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -26,6 +28,14 @@ FIRST_FRAME_S = 5.0
 """From opening to the first frame: a RealSense takes about a second, a network camera a few."""
 REOPEN_AFTER_S = 1.0
 """So long without a fresh frame, and the device is opened again: longer than a hiccup of the USB bus."""
+RESTART_S = 10.0
+"""For so long a device that was reset may be away: it loads its firmware, then the bus lists it anew."""
+SETTLE_S = 1.0
+"""Automatic exposure has found its value by then, if the device does not say so itself."""
+LOCK_S = 0.15
+"""A locked exposure is in force by then: it is set when frames flow already, and some are still on the way."""
+SETTLED_FRAMES, SETTLED_SHARE = 10, 0.02
+"""Exposure that stays within this share of itself over so many frames has come to rest."""
 BACK_OFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 """Between two attempts to open a device that is not there."""
 
@@ -53,11 +63,13 @@ class LiveOptions:
 
 class Grab(NamedTuple):
     """What a device delivers: an RGB picture `(H, W, 3)` uint8 that is valid until the next grab, when it was taken
-    [s, monotonic clock], and the camera's own number of it, if it counts."""
+    [s, monotonic clock], the camera's own number of it, if it counts, and whether the exposure has settled: a picture
+    from before is shown to nobody."""
 
     image: Array
     t: float
     number: int | None = None
+    settled: bool = True
 
 
 class Frame(NamedTuple):
@@ -68,8 +80,35 @@ class Frame(NamedTuple):
     number: int
 
 
+class Restarting(DeviceError):
+    """The device was reset, and is away for a moment: whoever opens the camera waits for it, up to `RESTART_S`."""
+
+
+class Settling:
+    """When the pictures of a camera that was just opened are like those to come: its exposure changes no more."""
+
+    def __init__(self, wait_s: float):
+        """It has settled `wait_s` [s] after the first frame, whatever it says; 0: there is nothing to wait for."""
+        self._wait_s, self._until = wait_s, math.inf
+        self._exposures: deque[float] = deque(maxlen=SETTLED_FRAMES)
+
+    def has_settled(self, now: float, exposure: float | None = None) -> bool:
+        """A frame has come at `now` [s], with this exposure (any unit, more than 0) if the device says it."""
+        if self._until == math.inf:
+            self._until = now + self._wait_s
+        if now < self._until and exposure is not None:
+            self._exposures.append(exposure)
+            low, high = min(self._exposures), max(self._exposures)
+            if len(self._exposures) == SETTLED_FRAMES and high - low <= SETTLED_SHARE * high:
+                self._until = now
+        return now >= self._until
+
+
 class Device(Protocol):
     """An open camera, used by one thread."""
+
+    port: str
+    """How it is connected, as far as it says: `USB 3.2`, or ""."""
 
     def grab(self, timeout_s: float) -> Grab | None:
         """The next frame, or None if there is none within about `timeout_s`. Raises DeviceError if it is lost."""
@@ -94,12 +133,13 @@ class LiveCamera:
         self, name: str, options: LiveOptions, image_size: tuple[int, int] | None, open_device: Callable[[], Device]
     ):
         check_options(name, options)
-        self.name = name
+        self.name, self.port = name, ""
         self.options, self._image_size, self._open = options, image_size, open_device
         self._frame: Frame | None = None
         self._raw = np.empty(0, np.uint8)
         self._problem = "it was not opened yet"
         self._error: Exception | None = None
+        self._back_by = -math.inf  # by when a device that was reset is to be there again
         self._controls: dict[str, float] | None = {}
         self._changed = threading.Condition()
         self._stop = threading.Event()
@@ -107,7 +147,9 @@ class LiveCamera:
         self._thread.start()
         atexit.register(self.close)  # librealsense aborts a process that ends while it streams
         with self._changed:
-            self._changed.wait_for(lambda: self._frame or self._error, FIRST_FRAME_S + 2.0)
+            while not self._changed.wait_for(lambda: self._frame or self._error, FIRST_FRAME_S + 2.0):
+                if time.monotonic() >= self._back_by:
+                    break
         if self._frame is None:
             self.close()
             if isinstance(self._error, RobotRLError):
@@ -170,8 +212,11 @@ class LiveCamera:
     def _grab_from(self, device: Device) -> None:
         """Fill the slot until a stop; DeviceError if no fresh frame has come for too long."""
         patience, since, number = FIRST_FRAME_S, time.monotonic(), None
+        self.port = device.port
         while not self._stop.is_set():
             grab = device.grab(0.1)
+            if grab is not None and not grab.settled:
+                continue
             if grab is not None and (grab.number is None or grab.number != number) and not self._repeats(grab.image):
                 number = grab.number
                 self._show(grab)
@@ -208,7 +253,9 @@ class LiveCamera:
             log.warning("camera '%s': %s; it is opened again", self.name, text, exc_info=unexpected)
         with self._changed:
             self._problem = text
-            if self._frame is None:
+            if isinstance(error, Restarting):
+                self._back_by = time.monotonic() + RESTART_S
+            elif self._frame is None and time.monotonic() >= self._back_by:
                 self._error = error
             self._changed.notify_all()
 

@@ -3,17 +3,24 @@
 Traps. The unit of `exposure` is the camera's own: 100 us for the colour sensor of a D435, 1 us for a D405, whose colour
 comes from its stereo module. Controls outlive the program that set them, so both exposure and white balance are set
 each time, to a value or to automatic. Starting two pipelines at the same moment confuses librealsense: one at a time.
+A call about a device that is gone may hang: each has a time limit. A program that was killed leaves a camera that opens
+and sends nothing: such a one is reset.
 """
 
 import contextlib
+import logging
+import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from robot_rl.cameras._live import Grab, LiveCamera, LiveOptions
+from robot_rl.cameras import _live
+from robot_rl.cameras._live import Grab, LiveCamera, LiveOptions, Restarting, Settling
 from robot_rl.config import CameraConfig
 from robot_rl.interfaces import Simulation
 from robot_rl.types import ConfigError, DeviceError, FoundCamera
@@ -28,6 +35,17 @@ except ImportError as error:  # the wheel brings everything but these two
         f"pyrealsense2 cannot be loaded: {error}. On Debian or Ubuntu: "
         "`sudo apt-get install --no-install-recommends libusb-1.0-0 libudev1`"
     ) from error
+
+log = logging.getLogger(__name__)
+
+START_S, STOP_S = 5.0, 2.0
+"""For how long librealsense may take to start a stream, and to stop it."""
+SILENT_S = 3.0
+"""A camera that was opened and has sent no frame for so long is wedged: the first one comes after about a second."""
+REFUSALS = 2
+"""So often in a row a camera that this process has had may refuse to start. Any other one may be another program's."""
+RESET_EVERY_S = 60.0
+"""A camera is reset no more often: what a reset does not mend, another one does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +73,8 @@ class Camera(LiveCamera):
             raise ConfigError(f"camera '{config.name}': options: wanted either serial or recording")
         if options.gain is not None and options.exposure is None:
             raise ConfigError(f"camera '{config.name}': options: gain is for a locked exposure; give exposure as well")
-        super().__init__(config.name, options, image_size, lambda: _Stream(config.name, options))
+        history = _History()
+        super().__init__(config.name, options, image_size, lambda: _Stream(config.name, options, history))
 
 
 def found() -> list[FoundCamera]:
@@ -66,26 +85,43 @@ def found() -> list[FoundCamera]:
     ]
 
 
+@dataclass
+class _History:
+    """What is known of a camera from one opening to the next: frames ever, refusals in a row, when it was reset."""
+
+    has_delivered: bool = False
+    refusals: int = 0
+    reset_t: float = -math.inf
+
+
 class _Stream:
     """The running colour stream of one device."""
 
-    def __init__(self, name: str, options: Options):
-        self._name, self._is_recorded = name, bool(options.recording)
+    def __init__(self, name: str, options: Options, history: _History):
+        self._name, self._is_recorded, self._history = name, bool(options.recording), history
         self._pipeline: Any = None
+        self._device: Any = None
         self._sensor: Any = None
         self._held: Any = None
         try:
             with _opening:
-                self._start(options)
+                self._pipeline, self._device = _within(START_S, lambda: self._start(options))
+            self._sensor = next(sensor for sensor in self._device.query_sensors() if _is_colour(sensor))
             self._set_controls(options)
-        except RuntimeError as error:  # of librealsense: a device may go at any moment
+        except (RuntimeError, TimeoutError) as error:  # of librealsense: a device may go at any moment
             self.close()
+            self._refuse(options.serial)
             raise DeviceError(f"camera '{name}': it does not start: {error}. Does another program use it?") from error
         except BaseException:
             self.close()
             raise
+        self.port = "" if self._is_recorded else _usb(self._device)
+        self._settling = Settling(self._settles_s(options))
+        self._started_t, self._is_silent = time.monotonic(), True
+        history.refusals = 0
 
-    def _start(self, options: Options) -> None:
+    def _start(self, options: Options) -> tuple[Any, Any]:
+        """Pipeline and device. Nothing of `self` changes: if this comes too late, nobody waits for it any more."""
         config, pipeline = rs.config(), rs.pipeline(_context())
         if options.recording:
             config.enable_device_from_file(options.recording, True)
@@ -97,14 +133,33 @@ class _Stream:
                 f"camera '{self._name}': it has no {options.width} x {options.height} pixels at {options.rate_hz} Hz"
                 + ("" if options.recording else f"; it has: {_modes(_devices()[options.serial])}")
             )
-        device = pipeline.start(config).get_device()
-        self._pipeline = pipeline
-        self._sensor = next(sensor for sensor in device.query_sensors() if _is_colour(sensor))
+        return pipeline, pipeline.start(config).get_device()
+
+    def _refuse(self, serial: str) -> None:
+        """It did not start. One that this process has had, and is plugged in, is reset when that happens again."""
+        self._history.refusals += 1
+        if not self._history.has_delivered or self._history.refusals < REFUSALS:
+            return
+        if serial in (there := _devices()):
+            self._reset(there[serial], "it refuses to start again")
+
+    def _reset(self, device: Any, why: str) -> None:
+        """Start the camera itself anew, unless that was done a moment ago. Raises Restarting if it does."""
+        if time.monotonic() - self._history.reset_t < RESET_EVERY_S:
+            return
+        self._history.reset_t, self._history.refusals = time.monotonic(), 0
+        try:
+            _within(STOP_S, device.hardware_reset)
+        except (RuntimeError, TimeoutError) as error:
+            log.warning("camera '%s': %s, and cannot be reset: %s", self._name, why, error)
+            return
+        log.warning("camera '%s': %s; it was reset, and is away for a few seconds", self._name, why)
+        raise Restarting(f"camera '{self._name}': {why}; it was reset")
 
     def _find(self, serial: str) -> str:
         devices = _devices()
         if serial not in devices:
-            there = ", ".join(devices) or "none"
+            there = ", ".join(devices) or "none (or librealsense's udev rules are missing: docs/cameras.md)"
             raise DeviceError(
                 f"camera '{self._name}': no RealSense with serial {serial!r} is plugged in; there is: {there}"
             )
@@ -117,20 +172,38 @@ class _Stream:
             raise DeviceError(f"camera '{self._name}': {error}") from error
         frame = frames.get_color_frame() if arrived else None
         if not frame:
+            if self._is_silent and time.monotonic() - self._started_t > SILENT_S and not self._is_recorded:
+                self._reset(self._device, "it was opened and sends no frame")
             return None
+        self._is_silent, self._history.has_delivered = False, True
         self._held = frame  # the picture is a view into it
         taken = time.monotonic() if self._is_recorded else _time_of(frame)
-        return Grab(np.asanyarray(frame.get_data()), taken, frame.get_frame_number())
+        settled = self._settling.has_settled(time.monotonic(), _exposure_of(frame))
+        return Grab(np.asanyarray(frame.get_data()), taken, frame.get_frame_number(), settled)
 
     def controls(self) -> dict[str, float]:
         return {name: self._sensor.get_option(option) for name, (option, _) in _CONTROLS.items()
                 if self._sensor.supports(option)}  # fmt: skip
 
     def close(self) -> None:
-        with _opening, contextlib.suppress(RuntimeError):  # it may be gone already
-            if self._pipeline is not None:
-                self._pipeline.stop()
-        self._pipeline = self._sensor = self._held = None
+        """Let go of the device. What hangs is left behind: others have cameras to open."""
+        pipeline, self._pipeline = self._pipeline, None
+        self._device = self._sensor = self._held = None
+        if pipeline is None:
+            return
+        try:
+            _within(STOP_S, pipeline.stop)
+        except RuntimeError:
+            pass  # it has gone already
+        except TimeoutError:
+            log.warning("camera '%s': librealsense did not stop it within %g s", self._name, STOP_S)
+
+    def _settles_s(self, options: Options) -> float:
+        """For how long frames at most count for nothing, because their exposure is not yet what it will be."""
+        if not self._sensor.supports(rs.option.exposure):
+            return 0.0
+        is_automatic = options.exposure is None and self._sensor.supports(rs.option.enable_auto_exposure)
+        return _live.SETTLE_S if is_automatic else _live.LOCK_S
 
     def _set_controls(self, options: Options) -> None:
         """Lock what the options give, make the rest automatic, but never at the cost of the frame rate."""
@@ -162,6 +235,29 @@ _CONTROLS = {
 
 _opening = threading.Lock()
 _shared: list[Any] = []
+
+
+def _within(limit_s: float, call: Callable[[], Any]) -> Any:
+    """What a call of librealsense's returns or raises, or TimeoutError if it hangs; it is left to itself then."""
+    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # noqa: BLE001 whoever waits raises it
+            answers.put((None, error))
+
+    try:
+        threading.Thread(target=run, name="librealsense", daemon=True).start()
+    except RuntimeError:  # this process is ending: there are no new threads any more
+        return call()
+    try:
+        answer, error = answers.get(timeout=limit_s)
+    except Empty:
+        raise TimeoutError(f"librealsense did not answer within {limit_s:g} s") from None
+    if error is not None:
+        raise error
+    return answer
 
 
 def _context() -> Any:
@@ -199,6 +295,15 @@ def _usb(device: Any) -> str:
 
 def _info(device: Any, what: Any) -> str:
     return str(device.get_info(what)) if device.supports(what) else "?"
+
+
+def _exposure_of(frame: Any) -> float | None:
+    """How bright the frame was exposed, exposure times gain, if the camera says so with each frame."""
+    values = rs.frame_metadata_value
+    if not frame.supports_frame_metadata(values.actual_exposure):
+        return None
+    gain = frame.get_frame_metadata(values.gain_level) if frame.supports_frame_metadata(values.gain_level) else 1
+    return float(max(frame.get_frame_metadata(values.actual_exposure), 1) * max(gain, 1))
 
 
 def _time_of(frame: Any) -> float:

@@ -158,18 +158,23 @@ def pose(arguments: Sequence[str]) -> None:
 
 
 def teleop(arguments: Sequence[str]) -> None:
-    """Try the operator's device: what it says, live. No arm moves."""
+    """Which operator's devices are plugged in; what that of a hardware file says, live. No arm moves."""
     from rich.console import Console
 
-    from robot_rl.dry_run import watch
+    from robot_rl.dry_run import listing, watch
 
-    def teleop(hardware: HardwareName, seconds: float = 0.0) -> None:
+    def teleop(hardware: HardwareName = "", seconds: float = 0.0) -> None:
         """Try the operator's device: axes, buttons, clutch, live in the terminal. No arm is connected; end with Ctrl-C.
 
         Args:
-            hardware: a file of hardware_configs/.
+            hardware: a file of hardware_configs/; without one, what is plugged in.
             seconds: end by itself after so long; 0 waits for Ctrl-C.
         """
+        if not hardware:
+            found, problems = listing()
+            print(found)
+            print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
+            return
         watch(config.load_hardware(hardware), seconds or math.inf, Console())
 
     parse("teleop", teleop, arguments)

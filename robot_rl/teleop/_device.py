@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -24,8 +25,16 @@ SLOW = 0.1
 RETRY_S = (0.25, 2.0)
 """How long [s] a lost device's thread waits before it looks for it again: at first, and at most."""
 
-
 CLOSING_S = 2.0  # no library that hangs keeps a program from ending
+
+RULES = Path(__file__).with_name("70-robot_rl.rules")
+"""Rules for udev: who sits at the machine, and the group `plugdev`, may open these devices and no others."""
+
+RULES_HELP = (
+    f"Allow it: `sudo cp {RULES} /etc/udev/rules.d/ && sudo udevadm control --reload-rules && sudo udevadm trigger`, "
+    "then plug the device in again. The rules let in whoever sits at this machine, and the group plugdev, which "
+    "somebody over ssh has to join: `sudo usermod -aG plugdev $USER`, then log in anew"
+)
 
 
 class Controls:

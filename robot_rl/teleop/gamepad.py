@@ -5,9 +5,9 @@ pad and the cross on a PlayStation's.
 """
 
 import errno
-import os
 import select
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ import evdev
 import numpy as np
 from evdev import ecodes
 
-from robot_rl.teleop._device import Controls, Device
+from robot_rl.teleop._device import RULES_HELP, Controls, Device
+from robot_rl.teleop._plugged import Choice, Plugged, usb_port
 from robot_rl.types import DeviceError
 
 BUTTONS = {
@@ -55,9 +56,7 @@ HATS = {
 """A directional pad that is an axis: what -1 and what 1 stand for."""
 
 INPUTS = Path("/dev/input")
-PERMISSION_HELP = (
-    "Its file may not be read by this user: join the group `input` (`sudo usermod -aG input $USER`, then log in anew)"
-)
+CLASS = Path("/sys/class/input")
 
 
 class Teleop(Device):
@@ -69,18 +68,28 @@ class Teleop(Device):
 
     feel = replace(Device.feel, deadband=0.12)
 
-    def __init__(self, *, buttons: Mapping[str, str] = BUTTONS):
+    def __init__(self, *, buttons: Mapping[str, str] = BUTTONS, serial: str = "", port: str = "", path: str = ""):
         """`buttons` changes what single buttons are for; "" is for nothing.
 
-        Raises ConfigError for a role that there is not, DeviceError if there is no gamepad or it cannot be opened.
+        Where several are plugged in, `serial`, `port` (as `robot-rl teleop` lists them) or `path` (a link in
+        /dev/input/by-id or by-path) says which one is meant.
+
+        Raises ConfigError for a role that there is not and if several may be meant, DeviceError if there is no
+        gamepad or it cannot be opened.
         """
         controls = Controls({**BUTTONS, **buttons}, "teleop 'gamepad': buttons")
-        super().__init__(lambda: _Gamepad(controls), controls)
+        choice = Choice("gamepad", "gamepad", serial=serial, port=port, path=path)
+        super().__init__(lambda: _Gamepad(choice, controls), controls)
 
 
-def find() -> evdev.InputDevice:
-    """The first gamepad that is plugged in. Raises DeviceError if there is none."""
-    denied = []
+def found() -> list[Plugged]:
+    """The gamepads that are plugged in now and may be read."""
+    return _look()[0]
+
+
+def _look() -> tuple[list[Plugged], list[Path]]:
+    """The gamepads that are plugged in, and the files of which nobody but others may know whether they are one."""
+    there, denied = [], []
     for path in sorted(INPUTS.glob("event*"), key=lambda path: int(path.name.removeprefix("event"))):
         try:
             device = evdev.InputDevice(path)
@@ -89,23 +98,28 @@ def find() -> evdev.InputDevice:
             continue
         except OSError:
             continue  # it went away just now
-        able = device.capabilities(absinfo=False)
-        if ecodes.BTN_SOUTH in able.get(ecodes.EV_KEY, ()) and ecodes.ABS_X in able.get(ecodes.EV_ABS, ()):
-            return device
-        device.close()
-    help = f" Or one is, at {', '.join(map(str, denied))}. {PERMISSION_HELP}" if denied else ""
-    raise DeviceError(f"no gamepad is plugged in.{help}")
+        with closing(device):
+            able = device.capabilities(absinfo=False)
+            if ecodes.BTN_SOUTH in able.get(ecodes.EV_KEY, ()) and ecodes.ABS_X in able.get(ecodes.EV_ABS, ()):
+                there.append(Plugged(device.name, str(path), device.uniq, usb_port(CLASS / path.name)))
+    return there, denied
 
 
 class _Gamepad:
     """One that is open, and nobody else's while it is."""
 
-    def __init__(self, controls: Controls):
+    def __init__(self, choice: Choice, controls: Controls):
         self._controls = controls
-        self._device = find()
-        self.name = f"{self._device.name} at {os.fsdecode(self._device.path)}"
+        there, denied = _look()
+        pad = choice.pick(there, f". Or one is, at {', '.join(map(str, denied))}. {RULES_HELP}" if denied else "")
+        self._device = evdev.InputDevice(pad.node)
+        self.name = str(pad)
         try:
+            choice.keep(pad, found())
             self._device.grab()
+        except DeviceError:
+            self._device.close()
+            raise
         except OSError as error:
             self._device.close()
             if error.errno != errno.EBUSY:

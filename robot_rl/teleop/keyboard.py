@@ -5,6 +5,7 @@ itself as well, 50 times a second: so neither auto-repeat (a stream of ups and d
 locked screen, another window's grab, a listener that has just started) matters.
 """
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ import Xlib.error
 
 from robot_rl.teleop._device import Controls, Device
 from robot_rl.types import ConfigError, DeviceError
+
+log = logging.getLogger(__name__)
 
 KEYS = {
     "w": "+x",
@@ -46,6 +49,12 @@ KEYS = {
 POLL_S = 0.02
 GONE = (Xlib.error.ConnectionClosedError, Xlib.error.XError, OSError)
 
+WAYLAND_HELP = (
+    "On Wayland keys are heard only while a window of an X11 program (XWayland) has the focus: neither the space bar "
+    "nor the key for `stop` counts in a terminal of the desktop's own. Log in with an X11 session (Ubuntu: the gear at "
+    'the login, "Ubuntu on Xorg"), or use a SpaceMouse, a gamepad or the console\'s page (teleop: browser)'
+)
+
 
 class Teleop(Device):
     """The keyboard. Implements `interfaces.Teleop`.
@@ -74,6 +83,9 @@ class _Keyboard:
         self.name = f"keyboard at display {os.environ.get('DISPLAY', '')}"
         try:
             self._display = Xlib.display.Display()
+            if _is_wayland(self._display):
+                self.name += ", which hears nothing while a window of Wayland's has the focus"
+                log.warning("teleop: %s. %s", self.name, WAYLAND_HELP)
             if not self._display.has_extension("RECORD"):  # without it pynput would wait for ever
                 raise OSError("it has no RECORD extension")
             from pynput import keyboard  # the import fails without a display
@@ -140,6 +152,12 @@ def _quiet(listener: type[Any]) -> type[Any]:
             listener.run(self)
 
     return type("QuietListener", (listener,), {"run": run})
+
+
+def _is_wayland(display: Any) -> bool:
+    """Whether the display is only a guest on a Wayland desktop. Before Xwayland 23.1 it does not say so itself."""
+    session = os.environ.get("XDG_SESSION_TYPE") == "wayland" or bool(os.environ.get("WAYLAND_DISPLAY"))
+    return session or bool(display.has_extension("XWAYLAND"))
 
 
 def _no_display(error: Exception) -> str:

@@ -8,11 +8,14 @@ import struct
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robot_rl.teleop._device import Controls, Device
+from robot_rl.teleop._device import RULES_HELP, Controls, Device
+from robot_rl.teleop._plugged import Choice, Plugged, usb_port
 from robot_rl.types import Array, DeviceError
 
 try:
@@ -21,8 +24,11 @@ except ImportError:
     import hid
 
 MODELS = {
+    (0x046D, 0xC625): "SpacePilot",
     (0x046D, 0xC626): "SpaceNavigator",
+    (0x046D, 0xC627): "SpaceExplorer",
     (0x046D, 0xC628): "SpaceNavigator for Notebooks",
+    (0x046D, 0xC629): "SpacePilot Pro",
     (0x046D, 0xC62B): "SpaceMouse Pro",
     (0x256F, 0xC62E): "SpaceMouse Wireless (cable)",
     (0x256F, 0xC62F): "SpaceMouse Wireless (receiver)",
@@ -32,6 +38,7 @@ MODELS = {
     (0x256F, 0xC635): "SpaceMouse Compact",
     (0x256F, 0xC638): "SpaceMouse Pro Wireless (Bluetooth)",
     (0x256F, 0xC63A): "SpaceMouse Wireless (new)",
+    (0x256F, 0xC641): "SpaceMouse (USB module)",
     (0x256F, 0xC652): "3Dconnexion Universal Receiver",
 }
 """By USB vendor (0x046d Logitech, 0x256f 3Dconnexion) and product. Sources: the device tables of PySpaceMouse
@@ -43,13 +50,10 @@ FULL_DEFLECTION = 350.0
 SILENCE_S = 0.25
 """A deflected cap reports every 8 to 16 ms; one that is silent for so long is out of the receiver's reach."""
 
-UDEV_RULE = "\n".join(
-    f'KERNEL=="hidraw*", ATTRS{{idVendor}}=="{vendor:04x}", MODE="0660", TAG+="uaccess"' for vendor in (0x046D, 0x256F)
-)
-PERMISSION_HELP = (
-    "Allow it for whoever sits at this machine: write\n\n{rule}\n\ninto /etc/udev/rules.d/70-spacemouse.rules, then "
-    "run `sudo udevadm control --reload-rules && sudo udevadm trigger` and plug the device in again"
-)
+MULTI_AXIS = (1, 8)
+"""HID usage of the cap. A receiver has interfaces for a keyboard and a mouse as well."""
+
+CLASS = Path("/sys/class/hidraw")
 
 
 class Teleop(Device):
@@ -60,24 +64,49 @@ class Teleop(Device):
 
     feel = replace(Device.feel, deadband=0.08)
 
-    def __init__(self, *, buttons: Sequence[str] = ("success", "failure")):
+    def __init__(
+        self,
+        *,
+        buttons: Sequence[str] = ("success", "failure"),
+        serial: str = "",
+        port: str = "",
+        path: str = "",
+    ):
         """What each of the buttons is for, in the order of their bits; on a small one left, then right.
 
-        Raises ConfigError for a role that there is not, DeviceError if there is no SpaceMouse or it cannot be opened.
+        Where several are plugged in, `serial`, `port` (as `robot-rl teleop` lists them) or `path` (a link that a rule
+        of udev's makes) says which one is meant.
+
+        Raises ConfigError for a role that there is not and if several may be meant, DeviceError if there is no
+        SpaceMouse or it cannot be opened.
         """
         controls = Controls({f"button {i}": role for i, role in enumerate(buttons)}, "teleop 'spacemouse': buttons")
-        super().__init__(lambda: _SpaceMouse(controls), controls)
+        choice = Choice("spacemouse", "SpaceMouse", serial=serial, port=port, path=path)
+        super().__init__(lambda: _SpaceMouse(choice, controls), controls)
 
 
-def find() -> tuple[bytes, str]:
-    """Path and name of the first SpaceMouse that is plugged in. Raises DeviceError if there is none."""
-    found = [info for info in hid.enumerate() if (info["vendor_id"], info["product_id"]) in MODELS]
-    if not found:
-        raise DeviceError(f"no SpaceMouse is plugged in (looked for: {', '.join(MODELS.values())})")
-    # a receiver has interfaces for a keyboard and a mouse as well; the cap is a multi-axis controller (HID usage 1/8)
-    info = min(found, key=lambda info: (info.get("usage_page"), info.get("usage")) != (1, 8))
-    ids = info["vendor_id"], info["product_id"]
-    return info["path"], f"{MODELS[ids]} ({ids[0]:04x}:{ids[1]:04x}) at {os.fsdecode(info['path'])}"
+def found() -> list[Plugged]:
+    """The SpaceMice that are plugged in now, each by the interface of its cap."""
+    mice = [_plugged(info) for info in hid.enumerate() if (info["vendor_id"], info["product_id"]) in MODELS]
+    mice.sort(key=lambda mouse: (_whole(mouse[0]), mouse[0].node))
+    there: list[Plugged] = []
+    for _, interfaces in groupby(mice, key=lambda mouse: _whole(mouse[0])):
+        mouse = list(interfaces)
+        there += list(dict.fromkeys(each for each, is_cap in mouse if is_cap)) or [mouse[0][0]]
+    return there
+
+
+def _plugged(info: dict[str, Any]) -> tuple[Plugged, bool]:
+    """One interface of a SpaceMouse, and whether the cap is behind it."""
+    ids, node = (info["vendor_id"], info["product_id"]), os.fsdecode(info["path"])
+    port = usb_port(CLASS / Path(node).name)
+    mouse = Plugged(f"{MODELS[ids]} ({ids[0]:04x}:{ids[1]:04x})", node, info.get("serial_number") or "", port)
+    return mouse, (info.get("usage_page"), info.get("usage")) == MULTI_AXIS
+
+
+def _whole(mouse: Plugged) -> tuple[str, str, str]:
+    """What the interfaces of one device have in common."""
+    return mouse.model, mouse.serial, mouse.port.rpartition(":")[0]
 
 
 def decode(report: bytes, cap: Array) -> int | None:
@@ -108,17 +137,23 @@ def operator_axes(cap: Array) -> Array:
 class _SpaceMouse:
     """One that is open."""
 
-    def __init__(self, controls: Controls):
-        path, self.name = find()
+    def __init__(self, choice: Choice, controls: Controls):
+        mouse = choice.pick(found(), f" (looked for: {', '.join(MODELS.values())})")
+        self.name = str(mouse)
         self._controls = controls
         self._cap = np.zeros(6)
         self._down: set[str] = set()
         self._heard_t = time.monotonic()
         self._device: Any = hid.device()
         try:
-            self._device.open_path(path)
+            self._device.open_path(os.fsencode(mouse.node))
         except OSError as error:
-            raise DeviceError(_why_not(path, self.name, error)) from error
+            raise DeviceError(_why_not(mouse, error)) from error
+        try:
+            choice.keep(mouse, found())
+        except BaseException:
+            self._device.close()
+            raise
         self._device.set_nonblocking(True)  # a read without a timeout returns at once
 
     def read(self) -> int:
@@ -152,7 +187,9 @@ class _SpaceMouse:
         self._device.close()
 
 
-def _why_not(path: bytes, name: str, error: OSError) -> str:
-    if not os.access(path, os.R_OK | os.W_OK):
-        return f"{name} may not be opened by this user. {PERMISSION_HELP.format(rule=UDEV_RULE)}"
-    return f"{name} cannot be opened ({error}): another program has it (spacenavd, 3Dconnexion's driver?); end that one"
+def _why_not(mouse: Plugged, error: OSError) -> str:
+    if not os.access(mouse.node, os.R_OK | os.W_OK):
+        return f"{mouse} may not be opened by this user. {RULES_HELP}"
+    return (
+        f"{mouse} cannot be opened ({error}): another program has it (spacenavd, 3Dconnexion's driver?); end that one"
+    )

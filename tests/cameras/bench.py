@@ -1,6 +1,8 @@
 """Cameras that run without hardware, and what may happen to them: one bench for each driver, with the same levers."""
 
 import contextlib
+import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +35,8 @@ def be_quick(monkeypatch) -> None:
         monkeypatch.setattr(module, "REOPEN_AFTER_S", 0.6)
         monkeypatch.setattr(module, "FIRST_FRAME_S", 1.0)
     monkeypatch.setattr(_live, "BACK_OFF_S", (0.05, 0.1, 0.2))
+    monkeypatch.setattr(_live, "SETTLE_S", 0.3)
+    monkeypatch.setattr(_live, "RESTART_S", 5.0)
 
 
 def read_or_why(camera) -> str:
@@ -60,6 +64,7 @@ class RealSense:
 
         self.bus = Bus()
         monkeypatch.setattr(realsense, "_context", lambda: self.bus.context)
+        monkeypatch.setattr(realsense, "SILENT_S", 0.5)
         self.device = SimulatedRealSense(self.bus, "0001")
         self.config = CameraConfig("wrist", "realsense", {"serial": "0001", "max_age_s": MAX_AGE_S})
         self.absent = CameraConfig("wrist", "realsense", {"serial": "0002"})
@@ -138,6 +143,70 @@ class Mjpeg:
         self._gone = True
         self._server.shutdown()
         self._server.server_close()
+
+
+class Webcam:
+    """What Video4Linux and OpenCV make of a USB camera: a node, and a capture that grants what it likes.
+
+    `grants` is what it has instead of what is asked for, by OpenCV's number of the property.
+    """
+
+    def __init__(self, monkeypatch, folder: Path, serial: str = ""):
+        self.node, self.grants = folder / "video0", dict[int, float]()
+        self.controls: list[tuple[int, bytes]] = []
+        self._class, self._usb = folder / "class", folder / "usb1"
+        self._rng = np.random.default_rng(0)
+        self.plug("1-2:1.0", serial)
+        monkeypatch.setattr(opencv, "CLASS", self._class)
+        monkeypatch.setattr(opencv.cv2, "VideoCapture", lambda place, api, flat: _Granting(self, flat))
+        monkeypatch.setattr(opencv.fcntl, "ioctl", lambda _, request, control: self.controls.append((request, control)))
+
+    def plug(self, port: str, serial: str = "") -> None:
+        """One appears as the node, in a port of its own."""
+        interface = self._usb / port.partition(":")[0] / port
+        interface.mkdir(parents=True, exist_ok=True)
+        for name, fact in (("idVendor", "046d"), ("idProduct", "0892"), ("serial", serial)):
+            if fact:
+                (interface.parent / name).write_text(f"{fact}\n")
+        (self._class / "video0").mkdir(parents=True)
+        (self._class / "video0" / "device").symlink_to(interface)
+        os.mkfifo(self.node)
+
+    def unplug(self) -> None:
+        self.node.unlink()
+        shutil.rmtree(self._class)
+
+    def draw(self) -> np.ndarray:
+        return self._rng.integers(0, 255, (*SIZE, 3), np.uint8)
+
+
+class _Granting:
+    """`cv2.VideoCapture` of such a camera."""
+
+    def __init__(self, camera: Webcam, flat: list[int]):
+        self._camera = camera
+        self._has: dict[int, float] = dict(zip(flat[::2], flat[1::2], strict=True))
+        self._has |= {cv2.CAP_PROP_FRAME_WIDTH: SIZE[1], cv2.CAP_PROP_FRAME_HEIGHT: SIZE[0]}
+
+    def isOpened(self) -> bool:
+        return self._camera.node.exists()
+
+    def get(self, number: int) -> float:
+        return self._camera.grants.get(number, self._has.get(number, 0.0))
+
+    def set(self, number: int, value: float) -> bool:
+        self._has[number] = value
+        return True
+
+    def grab(self) -> bool:
+        time.sleep(1 / 30)
+        return self._camera.node.exists()
+
+    def retrieve(self) -> tuple[bool, np.ndarray]:
+        return True, self._camera.draw()
+
+    def release(self) -> None:
+        pass
 
 
 @contextmanager

@@ -54,7 +54,8 @@ class Bus:
 class SimulatedRealSense:
     """One camera with a colour stream: `draw(n) -> (H, W, 3)` uint8 is its n-th picture.
 
-    `options` are the controls that it has: name of the option to (low, high, step, default).
+    `options` are the controls that it has: name of the option to (low, high, step, default). `exposure(n)` is what it
+    says of the exposure of its n-th picture since it was plugged in, `usb` of its port.
     """
 
     def __init__(
@@ -66,13 +67,15 @@ class SimulatedRealSense:
         rate_hz: float = 30,
         draw: Callable[[int], np.ndarray] | None = None,
         options: dict[str, tuple[float, float, float, float]] | None = None,
+        exposure: Callable[[int], int] | None = None,
+        usb: str = "3.2",
     ):
         self.serial, self.size, self.rate_hz = serial, size, rate_hz
         self.frozen = self._stalled = False
         self.delay_s = 0.0
         self._handing_over = threading.Lock()
         self._bus, self._draw = bus, draw or noise(size)
-        self._options = options or {}
+        self._options, self._exposure, self._usb = options or {}, exposure, usb
         self.plug()
 
     def plug(self) -> None:
@@ -83,7 +86,7 @@ class SimulatedRealSense:
             (rs.camera_info.name, "Simulated D435"),
             (rs.camera_info.serial_number, self.serial),
             (rs.camera_info.product_line, "D400"),
-            (rs.camera_info.usb_type_descriptor, "3.2"),
+            (rs.camera_info.usb_type_descriptor, self._usb),
             (rs.camera_info.physical_port, f"sim://{self.serial}"),
         ):
             device.register_info(what, text)
@@ -139,6 +142,8 @@ class SimulatedRealSense:
         frame.timestamp, frame.domain = taken, rs.timestamp_domain.system_time
         frame.frame_number, frame.profile = number, self._profile
         time.sleep(self.delay_s)  # exposure, transfer
+        if self._exposure is not None:
+            self.sensor.set_metadata(rs.frame_metadata_value.actual_exposure, self._exposure(number))
         with contextlib.suppress(RuntimeError):  # nobody has started the sensor
             self.sensor.on_video_frame(frame)
 

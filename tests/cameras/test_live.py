@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from robot_rl.cameras import _live
 from robot_rl.types import CameraStaleError, ConfigError, DeviceError
@@ -167,7 +169,7 @@ def test_two_cameras_do_not_disturb_one_another(bench, camera, monkeypatch):
 class Moody:
     """A device that raises what no driver says, now and then."""
 
-    opened = 0
+    opened, port = 0, ""
 
     def __init__(self):
         Moody.opened += 1
@@ -194,3 +196,19 @@ def test_whatever_a_library_raises_the_camera_comes_back(monkeypatch, caplog):
     wait_until(lambda: camera.newest().number > 12)
     camera.close()
     assert Moody.opened >= 3 and "ZeroDivisionError" in caplog.text
+
+
+@given(
+    wait_s=st.floats(0.0, 2.0),
+    frames=st.lists(st.tuples(st.floats(0.0, 0.2), st.none() | st.floats(1.0, 1e4)), min_size=1, max_size=60),
+)
+def test_exposure_settles_once_when_it_rests_or_the_time_is_over(wait_s, frames):
+    settling, now, said, before = _live.Settling(wait_s), 0.0, [], False
+    for i, (gap, exposure) in enumerate(frames):
+        now += gap if i else 0.0
+        said += [] if exposure is None else [exposure]
+        settled = settling.has_settled(now, exposure)
+        last = said[-_live.SETTLED_FRAMES :]
+        rests = len(last) == _live.SETTLED_FRAMES and max(last) - min(last) <= _live.SETTLED_SHARE * max(last)
+        assert settled == (before or now >= wait_s or (exposure is not None and rests))
+        before = settled

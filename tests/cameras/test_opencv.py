@@ -2,13 +2,14 @@
 
 import time
 
+import cv2
 import numpy as np
 import pytest
 
-from robot_rl.cameras import opencv
+from robot_rl.cameras import _live, opencv
 from robot_rl.config import CameraConfig
 from robot_rl.types import ConfigError, DeviceError
-from tests.cameras.bench import be_quick, open_live, video, wait_until
+from tests.cameras.bench import Webcam, be_quick, open_live, video, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +96,99 @@ def test_usb_cameras_are_listed_by_the_path_that_stays(tmp_path, monkeypatch):
         (str(tmp_path / "by-id" / "usb-C920-index0"), "C920"),
         ("/dev/video2", "Other"),
     ]
+
+
+def test_two_of_a_model_without_serial_numbers_are_listed_by_their_ports(tmp_path, monkeypatch):
+    for node, name in (("video0", "C920"), ("video2", "C920"), ("video4", "Other")):
+        (tmp_path / "class" / node).mkdir(parents=True)
+        (tmp_path / "class" / node / "index").write_text("0\n")
+        (tmp_path / "class" / node / "name").write_text(f"{name}\n")
+    for folder, link, node in (("by-id", "usb-C920-index0", "video2"), ("by-id", "usb-Other-index0", "video4"),
+                               ("by-path", "pci-usb-0:1", "video0"), ("by-path", "pci-usb-0:2", "video2"),
+                               ("by-path", "pci-usb-0:3", "video4")):  # fmt: skip
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / link).symlink_to(f"/dev/{node}")
+    for attribute, folder in (("CLASS", "class"), ("BY_ID", "by-id"), ("BY_PATH", "by-path")):
+        monkeypatch.setattr(opencv, attribute, tmp_path / folder)
+    assert [found.options["device"] for found in opencv.found()] == [
+        str(tmp_path / "by-path" / "pci-usb-0:1"),
+        str(tmp_path / "by-path" / "pci-usb-0:2"),
+        str(tmp_path / "by-id" / "usb-Other-index0"),
+    ]
+
+
+@pytest.fixture
+def webcam(monkeypatch, tmp_path):
+    return Webcam(monkeypatch, tmp_path)
+
+
+YUYV, MJPG = (float(cv2.VideoWriter.fourcc(*letters)) for letters in ("YUYV", "MJPG"))
+
+
+@pytest.mark.parametrize(
+    ("options", "grants", "complaint"),
+    [
+        ({"rate_hz": 60}, {cv2.CAP_PROP_FPS: 30.0}, "rate_hz = 60 is asked for, it delivers 30 in this mode"),
+        ({"fourcc": "MJPG"}, {cv2.CAP_PROP_FOURCC: YUYV}, "fourcc = 'MJPG' is asked for, it sends 'YUYV'"),
+        ({"exposure": 300.0}, {cv2.CAP_PROP_EXPOSURE: 312.0}, "exposure = 300: this camera takes 312 instead"),
+        ({"white_balance": 9e9}, {cv2.CAP_PROP_WB_TEMPERATURE: 6500.0}, "this camera takes 6500 instead"),
+    ],
+)
+def test_what_a_usb_camera_did_not_grant_is_refused_with_what_it_did(webcam, options, grants, complaint):
+    webcam.grants = grants
+    with pytest.raises(ConfigError, match=f"camera 'front': options: .*{complaint}"):
+        open_live(front(webcam.node, **options), None)
+
+
+def test_what_a_usb_camera_granted_is_taken(webcam):
+    webcam.grants = {cv2.CAP_PROP_FPS: 29.97, cv2.CAP_PROP_FOURCC: MJPG}
+    camera = open_live(front(webcam.node, rate_hz=30, fourcc="MJPG", exposure=300.0, width=640, height=480), (48, 64))
+    assert camera.read().shape == (48, 64, 3)
+    assert camera.controls()["exposure"] == 300.0
+    camera.close()
+
+
+def test_a_rate_that_the_driver_does_not_tell_is_no_complaint(webcam):
+    webcam.grants = {cv2.CAP_PROP_FPS: -1.0}
+    open_live(front(webcam.node, rate_hz=30), None).close()
+
+
+def test_a_usb_camera_may_not_slow_down_in_the_dark(webcam):
+    open_live(front(webcam.node), None).close()
+    (request, control) = webcam.controls[0]
+    # by hand from linux/videodev2.h: _IOWR('V', 28, struct v4l2_control), and V4L2_CID_CAMERA_CLASS_BASE + 3 = 0
+    assert request == (3 << 30) | (8 << 16) | (ord("V") << 8) | 28
+    assert control == ((0x009A0000 | 0x900) + 3).to_bytes(4, "little") + bytes(4)
+
+
+def test_a_camera_without_that_control_opens_as_well(webcam, monkeypatch):
+    monkeypatch.undo()  # the real ioctl, on something that is no camera
+    opencv._keep_rate(str(webcam.node))
+
+
+def test_automatic_exposure_of_a_usb_camera_has_time_to_settle(webcam, monkeypatch):
+    monkeypatch.setattr(_live, "SETTLE_S", 0.6)
+    begun = time.monotonic()
+    open_live(front(webcam.node), None).close()
+    automatic, begun = time.monotonic() - begun, time.monotonic()
+    open_live(front(webcam.node, exposure=300.0), None).close()
+    assert automatic >= 0.6 and time.monotonic() - begun >= _live.LOCK_S
+
+
+@pytest.mark.parametrize("serial", ["", "1234"])
+def test_another_camera_at_the_same_node_is_not_taken_for_the_one_that_was_there(webcam, serial):
+    webcam.unplug()
+    webcam.plug("1-2:1.0", serial)
+    camera = open_live(front(webcam.node), None)
+    webcam.unplug()
+    wait_until(lambda: "there is no" in camera._problem)
+    webcam.plug("1-3:1.0")  # another one of the kind is plugged in first, and gets the number
+    wait_until(lambda: "is another camera now" in camera._problem)
+    webcam.unplug()
+    webcam.plug("1-4:1.0" if serial else "1-2:1.0", serial)  # one with a serial number may move
+    wait_until(lambda: not camera._problem)
+    assert camera.read().shape == (480, 640, 3)
+    camera.close()
 
 
 def test_a_resized_frame_keeps_the_colours(tmp_path):

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -150,6 +152,186 @@ def test_a_camera_that_is_in_use_says_so(bench):
         open_live(wrist("0001"), None)
     assert not read_or_why(camera)
     camera.close()
+
+
+@pytest.fixture
+def resets(bench, monkeypatch):
+    """A real camera's reset, which the simulated one has not: it is gone for a moment and then comes back mended.
+
+    The list says when; `resets.clear()` forgets. A device whose `is_broken` is set comes back as it was.
+    """
+    times, timers = [], []
+
+    def hardware_reset(device):
+        assert device.get_info(rs.camera_info.serial_number) == bench.device.serial
+        times.append(time.monotonic())
+        bench.unplug()
+
+        def come_back():
+            bench.device.stall(getattr(bench, "is_broken", False))
+            bench.plug()
+
+        timers.append(threading.Timer(0.3, come_back))
+        timers[-1].start()
+
+    monkeypatch.setattr(rs.device, "hardware_reset", hardware_reset)
+    yield times
+    for timer in timers:
+        timer.join()
+
+
+def test_a_camera_that_a_killed_program_left_silent_is_reset_and_opens(bench, resets, caplog):
+    bench.stall(True)
+    camera = open_live(wrist("0001"), None)
+    assert camera.read().shape == (480, 640, 3) and len(resets) == 1
+    assert "sends no frame; it was reset" in caplog.text
+    camera.close()
+
+
+def test_a_camera_that_falls_silent_is_opened_again_then_reset_and_comes_back(bench, resets):
+    camera = open_live(wrist("0001"), None)
+    bench.stall(True)
+    wait_until(lambda: resets)
+    wait_until(lambda: not read_or_why(camera))
+    camera.close()
+    assert len(resets) == 1
+
+
+def test_what_a_reset_does_not_mend_is_not_reset_again_and_again(bench, resets):
+    bench.is_broken = True
+    camera = open_live(wrist("0001"), None)
+    bench.stall(True)
+    wait_until(lambda: resets)
+    looks = _count(camera, "_grab")
+    wait_until(lambda: looks() >= 3)  # opened again, silent again
+    assert len(resets) == 1
+    camera.close()
+
+
+def test_a_camera_of_another_program_is_not_reset_however_often_it_is_tried(bench, resets):
+    from robot_rl.cameras import realsense
+
+    camera, history = open_live(wrist("0001"), None), realsense._History()
+    for _ in range(4):
+        with pytest.raises(DeviceError, match="Does another program use it"):
+            realsense._Stream("wrist", realsense.Options(serial="0001"), history)
+    assert not resets and not read_or_why(camera)
+    camera.close()
+
+
+def test_a_camera_that_refuses_to_start_again_is_reset(bench, resets, monkeypatch):
+    start = rs.pipeline.start
+
+    def refuse(pipeline, *arguments):
+        if not resets:
+            raise RuntimeError("Device or resource busy")
+        return start(pipeline, *arguments)
+
+    camera = open_live(wrist("0001"), None)
+    monkeypatch.setattr(rs.pipeline, "start", refuse)
+    bench.stall(True)
+    wait_until(lambda: resets)
+    wait_until(lambda: not read_or_why(camera))
+    camera.close()
+
+
+def _count(owner, method):
+    """How often a method of an object is called from now on."""
+    calls, real = [0], getattr(owner, method)
+
+    def counted(*arguments):
+        calls[0] += 1
+        return real(*arguments)
+
+    setattr(owner, method, counted)
+    return lambda: calls[0]
+
+
+@pytest.mark.parametrize("call", ["stop", "start"])
+def test_a_call_that_hangs_on_one_camera_keeps_no_other_from_coming_back(bench, second, monkeypatch, call):
+    from robot_rl.cameras import realsense
+
+    monkeypatch.setattr(realsense, "START_S", 1.0)
+    monkeypatch.setattr(realsense, "STOP_S", 0.3)
+    real, hanging, ends = getattr(rs.pipeline, call), threading.Event(), threading.Event()
+
+    def hang(pipeline, *arguments):
+        if not hanging.is_set():
+            hanging.set()
+            ends.wait()
+            raise RuntimeError("No such device")
+        return real(pipeline, *arguments)
+
+    cameras = [open_live(wrist(serial), (64, 64)) for serial in ("0001", "0777")]
+    monkeypatch.setattr(rs.pipeline, call, hang)
+    try:
+        bench.stall(True)
+        wait_until(hanging.is_set, what=f"nobody calls {call}")
+        second.unplug()
+        wait_until(lambda: read_or_why(cameras[1]))
+        second.plug()
+        wait_until(lambda: not read_or_why(cameras[1]), 10.0, "the other camera waits for the one that hangs")
+    finally:
+        ends.set()
+    bench.stall(False)
+    for camera in cameras:
+        camera.close()
+
+
+def ramp(number: int) -> int:
+    """Automatic exposure finds its value with the 20th picture."""
+    return 10 * min(number, 20)
+
+
+def test_pictures_from_before_the_exposure_has_settled_are_shown_to_nobody(bench, monkeypatch):
+    from tests.cameras.simulated_realsense import SimulatedRealSense
+
+    monkeypatch.setattr("robot_rl.cameras._live.SETTLE_S", 20.0)  # what it says itself counts
+    monkeypatch.setattr("robot_rl.cameras._live.FIRST_FRAME_S", 20.0)
+    device = SimulatedRealSense(bench.bus, "0777", options=CONTROLS, exposure=ramp)
+    camera = open_live(wrist("0777"), None)
+    first = camera._frame
+    assert first is not None and first.image[240, 320, 0] >= 20, "the number of the picture is its red"
+    device.unplug()
+    wait_until(lambda: "plugged in" in read_or_why(camera))
+    device.plug()  # it counts, and exposes, from the start
+    wait_until(lambda: not read_or_why(camera))
+    assert 20 <= camera.read()[240, 320, 0] < 200
+    camera.close()
+    device.unplug()
+
+
+def test_a_camera_that_says_nothing_of_its_exposure_has_time_to_settle_and_a_locked_one_needs_less(second, monkeypatch):
+    from robot_rl.cameras import _live
+
+    real, asked = _live.Settling.has_settled, []
+
+    def record(settling, now, exposure=None):
+        asked.append((now, real(settling, now, exposure)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(_live.Settling, "has_settled", record)
+    monkeypatch.setattr(_live, "SETTLE_S", 0.8)
+    for options, wait_s in (({}, 0.8), ({"exposure": 300.0}, _live.LOCK_S)):
+        asked.clear()
+        open_live(wrist("0777", **options), None).close()
+        first, since = asked[0][0], next(now for now, settled in asked if settled)
+        last = max(now for now, settled in asked if not settled)
+        assert last - first < wait_s <= since - first
+
+
+@pytest.mark.parametrize(("usb", "is_slow"), [("3.2", False), ("2.1", True)])
+def test_the_check_of_a_bench_says_at_which_port_a_camera_is(bench, monkeypatch, usb, is_slow):
+    from robot_rl import check, config
+    from tests.cameras.simulated_realsense import SimulatedRealSense
+
+    monkeypatch.setattr(check, "CAMERA_S", 0.3)
+    device = SimulatedRealSense(bench.bus, "0777", usb=usb)
+    hardware = replace(config.load_hardware("sim_panda"), cameras=(wrist("0777"),))
+    findings = list(check._check_cameras(hardware))
+    device.unplug()
+    (port,) = [finding for finding in findings if finding.what == "port"]
+    assert port.found == f"USB {usb}" and ("USB 3" in port.advice) == is_slow
 
 
 def test_a_frame_is_as_old_as_the_device_says(bench):

@@ -5,9 +5,11 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -76,19 +78,83 @@ class Bench(Protocol):
 # ---------------------------------------------------------------------------------------------- SpaceMouse
 
 
+class Sysfs:
+    """The kernel's tree of devices, in a folder of its own: which node hangs on which port."""
+
+    def __init__(self, kind: str):
+        self._folder = tempfile.TemporaryDirectory()
+        root = Path(self._folder.name)
+        self.classes, self._devices = root / "class" / kind, root / "devices"
+        self.classes.mkdir(parents=True)
+
+    def add(self, node: str, port: str, controller: str = "0000:00:14.0") -> None:
+        """A node behind `port`, "2.3:1.0": hub's port, port, configuration and interface; "" is no USB at all."""
+        place = self._devices / "virtual" / "misc" / "uhid"
+        if port:
+            place = self._devices / "pci0000:00" / controller / "usb1" / f"1-{port.partition(':')[0]}" / f"1-{port}"
+        (place / node).mkdir(parents=True, exist_ok=True)
+        (self.classes / node).symlink_to(place / node)
+
+    def remove(self, node: str) -> None:
+        (self.classes / node).unlink()
+
+
+@dataclass(frozen=True)
+class Mouse:
+    """One on the bus: what hidapi tells of it."""
+
+    ids: tuple[int, int]
+    path: bytes
+    serial: str = ""
+
+
 class Bus:
     """What `import hid` is for the driver: the devices that are plugged in, and their reports."""
 
     def __init__(self, *ids: tuple[int, int]):
-        self.plugged = [(vendor, product, f"/dev/hidraw{i}".encode()) for i, (vendor, product) in enumerate(ids)]
+        self.plugged: list[Mouse] = []
+        self.sysfs = Sysfs("hidraw")
         self.denied = False
         self.opened: list[BusDevice] = []
+        for i, each in enumerate(ids):
+            self.plug(each, i, port=f"{i + 1}")
+
+    def install(self, monkeypatch) -> "Bus":
+        """Be the driver's bus."""
+        from robot_rl.teleop import spacemouse
+
+        monkeypatch.setattr(spacemouse, "hid", self)
+        monkeypatch.setattr(spacemouse, "CLASS", self.sysfs.classes)
+        return self
+
+    def plug(self, ids: tuple[int, int], number: int, *, port: str, serial: str = "") -> Mouse:
+        """Plug one in, as /dev/hidraw`number` and its second interface; `port` "" is Bluetooth."""
+        for suffix, interface in (("", 0), ("0", 1)):
+            self.sysfs.add(f"hidraw{number}{suffix}", port and f"{port}:1.{interface}")
+        mouse = Mouse(ids, f"/dev/hidraw{number}".encode(), serial)
+        self.plugged = [*self.plugged, mouse]  # all at once: the driver's thread looks at any time
+        return mouse
+
+    def unplug(self, mouse: Mouse) -> None:
+        self.plugged = [other for other in self.plugged if other != mouse]
+        for suffix in (b"", b"0"):
+            self.sysfs.remove(Path(os.fsdecode(mouse.path + suffix)).name)
+
+    def has(self, path: bytes) -> bool:
+        return path in [mouse.path for mouse in self.plugged]
 
     def enumerate(self) -> list[dict[str, Any]]:
         keyboard, cap = (1, 6), (1, 8)  # a receiver has more than one interface
         return [
-            {"vendor_id": vendor, "product_id": product, "path": path + suffix, "usage_page": page, "usage": usage}
-            for vendor, product, path in self.plugged
+            {
+                "vendor_id": mouse.ids[0],
+                "product_id": mouse.ids[1],
+                "path": mouse.path + suffix,
+                "serial_number": mouse.serial,
+                "usage_page": page,
+                "usage": usage,
+            }
+            for mouse in self.plugged
             for suffix, (page, usage) in ((b"0", keyboard), (b"", cap))
         ]
 
@@ -111,7 +177,7 @@ class BusDevice:
         self.waiting: list[bytes] = []
 
     def open_path(self, path: bytes) -> None:
-        if self._bus.denied or path not in [path for *_, path in self._bus.plugged]:
+        if self._bus.denied or not self._bus.has(path):
             raise OSError("open failed")
         self._path = path
         self._bus.opened.append(self)
@@ -123,7 +189,7 @@ class BusDevice:
         assert timeout_ms or not self._waits, "this would wait for ever"
         until = time.monotonic() + 1e-3 * timeout_ms
         while True:
-            if self._path not in [path for *_, path in self._bus.plugged]:
+            if not self._bus.has(self._path):
                 raise OSError("read error")
             if self.waiting:
                 return list(self.waiting.pop(0)[:max_length])
@@ -146,8 +212,8 @@ class SpaceMouseBench:
         from robot_rl.teleop import spacemouse
 
         self._driver = spacemouse
-        self.bus = Bus(self.ids)
-        monkeypatch.setattr(spacemouse, "hid", self.bus)
+        self.bus = Bus().install(monkeypatch)
+        self.own = self.bus.plug(self.ids, 0, port="2.3")
         monkeypatch.setattr(spacemouse, "SILENCE_S", 60.0)
 
     def open(self, **options):
@@ -166,10 +232,13 @@ class SpaceMouseBench:
         self.bus.send("03 00")
 
     def unplug(self):
-        self.bus.plugged = []
+        self.bus.unplug(self.own)
 
     def plug_in(self):
-        self.bus.plugged = [(*self.ids, b"/dev/hidraw5")]  # not the number that it had
+        self.own = self.bus.plug(self.ids, 5, port="2.3")  # not the number that it had
+
+    def plug_in_another(self, number=1, *, serial=""):
+        return os.fsdecode(self.bus.plug(self.ids, number, port="2.4", serial=serial).path)
 
 
 # ---------------------------------------------------------------------------------------------- keyboard
@@ -273,8 +342,7 @@ class GamepadBench:
     def on(cls, monkeypatch, folder: Path) -> Iterator["GamepadBench"]:
         bench = cls(monkeypatch, folder)
         yield bench
-        with suppress(OSError):
-            os.close(bench._writing)
+        bench.close()
 
     def __init__(self, monkeypatch, folder: Path):
         evdev = require("evdev")
@@ -282,8 +350,10 @@ class GamepadBench:
 
         from robot_rl.teleop import gamepad
 
-        self._driver, self.codes, self._path = gamepad, ecodes, folder / "event3"
+        self._driver, self.codes, self._folder = gamepad, ecodes, folder
         self.busy, self.rest = False, dict.fromkeys(gamepad.STICKS, 128)
+        self.sysfs, self._serials = Sysfs("input"), dict[str, str]()
+        self._others: list[int] = []
         bench = self
 
         real: Any = evdev.InputDevice
@@ -293,6 +363,7 @@ class GamepadBench:
 
             def __init__(self, path):
                 self.path, self.name = str(path), "Test Pad"
+                self.uniq = bench._serials[Path(path).name]
                 self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
             def capabilities(self, verbose=False, absinfo=True):
@@ -318,7 +389,8 @@ class GamepadBench:
 
         monkeypatch.setattr(evdev, "InputDevice", Pad)
         monkeypatch.setattr(gamepad, "INPUTS", folder)
-        self.plug_in()
+        monkeypatch.setattr(gamepad, "CLASS", self.sysfs.classes)
+        self._plug_in(3)
 
     def open(self, **options):
         return self._driver.Teleop(**options)
@@ -345,8 +417,29 @@ class GamepadBench:
 
     def unplug(self):
         self._path.unlink()
+        self.sysfs.remove(self._path.name)
         os.close(self._writing)
 
     def plug_in(self):
-        os.mkfifo(self._path)
-        self._writing = os.open(self._path, os.O_RDWR)
+        self._plug_in(9)  # not the number that it had
+
+    def plug_in_another(self, number=4, *, serial=""):
+        """Behind the same receiver: another interface of the same port."""
+        self._others.append(self._make(number, "2:1.2", serial))
+        return str(self._folder / f"event{number}")
+
+    def close(self) -> None:
+        for writing in (self._writing, *self._others):
+            with suppress(OSError):
+                os.close(writing)
+
+    def _plug_in(self, number: int) -> None:
+        self._path = self._folder / f"event{number}"
+        self._writing = self._make(number, "2:1.0", "")
+
+    def _make(self, number: int, port: str, serial: str) -> int:
+        path = self._folder / f"event{number}"
+        self._serials[path.name] = serial
+        self.sysfs.add(path.name, port)
+        os.mkfifo(path)
+        return os.open(path, os.O_RDWR)

@@ -83,7 +83,7 @@ def test_a_pad_that_may_not_be_read_is_told_apart_from_none(pad, monkeypatch):
 
     monkeypatch.setattr(gamepad.evdev, "InputDevice", denied)
     with pytest.raises(
-        DeviceError, match=r"no gamepad is plugged in. Or one is, at .*event3\. .*\(`sudo usermod -aG input"
+        DeviceError, match=r"no gamepad is plugged in. Or one is, at .*event3\. .*sudo cp \S+rules .*-aG plugdev"
     ):
         pad.open()
 

@@ -141,6 +141,24 @@ def test_the_hardware_file_changes_single_keys(display):
         keyboard.Teleop(keys={"spacebar": "deadman"})
 
 
+@pytest.mark.parametrize(
+    ("session", "is_wayland"),
+    [({}, False), ({"XDG_SESSION_TYPE": "x11"}, False), ({"XDG_SESSION_TYPE": "wayland"}, True),
+     ({"WAYLAND_DISPLAY": "wayland-0"}, True)],
+)  # fmt: skip
+def test_on_wayland_it_says_when_it_hears_nothing_and_what_to_use_instead(
+    display, monkeypatch, caplog, session, is_wayland
+):
+    for name in ("XDG_SESSION_TYPE", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in session.items():
+        monkeypatch.setenv(name, value)
+    device = keyboard.Teleop()
+    device.close()
+    assert ("while a window of Wayland's has the focus" in device.name) == is_wayland
+    assert ("X11 session" in caplog.text) == is_wayland
+
+
 def test_without_a_display_it_says_what_to_do(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     with pytest.raises(DeviceError, match=r"there is no display: DISPLAY is not set .*Start this on the desktop"):
