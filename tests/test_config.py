@@ -364,7 +364,7 @@ def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -
         ({"start": ()}, "0 start poses for the 1 arms"),
         ({"reward": Use("simulater")}, "'simulater' is not in robot_rl/rewards"),
         ({"scene": Use("peg")}, "'peg' is not in robot_rl/sim/scenes"),
-        ({"limits": {"workspace_high": [0.65, 0.2, 0.06]}}, r"leaves the workspace of arm 'panda' on z: .*0.085 m"),
+        ({"limits": {"workspace_high": [0.62, 0.2, 0.06]}}, r"leaves the workspace of arm 'panda' on z: .*0.085 m"),
         ({"pose_tcp_tool": (0.0,) * 7}, "pose_tcp_tool does not end in a unit quaternion"),
     ],
 )
