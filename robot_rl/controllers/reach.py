@@ -69,7 +69,12 @@ def forward(facts: ArmFacts, q: Array, pose_flange_tool: Array) -> tuple[Array, 
     here, origins, axes = np.eye(4), [], []
     for (a, d, alpha), angle in zip(facts.dh, q, strict=True):
         ca, sa, c, s = math.cos(alpha), math.sin(alpha), math.cos(angle), math.sin(angle)
-        here = here @ np.array([[c, -s, 0, a], [s * ca, c * ca, -sa, -sa * d], [s * sa, c * sa, ca, ca * d], [0, 0, 0, 1]])
+        here = here @ np.array([
+            [c, -s, 0, a],
+            [s * ca, c * ca, -sa, -sa * d],
+            [s * sa, c * sa, ca, ca * d],
+            [0, 0, 0, 1],
+        ])
         origins.append(here[:3, 3])
         axes.append(here[:3, 2])
     flange_tool = np.eye(4)
@@ -105,7 +110,7 @@ class Reach:
         return list(self._unreachable(self._limits))
 
     def widest_angle(self) -> float:
-        """The largest `workspace_angle` [rad], to a hundredth, with which every corner is reached; negative: none is."""
+        """The largest `workspace_angle` [rad], to 0.01, with which every corner is reached; negative: there is none."""
         least, most = -0.01, self._limits.workspace_angle
         while most - least > 0.01:
             angle = 0.5 * (least + most)

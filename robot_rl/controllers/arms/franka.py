@@ -146,9 +146,9 @@ def smooth_into(out: Array, tau: Array, last: Array, share: float) -> None:
     default for controllers that it runs itself, takes over 47 % of each step: 2.7 times less torque rate.
 
     What it costs is a lag of 1.6 ms. Where the Cartesian law's damping balances inertia, at 30 rad/s (89 Ns/m on 3 kg),
-    that is 3 of 90 degrees of phase. Pure joint damping is faster: over a table the axes of joints 1 and 3 are nearly in
-    line, and the simulated arm turns between them at 400 rad/s with 50 Nms/rad, at 800 with 100. With the filter the
-    first stands two further ticks of delay (three without), the second one (one).
+    that is 3 of 90 degrees of phase. Pure joint damping is faster: over a table the axes of joints 1 and 3 are nearly
+    in line, and the simulated arm turns between them at 400 rad/s with 50 Nms/rad, at 800 with 100. With the filter
+    the first stands two further ticks of delay (three without), the second one (one).
     """
     for j in range(tau.shape[0]):
         step = share * (tau[j] - last[j])
@@ -166,6 +166,8 @@ class Arm:
     joints = JOINTS
     paced = True
     facts = FR3
+    success_rate: float = math.nan
+    """Share of its last 100 commands that the robot says it got in time; NaN outside torque control."""
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
         source = f"arm '{config.name}': options"
@@ -175,7 +177,6 @@ class Arm:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._name, self._tcp = config.name, np.array(config.pose_flange_tcp, float)
         self.lost_cycles = 0
-        self.success_rate = math.nan
         self._reading = ArmReading(JOINTS)
         self._O_T_EE, self._K_F_ext = np.zeros(16), np.zeros(6)
         self._ee_tool, self._ee_k = pose_of(np.array(IDENTITY)), pose_of(np.array(IDENTITY))
@@ -286,8 +287,10 @@ class Arm:
     def examine(self) -> list[tuple[str, bool, str, str]]:
         """For `robot-rl check`: what the robot's own settings say, against the hardware file.
 
-        Each is (what, whether it is right, what was found, what to do). Raises ArmDriverError if the robot is gone.
+        Each is (what, whether it is right, what was found, what to do). Torque control ends. Raises ArmDriverError if
+        the robot is gone.
         """
+        self.rest()
         try:
             state = self._fresh_state()
         except RuntimeError as error:
