@@ -161,7 +161,7 @@ def test_a_noisy_hold_with_strong_joint_damping_stays_where_it_is(arm):
     """Through the wire, with a tick of delay more than the wire's own."""
     rng, start, waiting = np.random.default_rng(0), arm.read().q.copy(), [np.zeros(7)]
     K, D = np.array([400.0] * 4 + [100.0] * 3), np.array([50.0] * 4 + [10.0] * 3)
-    speeds = []
+    speeds: list[float] = []
 
     def law(r):
         push = 15.0 * np.array([1, 1, 1, 1, 0.2, 0.2, 0.1]) * (len(speeds) < 60)
