@@ -33,8 +33,8 @@ def at(address):
 
 def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
     findings = check(at(address), TASK, seconds=0.3)  # nobody listens there: it starts the arm's process itself
-    parts = ("connection", "error state", "workspace", "joints", "force at rest", "limits against task 'peg_insert'")
-    parts += ("reach", "set-up of task 'peg_insert'")
+    parts = ["connection", "error state", "workspace", "joints", "force at rest", "limits against task 'peg_insert'"]
+    parts += ["reach", "set-up of task 'peg_insert'"]
     for what in parts:
         assert said(findings, what).right, said(findings, what)
     assert said(findings, "set-up of task 'peg_insert'").found == "tool, compliance, limits and leash are taken"
