@@ -28,7 +28,7 @@ class Arm:
             self._simulation.close()
             raise
         self.read, self.write = self._arm.read, self._arm.write
-        self.journal, self.examine = self._arm.journal, self._arm.examine
+        self.journal = self._arm.journal
 
     @property
     def lost_cycles(self) -> int:
