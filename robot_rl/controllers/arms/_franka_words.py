@@ -28,8 +28,8 @@ NOT_IDLE = {
 """By libfranka's name of its mode: what keeps a robot from being commanded, and what to do."""
 
 ADVICE = {
-    "manual error recovery": "in Desk follow the error that it shows (a joint beyond its limit: Recovery, guide it "
-    "back), else lock and unlock the joints; then acknowledge",
+    "manual error recovery": "in Desk follow the error shown (joint beyond its limit: Recovery, guide it back), "
+    "else lock and unlock; then acknowledge",
     "safety function": "a safety rule holds it: see in Desk's Watchman which; then acknowledge",
     "User Stop": "release the external stop, then acknowledge",
     "current mode": "in Desk: joints unlocked, FCI active, no other program; then acknowledge",
@@ -58,7 +58,7 @@ def explain(message: str) -> str:
     """libfranka's words, and what to do about them, if we know."""
     words = plain(message)
     advice = next((advice for part, advice in ADVICE.items() if part.lower() in words.lower()), "")
-    return f"{words}; {advice}" if advice else words
+    return f"{words.rstrip('!. ')}; {advice}" if advice else words
 
 
 def explain_connection(name: str, ip: str, message: str) -> str:
