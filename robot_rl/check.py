@@ -1,7 +1,8 @@
 """Is this bench ready? Everything that a set-up needs, tried one after the other, with what to do where it is not.
 
-`robot-rl check HARDWARE` starts the arm's process as a run would: the arm is held where it stands, and nothing else is
-commanded. `robot-rl pose HARDWARE` only measures, so that a person may guide the arm by hand meanwhile.
+`robot-rl check HARDWARE` starts the arm's process as a run would, and sets it up for the task: the arm is held where it
+stands, and nothing else is commanded. An arm's process that runs already serves somebody, whose set-up stays as it is.
+`robot-rl pose HARDWARE` only measures, so that a person may guide the arm by hand meanwhile.
 """
 
 import os
@@ -22,9 +23,11 @@ from robot_rl.cameras import is_simulated
 from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
+from robot_rl.controllers.reach import Reach
+from robot_rl.controllers.recorder import LoopStats
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ArmState, Array, RobotRLError
+from robot_rl.types import ArmLimits, ArmState, Array, DeviceError, RobotRLError
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
@@ -32,13 +35,18 @@ PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "m
 
 LEAST_RATE_HZ = 990.0
 LARGEST_LATE_SHARE = 0.01
+LEAST_COMMAND_SUCCESS = 0.99
 LARGEST_ROUND_TRIP_MS = 2.0
 LARGEST_FORCE_AT_REST = 5.0
 LEAST_GRIPPER_WIDTH = 0.01
 LEAST_FRAME_SHARE = 0.9
 LARGEST_AGE_SHARE = 0.5
-"""What is right: rate of the loop, share of late ticks, p99 of a pose there and back, [N] without contact, [m] open,
-share of the frames that a camera was asked for, p99 of a frame's age as a share of how old it may be."""
+"""What is right: rate of the loop, share of late ticks, share of the commands that the robot says it got in time, p99
+of a pose there and back, [N] without contact, [m] open, share of the frames that a camera was asked for, p99 of a
+frame's age as a share of how old it may be."""
+
+STATS_EVERY_S = 1.0
+"""How often the loop is asked for the robot's success rate, which is about its last 100 commands."""
 
 CAMERA_S = 3.0
 """For how long the cameras are watched."""
@@ -60,6 +68,7 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
     findings = list(_check_files(hardware, task))
     findings += _check_machine()
     for arm in hardware.arms:
+        findings += _guarded(arm.name, lambda arm=arm: _check_reach(arm, task))
         findings += _guarded(arm.name, lambda arm=arm: _check_arm(hardware, arm, task, seconds))
     if hardware.cameras:
         findings += _guarded("cameras", lambda: _check_cameras(hardware))
@@ -119,7 +128,42 @@ def _check_machine() -> Iterator[Finding]:
         yield Finding("machine", "real-time priority", False, "not permitted", advice)
 
 
+def limits_of(arm: ArmConfig, task: Task | None) -> ArmLimits:
+    """What binds the arm in this task. Raises ConfigError if the task asks for more than the hardware file allows."""
+    return config.tighten(arm.limits, task.limits) if task else arm.limits
+
+
+def tool_of(arm: ArmConfig, task: Task | None) -> Array:
+    """Pose `(7,)` of the point that the task controls, seen from the flange; without a task, the TCP."""
+    tcp = np.array(arm.pose_flange_tcp)
+    pose: Array = geometry.pose_multiply(tcp, np.array(task.pose_tcp_tool)) if task else tcp
+    return pose
+
+
+def _check_reach(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
+    """Whether the arm gets wherever its workspace lets it be sent, with the task's tool."""
+    facts = config.find("controllers/arms", arm.driver).Arm.facts
+    if not facts.dh:
+        return
+    reach = Reach(facts, limits_of(arm, task), np.array(arm.home), tool_of(arm, task))
+    missed = reach.unreachable()
+    if not missed:
+        yield Finding(arm.name, "reach", True, "every corner of the workspace, on the edge of the cone as well")
+        return
+    angle = reach.widest_angle()
+    remedy = f"workspace_angle {angle:.2f} would do" if angle >= 0.0 else "even straight: pull this corner in"
+    worst = max(missed, key=lambda miss: miss.missed_m + 0.1 * miss.missed_rad)
+    found = f"{len(missed)} poses at the workspace's corners are out of reach; the furthest: {worst}"
+    advice = f"a target there is never met, and the arm stands stretched. {remedy}; or a smaller box, or another home"
+    yield Finding(arm.name, "reach", False, found, advice)
+
+
 def _check_arm(hardware: Hardware, arm: ArmConfig, task: Task | None, seconds: float) -> Iterator[Finding]:
+    serving = _serving(arm)
+    if serving is None:
+        yield from _check_settings(arm, task)
+    else:
+        serving.close()
     with arm_process(hardware, arm, task) as client:
         info, name = client.info, arm.name
         kind = "simulated" if info.simulated else "real"
@@ -127,10 +171,48 @@ def _check_arm(hardware: Hardware, arm: ArmConfig, task: Task | None, seconds: f
         if client.refresh().fault:
             yield _check_fault(name, client.refresh())
             return
-        yield from _check_timing(name, client, seconds)
+        if task is not None:
+            yield _set_up(client, arm, task, own=serving is None)
+        yield from _check_timing(arm, client, seconds)
         state = client.refresh()
         yield _check_fault(name, state)
         yield from _check_stance(arm, task, state)
+
+
+def _serving(arm: ArmConfig) -> ArmClient | None:
+    """A client of the arm's process, if one runs already: whoever started it may be using it."""
+    try:
+        return ArmClient(arm.address, timeout_s=0.3)
+    except RobotRLError:
+        return None
+
+
+def _check_settings(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
+    """What the robot itself is set to, as far as its driver can tell, before the arm's process takes it over."""
+    kind = config.find("controllers/arms", arm.driver).Arm
+    if not hasattr(kind, "examine"):
+        return
+    driver = kind(arm, task.scene if task else None)
+    try:
+        for what, right, found, advice in driver.examine():
+            yield Finding(arm.name, what, right, found, advice)
+    finally:
+        driver.close()
+
+
+def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding:
+    """Whether the arm takes what the task wants of it, as an actor would ask; if the arm's process is our own."""
+    what = f"set-up of task '{task.name}'"
+    if not own:
+        advice = "its process ran already, for somebody else perhaps; end that one to have the set-up tried as well"
+        return Finding(arm.name, what, True, "not tried", advice)
+    try:
+        client.configure(
+            tool_of(arm, task), task.compliance, limits_of(arm, task), task.leash_translation, task.leash_rotation
+        )
+    except DeviceError as error:
+        return Finding(arm.name, what, False, "refused", str(error))
+    return Finding(arm.name, what, True, "tool, compliance, limits and leash are taken")
 
 
 def _check_fault(name: str, state: ArmState) -> Finding:
@@ -141,9 +223,9 @@ def _check_fault(name: str, state: ArmState) -> Finding:
     return Finding(name, "error state", False, state.fault.name, advice)
 
 
-def _check_timing(name: str, client: ArmClient, seconds: float) -> Iterator[Finding]:
-    """The loop's rhythm while somebody asks for states at 100 Hz, and how long those take."""
-    timing = measure_timing(client, seconds)
+def _check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator[Finding]:
+    """The loop's rhythm while somebody asks for states at 100 Hz, how long those take, and what the robot gets."""
+    name, timing = arm.name, measure_timing(client, seconds)
     rate, late, lost = timing["rate_hz"], timing["late_share"], timing["lost_ticks"]
     found = f"{rate:.1f} Hz over {seconds:g} s, {100 * late:.1f} % of ticks late, {lost:.0f} lost"
     advice = "close other programs, allow real-time priority, give the loop a core (loop_cpu)"
@@ -155,28 +237,41 @@ def _check_timing(name: str, client: ArmClient, seconds: float) -> Iterator[Find
     yield Finding(
         name, "round trip of a pose", right, found, "" if right else "the machine is busy: close other programs"
     )
+    if hasattr(config.find("controllers/arms", arm.driver).Arm, "success_rate"):
+        success = timing["command_success"]
+        right = success >= LEAST_COMMAND_SUCCESS
+        found = f"{100 * success:.1f} % of the commands reached the robot in time, in the worst second"
+        advice = "a cable of its own without a switch, no power saving, a real-time kernel (docs/franka.md)"
+        yield Finding(name, "communication with the robot", right, found, "" if right else advice)
 
 
 def measure_timing(client: ArmClient, seconds: float, beside: Callable[[], None] = lambda: None) -> dict[str, float]:
     """Rate and lost cycles of the loop over `seconds`, and the round trip of a state, asked for at 100 Hz.
 
-    `beside` is called between two of them.
+    `command_success` is the lowest share of its last 100 commands that the robot says it got in time; 1 if it says
+    nothing. `beside` is called between two of them.
     """
     before, first = client.stats(), client.refresh()
     trips: list[float] = []
-    until = time.monotonic() + seconds
+    successes: list[float] = []
+    until, stats_due = time.monotonic() + seconds, time.monotonic() + STATS_EVERY_S
     while time.monotonic() < until:
+        if time.monotonic() > stats_due:
+            successes.append(_command_success(client.stats()))
+            stats_due = time.monotonic() + STATS_EVERY_S
         begun = time.perf_counter()
         client.refresh()
         trips.append(1e3 * (time.perf_counter() - begun))
         beside()
         time.sleep(0.01)
     after, last = client.stats(), client.refresh()
+    successes.append(_command_success(after))
     ticks = last.sequence - first.sequence
     return {
         "rate_hz": ticks / max(last.t - first.t, 1e-3),
         "late_share": (after.late_ticks - before.late_ticks) / max(ticks, 1),
         "lost_ticks": after.lost_ticks - before.lost_ticks,
+        "command_success": min(successes),
         "law_us_p50": after.law_us_p50,
         "tick_us_p50": after.tick_us_p50,
         "tick_us_p999": after.tick_us_p999,
@@ -185,9 +280,13 @@ def measure_timing(client: ArmClient, seconds: float, beside: Callable[[], None]
     }
 
 
+def _command_success(stats: LoopStats) -> float:
+    return float(getattr(stats, "command_success", 1.0))
+
+
 def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterator[Finding]:
     """Where the arm stands, against its limits, and what it feels there."""
-    limits = config.tighten(arm.limits, task.limits) if task else arm.limits
+    limits = limits_of(arm, task)
     position = state.pose_base_tcp[:3]
     low, high = np.array(limits.workspace_low), np.array(limits.workspace_high)
     inside = bool((position >= low).all() and (position <= high).all())
@@ -257,10 +356,7 @@ def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:
 @contextmanager
 def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterator[ArmClient]:
     """A client of an arm's process: of one that runs already, or of one that is started for this."""
-    try:
-        client = ArmClient(arm.address, timeout_s=0.3)
-    except RobotRLError:
-        client = None
+    client = _serving(arm)
     if client is not None:
         try:
             yield client
@@ -303,9 +399,7 @@ class PoseWatcher:
     """Measures an arm that somebody guides by hand: its pose now, and the box that its tool has been in."""
 
     def __init__(self, arm: ArmConfig, task: Task | None):
-        tool = np.array(arm.pose_flange_tcp)
-        if task is not None:
-            tool = geometry.pose_multiply(tool, np.array(task.pose_tcp_tool))
+        tool = tool_of(arm, task)
         kind = config.find("controllers/arms", arm.driver).Arm
         self._arm = kind(replace(arm, pose_flange_tcp=tuple(tool)), task.scene if task else None)
         try:

@@ -324,9 +324,9 @@ def test_limits_that_make_no_sense_together(changes: dict[str, Any], complaint: 
 
 def test_the_workspace_may_turn_inside_itself(limits: ArmLimits) -> None:
     turned = [math.cos(0.1), math.sin(0.1), 0.0, 0.0]  # 0.2 rad about z
-    tight = tighten(limits, {"workspace_quat": turned, "workspace_angle": 0.4})
+    tight = tighten(limits, {"workspace_quat": turned, "workspace_angle": 0.2})
     assert quat_angle(limits.workspace_quat, tight.workspace_quat) == pytest.approx(0.2)
-    with pytest.raises(ConfigError, match=r"turned by 0.2 rad, so that workspace_angle may be 0.4 rad at most"):
+    with pytest.raises(ConfigError, match=r"turned by 0.2 rad, so that workspace_angle may be 0.2 rad at most"):
         tighten(limits, {"workspace_quat": turned})
 
 
@@ -364,7 +364,7 @@ def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -
         ({"start": ()}, "0 start poses for the 1 arms"),
         ({"reward": Use("simulater")}, "'simulater' is not in robot_rl/rewards"),
         ({"scene": Use("peg")}, "'peg' is not in robot_rl/sim/scenes"),
-        ({"limits": {"workspace_high": [0.65, 0.2, 0.06]}}, r"leaves the workspace of arm 'panda' on z: .*0.085 m"),
+        ({"limits": {"workspace_high": [0.62, 0.2, 0.06]}}, r"leaves the workspace of arm 'panda' on z: .*0.085 m"),
         ({"pose_tcp_tool": (0.0,) * 7}, "pose_tcp_tool does not end in a unit quaternion"),
     ],
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from robot_rl.controllers.arms._panda import DH, FLANGE_M, PANDA
 from robot_rl.geometry import pose_multiply
-from robot_rl.types import Array
+from robot_rl.types import ArmFacts, Array
 
 POSE_FLANGE_HAND = (0.0, 0.0, 0.0, 0.0, 0.0, math.sin(-math.pi / 8), math.cos(math.pi / 8))
 """The hand is mounted at -45 degrees about the flange's z."""
@@ -109,8 +109,10 @@ def _pose_of_dh(a: float, d: float, alpha: float) -> Array:
     ])  # fmt: skip
 
 
-def add_panda(spec: mujoco.MjSpec) -> mujoco.MjsBody:
+def add_panda(spec: mujoco.MjSpec, facts: ArmFacts = PANDA) -> mujoco.MjsBody:
     """Add the arm with its torque motors and a closed hand to a model; the hand's body is returned.
+
+    Joint ranges and torques are those of `facts`; kinematics and masses are the Panda's in any case.
 
     Every moving body carries gravity compensation, as the robot compensates itself, so that `qfrc_bias -
     qfrc_gravcomp` is the Coriolis torque. The `flange` body holds the site `tool`, which the driver may move.
@@ -120,24 +122,27 @@ def add_panda(spec: mujoco.MjSpec) -> mujoco.MjsBody:
     body.explicitinertial = True
     _add_shape(body, mujoco.mjtGeom.mjGEOM_CYLINDER, (0, 0, 0), (0, 0, 0.14), 0.075, WHITE)
     for index, (link, dh) in enumerate(zip(LINKS, DH, strict=True)):
-        body = _add_link(spec, body, index, link, _pose_of_dh(*dh))
+        body = _add_link(spec, body, index, link, _pose_of_dh(*dh), facts)
     flange = body.add_body(name="flange", pos=[0.0, 0.0, FLANGE_M], gravcomp=1.0)
     flange.add_site(name="tool", pos=[0.0, 0.0, 0.1], group=4, size=[0.002] * 3)
     return _add_hand(flange)
 
 
-def _add_link(spec: mujoco.MjSpec, parent: mujoco.MjsBody, index: int, link: Link, pose: Array) -> mujoco.MjsBody:
+def _add_link(
+    spec: mujoco.MjSpec, parent: mujoco.MjsBody, index: int, link: Link, pose: Array, facts: ArmFacts
+) -> mujoco.MjsBody:
     name = f"link{index + 1}"
     body = parent.add_body(name=name, pos=pose[:3], quat=wxyz(pose[3:]), gravcomp=1.0, mass=link.mass, ipos=link.com)
     body.fullinertia = link.inertia
     body.explicitinertial = True
-    joint = body.add_joint(name=f"joint{index + 1}", axis=[0, 0, 1], range=JOINT_RANGE[index])
+    joint = body.add_joint(name=f"joint{index + 1}", axis=[0, 0, 1])
+    joint.range = [facts.joint_low[index], facts.joint_high[index]]
     joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
     joint.armature, joint.damping = ARMATURE, [JOINT_DAMPING, 0.0, 0.0]
     motor = spec.add_actuator(name=f"motor{index + 1}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     motor.set_to_motor()
     motor.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
-    motor.ctrlrange = [-MAX_TORQUE[index], MAX_TORQUE[index]]
+    motor.ctrlrange = [-facts.max_torque[index], facts.max_torque[index]]
     for start, end, radius, rgba in link.shapes:
         kind = mujoco.mjtGeom.mjGEOM_CYLINDER if index == 6 else mujoco.mjtGeom.mjGEOM_CAPSULE
         _add_shape(body, kind, start, end, radius, rgba)

@@ -20,12 +20,13 @@ HARDWARE = {"mujoco": "sim_panda", "fci_sim": "fci_sim"}
 TOOL = np.array([0.01, -0.02, 0.15, 0.0, 0.0, 0.0, 1.0])
 
 
-def open_arm(driver):
+def open_arm(driver, **options):
     """An open arm over an empty table, whose time stands still between writes."""
     if driver == "fci_sim":
         pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+    arm = config.load_hardware(HARDWARE[driver]).arms[0]
     # nothing hangs on the simulated flange but the hand
-    return open_driver(replace(config.load_hardware(HARDWARE[driver]).arms[0], load=None), None, "lockstep")
+    return open_driver(replace(arm, load=None, options={**arm.options, **options}), None, "lockstep")
 
 
 @pytest.fixture(scope="module", params=HARDWARE)
@@ -121,8 +122,8 @@ def test_a_reset_is_home_at_rest_and_follows_from_the_seed(arm):
 def test_the_same_torques_move_every_kind_of_arm_alike():
     """Over the wire, with Franka's client and Franka's model, the arm does what the simulation does by itself."""
     readings = {}
-    for driver in HARDWARE:
-        arm = open_arm(driver)
+    for driver, options in (("mujoco", {}), ("fci_sim", {"torque_filter_hz": 0.0})):
+        arm = open_arm(driver, **options)
         arm.set_tool(TOOL)
         arm.reset(0)
         for tick in range(300):

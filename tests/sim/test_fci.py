@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.controllers.arms._panda import FR3
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.process import Simulation
+from robot_rl.sim.fci.robot import speed_allowed
+from robot_rl.sim.fci.urdf import robot_urdf
 
 plf = pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
 HARDWARE = config.load_hardware("sim_panda").arms[0]
@@ -95,6 +98,31 @@ def test_a_motion_that_is_finished_leaves_the_robot_idle(robot):
     control.writeOnce(last)
     control = None
     assert robot.read_once().robot_mode == plf.RobotMode.Idle
+
+
+def test_the_speed_allowed_falls_towards_the_ends_of_a_range_as_an_fr3s_does():
+    """Numbers by hand from Franka's formula, at 0.1 rad from the end; and what the client's library is told."""
+    allowed = speed_allowed(np.full(7, 0.1))
+    np.testing.assert_allclose(allowed, [0.795, 0.519, 0.637, 0.594, 1.494, 0.699, 1.494], atol=1e-3)
+    np.testing.assert_allclose(speed_allowed(np.full(7, 3.0)), FR3.max_joint_speed)
+    for offset, deceleration in zip(FR3.speed_offset, FR3.deceleration, strict=True):
+        assert f'velocity_offset="{offset}" deceleration_limit="{deceleration}"' in robot_urdf()
+
+
+def test_a_joint_that_nears_its_end_too_fast_is_a_reflex_though_it_is_slower_than_its_largest_speed(robot):
+    control = robot.start_torque_control()
+    last = []
+
+    def torque(state, tick):
+        last.append((state.q[3], abs(state.dq[3])))
+        return np.array([0.0, 0.0, 0.0, -min(8.0, 0.5 * tick), 0.0, 0.0, 0.0])
+
+    with pytest.raises(plf.ControlException, match="joint_velocity_violation"):
+        run(control, 2000, torque)
+    control = None
+    q, speed = last[-1]
+    assert FR3.joint_low[3] + 0.1 < q < -2.4 and 0.8 < speed < 2.3 < FR3.max_joint_speed[3]
+    assert speed > 0.95 * speed_allowed(np.full(7, q - FR3.joint_low[3]))[3]
 
 
 @pytest.mark.parametrize(
@@ -274,4 +302,17 @@ def test_a_network_that_loses_one_packet_in_ten_does_not_stop_the_arm_but_a_deaf
             run(control, 300)
         status = real.ask("status")
         assert status["errors"] == ["COMMUNICATION_CONSTRAINTS"] and status["largest_speed"] < 0.01
+        control = None
+
+
+def test_commands_that_are_lost_on_their_way_are_in_the_robots_own_success_rate():
+    """Every state arrives: nobody on this side of the wire could know."""
+    with Simulation(HARDWARE) as real:
+        client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
+        control = client.start_torque_control()
+        assert run(control, 200).control_command_success_rate > 0.8
+        real.ask("network", {"command_loss": 0.5})
+        state = run(control, 400)
+        assert 0.2 < state.control_command_success_rate < 0.7
+        assert real.ask("status")["lost_ticks"] > 100
         control = None

@@ -2,6 +2,9 @@
 
 Sources: Franka Control Interface documentation, "Robot and interface specifications" (DH table, which Panda and FR3
 share; limits of both; the FR3's position-dependent velocity limits, whose offsets and decelerations its URDF holds).
+Of the FR3's joint ranges and offsets Franka has published two sets, with the same decelerations. The first, narrower
+one stands here. The later one has wider ranges (joint 4 ends at -0.1169, joint 6 begins at 0.4398) and larger offsets
+(joint 1: 0.6599): what the first allows up to 2.0 rad/s (joints 1 to 4) and 2.5 rad/s (5 to 7), the later one does too.
 The guarded bodies are our own outlines of the links: capsules a little larger than the shells.
 """
 

@@ -4,11 +4,11 @@ What the simulation adds, the truth about the world and its reset, does not go o
 """
 
 from dataclasses import replace
+from typing import Any
 
 from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms import franka
-from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.types import Array, Load, Use, WorldState
 
@@ -18,7 +18,7 @@ class Arm:
 
     joints = franka.JOINTS
     paced = True
-    facts = PANDA
+    facts = franka.Arm.facts
 
     def __init__(self, config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"):
         self._simulation = Simulation(config, scene, clock)
@@ -28,11 +28,21 @@ class Arm:
             self._simulation.close()
             raise
         self.read, self.write = self._arm.read, self._arm.write
+        self.journal = self._arm.journal
 
     @property
     def lost_cycles(self) -> int:
         """Cycles of the robot that went by unseen."""
         return self._arm.lost_cycles
+
+    @property
+    def success_rate(self) -> float:
+        """Share of the last 100 commands that the robot says it got; NaN outside torque control."""
+        return self._arm.success_rate
+
+    def ask(self, what: str, value: Any = None) -> Any:
+        """Ask the simulation for a fault, or how it stands (`sim.fci.process.Simulation.ask`)."""
+        return self._simulation.ask(what, value)
 
     def set_tool(self, pose_flange_tool: Array) -> None:
         self._arm.set_tool(pose_flange_tool)
@@ -42,6 +52,10 @@ class Arm:
 
     def recover(self) -> None:
         self._arm.recover()
+
+    def rest(self) -> None:
+        """End torque control until the next `write`."""
+        self._arm.rest()
 
     def world(self) -> WorldState:
         """The truth: exact in lockstep, a hundredth of a second old on the real clock."""

@@ -16,7 +16,7 @@ from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix
 from robot_rl.interfaces import ArmReading
 from robot_rl.sim.stage import TICK_S, build_model, find_scene
-from robot_rl.types import Array, ConfigError, Use, WorldState
+from robot_rl.types import ArmFacts, Array, ConfigError, Use, WorldState
 
 WRENCH_FILTER_S = 0.01
 """Time constant of the external wrench's low-pass [s]."""
@@ -45,17 +45,20 @@ def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain
 
 
 class Arm:
-    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`."""
+    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`.
+
+    With other `facts` it has that arm's joint ranges and torques, on the Panda's links.
+    """
 
     joints = JOINTS
     facts = PANDA
 
-    def __init__(self, config: ArmConfig, scene: Use | None = None):
+    def __init__(self, config: ArmConfig, scene: Use | None = None, facts: ArmFacts = PANDA):
         if len(config.home) != JOINTS:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._home = np.array(config.home)
         self._scene = find_scene(scene)
-        self._model = build_model(self._scene)
+        self._model = build_model(self._scene, facts)
         self._data = mujoco.MjData(self._model)
         self._reading = ArmReading(JOINTS)
         self._mass = np.zeros((self._model.nv, self._model.nv))

@@ -18,6 +18,7 @@ from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import messages
 from robot_rl.sim.fci import layout
+from robot_rl.sim.fci.layout import Mode
 from robot_rl.sim.fci.robot import FciRobot
 from robot_rl.sim.fci.server import FciServer
 from robot_rl.sim.hand import Hand
@@ -89,6 +90,15 @@ class Control:
                 vars(server.network).update(asdict(replace(server.network, **value)))
             case "user_stop":
                 robot.user_stop(bool(value))
+            case "mode":
+                if value not in Mode.__members__:
+                    raise ConfigError(f"unknown mode {value!r}; known: {', '.join(Mode.__members__)}")
+                robot.enter(Mode[value])
+            case "recovery":
+                robot.recovery_status, robot.recovery_s = int(value["status"]), float(value["seconds"])
+            case "hand_mass":
+                robot.hand_mass = float(value)
+                server.settings_changed()
             case "touch":
                 robot.touch[:3] = value
             case "torque_jump":
@@ -96,7 +106,9 @@ class Control:
             case "jam_hand":
                 self._hand.jammed = bool(value)
             case _:
-                known = "status, world, reset, network, user_stop, touch, torque_jump, jam_hand"
+                known = (
+                    "status, world, reset, network, user_stop, mode, recovery, hand_mass, touch, torque_jump, jam_hand"
+                )
                 raise ConfigError(f"unknown request {what!r}; known: {known}")
         return None
 

@@ -7,6 +7,7 @@ import contextlib
 import random
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,10 +34,11 @@ HAND_EVERY_TICKS = 33
 
 @dataclass
 class Network:
-    """What goes wrong between robot and client, on demand: loss (a probability, either way), delay of the states in
-    ticks, and a cut, during which nothing passes and nobody can connect."""
+    """What goes wrong between robot and client, on demand: loss (a probability, either way), loss of commands alone,
+    delay of the states in ticks, and a cut, during which nothing passes and nobody can connect."""
 
     loss: float = 0.0
+    command_loss: float = 0.0
     delay_ticks: int = 0
     cut: bool = False
 
@@ -177,8 +179,13 @@ class ArmPort(Listener):
         self._urdf = robot_urdf().encode()
         self._move_id = 0
         self._answered = 0
+        self._recovery: tuple[int, float] | None = None
         self._late: deque[bytes] = deque()
         self._chance = random.Random(0)
+
+    def settings_changed(self) -> None:
+        """Show the robot's settings anew."""
+        self._robot.settings_into(self._state)
 
     def sockets(self) -> list[socket.socket]:
         return super().sockets() + ([self.udp] if self.udp is not None else [])
@@ -212,7 +219,9 @@ class ArmPort(Listener):
                 self.report_end()
                 status = layout.OK
             case Command.AUTOMATIC_ERROR_RECOVERY:
-                status = robot.recover()
+                self._recovery = command_id, time.monotonic() + robot.recovery_s
+                self.report_end()
+                return
             case Command.GET_ROBOT_MODEL:
                 self._reply(command, command_id, bytes([layout.OK]) + self._urdf)
                 return
@@ -231,12 +240,16 @@ class ArmPort(Listener):
                 data = self.udp.recv(2048)
             except OSError:  # nothing is left, or the client's port is closed
                 break
-            if len(data) != layout.TORQUES.itemsize or self._chance.random() < self._network.loss:
+            if len(data) != layout.TORQUES.itemsize or self._loses_command():
                 continue
             value = np.frombuffer(data, layout.TORQUES)[0]
             if int(value["message_id"]) > self._answered:
                 newest, self._answered = value, int(value["message_id"])
         return newest
+
+    def _loses_command(self) -> bool:
+        network = self._network
+        return self._chance.random() < max(network.loss, network.command_loss)
 
     def send_state(self) -> None:
         """Send the state of this tick, as far as the network lets it pass."""
@@ -250,7 +263,10 @@ class ArmPort(Listener):
                 self.send_datagram(data)
 
     def report_end(self) -> None:
-        """Tell the client how its motion has ended, if it has."""
+        """Tell the client how its motion has ended, if it has, and its recovery."""
+        if self._recovery is not None and time.monotonic() >= self._recovery[1]:
+            command_id, self._recovery = self._recovery[0], None
+            self._reply(Command.AUTOMATIC_ERROR_RECOVERY, command_id, bytes([self._robot.recover()]))
         status = self._robot.finished_motion()
         if status is not None:
             self._reply(Command.MOVE, self._move_id, bytes([status]))
@@ -258,6 +274,7 @@ class ArmPort(Listener):
     def lose_client(self) -> None:
         """Forget a client that is gone."""
         self._robot.lose_client()
+        self._recovery = None
         self.drop()
         self._late.clear()
 

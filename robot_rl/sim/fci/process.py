@@ -34,8 +34,10 @@ class Simulation:
         robot.ask("user_stop", True)
     ```
     What can be asked: `status`, `world`, `reset` (a seed), `network` (fields of `ports.Network`), `user_stop`
-    (pressed or not), `touch` (a force (3,) [N] on the tool), `torque_jump` (an error [Nm] of the next command),
-    `jam_hand` (or not). Used by one thread.
+    (pressed or not), `mode` (the name of a `layout.Mode`, as somebody in Desk or at the arm makes it), `recovery`
+    (`{"status": 3, "seconds": 0.0}`: how the next ones end, and how long they take), `hand_mass` ([kg] that Desk knows
+    of), `touch` (a force (3,) [N] on the tool), `torque_jump` (an error [Nm] of the next command), `jam_hand` (or not).
+    Used by one thread.
     """
 
     def __init__(

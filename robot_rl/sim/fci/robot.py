@@ -1,4 +1,4 @@
-"""How a Franka arm behaves behind its interface: modes, motions, reflexes, recovery, on top of the simulated Panda.
+"""How an FR3 behaves behind its interface: modes, motions, reflexes, recovery, on top of the simulated Panda's links.
 
 No sockets here and no clock: `server.py` calls `step` once per millisecond (or per command, in lockstep) and sends
 what `state_into` fills. Sources: Franka Control Interface documentation ("Robot and interface specifications": limits,
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import ArmConfig
+from robot_rl.controllers.arms._panda import FR3
 from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, rotate_spatial
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
-from robot_rl.sim.panda import JOINT_RANGE, MAX_JOINT_SPEED, MAX_TORQUE, POSE_FLANGE_HAND
+from robot_rl.sim.panda import POSE_FLANGE_HAND
 from robot_rl.types import Array, Use, WorldState
 
 TORQUE_STEP = 1.0 + 1e-3
@@ -44,8 +45,9 @@ HAND_MASS, HAND_COM, HAND_INERTIA = 0.73, (-0.01, 0.0, 0.03), (0.001, 0.0025, 0.
 POSE_FLANGE_NE = np.array([0.0, 0.0, 0.1034, *POSE_FLANGE_HAND[3:]])
 """The nominal end effector of an arm with a Franka Hand: between the fingertips."""
 
-LOW, HIGH = np.array(JOINT_RANGE).T
-SPEED, TORQUE = np.array(MAX_JOINT_SPEED), np.array(MAX_TORQUE)
+LOW, HIGH = np.array(FR3.joint_low), np.array(FR3.joint_high)
+SPEED, TORQUE = np.array(FR3.max_joint_speed), np.array(FR3.max_torque)
+OFFSET, DECELERATION = np.array(FR3.speed_offset), np.array(FR3.deceleration)
 IDENTITY = np.eye(4).T.ravel()
 
 
@@ -56,7 +58,7 @@ class FciRobot:
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        self._arm = Arm(config, scene)
+        self._arm = Arm(config, scene, FR3)
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0
@@ -66,6 +68,8 @@ class FciRobot:
         self._errors, self._reasons = np.zeros(layout.ERRORS, bool), np.zeros(layout.ERRORS, bool)
         self._lost_in_a_row, self._success = 0, 1.0
         self.touch = np.zeros(6)  # wrench [N, Nm] of somebody who pushes the tool, base axes
+        self.recovery_status, self.recovery_s = layout.OK, 0.0  # how a recovery ends, and how long it takes
+        self.hand_mass = HAND_MASS  # [kg] of the end effector that Desk knows of
         self.torque_jump = 0.0  # [Nm] by which the next command is off on joint 1, as from a client without limits
         self._tau = np.zeros(7)
         self._tau_external = np.zeros(7)
@@ -116,9 +120,11 @@ class FciRobot:
         return finished
 
     def recover(self) -> int:
-        """Clear a reflex. A pressed user stop has to be released by hand first."""
+        """Clear a reflex, unless it is not to be. A pressed user stop has to be released by hand first."""
         if self.mode not in (Mode.REFLEX, Mode.IDLE):
             return layout.NOT_POSSIBLE
+        if self.recovery_status != layout.OK:
+            return self.recovery_status
         self._errors[:] = False
         self.mode = Mode.IDLE
         return layout.OK
@@ -193,7 +199,7 @@ class FciRobot:
         q, dq = self._reading.q, self._reading.dq
         if (q < LOW).any() or (q > HIGH).any():
             self._reflex(Error.JOINT_POSITION_LIMITS)
-        elif (np.abs(dq) > SPEED).any():
+        elif (dq > speed_allowed(HIGH - q)).any() or (-dq > speed_allowed(q - LOW)).any():
             self._reflex(Error.JOINT_VELOCITY)
         elif (np.abs(self._tau_external) > self._torque[1]).any():
             self._reflex(Error.JOINT_REFLEX)
@@ -235,6 +241,14 @@ class FciRobot:
             self._finished = MoveStatus.EMERGENCY if moving else None
         elif not pressed and self.mode == Mode.USER_STOPPED:
             self.mode = Mode.IDLE
+
+    def enter(self, mode: Mode) -> None:
+        """What somebody does in Desk or with their hands: lock the joints (OTHER), guide the arm, make it idle."""
+        if mode != self.mode:
+            moving = self.mode == Mode.MOVE
+            self._end(mode, MoveStatus.PREEMPTED)
+            self._finished = MoveStatus.PREEMPTED if moving else None
+            self._errors[:] = False
 
     def status(self) -> dict[str, Any]:
         """How it stands with the robot, as plain data."""
@@ -289,7 +303,7 @@ class FciRobot:
         state["F_T_NE"], state["NE_T_EE"] = _matrix(POSE_FLANGE_NE), _matrix(self._pose_ne_ee)
         state["F_T_EE"], state["EE_T_K"] = _matrix(self._pose_flange_ee), _matrix(self._pose_ee_k)
         R_flange_hand = quat_to_matrix(np.array(POSE_FLANGE_HAND[3:]))
-        state["m_ee"], state["F_x_Cee"] = HAND_MASS, R_flange_hand @ HAND_COM
+        state["m_ee"], state["F_x_Cee"] = self.hand_mass, R_flange_hand @ HAND_COM
         state["I_ee"] = (R_flange_hand @ np.diag(HAND_INERTIA) @ R_flange_hand.T).ravel()
         state["m_load"], state["F_x_Cload"], state["I_load"] = self._load
         state["O_ddP_O"] = (0.0, 0.0, -9.81)
@@ -306,6 +320,16 @@ class FciRobot:
         wrench = r.wrench + self.touch
         wrench[3:] -= np.cross(quat_rotate(r.pose[3:], self._pose_ee_k[:3]), wrench[:3])
         return wrench, rotate_spatial(pose_inverse(pose_base_k)[3:], wrench)
+
+
+def speed_allowed(room: Array) -> Array:
+    """How fast a joint may move [rad/s] towards an end of its range that is `room (7,)` [rad] away.
+
+    What stands still may stand anywhere: `AT_REST` is always allowed.
+    """
+    falling = np.sqrt(2.0 * DECELERATION * np.maximum(room, 0.0)) - OFFSET
+    allowed: Array = np.clip(falling, AT_REST, SPEED)
+    return allowed
 
 
 def _matrix(pose: Array) -> Array:

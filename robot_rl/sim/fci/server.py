@@ -105,6 +105,10 @@ class FciServer:
         self._hand.receive(ready)
         return self._arm.receive(ready)
 
+    def settings_changed(self) -> None:
+        """What only a setter changes has been changed by somebody else."""
+        self._arm.settings_changed()
+
     def _apply_cut(self) -> None:
         if self.network.cut != self._was_cut:
             self._was_cut = self.network.cut

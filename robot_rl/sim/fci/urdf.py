@@ -2,18 +2,18 @@
 
 import math
 
-from robot_rl.sim.panda import DH, FLANGE_M, JOINT_RANGE, LINKS, MAX_JOINT_SPEED, MAX_TORQUE
-
-DECELERATION_LIMIT = 6.0  # [rad/s^2]: how a client's planner is to brake before a joint limit
+from robot_rl.controllers.arms._panda import FR3
+from robot_rl.sim.panda import LINKS
 
 
 def robot_urdf() -> str:
     """Seven revolute joints and a flange called `link8`, without shapes; what `Robot.load_model` of libfranka reads."""
     parts = ['<?xml version="1.0"?>', '<robot name="fr3">', '<link name="link0"/>']
-    for index, ((a, d, alpha), link) in enumerate(zip(DH, LINKS, strict=True), start=1):
+    for index, ((a, d, alpha), link) in enumerate(zip(FR3.dh, LINKS, strict=True), start=1):
         xx, yy, zz, xy, xz, yz = link.inertia
-        low, high = JOINT_RANGE[index - 1]
-        speed, torque = MAX_JOINT_SPEED[index - 1], MAX_TORQUE[index - 1]
+        low, high = FR3.joint_low[index - 1], FR3.joint_high[index - 1]
+        speed, torque = FR3.max_joint_speed[index - 1], FR3.max_torque[index - 1]
+        offset, deceleration = FR3.speed_offset[index - 1], FR3.deceleration[index - 1]
         # Craig's convention: Rot_x(alpha) Trans_x(a) Trans_z(d), then the joint's turn about z
         where = f"{a!r} {-math.sin(alpha) * d!r} {math.cos(alpha) * d!r}"
         parts.append(
@@ -23,11 +23,11 @@ def robot_urdf() -> str:
             f'<joint name="joint{index}" type="revolute"><origin xyz="{where}" rpy="{alpha!r} 0 0"/>'
             f'<parent link="link{index - 1}"/><child link="link{index}"/><axis xyz="0 0 1"/>'
             f'<limit lower="{low!r}" upper="{high!r}" velocity="{speed!r}" effort="{torque!r}"/>'
-            f'<position_based_velocity_limits velocity_offset="0.0" deceleration_limit="{DECELERATION_LIMIT!r}"/>'
+            f'<position_based_velocity_limits velocity_offset="{offset!r}" deceleration_limit="{deceleration!r}"/>'
             "</joint>"
         )
     parts.append(
-        f'<link name="link8"/><joint name="joint8" type="fixed"><origin xyz="0 0 {FLANGE_M!r}"/>'
+        f'<link name="link8"/><joint name="joint8" type="fixed"><origin xyz="0 0 {FR3.flange_m!r}"/>'
         '<parent link="link7"/><child link="link8"/></joint></robot>'
     )
     return "\n".join(parts)
