@@ -60,6 +60,12 @@ class Arm(Protocol):
 
     - `paced = True`: `read` waits for the arm's own next cycle (Franka), so that nobody else keeps time; `lost_cycles`
       counts the cycles that went by without a command of ours.
+    - `facts`: an `ArmFacts`, what its maker says of it. A hardware file beyond that is refused; with its kinematics the
+      links are guarded, and joint moves are looked through before they begin.
+    - `tick_s`: the period of its control [s], if it is not a millisecond.
+    - `success_rate`: the share of our commands that the robot says it has got lately; NaN if it cannot say now.
+    - `journal()`: what the robot itself recorded of its last moments, for the black box: plain data, JSON can hold it.
+    - `examine()`: what its own settings say against the hardware file, asked by `robot-rl check` before it is driven.
     - `set_load(load)`: the load of the hardware file, once, before anything moves. (The simulated arm has none: its
       hand and peg are bodies of the model, and their weight is compensated exactly.)
     - `recover()`: somebody has acknowledged a fault of the arm's own; make it ready again. Raises DeviceError if it is

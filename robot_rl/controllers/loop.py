@@ -557,7 +557,8 @@ class ArmLoop:
     @property
     def command_success(self) -> float:
         """The share of commands that the robot itself says it has got lately, 1 if it says nothing of it."""
-        return float(getattr(self._arm, "success_rate", 1.0))
+        share = float(getattr(self._arm, "success_rate", 1.0))
+        return 1.0 if math.isnan(share) else share
 
     @property
     def lost_ticks(self) -> int:

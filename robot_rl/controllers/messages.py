@@ -89,7 +89,7 @@ INFO = np.dtype([("joints", "<u4"), ("objects", "<u4"), ("lockstep", "?"), ("sim
 TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8"), ("seen_t", "<f8")])
 PUSH = np.dtype([("wrench_base_tcp", "<f8", 6), ("period_s", "<f8"), ("seen_t", "<f8")])
 STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
-REASON_BYTES = 200
+REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
 
 

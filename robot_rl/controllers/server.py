@@ -333,9 +333,9 @@ class Server:
         s = self._arm.stats()
         log.info(
             "arm '%s': %.1f Hz, period p50 %.0f us, p99 %.0f us; %d ticks, %d late (worst by %.1f ms), %d lost; "
-            "law p50 %.1f us, tick p99.9 %.0f us",
+            "robot got %.1f %% of the last commands; law p50 %.1f us, tick p99.9 %.0f us",
             self._config.name, s.rate_hz, s.period_us_p50, s.period_us_p99, s.ticks, s.late_ticks, s.worst_late_ms,
-            s.lost_ticks, s.law_us_p50, s.tick_us_p999,
+            s.lost_ticks, 100.0 * s.command_success, s.law_us_p50, s.tick_us_p999,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -181,6 +181,7 @@ class Arm:
         self._O_T_EE, self._K_F_ext = np.zeros(16), np.zeros(6)
         self._ee_tool, self._ee_k = pose_of(np.array(IDENTITY)), pose_of(np.array(IDENTITY))
         self._jacobian_ee = np.zeros((JOINTS, 6))
+        self._mass = self._reading.mass = np.zeros((JOINTS, JOINTS))
         self._last, self._tau = np.zeros(JOINTS), np.zeros(JOINTS)
         self._share = share_per_tick(self._options.torque_filter_hz)
         self._tool = self._tcp.copy()
@@ -402,6 +403,7 @@ class Arm:
         self._jacobian_ee.ravel()[:] = self._model.zero_jacobian(state)
         self._take_matrices()
         reading.coriolis[:] = self._model.coriolis(state)
+        self._mass.ravel()[:] = self._model.mass(state)
 
     def _take_matrices(self) -> None:
         reading = self._reading
