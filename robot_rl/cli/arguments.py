@@ -38,7 +38,7 @@ def with_task_defaults(task: str, options: T) -> T:
         try:
             options = config.apply_overrides(options, {key: value}, source="")
         except ConfigError as error:
-            lines = (line.removeprefix(f": {key}").removeprefix(": ") for line in str(error).splitlines())
+            lines = (line.removeprefix(f": {key}").removeprefix(": ").lstrip() for line in str(error).splitlines())
             problems += [(("defaults", key), line) for line in lines]
     config.complain(loaded, problems)
     return options
@@ -64,11 +64,11 @@ def look_at_files(arguments: Sequence[str]) -> None:
         return
     first = arguments[0] if arguments and not arguments[0].startswith("-") else ""
     name = first or next((word for word in arguments if config.has_task(word)), "")
-    if not name:
-        return
-    task = config.load_task(name)
-    hardware = config.load_hardware(said.get("--hardware") or task.defaults.get("hardware") or DEFAULT_HARDWARE)
-    config.check_fit(task, hardware)
+    task = config.load_task(name) if name else None
+    usual = task.defaults.get("hardware", DEFAULT_HARDWARE) if task else DEFAULT_HARDWARE
+    hardware = config.load_hardware(said.get("--hardware") or usual)
+    if task is not None:
+        config.check_fit(task, hardware)
     if "--listen" not in said:  # then the arms' processes run on another machine
         config.require_machine(hardware)
 
