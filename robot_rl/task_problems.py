@@ -113,7 +113,8 @@ def _arm_problems(task: "Task", i: int, arm: "ArmConfig", limits: ArmLimits) -> 
     if i < len(task.start):
         start = task.start[i]
         if where := outside(limits, start.pose_base_tool, start.translation, start.rotation):
-            yield ("start", i), f": the start range leaves the workspace of arm {arm.name!r} {where}"
+            at = ", ".join(f"{x:g}" for x in start.pose_base_tool[:3])
+            yield ("start", i), f"at {at} m: the start range leaves the workspace of arm {arm.name!r} {where}"
     for name, law in _laws(task):
         for place, message in compliance_problems(law, limits):
             yield (name, *place), f"{message} (arm {arm.name!r})"

@@ -10,7 +10,6 @@ from robot_rl.ranges import Range
 from robot_rl.types import ConfigError, Use
 from robot_rl.validation import from_json
 
-
 MOST = {
     "clearance_m": Range(0.0, 0.02, "m"),
     "depth_m": Range(0.0, 0.1, "m"),
@@ -55,7 +54,9 @@ class Socket:
             if getattr(self, name) > most.high:
                 raise ConfigError(f"{name} {most.complaint(getattr(self, name))}")
         if max(map(abs, self.socket_nominal)) > MOST_AWAY_M:
-            raise ConfigError(f"socket_nominal is {self.socket_nominal}; it must be within {MOST_AWAY_M:g} m of the arm")
+            raise ConfigError(
+                f"socket_nominal is {self.socket_nominal}; it must be within {MOST_AWAY_M:g} m of the arm"
+            )
 
     @staticmethod
     def of(scene: Use | None) -> "Socket":
