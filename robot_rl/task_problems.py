@@ -85,7 +85,7 @@ def _leash_problems(task: "Task") -> Iterator[Problem]:
         if leash < clip:
             why = f"the largest error_clip of the compliance, {clip:g}, or the full force is never reached"
             yield (f"leash_{name}",), f"= {leash:g}: wanted at least {why}"
-        if leash < action:
+        if leash < action and action in RANGES[f"action_{name}"]:
             why = f"leash_{name}, {leash:g}: the target goes no further ahead of the arm"
             yield (f"action_{name}",), f"= {action:g}: wanted at most {why}"
 
