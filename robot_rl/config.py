@@ -6,6 +6,7 @@ Spaces follow from the two files, without opening anything.
 """
 
 import ast
+import importlib.util
 import json
 import re
 import traceback
@@ -206,10 +207,11 @@ def _parsed(path: Path) -> PythonFile:
 
 def _run(name: str, path: Path, file: PythonFile) -> ModuleType:
     """The module of a task file. Whatever goes wrong in it is a ConfigError, with the line at which it did."""
-    module = ModuleType(f"robot_rl_task_{name}")
-    module.__file__ = str(path)
+    spec = importlib.util.spec_from_file_location(f"robot_rl_task_{name}", path)
+    assert spec is not None and spec.loader is not None, f"{path} ends in .py"
+    module = importlib.util.module_from_spec(spec)
     try:
-        exec(compile(file.tree, str(path), "exec"), vars(module))
+        spec.loader.exec_module(module)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None) or 1
