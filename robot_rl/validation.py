@@ -196,6 +196,7 @@ def _lower(message: str) -> str:
     message = re.sub(
         r"^Tuple should have at most (\d+) items? after validation, not (\d+)", r"wanted \1 items", message
     )
+    message = message.replace("be an object", "be a mapping").replace("be a valid array", "be a list")  # JSON's words
     return message.replace("Input should be", "wanted").replace("Input should", "it should")
 
 

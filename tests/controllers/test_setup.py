@@ -63,6 +63,10 @@ def test_a_tool_without_a_unit_quaternion_is_refused():
 STIFFNESS, CLIP = (2000.0,) * 3 + (150.0,) * 3, (0.01,) * 3 + (0.05,) * 3
 
 
+def law_with(**changes: Any) -> Compliance:
+    return replace(Compliance(), **changes)
+
+
 def six(values: tuple[float, ...], axis: int, value: float) -> tuple[float, ...]:
     return (*values[:axis], value, *values[axis + 1 :])
 
@@ -71,9 +75,9 @@ def six(values: tuple[float, ...], axis: int, value: float) -> tuple[float, ...]
 @pytest.mark.parametrize("name", ["error_clip", "error_clip_minus"])
 def test_no_axis_presses_harder_than_what_stops_the_arm(name, axis):
     most = (LIMITS.max_force if axis < 3 else LIMITS.max_moment) / STIFFNESS[axis]
-    check_compliance(replace(Compliance(), **{name: six(CLIP, axis, most)}), 7, LIMITS)
+    check_compliance(law_with(**{name: six(CLIP, axis, most)}), 7, LIMITS)
     with pytest.raises(ConfigError, match=rf"compliance.{name}\[{axis}\] = .*: stiffness x clip is .* wanted at most"):
-        check_compliance(replace(Compliance(), **{name: six(CLIP, axis, 1.01 * most)}), 7, LIMITS)
+        check_compliance(law_with(**{name: six(CLIP, axis, 1.01 * most)}), 7, LIMITS)
 
 
 def test_the_limits_in_force_count_and_not_the_hardware_files():

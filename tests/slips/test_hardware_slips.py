@@ -251,6 +251,39 @@ def test_a_slip_in_the_file_of_a_real_arm(
 
 
 @pytest.mark.parametrize(
+    ("package", "device", "told"),
+    [
+        (
+            "evdev",
+            "gamepad\n  options: {buttons: {suoth: success}}",
+            "buttons.suoth is no button; there are: dpad_down, ",
+        ),
+        (
+            "evdev",
+            "gamepad\n  options: {button: {}}",
+            "button is no option of teleop/gamepad; it takes: arm, axes, buttons",
+        ),
+        ("Xlib", "keyboard\n  options: {keys: {w: sucess}}", "w = 'sucess' is not known; allowed: "),
+        ("Xlib", "keyboard\n  options: {keys: [w]}", 'options.keys = ["w"]: wanted a mapping'),
+        ("zmq", "browser\n  options: {speed: fast}", 'options.speed = "fast": wanted a valid number'),
+    ],
+    ids=lambda text: text.replace("\n", " ")[:40],
+)
+def test_a_slip_about_the_operators_device(
+    package: str,
+    device: str,
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    said = refused("sim_panda.yaml", "name: scripted", f"name: {device}", capsys, tmp_path, ["teleop", "mine"])
+    assert told in said and f"mine.yaml:{line_of('sim_panda.yaml', 'name: scripted') + 1}: teleop.options." in said
+
+
+@pytest.mark.parametrize(
     "verb",
     [
         "arm mine",

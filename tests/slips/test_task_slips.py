@@ -42,7 +42,7 @@ ALONE = [
     ("leash_rotation=0.1,", "leash_rotation=math.inf,", "leash_rotation = inf: wanted a finite number"),
     ("defaults={", "defaults={print: 1, ", "defaults has the key <built-in function print>: wanted a text"),
     ("max_steps=100,", "max_steps=99.5,", "max_steps = 99.5: wanted a valid integer"),
-    ('cameras=("wrist", "front")', 'cameras="wrist"', 'cameras = "wrist": wanted a valid'),
+    ('cameras=("wrist", "front")', 'cameras="wrist"', 'cameras = "wrist": wanted a list'),
     # the loop
     ("rate_hz=10.0,", "rate_hz=2000,", "rate_hz = 2000: wanted 1 to 200 Hz"),
     ("rate_hz=10.0,", "rate_hz=0,", "rate_hz = 0: wanted 1 to 200 Hz"),
