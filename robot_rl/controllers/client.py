@@ -21,7 +21,6 @@ from robot_rl.types import (
     ArmTarget,
     Array,
     Compliance,
-    ConfigError,
     DeviceError,
     JointTarget,
     LinkError,
@@ -54,8 +53,7 @@ class ArmLink:
     def ask(self, kind: Kind, body: Array | bytes = b"", each: Callable[[], None] = lambda: None) -> bytes:
         """The body of the answer; `each` is called before every try to get it.
 
-        Raises LinkError if none comes in time, ConfigError if the arm refuses the values of the request, DeviceError if
-        it refuses for what it is or does now.
+        Raises LinkError if none comes in time, DeviceError if the arm refuses.
         An arm whose process was started anew in the meantime refuses everything but INFO; one that another program has
         set up since refuses what moves it.
         """
@@ -74,9 +72,7 @@ class ArmLink:
             )
         self._timeout_s = min(self._timeout_s, ANSWER_S)
         if answer.status != messages.OK:
-            # values that the arm must not run with: whoever starts anew with the same ones is refused again
-            refused = ConfigError if answer.status == messages.REFUSED else DeviceError
-            raise refused(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
+            raise DeviceError(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
         if kind == Kind.INFO:
             self._life = answer.life
         elif kind == Kind.CONFIGURE:
@@ -137,13 +133,13 @@ class ArmClient:
     ) -> ArmState:
         """Set the tool, the compliance, the limits and the leash of a task; the arm holds where it is.
 
-        Raises ConfigError with the arm's reason if it refuses.
+        Raises DeviceError with the arm's reason if it refuses.
         """
         setup = ArmSetup(np.asarray(pose_flange_tool, float), compliance, limits, leash_translation, leash_rotation)
         return self._ask(Kind.CONFIGURE, messages.record(messages.setup_layout(self.info.joints), setup))
 
     def tune(self, compliance: Compliance) -> ArmState:
-        """Another compliance, while the arm goes on with what it does. Raises ConfigError if the arm refuses."""
+        """Another compliance, while the arm goes on with what it does. Raises DeviceError if the arm refuses."""
         return self._ask(Kind.TUNE, messages.record(messages.compliance_layout(self.info.joints), compliance))
 
     def tare(self) -> ArmState:

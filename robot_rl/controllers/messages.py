@@ -2,8 +2,7 @@
 
 A message is one ZeroMQ frame: a header of 16 bytes and a body whose layout follows from the kind. The answer repeats
 kind and number of its request, so that an answer that comes after its client has given up is recognised and dropped.
-An answer with `status` 1 or 2 has an error's text as its body; 2 is for what no new try mends: values that this arm
-must not run with. `life` is a number that the arm's process draws when it
+An answer with `status` 1 has an error's text as its body. `life` is a number that the arm's process draws when it
 starts; a request carries the one that its client knows, so that an arm that was started anew, and has forgotten tool
 and limits of the task, obeys nobody who does not know. `setup` counts the CONFIGURE requests of that life, and what
 moves the arm carries the count that its client got: tool and limits are then those that it asked for. Little endian.
@@ -40,7 +39,7 @@ from robot_rl.types import (
 HEADER = struct.Struct("<4sBBHII")
 MAGIC = b"RRA4"
 SETUPS = 1 << 16
-OK, ERROR, REFUSED = 0, 1, 2
+OK, ERROR = 0, 1
 MAX_BYTES = 1 << 16
 """Larger messages are not accepted by either side."""
 

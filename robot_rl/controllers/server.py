@@ -22,7 +22,6 @@ import numpy as np
 import zmq
 
 from robot_rl.clock import ClockKind
-from robot_rl.compliance import default_within
 from robot_rl.config import ArmConfig, find
 from robot_rl.controllers import messages
 from robot_rl.controllers.lockstep import LockstepArm
@@ -113,8 +112,7 @@ def serve(
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
     """Open the arm of a hardware file on the clock that was asked for."""
-    law = default_within(config.limits)
-    setup = ArmSetup(np.array(config.pose_flange_tcp), law, config.limits, *DEFAULT_LEASH)
+    setup = ArmSetup(np.array(config.pose_flange_tcp), Compliance(), config.limits, *DEFAULT_LEASH)
     check_setup(setup, config.limits, len(config.home))
     kind = find("controllers/arms", config.driver).Arm
     simulated = hasattr(kind, "world")
@@ -161,7 +159,6 @@ class Server:
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
         self._life, self._setup = secrets.randbits(32), 0
-        self._limits = config.limits  # in force: a task may have tightened them
         self._socket = new_socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
@@ -206,8 +203,7 @@ class Server:
             return messages.encode(kind, self._life, number, answer, setup=self._setup)
         except RobotRLError as error:
             log.warning("arm '%s' refused a request: %s", self._config.name, error)
-            status = messages.REFUSED if isinstance(error, ConfigError) else messages.ERROR
-            return messages.encode(kind, self._life, number, str(error).encode(), status)
+            return messages.encode(kind, self._life, number, str(error).encode(), messages.ERROR)
 
     def _handle(self, kind: Kind, body: bytes) -> Array:
         arm = self._arm
@@ -226,7 +222,7 @@ class Server:
                 return self._state(arm.command(self._checked(messages.to_push(messages.body_as(messages.PUSH, body)))))
             case Kind.TUNE:
                 compliance = messages.to_compliance(messages.body_as(messages.compliance_layout(arm.joints), body))
-                check_compliance(compliance, arm.joints, self._limits)
+                check_compliance(compliance, arm.joints)
                 return self._state(arm.tune(compliance))
             case Kind.TARE:
                 return self._state(arm.tare())
@@ -239,7 +235,6 @@ class Server:
                 check_setup(setup, self._config.limits, arm.joints)
                 self._held = True  # asked for, as after a reset: the hold is no news
                 state = arm.configure(setup)
-                self._limits = setup.limits
                 self._setup = (self._setup + 1) % messages.SETUPS
                 return self._state(state)
             case Kind.ACKNOWLEDGE:

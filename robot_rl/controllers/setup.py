@@ -20,6 +20,10 @@ from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarge
 from robot_rl.validation import Problem, dotted
 
 
+DEFAULT_LEASH = (0.02, 0.15)
+"""[m], [rad]: what binds targets where no task says otherwise."""
+
+
 @dataclass(frozen=True)
 class ArmSetup:
     """The values of a task that the arm process needs: its tool, its compliance, its limits, its leash.

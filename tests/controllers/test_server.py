@@ -153,7 +153,7 @@ def test_an_arm_moves_only_for_the_program_that_set_it_up_last(start_arm):
 def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
     process = start_arm("lockstep")
     arm = connect(process.address)
-    with pytest.raises(ConfigError, match=r"max_force.*80"):
+    with pytest.raises(DeviceError, match=r"max_force.*80"):
         configure(arm, max_force=500.0)
     assert step(arm).fault == Fault.NONE
     arm.close()
