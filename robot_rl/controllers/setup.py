@@ -19,7 +19,6 @@ from robot_rl.ranges import Range, beyond
 from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarget, Use
 from robot_rl.validation import Problem, dotted
 
-
 DEFAULT_LEASH = (0.02, 0.15)
 """[m], [rad]: what binds targets where no task says otherwise."""
 
