@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from robot_rl import config
 from robot_rl.controllers.client import ArmClient
 from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder
@@ -12,8 +13,10 @@ STARTS_S = 15.0  # longer is worth a word: the first start on a machine compiles
 
 
 def start_arms(folder: RunFolder, processes: Supervisor) -> None:
-    """Start the process of each arm of the run's bench."""
+    """Start the process of each arm of the run's bench. Raises ConfigError, before that, if its files do not fit."""
     settings = folder.settings
+    config.check_fit(folder.load_task(), folder.load_hardware())
+    config.require_machine(config.load_hardware(settings.hardware))
     for arm in folder.load_hardware().arms:
         processes.start(
             f"arm-{arm.name}",

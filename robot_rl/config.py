@@ -5,32 +5,39 @@ A task file is typed Python (`tasks/NAME.py` with `TASK = Task(...)`), a hardwar
 Spaces follow from the two files, without opening anything.
 """
 
-import importlib
+import ast
 import importlib.util
-import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+import re
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from robot_rl.limits import is_unit, limit_problems, outside
+from robot_rl.hardware_problems import complete_limits, hardware_problems, machine_problems
+from robot_rl.kinds import KINDS as KINDS
+from robot_rl.kinds import PACKAGE as PACKAGE
+from robot_rl.kinds import find as find
+from robot_rl.kinds import make as make
+from robot_rl.kinds import names_of as names_of
 from robot_rl.limits import tighten as tighten
+from robot_rl.python_lines import PythonFile
+from robot_rl.task_problems import fit_problems, task_problems
 from robot_rl.types import ArmLimits, Compliance, ConfigError, Load, SpaceSpec, Use
-from robot_rl.validation import Problem, from_json, from_yaml, nearest, to_json
+from robot_rl.validation import (
+    Problem,
+    Source,
+    dotted,
+    from_json,
+    from_yaml,
+    nearest,
+    plain_problems,
+    problems_of,
+    to_json,
+)
 from robot_rl.validation import apply_overrides as apply_overrides
-
-PACKAGE = Path(__file__).parent
-KINDS = {
-    "cameras": "Camera",
-    "controllers/arms": "Arm",
-    "controllers/grippers": "Gripper",
-    "learner/agents": "Agent",
-    "rewards": "Reward",
-    "sim/scenes": "Scene",
-    "teleop": "Teleop",
-}
-"""The folders that hold one file for each device or method of a kind, and the class that each of the files offers."""
 
 ObsKind = Literal["pixels", "state"]
 
@@ -94,8 +101,9 @@ class GripperConfig:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A set-up on a bench: one hardware file."""
+    """A set-up on a bench: one hardware file, `source`, which is not there if it was changed since it was read."""
 
+    source: ClassVar[Source | None] = None
     name: str
     arms: tuple[ArmConfig, ...]
     cameras: tuple[CameraConfig, ...] = ()
@@ -129,8 +137,10 @@ class Task:
     the policy is told, beside the images, which way is down: where cameras are put back askew, they alone do not say
     how far the tool is tilted. `limits` tightens fields of the hardware's `ArmLimits`. `scene` is a file of
     `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key (`{"agent.discount": 0.97}`).
+    `source` is the file that it was read from, for complaints; it is not there if the task was changed since.
     """
 
+    source: ClassVar[Source | None] = None
     name: str
     description: str
     start: tuple[StartPose, ...]
@@ -154,63 +164,102 @@ class Task:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-def names_of(kind: str) -> list[str]:
-    """What there is of a kind: the names of its folder's files, `names_of("cameras")`."""
-    return sorted(path.stem for path in (PACKAGE / kind).glob("*.py") if not path.stem.startswith("_"))
-
-
-def find(kind: str, name: str) -> ModuleType:
-    """The module `robot_rl/KIND/NAME.py`, `find("controllers/arms", "mujoco").Arm`. The folder is the registry."""
-    if name not in names_of(kind):
-        raise ConfigError(f"{name!r} is not in robot_rl/{kind}; it has: {nearest(name, names_of(kind))}")
-    module = ".".join(["robot_rl", *kind.split("/"), name])
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("robot_rl"):
-            raise
-        raise ConfigError(
-            f"{kind}/{name} needs the package {error.name!r}, which is not installed here; if robot_rl has an extra of "
-            f"that name: pip install 'robot_rl[{name}]'"
-        ) from error
-
-
-def make(kind: str, use: Use, *arguments: Any, **keywords: Any) -> Any:
-    """One of a kind, with the options that its file was given; an option that it does not take is a ConfigError."""
-    maker = getattr(find(kind, use.name), KINDS[kind])
-    parameters = list(inspect.signature(maker).parameters)
-    allowed = set(parameters[len(arguments) :]) - keywords.keys()
-    for option in use.options:
-        if option not in allowed:
-            hint = nearest(option, allowed)
-            raise ConfigError(f"{kind}/{use.name} takes no option {option!r} from a file; it takes: {hint}")
-    return maker(*arguments, **keywords, **use.options)
-
-
 def load_task(name: str) -> Task:
-    """`tasks/NAME.py`, the working directory's before the package's. Its types are checked, its options made plain."""
+    """`tasks/NAME.py`, the working directory's before the package's: every value of it is sound.
+
+    Raises ConfigError with everything that is wrong, one thing per line: file, line, key, what is allowed.
+    """
     path = _locate("tasks", name, ".py")
-    spec = importlib.util.spec_from_file_location(f"robot_rl_task_{name}", path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    task = getattr(module, "TASK", None)
+    tree = _parsed(path)
+    task = getattr(_run(name, path, tree), "TASK", None)
+    source = Source(path, tree.lines("TASK"))
     if not isinstance(task, Task):
-        raise ConfigError(f"{path}: no TASK = Task(...) in it")
-    if task.name != name:
-        raise ConfigError(f"{path}: the task's name is {task.name!r}; it must be the file's, {name!r}")
-    return from_json(Task, to_json(task), source=str(path))
+        what = "there is no TASK" if task is None else f"TASK is {type(task).__name__}: {task!r:.60}"
+        raise ConfigError(source.complaints([((), f"wanted TASK = Task(...), and {what}")]))
+    problems = list(plain_problems(asdict(task))) or problems_of(Task, _plain(task))
+    if not problems and task.name != name:
+        problems = [(("name",), f"= {task.name!r}: the task's name must be the file's, {name!r}")]
+    if not problems:
+        task = from_json(Task, to_json(task))
+        problems = list(task_problems(task))
+    if problems:
+        raise ConfigError(source.complaints(problems))
+    object.__setattr__(task, "source", source)
+    return task
+
+
+def _plain(task: Task) -> Any:
+    """Plain data of a task whose types nobody has looked at yet."""
+    return json.loads(json.dumps(asdict(task)))
+
+
+def _parsed(path: Path) -> PythonFile:
+    """A task file as text. Raises ConfigError with the line of a syntax error."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except SyntaxError as error:
+        text = f": {error.text.strip()}" if error.text else ""
+        raise ConfigError(f"{path}:{error.lineno or 1}: not valid Python: {error.msg}{text}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}:1: this is no text in UTF-8, or cannot be read: {error}") from error
+    return PythonFile(tree, {cls.__name__: tuple(field.name for field in fields(cls)) for cls in _IN_TASKS})
+
+
+def _run(name: str, path: Path, file: PythonFile) -> ModuleType:
+    """The module of a task file. Whatever goes wrong in it is a ConfigError, with the line at which it did."""
+    spec = importlib.util.spec_from_file_location(f"robot_rl_task_{name}", path)
+    assert spec is not None and spec.loader is not None, f"{path} ends in .py"
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None) or 1
+        raise ConfigError(_what_went_wrong(error, path, line, file)) from error
+    return module
+
+
+def _what_went_wrong(error: Exception, path: Path, line: int, file: PythonFile) -> str:
+    """File, line and cause of an error in a task file; of a wrong argument, the line of that argument."""
+    if isinstance(error, ConfigError):  # of a file that this one begins with
+        return f"{path}:{line}: {error}"
+    called = _CALLED_WRONGLY.match(str(error))
+    cls = next((cls for cls in _IN_TASKS if called and cls.__name__ == called[1]), None)
+    if called and cls and called[2]:
+        names = nearest(called[2], {field.name for field in fields(cls)})
+        line = file.argument_line(called[2], line)
+        return f"{path}:{line}: {called[2]} is not a field of {called[1]}; allowed: {names}"
+    if called and cls:
+        return f"{path}:{line}: {called[1]}(...) lacks {called[3]}"
+    return f"{path}:{line}: {type(error).__name__}: {error}"
 
 
 def load_hardware(name: str) -> Hardware:
-    """`hardware_configs/NAME.yaml`, the working directory's before the package's."""
-    return from_yaml(Hardware, _locate("hardware_configs", name, ".yaml"), _hardware_problems, name=name)
+    """`hardware_configs/NAME.yaml`, the working directory's before the package's: every value of it is sound."""
+    path = _locate("hardware_configs", name, ".yaml")
+    hardware, source = from_yaml(Hardware, path, hardware_problems, complete_limits, name=name)
+    object.__setattr__(hardware, "source", source)
+    return hardware
+
+
+def require_machine(hardware: Hardware) -> None:
+    """Raise ConfigError if the arms of a bench are not to run on this machine as its file says (`loop_cpu`)."""
+    complain(hardware, machine_problems(hardware))
+
+
+def has_task(name: str) -> bool:
+    """Whether there is a task file of this name."""
+    return any((folder / f"{name}.py").is_file() for folder in _folders("tasks"))
+
+
+def _folders(folder: str) -> list[Path]:
+    """Where files are looked for: the user's own, those in the wheel (`robot_rl/FOLDER`), those of the source tree."""
+    return [Path.cwd() / folder, PACKAGE / folder, PACKAGE.parent / folder]
 
 
 def _locate(folder: str, name: str, ending: str) -> Path:
-    """The user's own file, or the one in the wheel (`robot_rl/FOLDER`) or the source tree (beside `robot_rl`)."""
-    folders = [Path.cwd() / folder, PACKAGE / folder, PACKAGE.parent / folder]
+    """The first file of this name in the folders."""
+    folders = _folders(folder)
     for candidate in folders:
         if (candidate / f"{name}{ending}").is_file():
             return candidate / f"{name}{ending}"
@@ -243,85 +292,18 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
 
 def check_fit(task: Task, hardware: Hardware) -> None:
     """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one thing per line."""
-    problems = [f"task {task.name!r}: {problem}" for problem in [*_task_problems(task), *_fit_problems(task, hardware)]]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    problems = list(task_problems(task)) or fit_problems(task, hardware)
+    complain(task, problems)
 
 
-def _task_problems(task: Task) -> Iterator[str]:
-    positive = ("rate_hz", "max_steps", "action_translation", "action_rotation", "leash_translation", "leash_rotation")
-    for name in positive:
-        if getattr(task, name) <= 0:
-            yield f"{name} is {getattr(task, name)}; it must be more than 0"
-    if min(task.image_size) < 1:
-        yield f"image_size is {task.image_size}; height and width must be at least 1"
-    for kind, use in (("rewards", task.reward), ("sim/scenes", task.scene)):
-        if use is not None and use.name not in names_of(kind):
-            yield f"{use.name!r} is not in robot_rl/{kind}; it has: {nearest(use.name, names_of(kind))}"
-    for name in ("stiffness", "damping", "error_clip"):
-        values = getattr(task.compliance, name)
-        if len(values) != 6 or min(values) < 0.0:
-            yield f"compliance.{name} is {values}; it must be 6 numbers, none below 0"
-    if not is_unit(task.pose_tcp_tool[3:]):
-        yield "pose_tcp_tool does not end in a unit quaternion xyzw"
+def complain(about: Task | Hardware, problems: Iterable[Problem]) -> None:
+    """Raise ConfigError about problems, if there are any: with file and line, if it is as its file has it."""
+    if problems := list(problems):
+        what = f"{type(about).__name__.lower()} {about.name!r}"
+        lines = "\n".join(f"{what}: {dotted(place)}{text}" for place, text in problems)
+        raise ConfigError(about.source.complaints(problems) if about.source else lines)
 
 
-def _fit_problems(task: Task, hardware: Hardware) -> Iterator[str]:
-    cameras = [camera.name for camera in hardware.cameras]
-    for name in task.cameras:
-        if name not in cameras:
-            yield f"camera {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, cameras)}"
-    if len(set(task.cameras)) != len(task.cameras):
-        yield f"cameras {task.cameras} name one twice"
-    if len(task.start) != len(hardware.arms):
-        yield f"{len(task.start)} start poses for the {len(hardware.arms)} arms of hardware {hardware.name!r}"
-    for start, arm in zip(task.start, hardware.arms, strict=False):
-        if not is_unit(start.pose_base_tool[3:]):
-            yield f"the start pose of arm {arm.name!r} does not end in a unit quaternion xyzw"
-        elif where := outside(
-            tighten(arm.limits, task.limits), start.pose_base_tool, start.translation, start.rotation
-        ):
-            yield f"the start range leaves the workspace of arm {arm.name!r} {where}"
-
-
-def _hardware_problems(hardware: Hardware) -> Iterator[Problem]:
-    """What the types of a hardware file cannot say, with where in the file it stands."""
-    if not hardware.arms:
-        yield ("arms",), "is empty; at least one arm is wanted"
-    kinds = {"arms": "controllers/arms", "cameras": "cameras", "grippers": "controllers/grippers"}
-    for section, kind in kinds.items():
-        devices = getattr(hardware, section)
-        for i, device in enumerate(devices):
-            if device.driver not in names_of(kind):
-                hint = nearest(device.driver, names_of(kind))
-                yield (section, i, "driver"), f"= {device.driver!r} is not in robot_rl/{kind}; it has: {hint}"
-            if device.name in [other.name for other in devices[:i]]:
-                yield (section, i, "name"), f"= {device.name!r} is taken by another of the {section}"
-    if hardware.teleop and hardware.teleop.name not in names_of("teleop"):
-        hint = nearest(hardware.teleop.name, names_of("teleop"))
-        yield ("teleop", "name"), f"= {hardware.teleop.name!r} is not in robot_rl/teleop; it has: {hint}"
-    for i, arm in enumerate(hardware.arms):
-        for name in ("pose_flange_tcp", "pose_bench_base"):
-            if not is_unit(getattr(arm, name)[3:]):
-                yield ("arms", i, name), "does not end in a unit quaternion xyzw"
-        for place, message in limit_problems(arm.limits, len(arm.home)):
-            yield ("arms", i, "limits", *place), message
-        for place, message in _load_problems(arm.load):
-            yield ("arms", i, "load", *place), message
-        for j, (at, low, high) in enumerate(zip(arm.home, arm.limits.joint_low, arm.limits.joint_high, strict=False)):
-            if not low + arm.limits.joint_margin <= at <= high - arm.limits.joint_margin:
-                yield ("arms", i, "home", j), f"= {at:g} is not inside the joint's limits, {low:g} to {high:g} rad"
-
-
-def _load_problems(load: Load | None) -> Iterator[Problem]:
-    """A load that no body can have, whose weight and inertia an arm would compensate all the same."""
-    if load is None:
-        return
-    if not 0.0 <= load.mass_kg <= 20.0:
-        yield ("mass_kg",), f"= {load.mass_kg:g}: wanted 0 to 20"
-    if max(abs(at) for at in load.centre_m) > 0.5:
-        yield ("centre_m",), f"= {list(load.centre_m)}: wanted within 0.5 m of the flange"
-    xx, yy, zz, *products = load.inertia
-    largest = max(xx, yy, zz)
-    if min(xx, yy, zz) < 0.0 or 2.0 * largest > xx + yy + zz + 1e-12 or max(map(abs, products)) > largest:
-        yield ("inertia",), f"= {list(load.inertia)}: no body has these moments; xx, yy, zz, xy, xz, yz [kg m^2]"
+_CALLED_WRONGLY = re.compile(r"(\w+)\.__init__\(\) (?:got an unexpected keyword argument '(\w+)'|missing .*?: (.*))")
+_IN_TASKS = (Task, StartPose, Compliance, Use)
+"""The dataclasses that a task file is made of."""

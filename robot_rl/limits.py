@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from robot_rl.types import ArmLimits, Box, ConfigError
-from robot_rl.validation import Problem, from_json, to_json
+from robot_rl.ranges import Range, beyond
+from robot_rl.types import ArmFacts, ArmLimits, ConfigError
+from robot_rl.validation import Place, Problem, dotted, from_json, plain_problems, problems_of, to_json
 
 _GROWS = ("workspace_low", "body_low", "joint_low", "joint_margin", "joint_speed_margin")
 """What grows when it tightens; every other limit shrinks."""
@@ -18,18 +19,37 @@ _FREE = ("workspace_quat", "keep_out", "retreat_m")
 """What has a rule of its own, or is not a limit by itself."""
 
 _PER_JOINT = ("max_joint_speed", "max_torque", "joint_low", "joint_high")
-_SIGNED = (
-    "body_low",
-    "body_high",
-    "workspace_low",
-    "workspace_high",
-    "workspace_quat",
-    "joint_low",
-    "joint_high",
-    "keep_out",
-)
-_ZERO = ("workspace_margin_m", "retreat_m", "joint_margin", "joint_speed_margin")
 MOST_KEEP_OUT = 8
+
+_ROOM = Range(-10.0, 10.0, "m")
+_ANGLE = Range(-2.0 * math.pi, 2.0 * math.pi, "rad")
+RANGES = {
+    "workspace_low": Range(-3.0, 3.0, "m"),
+    "workspace_high": Range(-3.0, 3.0, "m"),
+    "workspace_angle": Range(0.0, math.pi, "rad", above=True),
+    "workspace_margin_m": Range(0.0, 0.2, "m"),
+    "max_reference_speed": Range(0.0, 2.0, "m/s", above=True),
+    "max_reference_rotation_speed": Range(0.0, 6.0, "rad/s", above=True),
+    "max_tcp_speed": Range(0.0, 4.0, "m/s", above=True),
+    "max_tcp_rotation_speed": Range(0.0, 10.0, "rad/s", above=True),
+    "max_joint_speed": Range(0.0, 10.0, "rad/s", above=True),
+    "max_torque": Range(0.0, 500.0, "Nm", above=True),
+    "max_torque_rate": Range(0.0, 10_000.0, "Nm/s", above=True),
+    "max_force": Range(0.0, 300.0, "N", above=True),
+    "max_moment": Range(0.0, 100.0, "Nm", above=True),
+    "retreat_force": Range(0.0, 1000.0, "N", above=True),
+    "retreat_moment": Range(0.0, 300.0, "Nm", above=True),
+    "retreat_m": Range(0.0, 0.1, "m"),
+    "joint_low": _ANGLE,
+    "joint_high": _ANGLE,
+    "joint_margin": Range(0.0, 1.0, "rad"),
+    "joint_speed_margin": Range(0.0, 3.0, "rad/s"),
+    "max_lease_s": Range(0.0, 10.0, "s", above=True),
+    "body_low": _ROOM,
+    "body_high": _ROOM,
+}
+"""What can be meant on any arm that works beside people: far wider than a bench wants it, far narrower than a slip of
+the unit. What an arm can really do its driver says (`types.ArmFacts`), and `fact_problems` compares."""
 
 
 def tighten(limits: ArmLimits, changes: Mapping[str, Any]) -> ArmLimits:
@@ -38,64 +58,90 @@ def tighten(limits: ArmLimits, changes: Mapping[str, Any]) -> ArmLimits:
     `workspace_quat` may turn as long as the new cone of orientations lies inside the old one; `keep_out` boxes of a
     task stand beside the hardware's.
     """
-    if not changes:
-        return limits
-    tight = from_json(ArmLimits, to_json(limits) | dict(changes), source="the task's limits")
-    added = tuple(box for box in tight.keep_out if box not in limits.keep_out)
-    tight = replace(tight, keep_out=limits.keep_out + added)
-    require_tighter(limits, tight)
+    tight, problems = tightened(limits, changes)
+    if problems:
+        raise ConfigError("\n".join(f"the task's limits: {dotted(place)}{text}" for place, text in problems))
     return tight
 
 
+def tightened(limits: ArmLimits, changes: Mapping[str, Any]) -> tuple[ArmLimits, list[Problem]]:
+    """The same, and what is wrong with it instead of an error: then the limits are as they were."""
+    if not changes:
+        return limits, []
+    data = to_json(limits) | dict(changes)
+    if problems := [*plain_problems(changes), *problems_of(ArmLimits, data)]:
+        return limits, problems
+    tight = from_json(ArmLimits, data)
+    added = tuple(box for box in tight.keep_out if box not in limits.keep_out)
+    tight = replace(tight, keep_out=limits.keep_out + added)
+    problems = list(widening_problems(limits, tight))
+    return (limits if problems else tight), problems
+
+
 def require_tighter(limits: ArmLimits, asked: ArmLimits) -> None:
-    """Raise ConfigError that names the field if `asked` makes no sense, or allows anything that `limits` does not."""
+    """Raise ConfigError that names the fields if `asked` makes no sense, or allows anything that `limits` does not."""
+    if problems := list(widening_problems(limits, asked)):
+        raise ConfigError("\n".join(f"the task's limits: {dotted(place)}{text}" for place, text in problems))
+
+
+def widening_problems(limits: ArmLimits, asked: ArmLimits) -> Iterator[Problem]:
+    """What `asked` allows that `limits` does not; if there is nothing of that, what makes no sense in it."""
+    wider = "a task may tighten a limit of the hardware, never widen it"
+    some = False
     for field in fields(ArmLimits):
-        if field.name in _FREE:
-            continue
         before, after = _numbers(getattr(limits, field.name)), _numbers(getattr(asked, field.name))
-        if not before:  # the hardware file says nothing of it
+        if field.name in _FREE or not before:  # the hardware file says nothing of it
             continue
         sign = -1.0 if field.name in _GROWS else 1.0
-        if len(before) != len(after) or any(sign * b > sign * a for a, b in zip(before, after, strict=True)):
-            raise ConfigError(
-                f"a task may tighten a limit of the hardware, never widen it: {field.name} is {_text(before)} in the "
-                f"hardware file, {_text(after)} in the task"
-            )
+        # written so that a number that is none widens
+        if len(before) != len(after) or not all(sign * b <= sign * a for a, b in zip(before, after, strict=True)):
+            some = True
+            yield (field.name,), f"= {_text(after)}: {wider}; it is {_text(before)} in the hardware file"
     if missing := [box for box in limits.keep_out if box not in asked.keep_out]:
-        raise ConfigError(f"a task may tighten a limit of the hardware, never widen it: keep_out lacks {missing[0]}")
+        some = True
+        yield ("keep_out",), f"lacks {missing[0]}: {wider}"
     turn = quat_angle(limits.workspace_quat, asked.workspace_quat)
-    if turn + asked.workspace_angle > limits.workspace_angle + 1e-9:
-        raise ConfigError(
-            f"a task may tighten a limit of the hardware, never widen it: workspace_quat is turned by {turn:.4g} rad, "
-            f"so that workspace_angle may be {limits.workspace_angle - turn:.4g} rad at most; "
-            f"it is {asked.workspace_angle:.4g}"
+    if not some and not turn + asked.workspace_angle <= limits.workspace_angle + 1e-9:
+        some = True
+        room = (
+            f"workspace_angle may be {limits.workspace_angle - turn:.4g} rad at most; it is {asked.workspace_angle:.4g}"
         )
-    for place, message in limit_problems(asked, len(limits.max_torque)):
-        raise ConfigError(f"the task's limits: {'.'.join(map(str, place))} {message}")
+        yield ("workspace_quat",), f"is turned by {turn:.4g} rad, so that {room}: {wider}"
+    if not some:
+        yield from limit_problems(asked, len(limits.joint_low))
 
 
 def limit_problems(limits: ArmLimits, joints: int) -> Iterator[Problem]:
     """What is wrong with the values of the limits of an arm with so many joints."""
+    sound = True
     for name in _PER_JOINT:
         if len(getattr(limits, name)) != joints:
+            sound = False
             yield (name,), f"has {len(getattr(limits, name))} numbers; this arm has {joints} joints"
-    for name in sorted({field.name for field in fields(limits)} - {"keep_out"}):
-        numbers = _numbers(getattr(limits, name))
-        if not all(map(math.isfinite, numbers)):
-            yield (name,), f"= {_text(numbers)}: wanted finite numbers"
-        elif name in _ZERO and numbers[0] < 0.0:
-            yield (name,), f"= {_text(numbers)}: wanted 0 or more"
-        elif name not in _SIGNED + _ZERO and min(numbers, default=1.0) <= 0.0:
-            yield (name,), f"= {_text(numbers)}: wanted more than 0"
+    for name, allowed in RANGES.items():
+        for place, message in beyond((name,), getattr(limits, name), allowed):
+            sound = False
+            yield place, message
     if not is_unit(limits.workspace_quat):
         yield ("workspace_quat",), f"= {list(limits.workspace_quat)}: wanted a unit quaternion xyzw"
-    yield from _order_problems(limits)
+    if sound:
+        yield from _order_problems(limits)
+
+
+def fact_problems(limits: ArmLimits, facts: ArmFacts, driver: str) -> Iterator[Problem]:
+    """What a file asks of an arm that its maker says it cannot do; both are about as many joints."""
+    for name in ("joint_low", "joint_high", "max_joint_speed", "max_torque", "max_torque_rate", "max_tcp_speed"):
+        sign, word = (-1.0, "least") if name in _GROWS else (1.0, "most")
+        asked, most = _numbers(getattr(limits, name)), _numbers(getattr(facts, name))
+        for i, (value, limit) in enumerate(zip(asked, most, strict=True)):
+            if sign * value > sign * limit + 1e-9:
+                place: Place = (name, i) if len(asked) > 1 else (name,)
+                yield place, f"= {value:g}: the arm of driver {driver!r} can do {limit:g}, wanted at {word} that"
 
 
 def _order_problems(limits: ArmLimits) -> Iterator[Problem]:
     """What has to be below or inside what."""
-    workspace = Box(limits.workspace_low, limits.workspace_high)
-    if empty := _empty_axes(workspace):
+    if empty := _empty_axes(limits.workspace_low, limits.workspace_high):
         yield ("workspace_low",), f"must be below workspace_high; it is not on {empty}"
     for i, (low, high) in enumerate(zip(limits.joint_low, limits.joint_high, strict=False)):
         if not high - low > 2.0 * limits.joint_margin:
@@ -105,17 +151,32 @@ def _order_problems(limits: ArmLimits) -> Iterator[Problem]:
     for retreat, stop in (("retreat_force", "max_force"), ("retreat_moment", "max_moment")):
         if getattr(limits, retreat) < getattr(limits, stop):
             yield (retreat,), f"= {getattr(limits, retreat):g}: wanted at least {stop}, {getattr(limits, stop):g}"
+    yield from _body_problems(limits)
     if len(limits.keep_out) > MOST_KEEP_OUT:
         yield ("keep_out",), f"has {len(limits.keep_out)} boxes; there is room for {MOST_KEEP_OUT}"
     for i, box in enumerate(limits.keep_out):
-        if not all(map(math.isfinite, box.low + box.high)):
-            yield ("keep_out", i), "wanted finite numbers"
-        elif empty := _empty_axes(box):
+        corners = (("low", box.low), ("high", box.high))
+        far = [problem for name, corner in corners for problem in beyond(("keep_out", i, name), corner, _ROOM)]
+        if far:
+            yield from far
+        elif empty := _empty_axes(box.low, box.high):
             yield ("keep_out", i, "low"), f"must be below high; it is not on {empty}"
 
 
-def _empty_axes(box: Box) -> str:
-    return ", ".join(axis for axis, low, high in zip("xyz", box.low, box.high, strict=True) if low >= high)
+def _body_problems(limits: ArmLimits) -> Iterator[Problem]:
+    """The room of the guarded bodies: both corners or none."""
+    low, high = limits.body_low, limits.body_high
+    for name, corner, other in (("body_low", low, "body_high"), ("body_high", high, "body_low")):
+        if len(corner) not in (0, 3):
+            yield (name,), f"has {len(corner)} numbers: wanted x, y and z, or none"
+        elif corner and not getattr(limits, other):
+            yield (name,), f"stands without {other}: wanted both or neither"
+    if len(low) == len(high) == 3 and (empty := _empty_axes(low, high)):
+        yield ("body_low",), f"must be below body_high; it is not on {empty}"
+
+
+def _empty_axes(lows: Sequence[float], highs: Sequence[float]) -> str:
+    return ", ".join(axis for axis, low, high in zip("xyz", lows, highs, strict=True) if low >= high)
 
 
 def outside(limits: ArmLimits, pose: Sequence[float], translation: Sequence[float], rotation: Sequence[float]) -> str:

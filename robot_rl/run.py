@@ -80,6 +80,7 @@ DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
 def create_run(task: str, options: TrainConfig) -> RunFolder:
     """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
     hardware = config.load_hardware(options.hardware)
+    config.check_fit(config.load_task(task), hardware)
     if options.learner.offline and not options.demos:
         raise config.ConfigError(f"{options.learner.algorithm} learns from demonstrations alone: ask for some (demos)")
     desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice

@@ -167,7 +167,7 @@ def test_a_wrong_default_of_a_task_names_the_task(
     task = replace(config.load_task("peg_insert"), defaults={"demoes": 7})
     monkeypatch.setattr(config, "load_task", lambda name: task)
     assert cli.main(["train", "peg_insert"]) == 2
-    assert "tasks/peg_insert.py: defaults: demoes: 'demoes' is not a known key" in capsys.readouterr().err
+    assert "task 'peg_insert': defaults.demoes 'demoes' is not a known key; allowed: actor, " in capsys.readouterr().err
 
 
 def test_a_run_is_named_by_path_or_by_name(tmp_path: Path) -> None:

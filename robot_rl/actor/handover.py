@@ -10,9 +10,10 @@ import numpy as np
 
 from robot_rl import config, geometry
 from robot_rl.config import Hardware
+from robot_rl.hardware_problems import feel_problems
 from robot_rl.interfaces import Teleop
 from robot_rl.types import AXES, ArmState, Array, ConfigError, Feel, Handover, Outcome, TeleopReading, Use
-from robot_rl.validation import from_json, nearest
+from robot_rl.validation import dotted, from_json, nearest
 
 
 class Clutch:
@@ -46,8 +47,8 @@ class Steering:
 
     def __init__(self, feel: Feel):
         """Raises ConfigError for a feel that makes no sense."""
-        if problems := "\n".join(_problems(feel)):
-            raise ConfigError(problems)
+        if problems := [f"{dotted(place)}{text}" for place, text in feel_problems(feel)]:
+            raise ConfigError("\n".join(problems))
         self._feel = feel
         self._sources = [AXES.index(axis.lstrip("+-")) for axis in feel.axes]
         self._factors = np.array([-1.0 if axis.startswith("-") else 1.0 for axis in feel.axes]) * feel.scale
@@ -133,20 +134,3 @@ def open_operator(hardware: Hardware, **offered: Any) -> Operator:
     own = Use(use.name, {name: value for name, value in use.options.items() if name not in felt})
     device = config.make("teleop", own, **{name: offered[name] for name in takes & offered.keys()})
     return Operator(device, feel, arm=names.index(feel.arm) if feel.arm else 0)
-
-
-def _problems(feel: Feel) -> list[str]:
-    found = []
-    if not 0.0 <= feel.deadband < 1.0:
-        found.append(f"deadband is {feel.deadband}; wanted 0 to less than 1")
-    if not 0.0 <= feel.release <= feel.engage <= 1.0:
-        found.append(f"release is {feel.release} and engage {feel.engage}; wanted 0 <= release <= engage <= 1")
-    if not 0.0 <= feel.release_s <= 10.0:
-        found.append(f"release_s is {feel.release_s}; wanted 0 to 10")
-    if not 0.0 < feel.speed <= 1.0:
-        found.append(f"speed is {feel.speed}; wanted more than 0, at most 1")
-    if len(feel.axes) != 6 or any(axis.lstrip("+-") not in AXES for axis in feel.axes):
-        found.append(f"axes is {list(feel.axes)}; wanted six of {', '.join(AXES)}, each with a minus sign or without")
-    if len(feel.scale) != 6 or min(feel.scale) < 0.0:
-        found.append(f"scale is {list(feel.scale)}; wanted six factors, none below 0: the signs stand in axes")
-    return found

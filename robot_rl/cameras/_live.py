@@ -50,7 +50,7 @@ class LiveOptions:
     `width`, `height` [pixels] and `rate_hz` are the mode that the camera is asked for; 0: its own. `crop` is the part
     that is kept, in pixels of that mode, before it is resized to the task's image size; None: all of it. A frame older
     than `max_age_s` is shown to nobody. `detect_frozen`: a picture that equals the one before to the last bit, as no
-    real sensor's does, is no fresh one.
+    real sensor's does, is no fresh one. Raises ConfigError for values that no camera can have.
     """
 
     width: int = 640
@@ -59,6 +59,17 @@ class LiveOptions:
     crop: Crop | None = None
     max_age_s: float = 0.2
     detect_frozen: bool = True
+
+    def __post_init__(self) -> None:
+        problems = [f"{key} = {getattr(self, key)}: wanted 0 or more" for key in ("width", "height", "rate_hz")
+                    if getattr(self, key) < 0]  # fmt: skip
+        if self.crop is not None and (min(self.crop[:2]) < 0 or min(self.crop[2:]) < 1):
+            problems.append(f"crop = {list(self.crop)}: wanted x, y, width, height with none negative and some area")
+        least = 2.0 / self.rate_hz if self.rate_hz > 0 else 0.0
+        if self.max_age_s <= least:
+            problems.append(f"max_age_s = {self.max_age_s:g}: wanted more than two frame periods, {least:.3f}")
+        if problems:
+            raise ConfigError("\n".join(problems))
 
 
 class Grab(NamedTuple):
@@ -132,7 +143,6 @@ class LiveCamera:
     def __init__(
         self, name: str, options: LiveOptions, image_size: tuple[int, int] | None, open_device: Callable[[], Device]
     ):
-        check_options(name, options)
         self.name, self.port = name, ""
         self.options, self._image_size, self._open = options, image_size, open_device
         self._frame: Frame | None = None
@@ -284,16 +294,3 @@ def require_inside(crop: Crop, size: tuple[int, ...], name: str) -> None:
             f"camera '{name}': crop {list(crop)} (x, y, width, height) is not inside its pictures, which are "
             f"{columns} x {rows} pixels"
         )
-
-
-def check_options(name: str, options: LiveOptions) -> None:
-    """Raise ConfigError for values that no camera can have."""
-    problems = [f"{key} = {getattr(options, key)}: wanted 0 or more" for key in ("width", "height", "rate_hz")
-                if getattr(options, key) < 0]  # fmt: skip
-    if options.crop is not None and (min(options.crop[:2]) < 0 or min(options.crop[2:]) < 1):
-        problems.append(f"crop = {list(options.crop)}: wanted x, y, width, height with none negative and some area")
-    least = 2.0 / options.rate_hz if options.rate_hz > 0 else 0.0
-    if options.max_age_s <= least:
-        problems.append(f"max_age_s = {options.max_age_s:g}: wanted more than two frame periods, {least:.3f}")
-    if problems:
-        raise ConfigError("\n".join(f"camera '{name}': options: {problem}" for problem in problems))

@@ -50,16 +50,17 @@ class Options(LiveOptions):
     exposure: float | None = None
     white_balance: float | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.fourcc) not in (0, 4):
+            raise ConfigError(f"fourcc = {self.fourcc!r}: wanted 4 letters, as MJPG")
+
 
 class Camera(LiveCamera):
     """Implements `interfaces.Camera`."""
 
     def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
         options = from_json(Options, config.options, source=f"camera '{config.name}': options")
-        if len(options.fourcc) not in (0, 4):
-            raise ConfigError(
-                f"camera '{config.name}': options: fourcc = {options.fourcc!r}: wanted 4 letters, as MJPG"
-            )
         known: set[str] = set()
         super().__init__(config.name, options, image_size, lambda: _Capture(config.name, options, known))
 

@@ -63,16 +63,19 @@ class Options(LiveOptions):
     gain: float | None = None
     white_balance: float | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.serial) == bool(self.recording):
+            raise ConfigError("wanted either serial or recording")
+        if self.gain is not None and self.exposure is None:
+            raise ConfigError("gain is for a locked exposure; give exposure as well")
+
 
 class Camera(LiveCamera):
     """Implements `interfaces.Camera`."""
 
     def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
         options = from_json(Options, config.options, source=f"camera '{config.name}': options")
-        if bool(options.serial) == bool(options.recording):
-            raise ConfigError(f"camera '{config.name}': options: wanted either serial or recording")
-        if options.gain is not None and options.exposure is None:
-            raise ConfigError(f"camera '{config.name}': options: gain is for a locked exposure; give exposure as well")
         history = _History()
         super().__init__(config.name, options, image_size, lambda: _Stream(config.name, options, history))
 

@@ -9,11 +9,13 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from robot_rl import config
+from robot_rl.config import Hardware, Task
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
 T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
+DEFAULT_HARDWARE = "sim_panda"
 TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
@@ -30,8 +32,45 @@ def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str]) -> A
 
 
 def with_task_defaults(task: str, options: T) -> T:
-    """Run options as the task file wants them."""
-    return config.apply_overrides(options, config.load_task(task).defaults, source=f"tasks/{task}.py: defaults")
+    """Run options as the task file wants them. Raises ConfigError with every default that is none, with its line."""
+    loaded, problems = config.load_task(task), []
+    for key, value in loaded.defaults.items():
+        try:
+            options = config.apply_overrides(options, {key: value}, source="")
+        except ConfigError as error:
+            lines = (line.removeprefix(f": {key}").removeprefix(": ").lstrip() for line in str(error).splitlines())
+            problems += [(("defaults", key), line) for line in lines]
+    config.complain(loaded, problems)
+    return options
+
+
+def read_files(task: str, hardware: str) -> tuple[Task, Hardware]:
+    """The two files, each sound, and fit for each other, on the machine that the arms' processes run on."""
+    read = config.load_task(task), config.load_hardware(hardware)
+    config.check_fit(*read)
+    config.require_machine(read[1])
+    return read
+
+
+def look_at_files(arguments: Sequence[str]) -> None:
+    """Read the files that the line of a new run names, before libraries are loaded that take seconds.
+
+    A mistake in them is told at once. The verb itself reads the line properly, and the files again; where the line does
+    not say plainly which task it means, it alone does.
+    """
+    said = dict(zip(arguments, [*arguments[1:], ""], strict=True))
+    said |= dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    if {"--help", "-h", "--resume"} & said.keys():
+        return
+    first = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+    name = first or next((word for word in arguments if config.has_task(word)), "")
+    task = config.load_task(name) if name else None
+    usual = task.defaults.get("hardware", DEFAULT_HARDWARE) if task else DEFAULT_HARDWARE
+    hardware = config.load_hardware(said.get("--hardware") or usual)
+    if task is not None:
+        config.check_fit(task, hardware)
+    if "--listen" not in said:  # then the arms' processes run on another machine
+        config.require_machine(hardware)
 
 
 def run_path(run: str) -> Path:

@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from robot_rl import config
-from robot_rl.cli.arguments import HardwareName, choose_arm, parse, print_json, run_path
+from robot_rl.cli.arguments import HardwareName, choose_arm, parse, print_json, read_files, run_path
 from robot_rl.clock import ClockKind
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
@@ -39,8 +39,10 @@ def arm(arguments: Sequence[str]) -> None:
             address: where to listen, instead of the hardware file's address.
             blackbox: folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
         """
-        scene = config.load_task(task).scene if task else None
-        chosen = choose_arm(config.load_hardware(hardware), arm, address)
+        read = config.load_hardware(hardware)
+        config.require_machine(read)
+        scene = read_files(task, hardware)[0].scene if task else None
+        chosen = choose_arm(read, arm, address)
         serve(chosen, scene=scene, clock=clock, blackbox=Path(blackbox) if blackbox else None)
 
     logging.getLogger().setLevel(logging.INFO)
@@ -63,7 +65,7 @@ def check(arguments: Sequence[str]) -> None:
             json: one JSON object on stdout instead of a table.
         """
         read = config.load_hardware(hardware)
-        findings = bench.check(read, config.load_task(task) if task else None, seconds)
+        findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
         if json:
             print_json(bench.as_json(read, findings))
         else:

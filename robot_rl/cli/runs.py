@@ -14,6 +14,7 @@ from robot_rl.cli.arguments import (
     RunName,
     TaskName,
     Trust,
+    look_at_files,
     parse,
     print_json,
     run_path,
@@ -24,6 +25,7 @@ from robot_rl.types import ConfigError
 
 def train(arguments: Sequence[str]) -> None:
     """Teach a task: demonstrations, training with corrections, evaluation; or --resume a stopped run."""
+    look_at_files(arguments)
     from robot_rl import run
     from robot_rl.transport.keys import Keyring
 
@@ -88,6 +90,7 @@ def join(arguments: Sequence[str]) -> None:
 
 def demo(arguments: Sequence[str]) -> None:
     """Record demonstrations alone, into a run that train --resume carries on."""
+    look_at_files(arguments)
     from robot_rl import run
 
     Said = tuple[str, int, bool, str, run.TrainConfig]
@@ -127,6 +130,7 @@ def demo(arguments: Sequence[str]) -> None:
 
 def outcomes(arguments: Sequence[str]) -> None:
     """Collect frames that show success and frames that do not, for a classifier."""
+    look_at_files(arguments)
     from robot_rl import run
 
     Said = tuple[str, tuple[int, int, int], str, run.TrainConfig]
@@ -173,6 +177,10 @@ def evaluate(arguments: Sequence[str]) -> None:
     """Evaluate a run's policy, operator locked out."""
     from rich.console import Console
 
+    from robot_rl.run_folder import RunFolder
+
+    if arguments and run_path(arguments[0]).exists():
+        RunFolder(run_path(arguments[0])).spaces()  # its files, before libraries are loaded that take seconds
     from robot_rl import run
     from robot_rl.progress import Display
     from robot_rl.signals import StopRequest

@@ -4,8 +4,7 @@ A setting outside its range is refused, never clamped in silence: who asked for 
 moves. A task may tighten the hardware file's limits; it can never widen one.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -13,25 +12,15 @@ from typing import Any
 import numpy as np
 
 from robot_rl.clock import ClockKind
+from robot_rl.compliance import compliance_problems, leash_problems
 from robot_rl.config import ArmConfig, find
 from robot_rl.limits import require_tighter
+from robot_rl.ranges import Range, beyond
 from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarget, Use
-
-LARGEST_STIFFNESS = (6000.0,) * 3 + (300.0,) * 3
-LARGEST_DAMPING = (400.0,) * 3 + (30.0,) * 3
-"""Ranges of serl_franka_controllers' dynamic_reconfigure [N/m, Nm/rad; Ns/m, Nms/rad]: stable at 1 kHz on a Panda."""
-
-LARGEST_ERROR_CLIP = (0.1,) * 3 + (0.5,) * 3
-"""[m, rad]; the widest that HIL-SERL's examples ask for."""
-
-LARGEST_INTEGRAL = (10_000.0,) * 3 + (500.0,) * 3
-"""[N/(m s), Nm/(rad s)]: a few tenths of a second to the largest static force."""
+from robot_rl.validation import Problem, dotted
 
 DEFAULT_LEASH = (0.02, 0.15)
 """[m], [rad]: what binds targets where no task says otherwise."""
-
-LARGEST_NULLSPACE_STIFFNESS = 100.0
-LARGEST_FILTER_TIME_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -63,28 +52,20 @@ def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:
     pose = np.asarray(setup.pose_flange_tool, float)
     if pose.shape != (7,) or not np.isfinite(pose).all() or abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
         raise ConfigError(f"pose_flange_tool must be 7 finite numbers with a unit quaternion (xyzw), not {pose}")
-    check_compliance(setup.compliance, joints)
     require_tighter(hardware, setup.limits)
-    _check_range("leash_translation", (setup.leash_translation,), (0.5,))
-    _check_range("leash_rotation", (setup.leash_rotation,), (math.pi / 2,))
+    check_compliance(setup.compliance, joints, setup.limits)
+    _require(leash_problems(setup.leash_translation, setup.leash_rotation))
 
 
-def check_compliance(compliance: Compliance, joints: int) -> None:
-    """Raise ConfigError unless every gain is finite, positive and within the range that is stable at 1 kHz."""
-    _check_range("compliance.stiffness", compliance.stiffness, LARGEST_STIFFNESS)
-    _check_range("compliance.damping", compliance.damping, LARGEST_DAMPING)
-    _check_range("compliance.error_clip", compliance.error_clip, LARGEST_ERROR_CLIP)
-    if compliance.error_clip_minus:
-        _check_range("compliance.error_clip_minus", compliance.error_clip_minus, LARGEST_ERROR_CLIP)
-    _check_range("compliance.integral", compliance.integral, LARGEST_INTEGRAL, zero=True)
-    _check_range("compliance.filter_time_s", (compliance.filter_time_s,), (LARGEST_FILTER_TIME_S,), zero=True)
-    _check_range("compliance.gain_time_s", (compliance.gain_time_s,), (LARGEST_FILTER_TIME_S,), zero=True)
-    largest = (LARGEST_NULLSPACE_STIFFNESS,)
-    _check_range("compliance.nullspace_stiffness", (compliance.nullspace_stiffness,), largest, zero=True)
-    if compliance.posture and (len(compliance.posture) != joints or not all(map(math.isfinite, compliance.posture))):
-        raise ConfigError(
-            f"compliance.posture is {compliance.posture}; it must be {joints} joint angles [rad], or empty"
-        )
+def check_compliance(compliance: Compliance, joints: int, limits: ArmLimits | None = None) -> None:
+    """Raise ConfigError unless every gain is in the range that is stable at 1 kHz, and damps what it pulls.
+
+    With the limits in force, it also presses no harder than what stops the arm, and pulls its elbow no further than the
+    joints go.
+    """
+    if compliance.posture and len(compliance.posture) != joints:
+        raise ConfigError(f"compliance.posture needs {joints} joint angles [rad]; it has {len(compliance.posture)}")
+    _require((("compliance", *place), message) for place, message in compliance_problems(compliance, limits))
 
 
 def check_joint_target(target: JointTarget, limits: ArmLimits) -> None:
@@ -96,16 +77,11 @@ def check_joint_target(target: JointTarget, limits: ArmLimits) -> None:
         low, high = low + limits.joint_margin, high - limits.joint_margin
         if not low <= q <= high:
             raise ConfigError(f"joint {joint + 1} cannot go to {q:.4g} rad; allowed: {low:.4g} to {high:.4g}")
-    _check_range("speed", (target.speed,), (min(limits.max_joint_speed) - limits.joint_speed_margin,))
+    fastest = min(limits.max_joint_speed) - limits.joint_speed_margin
+    _require(beyond(("speed",), target.speed, Range(0.0, fastest, "rad/s", above=True)))
 
 
-def _check_range(
-    name: str, values: Sequence[float], largest: Sequence[float], *, zero: bool = False, wider: str = ""
-) -> None:
-    if len(values) != len(largest):
-        raise ConfigError(f"{name} needs {len(largest)} numbers; it has {len(values)}")
-    for index, (value, limit) in enumerate(zip(values, largest, strict=True)):
-        if not math.isfinite(value) or value < 0.0 or (value == 0.0 and not zero) or value > limit:
-            where = f"{name}[{index}]" if len(values) > 1 else name
-            lowest = "0 <=" if zero else "0 <"
-            raise ConfigError(f"{where} is {value}; allowed: {lowest} value <= {limit}{'; ' + wider if wider else ''}")
+def _require(problems: Iterable[Problem]) -> None:
+    """Raise ConfigError with every problem, if there are any."""
+    if lines := [f"{dotted(place)}{message}" for place, message in problems]:
+        raise ConfigError("\n".join(lines))

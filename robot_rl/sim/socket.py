@@ -6,8 +6,19 @@ No mujoco here: wandering asks on a real robot's computer too, about the socket 
 import math
 from dataclasses import dataclass, fields
 
+from robot_rl.ranges import Range
 from robot_rl.types import ConfigError, Use
 from robot_rl.validation import from_json
+
+MOST = {
+    "clearance_m": Range(0.0, 0.02, "m"),
+    "depth_m": Range(0.0, 0.1, "m"),
+    "socket_range_m": Range(0.0, 0.5, "m"),
+    "socket_range_rad": Range(0.0, math.pi, "rad"),
+    "friction": Range(0.0, 5.0),
+}
+MOST_AWAY_M = 1.0
+"""What a socket on a table can be at most: more is a slip of the unit."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,13 @@ class Socket:
         for name in ("socket_range_m", "socket_range_rad", "friction"):
             if getattr(self, name) < 0.0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        for name, most in MOST.items():
+            if getattr(self, name) > most.high:
+                raise ConfigError(f"{name} {most.complaint(getattr(self, name))}")
+        if max(map(abs, self.socket_nominal)) > MOST_AWAY_M:
+            raise ConfigError(
+                f"socket_nominal is {self.socket_nominal}; it must be within {MOST_AWAY_M:g} m of the arm"
+            )
 
     @staticmethod
     def of(scene: Use | None) -> "Socket":

@@ -148,7 +148,7 @@ def test_simulated_time_passes_by_one_period_per_step(make_env):
 
 
 def test_a_fault_truncates_and_lasts_until_it_is_acknowledged(make_env):
-    env = make_env(limits={"max_force": 3.0})
+    env = make_env(limits={"max_force": 20.0})  # what pressing comes to: the blow of touching is more
     env.reset(seed=3)
     down = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)
     for _ in range(30):

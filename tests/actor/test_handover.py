@@ -96,10 +96,10 @@ def test_the_dead_band_takes_nothing_for_none_and_sets_in_from_zero(deadband, on
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"deadband": 1.0}, "deadband is 1.0; wanted 0 to less than 1"),
-        ({"engage": 0.1, "release": 0.2}, r"release is 0.2 and engage 0.1; wanted 0 <= release <= engage <= 1"),
-        ({"speed": 0.0}, "speed is 0.0; wanted more than 0, at most 1"),
-        ({"axes": ["x"] * 5}, r"axes is \['x', 'x', 'x', 'x', 'x'\]; wanted six of x, y, z, rx, ry, rz"),
+        ({"deadband": 1.0}, "deadband = 1.0: wanted 0 to less than 1"),
+        ({"engage": 0.1, "release": 0.2}, r"engage is 0.1 and release 0.2; wanted 0 <= release <= engage <= 1"),
+        ({"speed": 0.0}, "speed = 0: wanted more than 0, at most 1"),
+        ({"axes": ["x"] * 5}, r"axes = \['x', 'x', 'x', 'x', 'x'\]: wanted six of x, y, z, rx, ry, rz"),
         ({"axes": ["x", "y", "z", "rx", "ry", "yaw"]}, "wanted six of x, y, z, rx, ry, rz"),
         ({"scale": [1.0] * 5 + [-1.0]}, "wanted six factors, none below 0: the signs stand in axes"),
         ({"speed": "fast"}, r"hardware 'sim_panda': teleop.options: speed = \"fast\": wanted a valid number"),

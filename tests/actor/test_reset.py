@@ -70,10 +70,10 @@ def test_a_goal_outside_the_workspace_is_told_not_waited_for(arm):
 
 
 def test_a_fault_on_the_way_is_told_by_its_name_at_once(arm):
-    configure(arm, replace(LIMITS, max_force=5.0))
+    configure(arm, replace(LIMITS, max_force=20.0))
     on_the_table = np.array(START.pose_base_tool)
     on_the_table[:3] = 0.4, 0.1, LIMITS.workspace_low[2]
-    with pytest.raises(ArmFaultError, match=r"FORCE: .* N on the tool; limit 5"):
+    with pytest.raises(ArmFaultError, match=r"FORCE: .* N on the tool; limit 20"):
         Resetter([arm], LockstepClock(), 0.1).go([on_the_table])
     assert arm.state().t < 4.0  # [s]
 

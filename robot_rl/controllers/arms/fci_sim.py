@@ -3,7 +3,7 @@
 What the simulation adds, the truth about the world and its reset, does not go over that wire.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from robot_rl.clock import ClockKind
@@ -13,8 +13,15 @@ from robot_rl.sim.fci.process import Simulation
 from robot_rl.types import Array, Load, Use, WorldState
 
 
+@dataclass(frozen=True)
+class Options(franka.Options):
+    """The driver's part of a hardware file: that of `franka.py`; without an `ip` a free one is taken."""
+
+    ip: str = ""
+
+
 class Arm:
-    """Implements `interfaces.SimulatedArm`. The options are those of `franka.py`; without `ip` a free one is taken."""
+    """Implements `interfaces.SimulatedArm`."""
 
     joints = franka.JOINTS
     paced = True

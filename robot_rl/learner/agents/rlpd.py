@@ -72,6 +72,14 @@ class RLPDConfig:
             raise ConfigError(f"demo_fraction must be between 0 and 1, not {self.demo_fraction}")
         if self.n_step < 1:
             raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
+        if not 0.0 < self.discount <= 1.0:
+            raise ConfigError(f"discount must be more than 0 and at most 1, not {self.discount}")
+        for name in ("tau", "learning_rate", "average_rate"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ConfigError(f"{name} must be more than 0 and at most 1, not {getattr(self, name)}")
+        for name in ("batch_size", "actor_period"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
 
     def bc_weight_at(self, env_steps: int) -> float:
         """Weight of the BC term after so many own steps."""
