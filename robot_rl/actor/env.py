@@ -25,7 +25,6 @@ from robot_rl.types import (
     Fault,
     Outcome,
     SpaceSpec,
-    StoppedError,
 )
 
 
@@ -148,20 +147,21 @@ class RobotEnv(gymnasium.Env):
 
     def _go(self, goals: Sequence[Array], stopped: Callable[[], bool]) -> list[ArmState]:
         """Go to the start poses, stiffly if the task wants it, and tare the wrenches there: the tools touch nothing."""
-        precise = self.task.reset_compliance
-        self._tune(precise)
+        laws = [self.task.reset_compliance or arm.reset_compliance for arm in self.hardware.arms]
+        self._tune(laws)
         try:
             self._resetter.go(goals, stopped)
-        except StoppedError:
-            self._tune(precise and self.task.compliance)  # whoever has stopped it may be beside it
-            raise
-        self._tune(precise and self.task.compliance)
+        finally:
+            self._tune([law and self.task.compliance for law in laws])
+        if any(laws):
+            self._resetter.let_go()
         return [arm.tare() for arm in self.arms]
 
-    def _tune(self, compliance: Compliance | None) -> None:
-        if compliance is not None:
-            for arm in self.arms:
-                arm.tune(compliance)
+    def _tune(self, laws: Sequence[Compliance | None]) -> None:
+        """Give each arm its law; None leaves it the one that it has."""
+        for arm, law in zip(self.arms, laws, strict=True):
+            if law is not None:
+                arm.tune(law)
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None

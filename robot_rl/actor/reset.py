@@ -12,6 +12,8 @@ from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceErro
 
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
+SETTLE_S = 0.5  # for which an arm holds before its wrench is tared: ten time constants of what the tare averages
+AT_ONCE = 0.01  # of that time: a lease so short that the arm holds
 PATIENCE = 80  # control periods before giving up
 FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
 
@@ -57,6 +59,17 @@ class Resetter:
             for arm, home in drifted:
                 arm.move_joints(JointTarget(home, self._period_s), each=lambda: self._require_leave(stopped))
         return self._travel(goals, _arrived, stopped)
+
+    def let_go(self) -> list[ArmState]:
+        """Every arm holds where it is and presses on nothing, until it has settled there.
+
+        What an integral term has wound up against friction stays in the joints, and feels like a contact. An arm that
+        holds starts from no torque at all but gravity's.
+        """
+        for arm in self._arms:
+            arm.command(ArmTarget(arm.state().pose_base_tcp, SETTLE_S, AT_ONCE))
+        self._clock.wait_until(self._clock.now() + SETTLE_S)
+        return [arm.refresh() for arm in self._arms]
 
     def _require_leave(self, stopped: Callable[[], bool]) -> None:
         """Hold every arm and raise StoppedError, if the operator has said so."""

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from robot_rl.config import find
-from robot_rl.sim.panda import WORLD_CONTACT, add_panda
+from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.types import ConfigError, Use
 
 TICK_S = 0.001
@@ -26,7 +26,7 @@ def find_scene(use: Use | None) -> Any:
         raise ConfigError(f"scene '{name}' cannot be built with {dict(options)}: {error}") from error
 
 
-def build_model(scene: Any) -> mujoco.MjModel:
+def build_model(scene: Any, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
     """Compile the arm in its scene."""
     spec = mujoco.MjSpec()
     spec.modelname = "panda"
@@ -36,7 +36,7 @@ def build_model(scene: Any) -> mujoco.MjModel:
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     option.impratio = 1.0
-    scene.add_to(spec, add_panda(spec))
+    scene.add_to(spec, add_panda(spec, unmodelled))
     for geom in spec.geoms:
         geom.solref = [0.01, 1.0]
         geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]

@@ -10,20 +10,28 @@ from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms import franka
 from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.sim.fci.process import Simulation
+from robot_rl.sim.panda import Unmodelled
 from robot_rl.types import Array, Load, Use, WorldState
 
 
 class Arm:
-    """Implements `interfaces.SimulatedArm`. The options are those of `franka.py`; without `ip` a free one is taken."""
+    """Implements `interfaces.SimulatedArm`.
+
+    The options are those of `franka.py`, of which `ip` may be left out (a free one is taken), and the fields of
+    `sim/panda.py: Unmodelled`, which are the simulated robot's.
+    """
 
     joints = franka.JOINTS
     paced = True
     facts = PANDA
 
     def __init__(self, config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"):
-        self._simulation = Simulation(config, scene, clock)
+        simulated = Unmodelled.among(config.options)
+        Unmodelled.of(simulated, source=f"arm '{config.name}': options")  # before a process is started
+        frankas = {name: value for name, value in config.options.items() if name not in simulated}
+        self._simulation = Simulation(replace(config, options=simulated), scene, clock)
         try:
-            self._arm = franka.Arm(replace(config, options={**config.options, "ip": self._simulation.ip}))
+            self._arm = franka.Arm(replace(config, options={**frankas, "ip": self._simulation.ip}))
         except BaseException:
             self._simulation.close()
             raise

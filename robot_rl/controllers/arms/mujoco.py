@@ -15,6 +15,7 @@ from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix
 from robot_rl.interfaces import ArmReading
+from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
 from robot_rl.sim.stage import TICK_S, build_model, find_scene
 from robot_rl.types import Array, ConfigError, Use, WorldState
 
@@ -45,7 +46,12 @@ def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain
 
 
 class Arm:
-    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`."""
+    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`.
+
+    Its options are the fields of `sim/panda.py: Unmodelled`. What it measures as a wrench is all that the commanded
+    torques, gravity compensation and Coriolis torques do not explain, as a robot's own estimate is: contacts, friction
+    in the joints, and the weight of a load that it was not told of.
+    """
 
     joints = JOINTS
     facts = PANDA
@@ -55,7 +61,8 @@ class Arm:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._home = np.array(config.home)
         self._scene = find_scene(scene)
-        self._model = build_model(self._scene)
+        unmodelled = Unmodelled.of(config.options, source=f"arm '{config.name}': options")
+        self._model = build_model(self._scene, unmodelled)
         self._data = mujoco.MjData(self._model)
         self._reading = ArmReading(JOINTS)
         self._jacp, self._jacr = self._reading.jacobian[:3], self._reading.jacobian[3:]
@@ -63,6 +70,7 @@ class Arm:
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
         self._sequence = 0
         self._bind()
+        self._bind_load(unmodelled.unknown_load_kg)
         self.set_tool(np.array(config.pose_flange_tcp))
         self.reset(0)
 
@@ -72,11 +80,19 @@ class Arm:
         self._step1, self._step2, self._jac = mujoco.mj_step1, mujoco.mj_step2, mujoco.mj_jacSite
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[:JOINTS], data.qfrc_gravcomp[:JOINTS]
-        self._ctrl, self._external = data.ctrl, data.qfrc_constraint[:JOINTS]
-        self.tau_external = self._external  # (7,) [Nm]: what contacts did to the joints in the last tick
+        self._ctrl, self._constraint = data.ctrl, data.qfrc_constraint[:JOINTS]
+        self.tau_external = self._constraint  # (7,) [Nm]: what nobody commanded did to the joints in the last tick
         self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up
         # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's origin from the body
         self._model.site_sameframe[self._tool] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+
+    def _bind_load(self, mass_kg: float) -> None:
+        """A load that nobody knows of pulls with its weight, which is no part of the torques that are compensated."""
+        self._weight = np.array([0.0, 0.0, mass_kg * self._model.opt.gravity[2]])
+        if mass_kg:
+            self._load = self._model.body(UNKNOWN_LOAD).id
+            self._load_jacp = np.zeros((3, self._model.nv))
+            self.tau_external = np.zeros(JOINTS)
 
     def set_tool(self, pose_flange_tool: Array) -> None:
         """Move the controlled point: pose, Jacobian and wrench belong to it from the next `read` on."""
@@ -96,9 +112,15 @@ class Arm:
     def write(self, tau: Array) -> None:
         """Apply torques `(7,)` [Nm] for one millisecond of simulated time."""
         self._ctrl[:] = tau
+        loaded = self._weight[2] != 0.0
+        if loaded:
+            mujoco.mj_jacBodyCom(self._model, self._data, self._load_jacp, None, self._load)
+            self._data.qfrc_applied[:] = self._weight @ self._load_jacp
         self._step2(self._model, self._data)
-        # the contact torques of this step, with the Jacobian at which they were computed
-        filter_wrench_into(self._reading.wrench, self._reading.jacobian, self._external, self._gain)
+        if loaded:
+            self.tau_external[:] = self._constraint + self._data.qfrc_applied[:JOINTS]
+        # the torques of this step, with the Jacobian at which they were computed
+        filter_wrench_into(self._reading.wrench, self._reading.jacobian, self.tau_external, self._gain)
 
     def world(self) -> WorldState:
         """The truth at the last `read`."""
