@@ -59,7 +59,8 @@ def try_resets(env: RobotEnv, count: int) -> Resets:
             succeeded += 1
         except RobotRLError as error:
             complaints[str(error)] += 1
-            env.acknowledge_faults()
+            if any(arm.refresh().fault for arm in env.arms):
+                env.acknowledge_faults()
         seconds.append(env.clock.now() - begun)
     return Resets(count, succeeded, tuple(seconds), complaints)
 

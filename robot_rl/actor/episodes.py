@@ -200,9 +200,11 @@ class EpisodeRunner:
         There nobody would notice that it goes on missing: after a few in a row the error is raised.
         """
         self.summary.missed_resets += 1
-        gives_up = self._gate is not None and self._gate.acknowledges
-        if self._gate is None or (gives_up and self.summary.missed_resets > FAILED_RESETS_AT_MOST):
+        missed = self.summary.missed_resets
+        if self._gate is None:
             raise error
+        if self._gate.acknowledges and missed > FAILED_RESETS_AT_MOST:
+            raise type(error)(f"{missed} resets in a row, each of another scene, began no episode: {error}") from error
         return self._gate.tries_again(error, intervention.hears)
 
     def _tell_waiting(self, reason: str) -> None:

@@ -15,6 +15,7 @@ class ArmStates:
     def __init__(self, arms: Sequence[ArmClient], period_s: float):
         self._arms, self._period_s = arms, period_s
         self._seen = [(-1, 0.0)] * len(arms)  # the newest sequence of each, and since when it is known
+        self._stale = [-1] * len(arms)  # the sequence that was found to be none: it stays that
 
     def read(self, after: Sequence[ArmState] = ()) -> list[ArmState]:
         """The newest states, which came later than those `after` which they have to.
@@ -27,7 +28,8 @@ class ArmStates:
                 continue
             age_s = self._age_s(index, state)
             frozen = bool(after) and state.sequence == after[index].sequence
-            if frozen or age_s > STALE_PERIODS * self._period_s:
+            if frozen or state.sequence == self._stale[index] or age_s > STALE_PERIODS * self._period_s:
+                self._stale[index] = state.sequence
                 raise ArmStaleError(
                     f"arm '{arm.info.name}' has no fresh state: its newest is {age_s:.1f} s old. Its loop hangs, or "
                     "its robot is silent: is its process (`robot-rl arm`) alive, the robot on, the cable in?",
