@@ -25,7 +25,7 @@ from robot_rl.types import (
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
 HOME_TOLERANCE = 0.05  # [rad] at home, which is only on the way: what friction leaves of a joint-space move
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
-SETTLE_S = 0.5  # for which an arm holds before its wrench is tared: ten time constants of what the tare averages
+SETTLE_S = 0.3  # for which an arm holds, twice, before its wrench is tared; the tare averages over 0.05 s
 AT_ONCE = 0.01  # of that time: a lease so short that the arm holds
 LOOK = (
     "Look at it: is something in its way, does the tool stick? If not: is `load` of the hardware file right, and the "
@@ -107,11 +107,13 @@ class Resetter:
         """Every arm holds where it is and presses on nothing, until it has settled there.
 
         What an integral term has wound up against friction stays in the joints, and feels like a contact. An arm that
-        holds starts from no torque at all but gravity's.
+        holds starts from no torque at all but gravity's. It does so twice: an integral gain takes a while to fade out,
+        and winds up a little in the first hold.
         """
-        for arm in self._arms:
-            arm.command(ArmTarget(arm.state().pose_base_tcp, SETTLE_S, AT_ONCE))
-        self._clock.wait_until(self._clock.now() + SETTLE_S)
+        for _ in range(2):
+            for arm in self._arms:
+                arm.command(ArmTarget(arm.state().pose_base_tcp, SETTLE_S, AT_ONCE))
+            self._clock.wait_until(self._clock.now() + SETTLE_S)
         return [arm.refresh() for arm in self._arms]
 
     def _require_leave(self, stopped: Callable[[], bool]) -> None:

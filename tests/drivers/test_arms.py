@@ -24,10 +24,8 @@ def open_arm(driver):
     """An open arm over an empty table, whose time stands still between writes."""
     if driver == "fci_sim":
         pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
-    arm = config.load_hardware(HARDWARE[driver]).arms[0]
-    # nothing hangs on the simulated flange but the hand, and nothing rubs
-    options = {name: value for name, value in arm.options.items() if name != "friction_nm"}
-    return open_driver(replace(arm, load=None, options=options), None, "lockstep")
+    # nothing hangs on the simulated flange but the hand
+    return open_driver(replace(config.load_hardware(HARDWARE[driver]).arms[0], load=None), None, "lockstep")
 
 
 @pytest.fixture(scope="module", params=HARDWARE)
