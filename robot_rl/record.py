@@ -53,8 +53,9 @@ def record_demos(
     with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
         recorder = DemoRecorder(sitting, review=review)
         recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
+        missed = sitting.missed_resets
     tally = recorder.tally
-    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps}
+    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps, "missed_resets": missed}
     folder.demos_file.write_text(json.dumps(summary) + "\n")
 
 

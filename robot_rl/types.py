@@ -47,6 +47,10 @@ class ArmFaultError(DeviceError):
     """The arm latched a fault: it holds its pose until somebody acknowledges."""
 
 
+class ResetMissedError(DeviceError):
+    """An arm did not get to its start pose, or feels something there: a person has to see what is the matter."""
+
+
 class StoppedError(RobotRLError):
     """The operator has stopped what was under way between two episodes: the arms hold where they were."""
 

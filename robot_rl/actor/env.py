@@ -10,6 +10,7 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.actor.observe import Observer
 from robot_rl.actor.reset import Resetter, sample_start
+from robot_rl.actor.states import ArmStates
 from robot_rl.cameras import open_camera
 from robot_rl.clock import Clock, LockstepClock, RealClock
 from robot_rl.config import Hardware, ObsKind, Task
@@ -24,6 +25,7 @@ from robot_rl.types import (
     Compliance,
     Fault,
     Outcome,
+    ResetMissedError,
     SpaceSpec,
     StoppedError,
 )
@@ -36,7 +38,8 @@ class RobotEnv(gymnasium.Env):
     its leash and inside its limits and reports it, so `info["executed"]` holds the action that was really carried
     out, in the same units. The episode terminates when the judge says so and is truncated at the task's time limit or
     when an arm faults; a fault is acknowledged by `acknowledge_faults` alone. Where a camera has no fresh frame, there
-    is no observation: `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends.
+    is no observation: `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
+    where an arm has no fresh state, they raise ArmStaleError.
 
     The arm processes must be running (`robot-rl arm HARDWARE`). With a simulated arm in lockstep `step` returns as
     soon as the world has advanced by one period; otherwise it sleeps to the deadline.
@@ -62,6 +65,7 @@ class RobotEnv(gymnasium.Env):
         self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
+        self._states = ArmStates(self.arms, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
         self.outcome = Outcome.NONE  # the operator's word; whoever reads the device says it here before the step
         self._steps = 0
@@ -76,10 +80,12 @@ class RobotEnv(gymnasium.Env):
         `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
         judges and no time limit ends. `{"stopped": f}`: StoppedError as soon as f() is true on the way to the start
         pose; the arms hold. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it;
-        CameraStaleError while a camera has no fresh frame: then nothing moves.
+        ResetMissedError if an arm does not get to its start, or feels something there; CameraStaleError while a camera
+        has no fresh frame, ArmStaleError while an arm has no fresh state: then nothing moves.
         """
         super().reset(seed=seed)
         self._look()
+        self._states.read()
         options = options or {}
         self._judged = not options.get("keep_pose", False)
         if self._judged:
@@ -104,7 +110,7 @@ class RobotEnv(gymnasium.Env):
         late_s = self.clock.wait_until(self._deadline)
         if late_s > self.period_s:
             self._deadline += late_s  # after a stall go on at the same rate instead of hurrying to catch up
-        self.arm_states = [arm.state() for arm in self.arms]
+        self.arm_states = self._states.read(after=self.arm_states)
         self._steps += 1
 
         observation = self._observe()
@@ -147,21 +153,29 @@ class RobotEnv(gymnasium.Env):
     # ------------------------------------------------------------------------------------------ inside
 
     def _go(self, goals: Sequence[Array], stopped: Callable[[], bool]) -> list[ArmState]:
-        """Go to the start poses, stiffly if the task wants it, and tare the wrenches there: the tools touch nothing."""
-        precise = self.task.reset_compliance
-        self._tune(precise)
+        """Go to the start poses and tare the wrenches there: the tools touch nothing.
+
+        On the way an arm obeys the task's `reset_compliance`, or its own. What such a law has pressed with is let go
+        before the tare: it would be taken for a contact.
+        """
+        laws = [self.task.reset_compliance or arm.reset_compliance for arm in self.hardware.arms]
+        in_contact = [law and self.task.compliance for law in laws]
+        self._tune(laws)
         try:
             self._resetter.go(goals, stopped)
-        except StoppedError:
-            self._tune(precise and self.task.compliance)  # whoever has stopped it may be beside it
+        except (StoppedError, ResetMissedError, ArmFaultError):
+            self._tune(in_contact)  # a person may be beside it, or about to come
             raise
-        self._tune(precise and self.task.compliance)
-        return [arm.tare() for arm in self.arms]
+        self._tune(in_contact)
+        if any(laws):
+            self._resetter.let_go()
+        return self._resetter.tare()
 
-    def _tune(self, compliance: Compliance | None) -> None:
-        if compliance is not None:
-            for arm in self.arms:
-                arm.tune(compliance)
+    def _tune(self, laws: Sequence[Compliance | None]) -> None:
+        """Give each arm its law; None leaves it the one that it has."""
+        for arm, law in zip(self.arms, laws, strict=True):
+            if law is not None:
+                arm.tune(law)
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None

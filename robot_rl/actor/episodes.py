@@ -11,10 +11,23 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array, CameraStaleError, Observation, Outcome, Provenance, Step, StoppedError
+from robot_rl.types import (
+    ArmFaultError,
+    ArmStaleError,
+    Array,
+    CameraStaleError,
+    DeviceError,
+    Observation,
+    Outcome,
+    Provenance,
+    ResetMissedError,
+    Step,
+    StoppedError,
+)
 
 log = logging.getLogger(__name__)
-LOOK_AGAIN_S = 0.1  # for a camera that is missing
+LOOK_AGAIN_S = 0.1  # for a camera or an arm that is silent
+FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
 
 Act = Callable[[Observation], Array]
 """A policy: the action `(A,)` to propose for an observation."""
@@ -25,7 +38,8 @@ class EpisodeSummary:
     """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the operator's.
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator wants it not to
-    count; `on_last` are their words on the episode before.
+    count; `on_last` are their words on the episode before. `missed_resets` came before the one that began it, and
+    `seed` is that one's.
     """
 
     episode: int
@@ -40,6 +54,8 @@ class EpisodeSummary:
     reason: str = ""
     discarded: bool = False
     on_last: tuple[Outcome, ...] = ()
+    missed_resets: int = 0
+    seed: int | None = None
 
     def add(self, step: Step, info: Mapping) -> None:
         """Count one step."""
@@ -61,14 +77,18 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(self, env: RobotEnv, desk: Desk | None = None, gate: Gate | None = None):
+    def __init__(
+        self, env: RobotEnv, desk: Desk | None = None, gate: Gate | None = None, *, stop_gives_up: bool = False
+    ):
         """Each step is left at the `desk`, for whoever looks.
 
-        While a camera is missing the `gate` tells of it, and a stop that is asked for there gives the episode up. A
-        reset that the operator stops begins anew when the gate opens again; without a gate the episode is given up.
+        While a camera or an arm is silent the `gate` tells of it, and a stop that is asked for there gives the episode
+        up. A reset that the operator stops begins anew when the gate opens again, unless a `stop_gives_up` the episode;
+        so does one that misses, or meets a fault, when somebody has seen to it. Without a gate the former gives the
+        episode up, and the latter is raised.
         """
         self._env = env
-        self._desk, self._gate = desk, gate
+        self._desk, self._gate, self._stop_gives_up = desk, gate, stop_gives_up
         if desk is not None:
             desk.cameras = env.cameras
         self.summary = EpisodeSummary(-1)
@@ -88,8 +108,8 @@ class EpisodeRunner:
         """Yield the steps of one episode as they happen; none at all if it was given up before it began.
 
         `provenance` overrides who is named as the author (a demonstration, a script). When `stop()` turns true the
-        episode is truncated at that step. When a camera has no fresh frame it is `broken_off` behind the step before.
-        A generator that is closed early leaves the arm holding its last target.
+        episode is truncated at that step. When a camera has no fresh frame or an arm no fresh state, it is `broken_off`
+        behind the step before. A generator that is closed early leaves the arm holding its last target.
         """
         env = self._env
         self.summary = EpisodeSummary(episode)
@@ -109,7 +129,11 @@ class EpisodeRunner:
             env.outcome = intervention.outcome
             try:
                 observation, reward, terminated, truncated, info = env.step(commanded)
-            except CameraStaleError as error:  # what was done was not seen: the step before is the last one
+            except (
+                CameraStaleError,
+                ArmStaleError,
+            ) as error:
+                # what was done was not seen: the step before is the last one
                 self.summary.broken_off, self.summary.reason = True, str(error)
                 return
             truncated = not terminated and (truncated or stop() or bool(intervention.ends))
@@ -132,8 +156,11 @@ class EpisodeRunner:
             yield self._shown(step, info["late_s"], info["probability"])
 
     def _begin(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
-        """Reset, as soon as every camera has a fresh frame; None if that is no longer wanted."""
-        awaited = ""  # a camera
+        """Reset, as soon as every camera and every arm has something new to say; None if that is no longer wanted.
+
+        After a reset that missed, the next one goes to another start, in another scene: the next seed's.
+        """
+        awaited = ""  # a camera, or an arm
         options = {"keep_pose": keep_pose, "stopped": intervention.hears_stop}
         self._tell_phase("resetting")
         while True:
@@ -141,22 +168,44 @@ class EpisodeRunner:
                 observation, _ = self._env.reset(seed=seed, options=options)
             except StoppedError as error:
                 log.warning("%s: the arm holds", error)
-                if self._gate is None or not self._gate.reopens(intervention.hears):
+                if self._gate is None or self._stop_gives_up or not self._gate.reopens(intervention.hears):
                     return None
                 self._tell_phase("resetting")
                 continue
-            except CameraStaleError as error:
-                if error.camera != awaited:
+            except (CameraStaleError, ArmStaleError) as error:
+                silent = error.camera if isinstance(error, CameraStaleError) else error.arm
+                if silent != awaited:
                     self._tell_waiting(str(error))
-                awaited = error.camera
+                awaited = silent
                 if self._gate is not None and self._gate.stopped:
                     return None
                 time.sleep(LOOK_AGAIN_S)
                 continue
+            except (ResetMissedError, ArmFaultError) as error:
+                if not self._tries_again(error, intervention):
+                    return None
+                seed = None if seed is None else seed + 1
+                awaited = ""
+                self._tell_phase("resetting")
+                continue
             if awaited:
                 self._tell_waiting("")
             self._tell_phase("acting")
+            self.summary.seed = seed
             return observation
+
+    def _tries_again(self, error: DeviceError, intervention: Intervention) -> bool:
+        """Whether a reset is to be tried again that was missed: as soon as a person says so, in simulation at once.
+
+        There nobody would notice that it goes on missing: after a few in a row the error is raised.
+        """
+        self.summary.missed_resets += 1
+        missed = self.summary.missed_resets
+        if self._gate is None:
+            raise error
+        if self._gate.acknowledges and missed > FAILED_RESETS_AT_MOST:
+            raise type(error)(f"{missed} resets in a row, each of another scene, began no episode: {error}") from error
+        return self._gate.tries_again(error, intervention.hears)
 
     def _tell_waiting(self, reason: str) -> None:
         if self._gate is not None:

@@ -12,18 +12,17 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
-from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.pictures import write_video
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import Desk
-from robot_rl.types import ArmFaultError, Array
+from robot_rl.types import Array
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class EvaluationEpisode:
-    """One row of the table."""
+    """One row of the table. `missed_resets` came before it; `seed` is that of the reset that began it."""
 
     episode: int
     seed: int
@@ -31,6 +30,7 @@ class EvaluationEpisode:
     steps: int
     cycle_s: float
     fault: bool
+    missed_resets: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ class Evaluation:
     @property
     def successes(self) -> int:
         return sum(row.success for row in self.episodes)
+
+    @property
+    def missed_resets(self) -> int:
+        return sum(row.missed_resets for row in self.episodes)
 
     @property
     def success_rate(self) -> float:
@@ -82,9 +86,9 @@ def evaluate(
     The operator is locked out: all they have is the word on an episode, where the task's reward needs it, and STOP,
     which ends the evaluation with the episodes before; so does a stop that is asked for at the `gate`. The first
     `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders. Each
-    episode waits until the gate lets it begin, after a fault until somebody has looked at the arm; who looks at the
-    `desk` sees it. Raises ConfigError if the word is needed and there is no device; ArmFaultError if a real arm faults
-    and there is no gate.
+    episode waits until the gate lets it begin, after a fault or a missed reset until somebody has looked at the arm;
+    who looks at the `desk` sees it. Raises ConfigError if the word is needed and there is no device; without a gate
+    ArmFaultError if a real arm has a fault, and ResetMissedError.
     """
     player = _Player(env, act, begin, open_intervention(env, corrects=False, seed=seed, desk=desk), desk, gate)
     seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
@@ -99,7 +103,13 @@ def evaluate(
             break
         summary = player.summary
         row = EvaluationEpisode(
-            number, int(episode_seed), summary.success, summary.steps, summary.steps * env.period_s, summary.fault
+            episode=number,
+            seed=int(episode_seed) if summary.seed is None else summary.seed,
+            success=summary.success,
+            steps=summary.steps,
+            cycle_s=summary.steps * env.period_s,
+            fault=summary.fault,
+            missed_resets=player.missed_resets,
         )
         rows.append(row)
         failure = not row.success and filmed_failures < max_videos
@@ -125,7 +135,8 @@ class _Player:
         gate: Gate | None,
     ):
         self._env, self._act, self._begin, self._operator, self._gate = env, act, begin, operator, gate
-        self._runner = EpisodeRunner(env, desk=desk)
+        self._runner = EpisodeRunner(env, desk=desk, gate=gate, stop_gives_up=True)
+        self.missed_resets = 0
 
     @property
     def summary(self) -> EpisodeSummary:
@@ -154,26 +165,18 @@ class _Player:
         return True
 
     def play(self, number: int, seed: int, *, films: bool) -> list[Array]:
-        """Play an episode, and return its pictures. One that a camera broke off says nothing of the policy: once more.
+        """Play an episode, and return its pictures. One that a silent device broke off says nothing of the policy.
 
-        Nor does a fault on the way to its start.
+        It is played once more. `missed_resets` counts those of all its tries.
         """
-        env, failed_resets = self._env, 0
+        self.missed_resets = 0
         while True:
             frames = []
             self._begin(seed)
-            try:
-                for _ in self._runner.play(number, self._act, self._operator, seed=seed, stop=self._interrupted):
-                    if films:
-                        frames.append(env.render())
-            except ArmFaultError as error:
-                failed_resets += 1
-                if failed_resets > FAILED_RESETS_AT_MOST:
-                    raise
-                log.warning("episode %d has not begun: %s", number, error)
-                if not self.may_begin():
-                    return frames
-                continue
+            for _ in self._runner.play(number, self._act, self._operator, seed=seed, stop=self._interrupted):
+                if films:
+                    frames.append(self._env.render())
+            self.missed_resets += self.summary.missed_resets
             if self.stopped or not self.summary.broken_off:
                 break
             log.warning("episode %d is played again: %s", number, self.summary.reason)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.transport.desk import NEEDS_HUMAN, Desk, Order
-from robot_rl.types import Fault, Outcome
+from robot_rl.types import DeviceError, Fault, Outcome, ResetMissedError
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.05
@@ -25,7 +25,8 @@ class Gate:
 
     A latched fault waits for somebody who looks at the arm and acknowledges it: in the console (`robot-rl console`),
     or a program. A task with a `manual_reset` waits before each episode until START is said at the desk, or success at
-    the device: it is done. In simulation neither needs a person (`acknowledges`).
+    the device: it is done; so does a reset that has missed, of which `missed_resets` is the number so far. In
+    simulation none of these needs a person (`acknowledges`).
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class Gate:
     ):
         """`stop` ends a wait; `say` is told why there is one, and "" when it is over."""
         self._env, self._desk = env, desk
-        self._acknowledges = acknowledges
+        self.acknowledges = acknowledges
+        self.missed_resets = 0
         self._stop, self._say = stop, say
         self._paused = ""
         self.end_episode()  # of the process before this one: nobody knows how the bench was left
@@ -51,13 +53,22 @@ class Gate:
 
     def end_episode(self, *, stopped: bool = False) -> None:
         """An episode is over, perhaps `stopped` by the operator. That, and a manual reset, shut the gate."""
-        self._by_hand = "" if self._acknowledges else self._env.task.manual_reset
+        self._by_hand = "" if self.acknowledges else self._env.task.manual_reset
         if stopped:
             self._shut()
 
     def reopens(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
         """The operator has stopped the arm on the way to its start: `wait` until they want to go on."""
         self._shut()
+        return self.wait(hears)
+
+    def tries_again(self, error: DeviceError, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
+        """A reset has missed, or met a fault: `wait` until a person has seen to it. False if a stop was asked for."""
+        self.missed_resets += 1
+        self._desk.tell(missed_resets=self.missed_resets)
+        log.warning("reset %d that did not begin an episode: %s", self.missed_resets, error)
+        if isinstance(error, ResetMissedError) and not self.acknowledges:
+            self._by_hand = str(error)
         return self.wait(hears)
 
     def wait(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
@@ -110,7 +121,7 @@ class Gate:
         """Why an arm holds, "" if none does."""
         self._env.arm_states = [arm.refresh() for arm in self._env.arms]
         for arm, state in zip(self._env.hardware.arms, self._env.arm_states, strict=True):
-            if state.fault and self._acknowledges:
+            if state.fault and self.acknowledges:
                 log.warning("arm '%s': %s; the scripted operator acknowledges it", arm.name, Fault(state.fault).name)
                 self._env.acknowledge_faults()
             elif state.fault:

@@ -16,7 +16,6 @@ from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import open_intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
-from robot_rl.actor.reset import FAILED_RESETS_AT_MOST
 from robot_rl.data.memory import settle_memory
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
@@ -29,7 +28,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.upload import upload
 from robot_rl.transport.weights import WeightsSubscriber
-from robot_rl.types import ArmFaultError, Array, DataError, LinkError, Observation, RefusedError
+from robot_rl.types import Array, DataError, LinkError, Observation, RefusedError
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
@@ -118,7 +117,6 @@ class Actor:
             release_steps=self._config.release_steps,
             desk=self._desk,
         )
-        self._failed_resets = 0
 
     def run(self) -> None:
         """Episode after episode: act, let the operator correct, send, until the run has its steps.
@@ -149,22 +147,14 @@ class Actor:
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
         begun = False
-        try:
-            for step in self._runner.play(
-                self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
-            ):
-                begun = True
-                self._sender.send(step)
-                self._step += step.index > 0
-        except ArmFaultError as error:  # of the reset: the episode has not begun
-            self._failed_resets += 1
-            if self._failed_resets > FAILED_RESETS_AT_MOST:
-                raise
-            log.warning("episode %d has not begun: %s", self._episode, error)
+        for step in self._runner.play(
+            self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
+        ):
+            begun = True
+            self._sender.send(step)
+            self._step += step.index > 0
+        if not begun:  # the run is stopped, while a device or a person was awaited
             return
-        if not begun:  # the run is stopped, while a camera was awaited or the operator held the arm
-            return
-        self._failed_resets = 0
         summary = self._runner.summary
         if summary.broken_off:
             log.warning("episode %d was broken off: %s", self._episode, summary.reason)

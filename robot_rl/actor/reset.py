@@ -5,15 +5,34 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from robot_rl import geometry
+from robot_rl.actor.states import ArmStates
 from robot_rl.clock import Clock
 from robot_rl.config import StartPose
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmFaultError, ArmState, ArmTarget, Array, DeviceError, JointTarget, StoppedError
+from robot_rl.types import (
+    ArmFaultError,
+    ArmStaleError,
+    ArmState,
+    ArmTarget,
+    Array,
+    DeviceError,
+    JointTarget,
+    ResetMissedError,
+    StoppedError,
+    Verdict,
+)
 
 STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
+HOME_TOLERANCE = 0.05  # [rad] at home, which is only on the way: what friction leaves of a joint-space move
 TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
+SETTLE_S = 0.3  # for which an arm holds, twice, before its wrench is tared; the tare averages over 0.05 s
+AT_ONCE = 0.01  # of that time: a lease so short that the arm holds
+LOOK = (
+    "Look at it: is something in its way, does the tool stick? If not: is `load` of the hardware file right, and the "
+    "start pose inside its workspace?"
+)
+WALLS = Verdict.WORKSPACE | Verdict.ORIENTATION | Verdict.KEEP_OUT | Verdict.JOINTS | Verdict.BODY
 PATIENCE = 80  # control periods before giving up
-FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
 
 
 def sample_start(start: StartPose, rng: np.random.Generator) -> Array:
@@ -44,26 +63,69 @@ class Resetter:
         self._period_s = period_s
         self._homes = [np.array(home, float) for home in homes]
         self._max_drift = max_drift
+        self._states = ArmStates(arms, period_s)
 
     def go(self, goals: Sequence[Array], stopped: Callable[[], bool] = lambda: False) -> list[ArmState]:
         """Bring every arm to its goal pose `(7,)`, all at the same time.
 
-        Raises ArmFaultError if a fault stops one, DeviceError if one does not arrive: something is in the way, or a
-        limit keeps it from getting there. `stopped` is asked in each control period: StoppedError, and every arm
-        holds the pose that it had then.
+        Raises ArmFaultError if a fault stops one, ResetMissedError if one does not arrive: something is in the way, or
+        a limit keeps it from getting there; ArmStaleError if one has nothing new to say. `stopped` is asked in each
+        control period: StoppedError. Every arm then holds the pose that it had.
         """
         if drifted := self._drifted():
             self._travel(goals, _is_up, stopped)
             for arm, home in drifted:
-                arm.move_joints(JointTarget(home, self._period_s), each=lambda: self._require_leave(stopped))
+                self._go_home(arm, home, stopped)
         return self._travel(goals, _arrived, stopped)
+
+    def _go_home(self, arm: ArmClient, home: Array, stopped: Callable[[], bool]) -> None:
+        def look() -> None:
+            self._states.read()
+            self._require_leave(stopped)
+
+        try:
+            arm.move_joints(JointTarget(home, self._period_s), tolerance=HOME_TOLERANCE, each=look)
+        except (ArmFaultError, ArmStaleError):
+            raise
+        except DeviceError as error:
+            self._hold()
+            raise ResetMissedError(
+                f"arm '{arm.info.name}' did not get to its `home` posture, before its start pose: {error}. {LOOK}"
+            ) from error
+
+    def tare(self) -> list[ArmState]:
+        """What the tools feel at their start poses is zero from now on. Raises ResetMissedError if it is too much."""
+        for arm in self._arms:
+            try:
+                arm.tare()
+            except DeviceError as error:
+                arm.refresh()  # one whose loop has died says so itself
+                raise ResetMissedError(f"arm '{arm.info.name}' is at its start pose, but {error}") from error
+        return self._states.read()
+
+    def let_go(self) -> list[ArmState]:
+        """Every arm holds where it is and presses on nothing, until it has settled there.
+
+        What an integral term has wound up against friction stays in the joints, and feels like a contact. An arm that
+        holds starts from no torque at all but gravity's. It does so twice: an integral gain takes a while to fade out,
+        and winds up a little in the first hold.
+        """
+        for _ in range(2):
+            for arm in self._arms:
+                arm.command(ArmTarget(arm.state().pose_base_tcp, SETTLE_S, AT_ONCE))
+            self._clock.wait_until(self._clock.now() + SETTLE_S)
+        return [arm.refresh() for arm in self._arms]
 
     def _require_leave(self, stopped: Callable[[], bool]) -> None:
         """Hold every arm and raise StoppedError, if the operator has said so."""
         if stopped():
-            for arm in self._arms:
-                arm.command(ArmTarget(arm.refresh().pose_base_tcp, self._period_s))
+            self._hold()
             raise StoppedError("stopped by the operator on the way to the start pose")
+
+    def _hold(self) -> None:
+        """Every arm stays where it is, and presses on nothing."""
+        for arm in self._arms:
+            arm.command(ArmTarget(arm.refresh().pose_base_tcp, self._period_s))
 
     def _drifted(self) -> list[tuple[ArmClient, Array]]:
         """The arms that have to go home first, and where that is."""
@@ -83,7 +145,7 @@ class Resetter:
         deadline = self._clock.now()
         for _ in range(PATIENCE):
             self._require_leave(stopped)
-            states = [arm.state() for arm in self._arms]
+            states = self._states.read()
             for state in states:
                 if state.fault:
                     raise ArmFaultError(f"the reset was stopped by fault {state.fault.name}: {state.reason}")
@@ -94,12 +156,20 @@ class Resetter:
                 arm.command(ArmTarget(target, self._period_s))
             deadline += self._period_s
             self._clock.wait_until(deadline)
-        errors = [np.abs(geometry.pose_error(s.pose_base_tcp, g)) for s, g in zip(states, goals, strict=True)]
-        raise DeviceError(
-            f"the reset did not arrive within {PATIENCE * self._period_s:.0f} s: the arm is off by "
-            f"{[f'{1e3 * e[:3].max():.1f} mm, {e[3:].max():.3f} rad' for e in errors]}. Is something in its way, or "
-            "the start pose outside the workspace of the hardware file?"
+        self._hold()
+        off = [_how_far(arm, state, goal) for arm, state, goal in zip(self._arms, states, goals, strict=True)]
+        raise ResetMissedError(
+            f"the reset did not arrive within {PATIENCE * self._period_s:.0f} s: {'; '.join(off)}. {LOOK}"
         )
+
+
+def _how_far(arm: ArmClient, state: ArmState, goal: Array) -> str:
+    """What an arm is off by, and the limits that kept its last target from where it was to go."""
+    error = geometry.pose_error(goal, state.pose_base_tcp)
+    x, y, z = 1e3 * error[:3]
+    by = f"arm '{arm.info.name}' is off by ({x:+.1f}, {y:+.1f}, {z:+.1f}) mm and {np.linalg.norm(error[3:]):.3f} rad"
+    walls = state.verdict & WALLS
+    return f"{by} (held back by: {walls.reasons})" if walls else by
 
 
 def _next_target(target: Array, goal: Array) -> Array:

@@ -60,6 +60,11 @@ class Sitting:
         elif not self.gate.wait(self._intervention.hears):
             raise KeyboardInterrupt
 
+    @property
+    def missed_resets(self) -> int:
+        """How many resets of this sitting did not begin an episode, and needed somebody."""
+        return self.gate.missed_resets if self.gate is not None else 0
+
     def drive(
         self,
         episode: int,

@@ -267,6 +267,8 @@ def status_html(sight: Sight) -> str:
             rows += [(kind, f"{facts[kind]} of {facts['wanted_' + kind]}") for kind in ("positives", "negatives")]
         if "evaluated" in facts:
             rows.append(("evaluation", evaluation_text(facts["evaluated"], facts["wanted"], facts["succeeded"])))
+        if facts.get("missed_resets"):
+            rows.append(("missed resets", str(facts["missed_resets"])))
         if facts.get("total_steps"):
             rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
         if step is not None:

@@ -181,6 +181,7 @@ class Server:
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
+        self._asks_to_hold = False  # the last target's lease was to end before the next could come
         self._life = secrets.randbits(32) | 1
         self._setup, self._is_set_up = secrets.randbelow(messages.SETUPS - 1) + 1, False
         self._last_numbers: dict[int, int] = {}
@@ -252,6 +253,7 @@ class Server:
                 return messages.info_record(self._info)
             case Kind.COMMAND:
                 target = messages.to_target(messages.body_as(messages.TARGET, body))
+                self._asks_to_hold = target.lease_periods < 1.0
                 return self._state(arm.command(self._checked(target)))
             case Kind.MOVE_JOINTS:
                 layout = messages.joint_target_layout(arm.joints)
@@ -318,7 +320,7 @@ class Server:
             path = self._blackbox.save(state.fault.name, state.reason, journal)
             log.error("arm '%s' holds: fault %s: %s; black box: %s; acknowledge it to go on",
                       name, state.fault.name, state.reason, path)  # fmt: skip
-        elif state.holding and not self._held and state.fault == Fault.NONE:
+        elif state.holding and not self._held and state.fault == Fault.NONE and not self._asks_to_hold:
             log.warning("arm '%s' holds: no command came before the lease ran out", name)
             if self._was_moving:
                 self._blackbox.save("LEASE", "no command came before the lease ran out")

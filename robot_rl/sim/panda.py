@@ -7,26 +7,31 @@ the Franka Emika Panda Robot With Retrieval of Feasible Parameters Using Penalty
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from robot_rl.controllers.arms._panda import DH, FLANGE_M, PANDA
 from robot_rl.geometry import pose_multiply
-from robot_rl.types import ArmFacts, Array
+from robot_rl.types import ArmFacts, Array, ConfigError
 
 POSE_FLANGE_HAND = (0.0, 0.0, 0.0, 0.0, 0.0, math.sin(-math.pi / 8), math.cos(math.pi / 8))
 """The hand is mounted at -45 degrees about the flange's z."""
 
 JOINT_RANGE = tuple(zip(PANDA.joint_low, PANDA.joint_high, strict=True))
 MAX_JOINT_SPEED, MAX_TORQUE = PANDA.max_joint_speed, PANDA.max_torque
+UNKNOWN_LOAD = "unknown_load"
+HAND_TO_FINGERTIPS_M = 0.1034
 READY = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4)
 
 ARMATURE = 0.1
 JOINT_DAMPING = 1.0
 """Rotor inertia [kg m^2] and viscous friction [Nms/rad] per joint: usual in models of this arm, not identified."""
+
+MOST_FRICTION_NM, MOST_LOAD_KG = 10.0, 3.0
 
 WHITE, GREY = (0.92, 0.92, 0.94, 1.0), (0.25, 0.26, 0.28, 1.0)
 
@@ -34,6 +39,31 @@ ARM_CONTACT = {"contype": 2, "conaffinity": 4}
 TOOL_CONTACT = {"contype": 1, "conaffinity": 4}
 WORLD_CONTACT = {"contype": 4, "conaffinity": 3}
 """Arm and tool touch the world, never each other: a welded tool must not fight its own hand."""
+
+
+@dataclass(frozen=True)
+class Unmodelled:
+    """What a simulated arm has and nobody has told its controller of: options of the drivers `mujoco` and `fci_sim`.
+
+    `friction_nm (7,)`: Coulomb friction of the joints [Nm]. On one Panda 0.15 to 0.64 was identified (half the swing
+    phi_1 of the sigmoid in the supplementary material of Gaz et al.); models of the FR3 for MuJoCo state 1.137.
+    `unknown_load_kg`: a mass between the fingertips, which neither gravity compensation nor `load` of the hardware file
+    knows of.
+    """
+
+    friction_nm: tuple[float, float, float, float, float, float, float] = (0.0,) * 7
+    unknown_load_kg: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(0.0 <= friction <= MOST_FRICTION_NM for friction in self.friction_nm):
+            raise ConfigError(f"friction_nm = {list(self.friction_nm)}; allowed: 0 to {MOST_FRICTION_NM:g} Nm each")
+        if not 0.0 <= self.unknown_load_kg <= MOST_LOAD_KG:
+            raise ConfigError(f"unknown_load_kg = {self.unknown_load_kg:g}; allowed: 0 to {MOST_LOAD_KG:g} kg")
+
+    @classmethod
+    def among(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of a driver's options that are meant for here, if others are not."""
+        return {name: value for name, value in options.items() if name in {field.name for field in fields(cls)}}
 
 
 @dataclass(frozen=True)
@@ -109,23 +139,29 @@ def _pose_of_dh(a: float, d: float, alpha: float) -> Array:
     ])  # fmt: skip
 
 
-def add_panda(spec: mujoco.MjSpec, facts: ArmFacts = PANDA) -> mujoco.MjsBody:
+def add_panda(spec: mujoco.MjSpec, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjsBody:
     """Add the arm with its torque motors and a closed hand to a model; the hand's body is returned.
 
     Joint ranges and torques are those of `facts`; kinematics and masses are the Panda's in any case.
 
     Every moving body carries gravity compensation, as the robot compensates itself, so that `qfrc_bias -
-    qfrc_gravcomp` is the Coriolis torque. The `flange` body holds the site `tool`, which the driver may move.
+    qfrc_gravcomp` is the Coriolis torque. The `flange` body holds the site `tool`, which the driver may move. An
+    unknown load is the body `unknown_load`, whose weight the driver applies.
     """
+    unmodelled = unmodelled or Unmodelled()
     body = spec.worldbody.add_body(name="link0", mass=0.629769, ipos=[-0.041018, -0.00014, 0.049974])
     body.fullinertia = [0.00315, 0.00388, 0.004285, 8.2904e-7, 0.00015, 8.2299e-6]
     body.explicitinertial = True
     _add_shape(body, mujoco.mjtGeom.mjGEOM_CYLINDER, (0, 0, 0), (0, 0, 0.14), 0.075, WHITE)
     for index, (link, dh) in enumerate(zip(LINKS, DH, strict=True)):
         body = _add_link(spec, body, index, link, _pose_of_dh(*dh), facts)
+        _add_friction(body.joints[0], unmodelled.friction_nm[index])
     flange = body.add_body(name="flange", pos=[0.0, 0.0, FLANGE_M], gravcomp=1.0)
     flange.add_site(name="tool", pos=[0.0, 0.0, 0.1], group=4, size=[0.002] * 3)
-    return _add_hand(flange)
+    hand = _add_hand(flange)
+    if unmodelled.unknown_load_kg:
+        _add_load(hand, unmodelled.unknown_load_kg)
+    return hand
 
 
 def _add_link(
@@ -162,6 +198,21 @@ def _add_hand(flange: mujoco.MjsBody) -> mujoco.MjsBody:
         hand.add_geom(type=box, size=[0.0105, 0.0075, 0.022], pos=[0, side * 0.0175, 0.0845], rgba=GREY, **look)
         hand.add_geom(type=box, size=[0.0085, 0.0035, 0.010], pos=[0, side * 0.0136, 0.102], rgba=GREY, **look)
     return hand
+
+
+def _add_friction(joint: mujoco.MjsJoint, torque_nm: float) -> None:
+    """Coulomb friction that holds what it can hold: with MuJoCo's own softness a joint creeps by 5 mrad/s."""
+    joint.frictionloss = torque_nm
+    joint.solref_friction = [0.004, 1.0]
+    joint.solimp_friction = [0.99, 0.999, 0.001, 0.5, 2.0]
+
+
+def _add_load(hand: mujoco.MjsBody, mass_kg: float) -> None:
+    """A ball of steel between the fingertips, without a shape: its inertia moves with the arm."""
+    load = hand.add_body(name=UNKNOWN_LOAD, pos=[0.0, 0.0, HAND_TO_FINGERTIPS_M], gravcomp=1.0, mass=mass_kg)
+    radius = (3.0 * mass_kg / (4.0 * math.pi * 7850.0)) ** (1.0 / 3.0)
+    load.inertia = [0.4 * mass_kg * radius**2] * 3
+    load.explicitinertial = True
 
 
 def _add_shape(

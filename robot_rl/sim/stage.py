@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_rl.config import find
 from robot_rl.controllers.arms._panda import PANDA
-from robot_rl.sim.panda import WORLD_CONTACT, add_panda
+from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.types import ArmFacts, ConfigError, Use
 
 TICK_S = 0.001
@@ -27,7 +27,7 @@ def find_scene(use: Use | None) -> Any:
         raise ConfigError(f"scene '{name}' cannot be built with {dict(options)}: {error}") from error
 
 
-def build_model(scene: Any, facts: ArmFacts = PANDA) -> mujoco.MjModel:
+def build_model(scene: Any, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
     """Compile the arm in its scene: the Panda, or a sister of its with the ranges and torques of `facts`."""
     spec = mujoco.MjSpec()
     spec.modelname = "panda"
@@ -37,7 +37,7 @@ def build_model(scene: Any, facts: ArmFacts = PANDA) -> mujoco.MjModel:
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     option.impratio = 1.0
-    scene.add_to(spec, add_panda(spec, facts))
+    scene.add_to(spec, add_panda(spec, facts, unmodelled))
     for geom in spec.geoms:
         geom.solref = [0.01, 1.0]
         geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]

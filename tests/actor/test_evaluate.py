@@ -37,20 +37,21 @@ def test_wilson_interval_is_honest_at_the_ends():
 def test_cycle_time_is_the_mean_over_successes_and_the_table_has_a_row_per_episode(tmp_path):
     rows = (
         EvaluationEpisode(0, 11, True, 20, 2.0, False),
-        EvaluationEpisode(1, 12, False, 100, 10.0, False),
+        EvaluationEpisode(1, 12, False, 100, 10.0, False, missed_resets=2),
         EvaluationEpisode(2, 13, True, 40, 4.0, False),
     )
     evaluation = Evaluation(7, 3, rows)
     assert evaluation.successes == 2
     assert evaluation.success_rate == pytest.approx(2 / 3)
     assert evaluation.mean_cycle_s == pytest.approx(3.0)
+    assert evaluation.missed_resets == 2
     assert Evaluation(7, 1, rows[1:2]).mean_cycle_s is None
     for row in (*rows, *rows[:2]):  # an evaluation, and the next one until it was killed
         add_to_table(row, tmp_path / "evaluation.csv")
     assert (tmp_path / "evaluation.csv").read_text().splitlines() == [
-        "episode,seed,success,steps,cycle_s,fault",
-        "0,11,True,20,2.0,False",
-        "1,12,False,100,10.0,False",
+        "episode,seed,success,steps,cycle_s,fault,missed_resets",
+        "0,11,True,20,2.0,False,0",
+        "1,12,False,100,10.0,False,2",
     ]
 
 

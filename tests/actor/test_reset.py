@@ -12,7 +12,7 @@ from robot_rl.actor.reset import STEP, TOLERANCE, Resetter, _next_target, sample
 from robot_rl.clock import LockstepClock
 from robot_rl.controllers.client import ArmClient
 from robot_rl.sim.panda import flange_pose
-from robot_rl.types import ArmFaultError, ArmTarget, DeviceError, JointTarget, StoppedError
+from robot_rl.types import ArmFaultError, ArmTarget, JointTarget, ResetMissedError, StoppedError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
 START = TASK.start[0]
@@ -65,7 +65,10 @@ def test_a_goal_outside_the_workspace_is_told_not_waited_for(arm):
     low = config.load_hardware("sim_panda").arms[0].limits.workspace_low
     goal = np.array(START.pose_base_tool)
     goal[0] = low[0] - 0.05
-    with pytest.raises(DeviceError, match=r"did not arrive within 8 s: the arm is off by .*mm"):
+    with pytest.raises(
+        ResetMissedError,
+        match=r"did not arrive within 8 s: arm 'panda' is off by \(-?.*mm .*held back by: workspace.*Look",
+    ):
         Resetter([arm], LockstepClock(), 0.1).go([goal])
 
 

@@ -1,15 +1,18 @@
 """The model of the arm against what is published about the arm."""
 
 import math
+from dataclasses import replace
 
 import mujoco
 import numpy as np
 import pytest
 
 from robot_rl import config, geometry
+from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.sim import panda
 from robot_rl.sim.scenes.empty import Scene
 from robot_rl.sim.stage import build_model
+from robot_rl.types import ConfigError
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,48 @@ def test_every_joint_range_contains_the_ready_posture():
     for (low, high), q in zip(panda.JOINT_RANGE, panda.READY, strict=True):
         assert low < q < high
     assert math.isclose(panda.DH[0][1], 0.333)
+
+
+def arm_with(**options):
+    return Arm(replace(config.load_hardware("sim_panda").arms[0], options=options))
+
+
+def test_a_joint_that_rubs_stands_below_its_friction_and_moves_above_it():
+    for torque, moves in ((0.9, False), (1.4, True)):
+        arm = arm_with(friction_nm=[1.0] * 7)
+        begun = arm.read().q.copy()
+        for _ in range(500):
+            arm.read()
+            arm.write(np.array([torque, 0, 0, 0, 0, 0, 0]) + arm.read().coriolis)
+        way = np.abs(arm.read().q - begun)
+        assert (way[0] > 0.01) == moves and way[1:].max() < 0.01
+        if not moves:
+            assert way.max() < 1e-4, "it creeps"
+
+
+def test_an_unknown_load_pulls_with_its_weight_and_is_felt_as_a_force():
+    """Gravity compensation does not know it, nor what the Coriolis torques are made of."""
+    arm, stiffness = arm_with(unknown_load_kg=0.8), np.array([600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0])
+    home = arm.read().q.copy()
+    for _ in range(1500):
+        r = arm.read()
+        arm.write(stiffness * (home - r.q) - 0.1 * stiffness * r.dq + r.coriolis)
+    r = arm.read()
+    np.testing.assert_allclose(r.wrench[:3], [0.0, 0.0, -0.8 * 9.81], atol=0.3)
+    assert flange_height(r.q) < flange_height(home) - 0.001
+    np.testing.assert_allclose(r.coriolis, 0.0, atol=0.01)
+
+
+def flange_height(q):
+    return panda.flange_pose(q)[2]
+
+
+@pytest.mark.parametrize(("options", "complaint"), [
+    ({"friction_nm": [0.1] * 6 + [-0.1]}, r"options: friction_nm = .* allowed: 0 to 10 Nm each"),
+    ({"friction_nm": [0.1] * 6}, r"options: friction_nm"),
+    ({"unknown_load_kg": 40.0}, r"options: unknown_load_kg = 40; allowed: 0 to 3 kg"),
+    ({"ip": "172.16.0.2"}, r"options: ip is not a known key; allowed: friction_nm, unknown_load_kg"),
+])  # fmt: skip
+def test_options_that_no_arm_has_are_told(options, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        arm_with(**options)

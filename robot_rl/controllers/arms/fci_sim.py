@@ -10,27 +10,39 @@ from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms import franka
 from robot_rl.sim.fci.process import Simulation
+from robot_rl.sim.panda import Unmodelled
 from robot_rl.types import Array, Load, Use, WorldState
+from robot_rl.validation import from_json
 
 
 @dataclass(frozen=True)
-class Options(franka.Options):
-    """The driver's part of a hardware file: that of `franka.py`; without an `ip` a free one is taken."""
+class Options(franka.Options, Unmodelled):
+    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and hand are like.
+
+    Without an `ip` a free one is taken.
+    """
 
     ip: str = ""
 
+    def __post_init__(self) -> None:
+        franka.Options.__post_init__(self)
+        Unmodelled.__post_init__(self)
+
 
 class Arm:
-    """Implements `interfaces.SimulatedArm`."""
+    """Implements `interfaces.SimulatedArm`. The simulated robot's joints may rub, and it may carry an unknown load."""
 
     joints = franka.JOINTS
     paced = True
     facts = franka.Arm.facts
 
     def __init__(self, config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"):
-        self._simulation = Simulation(config, scene, clock)
+        simulated = Unmodelled.among(config.options)
+        from_json(Options, config.options, source=f"arm '{config.name}': options")  # before a process is started
+        frankas = {name: value for name, value in config.options.items() if name not in simulated}
+        self._simulation = Simulation(replace(config, options=simulated), scene, clock)
         try:
-            self._arm = franka.Arm(replace(config, options={**config.options, "ip": self._simulation.ip}))
+            self._arm = franka.Arm(replace(config, options={**frankas, "ip": self._simulation.ip}))
         except BaseException:
             self._simulation.close()
             raise

@@ -77,24 +77,23 @@ class Options:
     torque_filter_hz: float = 100.0
     end_effector_kg: float = 0.73
 
-
-def check_options(options: Options, source: str) -> None:
-    """Raise ConfigError for values that a robot would refuse, or that would keep it from ever stopping."""
-    for joint, (asked, most) in enumerate(zip(options.collision_torque, FR3.max_torque, strict=True)):
-        if not 0.0 < asked < most:
-            raise ConfigError(
-                f"{source}: collision_torque[{joint}] = {asked:g}: wanted more than 0 and less than {most:g} Nm, all "
-                "that the joint's motor has: the robot would never stop for it"
-            )
-    for axis, asked in enumerate(options.collision_force):
-        if not 0.0 < asked < math.inf:
-            raise ConfigError(f"{source}: collision_force[{axis}] = {asked:g}: wanted more than 0")
-    for name, most, what in (
-        ("torque_filter_hz", 0.5 / TICK_S, "half the loop's rate"),
-        ("end_effector_kg", FR3.max_load_kg, "what the arm carries"),
-    ):
-        if not 0.0 <= getattr(options, name) <= most:
-            raise ConfigError(f"{source}: {name} = {getattr(options, name):g}: wanted 0 to {most:g}, {what}")
+    def __post_init__(self) -> None:
+        """Raise ConfigError for values that a robot would refuse, or that would keep it from ever stopping."""
+        for joint, (asked, most) in enumerate(zip(self.collision_torque, FR3.max_torque, strict=True)):
+            if not 0.0 < asked < most:
+                raise ConfigError(
+                    f"collision_torque[{joint}] = {asked:g}: wanted more than 0 and less than {most:g} Nm, all that "
+                    "the joint's motor has: the robot would never stop for it"
+                )
+        for axis, asked in enumerate(self.collision_force):
+            if not 0.0 < asked < math.inf:
+                raise ConfigError(f"collision_force[{axis}] = {asked:g}: wanted more than 0")
+        for name, most, what in (
+            ("torque_filter_hz", 0.5 / TICK_S, "half the loop's rate"),
+            ("end_effector_kg", FR3.max_load_kg, "what the arm carries"),
+        ):
+            if not 0.0 <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} = {getattr(self, name):g}: wanted 0 to {most:g}, {what}")
 
 
 @njit
@@ -172,7 +171,6 @@ class Arm:
     def __init__(self, config: ArmConfig, scene: Use | None = None):
         source = f"arm '{config.name}': options"
         self._options = from_json(Options, config.options, source=source)
-        check_options(self._options, source)
         if len(config.home) != JOINTS:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._name, self._tcp = config.name, np.array(config.pose_flange_tcp, float)

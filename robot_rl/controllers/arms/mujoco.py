@@ -15,8 +15,10 @@ from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix
 from robot_rl.interfaces import ArmReading
+from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
 from robot_rl.sim.stage import TICK_S, build_model, find_scene
 from robot_rl.types import ArmFacts, Array, ConfigError, Use, WorldState
+from robot_rl.validation import from_json
 
 WRENCH_FILTER_S = 0.01
 """Time constant of the external wrench's low-pass [s]."""
@@ -44,10 +46,16 @@ def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain
         wrench[i] += gain * (now[i] - wrench[i])
 
 
+Options = Unmodelled
+"""The driver's part of a hardware file: what the simulated joints and hand are like."""
+
+
 class Arm:
     """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`.
 
-    With other `facts` it has that arm's joint ranges and torques, on the Panda's links.
+    With other `facts` it has that arm's joint ranges and torques, on the Panda's links. What it measures as a wrench is
+    all that the commanded torques, gravity compensation and Coriolis torques do not explain, as a robot's own estimate
+    is: contacts, friction in the joints, and the weight of a load that it was not told of.
     """
 
     joints = JOINTS
@@ -58,7 +66,8 @@ class Arm:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._home = np.array(config.home)
         self._scene = find_scene(scene)
-        self._model = build_model(self._scene, facts)
+        unmodelled = from_json(Options, config.options, source=f"arm '{config.name}': options")
+        self._model = build_model(self._scene, facts, unmodelled)
         self._data = mujoco.MjData(self._model)
         self._reading = ArmReading(JOINTS)
         self._mass = np.zeros((self._model.nv, self._model.nv))
@@ -68,6 +77,7 @@ class Arm:
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
         self._sequence = 0
         self._bind()
+        self._bind_load(unmodelled.unknown_load_kg)
         self.set_tool(np.array(config.pose_flange_tcp))
         self.reset(0)
 
@@ -78,11 +88,19 @@ class Arm:
         self._jac, self._full_mass = mujoco.mj_jacSite, mujoco.mj_fullM
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[:JOINTS], data.qfrc_gravcomp[:JOINTS]
-        self._ctrl, self._external = data.ctrl, data.qfrc_constraint[:JOINTS]
-        self.tau_external = self._external  # (7,) [Nm]: what contacts did to the joints in the last tick
+        self._ctrl, self._constraint = data.ctrl, data.qfrc_constraint[:JOINTS]
+        self.tau_external = self._constraint  # (7,) [Nm]: what nobody commanded did to the joints in the last tick
         self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up
         # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's origin from the body
         self._model.site_sameframe[self._tool] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+
+    def _bind_load(self, mass_kg: float) -> None:
+        """A load that nobody knows of pulls with its weight, which is no part of the torques that are compensated."""
+        self._weight = np.array([0.0, 0.0, mass_kg * self._model.opt.gravity[2]])
+        if mass_kg:
+            self._load = self._model.body(UNKNOWN_LOAD).id
+            self._load_jacp = np.zeros((3, self._model.nv))
+            self.tau_external = np.zeros(JOINTS)
 
     def set_tool(self, pose_flange_tool: Array) -> None:
         """Move the controlled point: pose, Jacobian and wrench belong to it from the next `read` on."""
@@ -103,9 +121,15 @@ class Arm:
     def write(self, tau: Array) -> None:
         """Apply torques `(7,)` [Nm] for one millisecond of simulated time."""
         self._ctrl[:] = tau
+        loaded = self._weight[2] != 0.0
+        if loaded:
+            mujoco.mj_jacBodyCom(self._model, self._data, self._load_jacp, None, self._load)
+            self._data.qfrc_applied[:] = self._weight @ self._load_jacp
         self._step2(self._model, self._data)
-        # the contact torques of this step, with the Jacobian at which they were computed
-        filter_wrench_into(self._reading.wrench, self._reading.jacobian, self._external, self._gain)
+        if loaded:
+            self.tau_external[:] = self._constraint + self._data.qfrc_applied[:JOINTS]
+        # the torques of this step, with the Jacobian at which they were computed
+        filter_wrench_into(self._reading.wrench, self._reading.jacobian, self.tau_external, self._gain)
 
     def world(self) -> WorldState:
         """The truth at the last `read`."""

@@ -7,6 +7,7 @@ the robot's own joint and Cartesian motion generators are refused as not possibl
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, rotate_spatial
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
-from robot_rl.sim.panda import POSE_FLANGE_HAND
+from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
 from robot_rl.types import Array, Use, WorldState
 
 TORQUE_STEP = 1.0 + 1e-3
@@ -58,7 +59,9 @@ class FciRobot:
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        self._arm = Arm(config, scene, FR3)
+        self._arm = Arm(
+            replace(config, options=Unmodelled.among(config.options)), scene, FR3
+        )  # the others are a client's
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0
