@@ -125,7 +125,7 @@ class Resetter:
     def _hold(self) -> None:
         """Every arm stays where it is, and presses on nothing."""
         for arm in self._arms:
-            arm.command(ArmTarget(arm.refresh().pose_base_tcp, self._period_s))
+            arm.hold()
 
     def _drifted(self) -> list[tuple[ArmClient, Array]]:
         """The arms that have to go home first, and where that is."""

@@ -8,6 +8,7 @@ import numpy as np
 from robot_rl.compiled import njit
 from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import (
+    INTEGRAL,
     JOINT_CLIP,
     filter_reference,
     impedance_torque,
@@ -380,6 +381,9 @@ def control_into(
             target[:] = reference
             pushed = safety.bound_push(pushed, twist, pose, reference, scalars[STEP] / dt, scalars[ANGLE] / dt)
         integral[:] = integrate(integral, pose_error(pose, reference), gains, dt)
+        for i in range(6):
+            if gains_goal[INTEGRAL, i] == 0.0:  # what it has wound up goes with its gain
+                integral[i] *= 1.0 - scalars[BLEND]
         wanted = impedance_torque(
             q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace, pushed + integral
         )
