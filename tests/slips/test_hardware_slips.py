@@ -16,8 +16,8 @@ TORQUE = "max_torque: [87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0]"
 SIM = [
     # the unit
     (
-        "workspace_angle: 0.6",
-        "workspace_angle: 34",
+        "workspace_angle: ",
+        "workspace_angle: 34  # ",
         "wanted more than 0, at most 3.14159 rad; 34 degrees are 0.5934 rad",
     ),
     (LOW, "workspace_low: [350, -200, -5]", "workspace_low[0] = 350: wanted -3 to 3 m; 350 mm are 0.35 m"),
@@ -192,11 +192,15 @@ FRANKA = [
     (
         "ip: 172.16.0.2  # the",
         "ipp: 172.16.0.2  # the",
-        "options.ipp is not a known key; allowed: collision_force, collision_torque, ip",
+        "options.ipp is not a known key; allowed: ",
     ),
     ("ip: 172.16.0.2  # the", "ip: 172  # the", "arms[0].options.ip = 172: wanted a valid string"),
     ("collision_torque: [60.0, ", "collision_torque: [", "options.collision_torque[6] is missing"),
-    ("joint_low: [-2.7437", "joint_low: [-2.8973", "joint_low[0] = -2.8973: the arm of driver 'franka' can do -2.7437"),
+    (
+        "joint_low: [",
+        "joint_low: [-2.8973, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159]  # [",
+        "joint_low[0] = -2.8973: the arm of driver 'franka' can do -2.7437",
+    ),
     (
         "options: {ip: 172.16.0.2}",
         "options: {pi: 172.16.0.2}",
