@@ -22,6 +22,7 @@ import numpy as np
 import zmq
 
 from robot_rl.clock import ClockKind
+from robot_rl.compliance import default_within
 from robot_rl.config import ArmConfig, find
 from robot_rl.controllers import messages
 from robot_rl.controllers.lockstep import LockstepArm
@@ -135,7 +136,7 @@ def _end_the_start(number: int, frame: Any) -> None:
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
     """Open the arm of a hardware file on the clock that was asked for."""
-    setup = ArmSetup(np.array(config.pose_flange_tcp), Compliance(), config.limits, *DEFAULT_LEASH)
+    setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
     check_setup(setup, config.limits, len(config.home))
     kind = find("controllers/arms", config.driver).Arm
     simulated = hasattr(kind, "world")
@@ -180,6 +181,7 @@ class Server:
         self._setup_layout = messages.setup_layout(arm.joints)
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
+        self._limits = config.limits
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
         self._asks_to_hold = False  # the last target's lease was to end before the next could come
         self._life = secrets.randbits(32) | 1
@@ -264,7 +266,7 @@ class Server:
                 return self._state(arm.command(self._checked(messages.to_push(messages.body_as(messages.PUSH, body)))))
             case Kind.TUNE:
                 compliance = messages.to_compliance(messages.body_as(messages.compliance_layout(arm.joints), body))
-                check_compliance(compliance, arm.joints)
+                check_compliance(compliance, arm.joints, self._limits)
                 return self._state(arm.tune(compliance))
             case Kind.TARE:
                 return self._state(arm.tare())
@@ -277,6 +279,7 @@ class Server:
                 check_setup(setup, self._config.limits, arm.joints)
                 self._held = True  # asked for, as after a reset: the hold is no news
                 state = arm.configure(setup)
+                self._limits = setup.limits
                 self._setup, self._is_set_up = self._setup % (messages.SETUPS - 1) + 1, True
                 self._last_numbers.clear()  # whoever had asked before has another number's set-up
                 return self._state(state)

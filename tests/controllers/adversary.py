@@ -83,7 +83,7 @@ CONE_SLACK = 0.1
 """[rad] beyond the cone that the task's own compliance lets contact and lag turn the tool. It is no fault."""
 
 BODIES = TrueArm.facts.bodies
-ROOM = Box((-0.6, -0.9, -0.005), (0.9, 0.9, 1.3))
+ROOM = Box((-0.6, -0.9, 0.0), (0.9, 0.9, 1.3))
 """Table and walls for the links [m]."""
 
 ELBOW = np.array([-1.0, 0.0, 0.97, 0.0, -0.33, 0.0, 0.24])
@@ -187,24 +187,25 @@ class Log:
 
 def random_compliance(rng: np.random.Generator, posture_only: bool = False) -> Compliance:
     """A compliance that the arm's door lets in, the nastier the better: stiff or limp, hardly damped, far posture."""
+    mass, hardest = np.array([1.0] * 3 + [0.1] * 3), np.array([LIMITS.max_force] * 3 + [LIMITS.max_moment] * 3)
     for _ in range(500):
-        low, high = np.array(LIMITS.joint_low), np.array(LIMITS.joint_high)
-        posture = rng.uniform(low, high)
-        if rng.random() < 0.2:
-            posture = np.degrees(np.array(HARDWARE.home))  # the natural slip
+        margin = LIMITS.joint_margin
+        posture = rng.uniform(np.array(LIMITS.joint_low) + margin, np.array(LIMITS.joint_high) - margin)
         pulls = {"posture": tuple(posture) if rng.random() < 0.7 else (), "nullspace_stiffness": _log(rng, 1.0, 100.0)}
         if posture_only:
             wanted = replace(TASK.compliance, **pulls)
         else:
             stiffness = np.concatenate((_log(rng, 50.0, 6000.0, 3), _log(rng, 2.0, 300.0, 3)))
-            damping = np.concatenate((_log(rng, 0.001, 400.0, 3), _log(rng, 0.0005, 30.0, 3)))
+            damping = 2.0 * _log(rng, 0.5, 4.0, 6) * np.sqrt(stiffness * mass)
+            damping = np.minimum(damping, (400.0,) * 3 + (30.0,) * 3)
             clip = np.concatenate((_log(rng, 0.001, 0.1, 3), _log(rng, 0.01, 0.5, 3)))
+            clip = np.minimum(clip, hardest / stiffness)
             minus = clip * rng.uniform(0.1, 1.0, 6) if rng.random() < 0.3 else ()
             integral = np.concatenate((rng.uniform(0.0, 1e4, 3), rng.uniform(0.0, 500.0, 3)))
             wanted = Compliance(
                 tuple(stiffness), tuple(damping), tuple(clip), float(rng.choice([0.0, 0.005, 0.05])),
                 error_clip_minus=tuple(minus), integral=tuple(integral * (rng.random() < 0.3)),
-                gain_time_s=float(rng.choice([0.0, 0.001, 0.1])), **pulls,
+                gain_time_s=float(rng.choice([0.02, 0.05, 0.1])), **pulls,
             )  # fmt: skip
         try:
             check_setup(replace(SETUP, compliance=wanted), LIMITS, 7)
