@@ -5,7 +5,10 @@ kind itself refuses.
 """
 
 import importlib
+import importlib.util
 import inspect
+import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -35,15 +38,30 @@ GIVEN = {
 """By kind: what the program itself hands to a maker, beside the options of a file."""
 
 
+def folders_of(kind: str) -> list[Path]:
+    """Where files of a kind are looked for: `./arms` (or `./cameras`, ...) where one works, then inside the package."""
+    own = Path.cwd() / kind.rpartition("/")[2]
+    return [own, PACKAGE / kind] if own != PACKAGE / kind else [own]
+
+
 def names_of(kind: str) -> list[str]:
-    """What there is of a kind: the names of its folder's files, `names_of("cameras")`."""
-    return sorted(path.stem for path in (PACKAGE / kind).glob("*.py") if not path.stem.startswith("_"))
+    """What there is of a kind: the names of its folders' files, `names_of("cameras")`."""
+    return sorted({
+        path.stem for folder in folders_of(kind) for path in folder.glob("*.py") if not path.stem.startswith("_")
+    })
 
 
 def find(kind: str, name: str) -> ModuleType:
-    """The module `robot_rl/KIND/NAME.py`, `find("controllers/arms", "mujoco").Arm`. The folder is the registry."""
+    """The module `./KIND/NAME.py` or `robot_rl/KIND/NAME.py`, `find("controllers/arms", "mujoco").Arm`.
+
+    The folder is the registry. Raises ConfigError if there is none, if it needs a package that is not installed, or,
+    with file and line, if a user's own file does not run.
+    """
     if name not in names_of(kind):
         raise ConfigError(f"{name!r} is not in robot_rl/{kind}; it has: {nearest(name, names_of(kind))}")
+    own = folders_of(kind)[0] / f"{name}.py"
+    if own.is_file() and own.parent != PACKAGE / kind:
+        return _load_own(own)
     module = ".".join(["robot_rl", *kind.split("/"), name])
     try:
         return importlib.import_module(module)
@@ -54,6 +72,24 @@ def find(kind: str, name: str) -> ModuleType:
             f"{kind}/{name} needs the package {error.name!r}, which is not installed here; if robot_rl has an extra of "
             f"that name: pip install 'robot_rl[{name}]'"
         ) from error
+
+
+def _load_own(path: Path) -> ModuleType:
+    """A user's own file, once: it may change when the program is started again."""
+    name = f"robot_rl_own.{path.parent.name}.{path.stem}"
+    if name in sys.modules and sys.modules[name].__file__ == str(path):
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, f"{path} ends in .py"
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = (error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None) or 1
+        raise ConfigError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+    return module
 
 
 def find_here(kind: str, name: str) -> ModuleType | None:
