@@ -26,7 +26,7 @@ from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ArmLimits, ArmState, Array, DeviceError, RobotRLError
+from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, DeviceError, RobotRLError
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
@@ -141,8 +141,10 @@ def tool_of(arm: ArmConfig, task: Task | None) -> Array:
 
 def _check_reach(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
     """Whether the arm gets wherever its workspace lets it be sent, with the task's tool."""
-    facts = config.find("controllers/arms", arm.driver).Arm.facts
-    if not facts.dh:
+    facts: ArmFacts | None = getattr(config.find("controllers/arms", arm.driver).Arm, "facts", None)
+    if facts is None or not facts.dh:
+        advice = "its driver does not say how the arm is built (docs/another_arm.md): choose a small workspace"
+        yield Finding(arm.name, "reach", True, "not looked at", advice)
         return
     reach = Reach(facts, limits_of(arm, task), np.array(arm.home), tool_of(arm, task))
     missed = reach.unreachable()

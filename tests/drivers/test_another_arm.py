@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config, kinds
+from robot_rl.check import _check_reach
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.setup import ArmSetup
@@ -87,3 +88,8 @@ def test_a_driver_that_does_not_run_says_file_and_line(bench):
     Path("arms/broken.py").write_text("import numpy\n\nlength = nump.pi\n")
     with pytest.raises(ConfigError, match=r"arms/broken\.py:3: NameError"):
         kinds.find("controllers/arms", "broken")
+
+
+def test_check_says_that_nobody_looked_at_its_reach(bench):
+    (finding,) = _check_reach(bench, None)
+    assert finding.right and "does not say how the arm is built" in finding.advice
