@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from robot_rl import config, geometry
 from robot_rl.compiled import njit
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.impedance import filter_reference, impedance_torque
+from robot_rl.controllers.kinematics import body_clearance, capsules_of, chain_of
+from robot_rl.limits import MOST_KEEP_OUT
 from robot_rl.types import Array, DeviceError, Provenance, SpaceSpec, Step
 
 TASK, HARDWARE = "peg_insert", "sim_panda"
@@ -112,7 +115,24 @@ def measure_law(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     portion = max(sizes.law_calls // 20, 1)
     seconds = median(lambda: repeat_law(portion, *arguments), 20) / portion
     arm.close()
-    return [Row("law_us", 1e6 * seconds, "us", "per tick of 1000 us; reference filter and impedance law")]
+    rows = [Row("law_us", 1e6 * seconds, "us", "per tick of 1000 us; reference filter and impedance law")]
+    chain, capsules = chain_of(arm.facts, arm.joints), capsules_of(arm.facts.bodies)
+    for boxes in (0, MOST_KEEP_OUT):
+        around = np.tile([[0.3, 0.3, 0.0], [0.5, 0.5, 0.3]], (boxes, 1, 1))
+        looks = partial(repeat_clearance, portion, reading.q, chain, capsules, around)
+        looks()  # compiles
+        what = f"elbow, forearm, wrist and hand to table, walls and {boxes} boxes; once or twice a tick"
+        rows.append(Row(f"bodies_{boxes}_boxes_us", 1e6 * median(looks, 20) / portion, "us", what))
+    return rows
+
+
+@njit
+def repeat_clearance(n: int, q: Array, chain: Array, capsules: Array, boxes: Array) -> float:
+    """`n` looks at what the guarded bodies come near."""
+    room, total = np.array([[-1.2, -1.2, 0.0], [1.2, 1.2, 1.6]]), 0.0
+    for i in range(n):
+        total += body_clearance(q + 1e-9 * i, chain, capsules, room, boxes)[0]
+    return total
 
 
 @njit
