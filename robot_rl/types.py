@@ -348,6 +348,7 @@ class ArmState:
     the tool, less what was there at the last tare. `target_base_tcp` is the target in force, after all limits: what was
     *executed*; `verdict` is what the limits made of the last command. `reason` is the fault in words. `age_s` is how
     old the measurement was when the arm's process sent it: of a loop that hangs only the last is to be had.
+    `command_success` is the share of our commands that the robot says it has got lately, 1 if it says nothing of it.
     """
 
     sequence: int
@@ -363,6 +364,7 @@ class ArmState:
     verdict: Verdict = Verdict.PASSED
     reason: str = ""
     age_s: float = 0.0
+    command_success: float = 1.0
 
 
 @dataclass(frozen=True)

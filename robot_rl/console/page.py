@@ -285,6 +285,8 @@ def status_html(sight: Sight) -> str:
         rows.append((f"{name}tool", f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else "")))
         rows.append((f"{name}force", f"{np.linalg.norm(arm.wrench_base_tcp[:3]):.1f} N"))
         rows.append((f"{name}limits", arm.verdict.reasons))
+        if arm.command_success < 1.0:
+            rows.append((f"{name}commands", f"{100.0 * arm.command_success:.0f} % reach the robot"))
     learner = sight.learner
     if learner.get("phase"):
         rows.append(("learner", f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}"))

@@ -547,6 +547,7 @@ class ArmLoop:
             fault=self.fault,
             verdict=Verdict(int(self._flags[VERDICT])),
             reason=self.reason,
+            command_success=self.command_success,
         )
 
     def journal(self) -> dict[str, Any]:

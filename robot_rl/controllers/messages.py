@@ -109,6 +109,7 @@ def state_layout(joints: int) -> np.dtype:
         ("verdict", "<u4"),
         ("reason", f"S{REASON_BYTES}"),
         ("age_s", "<f8"),
+        ("command_success", "<f8"),
     ])
 
 
@@ -202,6 +203,7 @@ def to_state(value: Array) -> ArmState:
         verdict=Verdict(int(value["verdict"])),
         reason=bytes(value["reason"]).decode(errors="ignore"),
         age_s=float(value["age_s"]),
+        command_success=float(value["command_success"]),
     )
 
 

@@ -115,7 +115,7 @@ def report_layout(joints: int) -> np.dtype:
         ("resets", "<i8"),
         ("refusal", f"S{messages.REASON_BYTES}"), ("is_wrong", "?"),
         ("late_ticks", "<i8"), ("worst_s", "<f8"), ("lost_ticks", "<i8"), ("without", "u1"),
-        ("command_success", "<f8"), ("tick_s", "<f8"),
+        ("tick_s", "<f8"),
     ])  # fmt: skip
 
 
@@ -265,7 +265,7 @@ class RealTimeArm:
         report = self._report.read()
         return loop_stats(
             self.ring, int(report["late_ticks"]), float(report["worst_s"]), int(report["lost_ticks"]),
-            float(report["command_success"]), 1.0 / float(report["tick_s"]),
+            float(report["state"]["command_success"]), 1.0 / float(report["tick_s"]),
         )  # fmt: skip
 
     def journal(self) -> dict[str, Any]:
@@ -449,7 +449,6 @@ class _Ears:
         done = self._done
         done["late_ticks"], done["worst_s"] = late_ticks, worst_s
         done["lost_ticks"], done["without"] = self.loop.lost_ticks, self.without
-        done["command_success"] = self.loop.command_success
         if self.loop.fault != self._fault:
             self._fault = self.loop.fault
             self._keep_journal()
