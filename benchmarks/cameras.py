@@ -75,7 +75,7 @@ def measure(seconds: float, burners: int, console: Who | None = None) -> list[Ro
             folder = create_run("peg_insert", TrainConfig(clock="real"))
             folder = RunFolder(folder.path.resolve())
         start_arms(folder, stack.enter_context(Supervisor(folder.logs)))
-        task = replace(folder.load_task(), max_steps=1_000_000)
+        task = replace(folder.load_task(), max_steps=100_000)
         env = RobotEnv(task, replace(folder.load_hardware(), cameras=cameras))
         stack.callback(env.close)
         desk = stack.enter_context(closing(Desk(folder.settings.desk_address)))

@@ -76,6 +76,7 @@ class CountingClient:
     def stats(self):
         return SimpleNamespace(
             command_success=self.success,
+            nominal_hz=1000.0,
             late_ticks=0,
             lost_ticks=0,
             law_us_p50=10.0,

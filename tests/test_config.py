@@ -154,7 +154,7 @@ def test_a_wrong_task_file_is_refused(
 def test_an_unknown_key_names_file_line_and_nearest(broken: Edit) -> None:
     complaint = broken("max_force: 80.0", "max_forse: 80.0")
     assert (
-        f"mine.yaml:{line_of('max_force')}: arms[0].limits.max_forse is not a known key; allowed: body_high"
+        f"mine.yaml:{line_of('max_force:')}: arms[0].limits.max_forse is not a known key; allowed: body_high"
         in complaint
     )
     assert "did you mean 'max_force'?" in complaint
@@ -220,7 +220,7 @@ def test_a_short_list_says_which_number_is_missing(broken: Edit) -> None:
 
 def test_a_duplicate_key_is_refused_with_both_lines(broken: Edit) -> None:
     complaint = broken("      max_force: 80.0", "      max_force: 80.0\n      max_force: 800.0")
-    line = line_of("max_force")
+    line = line_of("max_force:")
     assert f"mine.yaml:{line + 1}: arms[0].limits.max_force is given twice (first on line {line})" in complaint
 
 

@@ -59,8 +59,8 @@ is simulated."""
 HUNG_S = 5.0
 """A loop that has measured nothing for so long, and carries out no order, hangs: its process is ended."""
 
-LEAVE_S = 1.0
-"""The loop stops the arm before it leaves, but no longer than this."""
+LEAVE_S, STANDS_S = 1.0, 0.1
+"""The loop stops the arm before it leaves, and sees it stand for so long, but tries no longer than this."""
 
 JOURNAL_BYTES = 1 << 16
 
@@ -324,7 +324,7 @@ def run_loop(job: Job) -> None:
     loop, paced, tick_s = ears.loop, ears.paced, ears.loop.tick_s
     ears.without = be_undisturbed(job.config.loop_cpu)
     late_ticks, worst_s = 0, 0.0
-    deadline, leaves_by = time.monotonic() + tick_s, math.inf
+    deadline, leaves_by, stands_since = time.monotonic() + tick_s, math.inf, math.inf
     while True:
         remaining = deadline - time.monotonic()
         if remaining > 0.0 and (not paced or loop.fault in DRIVER_FAULTS):
@@ -341,8 +341,10 @@ def run_loop(job: Job) -> None:
             if ears.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):  # nobody is left to command
                 leaves_by = now + LEAVE_S
                 loop.hold()
-        elif loop.at_rest or now > leaves_by:
-            break
+        else:
+            stands_since = min(stands_since, now) if loop.at_rest else math.inf
+            if now > min(leaves_by, stands_since + STANDS_S):
+                break
         ears.report(late_ticks, worst_s)
     ears.close()
 

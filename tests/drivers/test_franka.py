@@ -101,7 +101,7 @@ def test_jacobian_and_wrench_are_the_tools_as_well_where_the_robot_has_another_f
     idle_client(robot)
     robot.ask("mode", "GUIDING")
     robot.ask("touch", [0.0, 3.0, 8.0])  # at the robot's own end effector, wherever that is now
-    arm, twin = franka.Arm(hardware_of(robot)), Arm(BENCH)
+    arm, twin = franka.Arm(hardware_of(robot)), Arm(replace(BENCH, options={}))
     tool = np.array([0.02, 0.0, 0.16, 0.0, 0.0, 0.0, 1.0])
     arm.set_tool(tool)
     twin.set_tool(tool)

@@ -187,11 +187,13 @@ def everything_delivered(bench: Bench) -> bool:
 
 def arm_told_nonsense(bench: Bench) -> None:
     """A target of NaN, as if from the actor: the arm latches a fault, in an episode or in a reset as chance has it."""
-    target = messages.record(messages.TARGET, ArmTarget(np.full(7, np.nan), 0.001))
     with new_socket(zmq.DEALER) as socket:
         connect(socket, bench.learner_folder.settings.arm_addresses[0])
         info = ask(socket, messages.encode(Kind.INFO, 0, 1))
-        answer = ask(socket, messages.encode(Kind.COMMAND, info.life, 2, target, setup=info.setup))
+        layout = messages.state_layout(messages.to_info(messages.body_as(messages.INFO, info.body)).joints)
+        state = messages.body_as(layout, ask(socket, messages.encode(Kind.STATE, info.life, 2)).body)
+        target = messages.record(messages.TARGET, ArmTarget(np.full(7, np.nan), 0.001, seen_t=float(state["t"])))
+        answer = ask(socket, messages.encode(Kind.COMMAND, info.life, 3, target, setup=info.setup))
     if answer.status != messages.OK:
         raise FaultError(f"the arm did not take the target: {answer.body.decode()}")
 

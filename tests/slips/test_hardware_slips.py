@@ -12,6 +12,7 @@ JOINT_LOW = "joint_low: [-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -
 JOINT_HIGH = "joint_high: [2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973]"
 HOME = "home: [0.0, 0.181353737, 0.0, -2.400293067, 0.0, 2.581646804, 0.785398163]"
 TORQUE = "max_torque: [87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0]"
+SPEED = "max_reference_speed: "
 
 SIM = [
     # the unit
@@ -34,8 +35,8 @@ SIM = [
     ("retreat_m: 0.02", "retreat_m: 20", "retreat_m = 20: wanted 0 to 0.1 m; 20 mm are 0.02 m"),
     ("workspace_margin_m: 0.03", "workspace_margin_m: 30", "wanted 0 to 0.2 m; 30 mm are 0.03 m"),
     (
-        "max_reference_speed: 0.25",
-        "max_reference_speed: 250",
+        SPEED,
+        "max_reference_speed: 250  # ",
         "wanted more than 0, at most 2 m/s; 250 mm/s are 0.25 m/s",
     ),
     ("joint_margin: 0.1", "joint_margin: 5.7", "joint_margin = 5.7: wanted 0 to 1 rad; 5.7 degrees are 0.09948 rad"),
@@ -85,11 +86,11 @@ SIM = [
     ),
     ("max_tcp_speed: 1.0", "max_tcp_speed: 2.0", "max_tcp_speed = 2: the arm of driver 'mujoco' can do 1.7"),
     (
-        "max_reference_speed: 0.25",
-        "max_reference_speed: 25",
+        SPEED,
+        "max_reference_speed: 25  # ",
         "max_reference_speed = 25: wanted more than 0, at most 2 m/s",
     ),
-    ("max_reference_speed: 0.25", "max_reference_speed: 1.2", "wanted less than max_tcp_speed, 1, which is a fault"),
+    (SPEED, "max_reference_speed: 1.2  # ", "wanted less than max_tcp_speed, 1, which is a fault"),
     ("max_force: 80.0", "max_force: 8000", "max_force = 8000: wanted more than 0, at most 300 N"),
     ("max_moment: 30.0", "max_moment: 3000", "max_moment = 3000: wanted more than 0, at most 100 Nm"),
     ("mass_kg: 0.73", "mass_kg: 4.0", "the arm of driver 'mujoco' can carry 3 kg, wanted at most that"),
@@ -128,7 +129,7 @@ SIM = [
     (
         "driver: mujoco\n    # By",
         "driver: mujoco\n    options: {ip: 172.16.0.2}\n    # By",
-        "options.ip is no option of controllers/arms/mujoco; it takes none",
+        "options.ip is not a known key; allowed: friction_nm, unknown_load_kg",
     ),
     ("    limits:\n", "    loop_cpu: 999\n    limits:\n", "loop_cpu = 999: this machine has the cores 0 to "),
     ("    limits:\n", "    loop_cpu: -1\n    limits:\n", "loop_cpu = -1: wanted 0 to 1023"),
