@@ -26,7 +26,7 @@ from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, DeviceError, RobotRLError
+from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, ConfigError, DeviceError, RobotRLError
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
@@ -211,7 +211,7 @@ def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding
         client.configure(
             tool_of(arm, task), task.compliance, limits_of(arm, task), task.leash_translation, task.leash_rotation
         )
-    except DeviceError as error:
+    except (ConfigError, DeviceError) as error:
         return Finding(arm.name, what, False, "refused", str(error))
     return Finding(arm.name, what, True, "tool, compliance, limits and leash are taken")
 

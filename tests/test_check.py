@@ -48,8 +48,10 @@ def test_a_set_up_that_the_arm_refuses_and_a_box_that_it_cannot_fill_are_finding
     wide = replace(arm, address=address, limits=replace(arm.limits, workspace_angle=0.6))
     stiff = replace(TASK, compliance=replace(TASK.compliance, stiffness=(20_000.0,) * 3 + (150.0,) * 3))
     findings = check(replace(BARE, arms=(wide,)), stiff, seconds=0.2)
-    finding = said(findings, "set-up of task 'peg_insert'")
+    finding = said(findings, "limits against task 'peg_insert'")
     assert not finding.right and "stiffness" in finding.advice and "20000" in finding.advice
+    finding = said(findings, "set-up of task 'peg_insert'")
+    assert not finding.right and "workspace_angle = 0.6" in finding.advice  # more than the arm's process has read
     finding = said(findings, "reach")
     assert not finding.right and "joint 6 at the end" in finding.found
     angle = float(finding.advice.partition("workspace_angle ")[2].split()[0])
