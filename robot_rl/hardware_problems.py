@@ -105,6 +105,11 @@ def _arm_problems(arm: "ArmConfig") -> Iterator[Problem]:
     yield from _guard_problems(arm.guards)
     module = find_here("controllers/arms", arm.driver)
     facts: ArmFacts | None = getattr(module.Arm, "facts", None) if module else None
+    if module and arm.guards and not (facts and facts.dh):
+        yield (
+            ("guards",),
+            f"cannot be watched: the driver {arm.driver!r} does not say how its arm is built (`facts.dh`)",
+        )
     joints = len(facts.joint_low) if facts else _usual_number(arm)
     if len(arm.home) != joints:
         yield ("home",), f"has {len(arm.home)} numbers; this arm has {joints} joints"

@@ -100,7 +100,7 @@ class PoseArm(Protocol):
     """An arm whose own controller follows poses (UR, xArm, franky): lease, limits and faults stand above it.
 
     ```
-    while running:                    # 1 kHz; a driver may pass on fewer
+    while running:                    # at the driver's own rate, once in `tick_s`
         reading = arm.read()          # `jacobian` of the TCP in base axes, or `twist (6,)` if there is none to be had
         arm.follow(next_reference)    # inside the workspace, at most the reference speed away from the last one
     ```
@@ -118,7 +118,7 @@ class PoseArm(Protocol):
     def read(self) -> ArmReading: ...
 
     def follow(self, pose_base_tcp: Array) -> None:
-        """Go to the pose `(7,)` of the TCP, which is near: the next one comes in a millisecond."""
+        """Go to the pose `(7,)` of the TCP, which is near the last one: the next comes in `tick_s`."""
         ...
 
     def set_compliance(self, compliance: Compliance) -> None:

@@ -103,8 +103,8 @@ CRAWL = (0.02, 0.1)
 EXCURSION_M, EXCURSION_RAD = 0.005, 0.02
 """How much further out it may be measured on its way in than it was: it swings, and a sensor has noise."""
 
-LOOK_EVERY_RAD = 0.01
-"""A joint move is looked through before it begins, a posture at least every so many radians."""
+LOOK_EVERY_RAD = 0.03
+"""A joint move is looked through before it begins, a posture every so many radians: in a third of a tick."""
 
 
 class ArmLoop:

@@ -84,6 +84,14 @@ def test_the_reference_never_jumps_when_the_motion_ends(bench, ends):
     np.testing.assert_allclose(arm.sent[-1][:3], loop.state().pose_base_tcp[:3], atol=1e-4)
 
 
+def test_a_guard_that_nobody_can_watch_is_refused(bench):
+    file = Path("hardware_configs/toy_bench.yaml")
+    guard = "    guards: [{name: mount, start: [0.0, 0.0, 0.0], end: [0.1, 0.0, 0.0], radius_m: 0.03}]\n"
+    file.write_text(file.read_text().replace("    limits:\n", f"{guard}    limits:\n"))
+    with pytest.raises(ConfigError, match=r"toy_bench\.yaml:\d+: arms\[0\]\.guards cannot be watched"):
+        config.load_hardware("toy_bench")
+
+
 def test_a_driver_that_does_not_run_says_file_and_line(bench):
     Path("arms/broken.py").write_text("import numpy\n\nlength = nump.pi\n")
     with pytest.raises(ConfigError, match=r"arms/broken\.py:3: NameError"):
