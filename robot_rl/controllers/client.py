@@ -30,8 +30,11 @@ from robot_rl.types import (
     WrenchTarget,
 )
 
-ANSWER_S = 20.0
-"""How long an arm that has answered before may be silent: more than the recovery of a real one takes, so it is gone."""
+ANSWER_S = 10.0
+"""How long an arm that has answered before may be silent: far more than it needs, so it is gone."""
+
+ORDER_S = 20.0
+"""The same after what takes a real one a while: another tool, and its recovery from a fault."""
 
 ASK_AGAIN_S = 2.0
 """After so long without an answer, who is there is asked once more."""
@@ -40,7 +43,8 @@ ASK_AGAIN_S = 2.0
 class ArmLink:
     """Requests and answers over one socket. Used by one thread; one request is under way at a time.
 
-    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 20 s at most.
+    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most, or 20
+    for those of `DELIBERATE`.
     The first request is INFO, whose answer says with which life of the arm's process this link speaks, and which set-up
     is in force; the answer to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
     """
@@ -64,15 +68,16 @@ class ArmLink:
         number = next(self._numbers) & 0xFFFFFFFF
         setup = self._in_force if kind in messages.DELIBERATE else self._own
         request = messages.encode(kind, self._life, number, body, setup=setup, client=self._client)
+        timeout_s = ORDER_S if kind in messages.DELIBERATE else self._timeout_s
         # who is there is asked again and again: a process that ends takes the question along that it has just heard
-        tries = max(1, round(self._timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
+        tries = max(1, round(timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
         for _ in range(tries):
             each()
-            if (answer := self._exchange(request, number, self._timeout_s / tries)) is not None:
+            if (answer := self._exchange(request, number, timeout_s / tries)) is not None:
                 break
         else:
             raise LinkError(
-                f"no arm process answered at {self._address} within {self._timeout_s:g} s; start it with "
+                f"no arm process answered at {self._address} within {timeout_s:g} s; start it with "
                 "`robot-rl arm HARDWARE` (its log says where it listens)"
             )
         self._timeout_s = min(self._timeout_s, ANSWER_S)
