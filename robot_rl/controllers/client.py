@@ -43,8 +43,8 @@ ASK_AGAIN_S = 2.0
 class ArmLink:
     """Requests and answers over one socket. Used by one thread; one request is under way at a time.
 
-    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most, or 20
-    for those of `DELIBERATE`.
+    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most, or
+    20 for those of `DELIBERATE`.
     The first request is INFO, whose answer says with which life of the arm's process this link speaks, and which set-up
     is in force; the answer to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
     """
