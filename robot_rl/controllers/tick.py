@@ -132,22 +132,32 @@ def advance_move_into(move: Array, move_clock: Array, q: Array, slow: float, dt:
 
 @njit
 def brake_into(
-    wanted: Array, move: Array, move_clock: Array, q: Array, dq: Array, tau: Array, mass: Array, rate: float
+    wanted: Array,
+    move: Array,
+    move_clock: Array,
+    q: Array,
+    dq: Array,
+    tau: Array,
+    mass: Array,
+    damping: Array,
+    rate: float,
 ) -> bool:
     """The first part of a hold: torques `wanted (n,)` that stop the arm; where it is meanwhile is what will be held.
 
     Every direction of the joints is damped with its own inertia, `-M v / T`, none stiffer than another. A torque falls
     no faster than at `rate` [Nm/s], and on its way to zero the one in force, `tau (n,)`, still turns the joints by
     `M^-1 tau |tau| / 2 rate`: `v` is the speed that they will have then. Without that a quick arm is thrown back.
-    Returns whether it stands, and will.
+    An inertia that is no number is done without: `damping (n,)` brakes. Returns whether the arm stands, and will.
     """
-    fading = tau * np.abs(tau) / (2.0 * rate)
-    v = dq + solve_positive(mass, fading)
+    move[START], move[GOAL], move[NOW], move[SPEED] = q, q, q, 0.0
+    move_clock[PHASE] = 1.0
+    if not safety.all_finite(mass.ravel()):
+        wanted[:] = -damping * dq
+        return np.abs(dq).max() < AT_REST
+    v = dq + solve_positive(mass, tau * np.abs(tau) / (2.0 * rate))
     for j in range(q.shape[0]):
         for k in range(q.shape[0]):
             wanted[j] -= mass[j, k] * v[k] / BRAKE_TIME_S
-        move[START, j], move[GOAL, j], move[NOW, j], move[SPEED, j] = q[j], q[j], q[j], 0.0
-    move_clock[PHASE] = 1.0
     return max(np.abs(dq).max(), np.abs(v).max()) < AT_REST
 
 
@@ -264,6 +274,7 @@ def control_into(
     measured = safety.all_finite(q) and safety.all_finite(dq)
     whole = measured and safety.pose_is_valid(pose) and safety.all_finite(wrench) and safety.all_finite(coriolis)
     whole = whole and safety.all_finite(twist) and safety.all_finite(jacobian.ravel())
+    whole = whole and safety.all_finite(mass.ravel())
     workspace, keep_out = boxes[WORKSPACE_BOX], boxes[FIRST_KEEP_OUT:]
     felt = wrenches[FELT]
     if whole:
@@ -312,7 +323,7 @@ def control_into(
         if not measured:
             flags[LOCKED], flags[BRAKING] = 0, 0
         elif flags[LOCKED] == 0:
-            stands = brake_into(wanted, move, move_clock, q, dq, tau, mass, scalars[TORQUE_STEP] / dt)
+            stands = brake_into(wanted, move, move_clock, q, dq, tau, mass, joint_gains[1], scalars[TORQUE_STEP] / dt)
             flags[BRAKING] += 1
             if whole:
                 target[:] = pose

@@ -1,5 +1,8 @@
 """The loop over the simulated arm: lease, leash, faults, and forces that stay bounded."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -102,7 +105,7 @@ def test_a_target_that_is_no_pose_latches_a_fault_until_somebody_acknowledges(lo
     assert not loop.observe().holding
 
 
-@pytest.mark.parametrize("field", ["wrench", "pose", "jacobian", "coriolis"])
+@pytest.mark.parametrize("field", ["wrench", "pose", "jacobian", "coriolis", "mass"])
 def test_what_is_no_number_in_a_state_makes_the_arm_hold_with_what_is_left(field):
     """The joints' angles and speeds are enough; one such state is a fault, and the motion ends with it."""
     arm = Broken(HARDWARE, TASK.scene)
@@ -204,3 +207,53 @@ def test_a_reset_is_exact_and_leaves_a_fault_latched(loop):
     run(loop, 150)
     loop.reset(4)
     np.testing.assert_array_equal(loop.observe().q, first.q)
+
+
+WHAT_IS_COMPILED = """
+import numpy as np
+from numba.core.registry import CPUDispatcher
+from robot_rl import geometry
+from robot_rl.controllers import impedance, kinematics, loop, safety, tick
+from robot_rl.controllers.arms.mujoco import Arm
+from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
+from robot_rl.types import Box
+from dataclasses import replace
+
+def compiled():
+    modules = (geometry, impedance, kinematics, loop, safety, tick)
+    functions = {id(f): f for module in modules for f in vars(module).values() if isinstance(f, CPUDispatcher)}
+    return {f.__name__: len(f.nopython_signatures) for f in functions.values()}
+
+arm = Arm(HARDWARE, TASK.scene)  # what its driver compiles is its own matter
+loop.warm_up(7)
+before = compiled()
+boxes = (Box((0.5, 0.1, 0.0), (0.6, 0.2, 0.1)),)
+limits = replace(LIMITS, keep_out=boxes, body_low=(-1.0,) * 3, body_high=(2.0,) * 3)
+own = loop.ArmLoop(arm, replace(SETUP, limits=limits))
+for act in (
+    lambda: own.command(moved(own, 0.01, 0.0, 0.0), own.t + 1.0),
+    lambda: own.push(np.ones(6), own.t + 1.0),
+    lambda: own.move_joints(own.observe().q + 0.02, 0.5, own.t + 1.0),
+    own.hold,
+    lambda: own.tune(TASK.compliance),
+    lambda: own.configure(SETUP),
+    own.tare,
+    lambda: own.command(np.full(7, np.nan), own.t + 1.0),
+    own.acknowledge,
+    lambda: own.reset(3),
+):
+    act()
+    run(own, 5)
+    own.state()
+    own._explain()
+own._begin_excursion()
+own._watch_excursion()
+print({name: (before.get(name), count) for name, count in compiled().items() if count != before.get(name)})
+"""
+
+
+def test_warming_up_compiles_all_that_a_loop_will_need():
+    """A function that is compiled when the robot waits for its torques takes seconds: the robot stops."""
+    done = subprocess.run([sys.executable, "-c", WHAT_IS_COMPILED], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "{}"

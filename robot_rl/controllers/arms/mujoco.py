@@ -71,7 +71,7 @@ class Arm:
         self._data = mujoco.MjData(self._model)
         self._reading = ArmReading(JOINTS)
         self._mass = np.zeros((self._model.nv, self._model.nv))
-        self._reading.mass = self._mass[:JOINTS, :JOINTS]
+        self._reading.mass = np.zeros((JOINTS, JOINTS))
         self._jacp, self._jacr = self._reading.jacobian[:3], self._reading.jacobian[3:]
         self._reading.q, self._reading.dq = self._data.qpos[:JOINTS], self._data.qvel[:JOINTS]
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
@@ -115,6 +115,7 @@ class Arm:
         self._step1(self._model, self._data)
         self._jac(self._model, self._data, self._jacp, self._jacr, self._tool)
         self._full_mass(self._model, self._data, self._mass)
+        self._reading.mass[:] = self._mass[:JOINTS, :JOINTS]  # type: ignore[index]
         measure_into(reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp)
         return reading
 
