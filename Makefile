@@ -105,6 +105,12 @@ display:
 	@if ! command -v Xvfb >/dev/null; then \
 		export DEBIAN_FRONTEND=noninteractive; apt-get update; apt-get install --yes --no-install-recommends xvfb; fi
 
+# The console's tests press the page's buttons.
+browser:
+	@if ! command -v chromium >/dev/null; then \
+		export DEBIAN_FRONTEND=noninteractive; apt-get update; \
+		apt-get install --yes --no-install-recommends chromium; fi
+
 # The wheel of pyrealsense2 looks for the system's libusb.
 usb: $(VENV)/.installed-dev
 	@if ! $(BIN)/python -c '$(USB_PROBE)'; then \

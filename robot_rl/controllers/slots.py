@@ -9,7 +9,9 @@ The hand-over between the 1 kHz loop and the network side. Who writes and who re
 | world  | loop of a simulated arm, 100 Hz  | network side, per request      | as for state                          |
 """
 
+import time
 import zlib
+from itertools import count
 
 import numpy as np
 
@@ -19,7 +21,8 @@ from robot_rl.types import Array, DataError
 _HEADER = 16
 """Bytes before the value: a version counter (uint64) and a crc32 of the value (uint32), padded."""
 
-_ATTEMPTS = 1000
+_ATTEMPTS, _PATIENCE_S = 100, 1.0
+"""So often a reader tries at once; then it gives a writer that was interrupted time to go on."""
 
 
 class LatestSlot:
@@ -64,8 +67,12 @@ class LatestSlot:
 
     def read(self) -> Array:
         """The value, shape `()`. Raises DataError if no whole value can be had: the writer died while it wrote."""
-        for _ in range(_ATTEMPTS):
-            value = self.try_read()
-            if value is not None:
+        deadline = time.monotonic() + _PATIENCE_S
+        for attempt in count():
+            if (value := self.try_read()) is not None:
                 return value
+            if time.monotonic() > deadline:
+                break
+            if attempt > _ATTEMPTS:
+                time.sleep(0.0005)
         raise DataError("a shared slot stays half written: its writer has died")

@@ -1,6 +1,7 @@
 """A slot hands over whole values, or none."""
 
 import multiprocessing
+import threading
 import time
 
 import numpy as np
@@ -55,3 +56,11 @@ def test_a_writer_that_died_in_the_middle_is_reported():
         slot.read()
     slot.write(value(7))  # the next writer mends it
     assert slot.read()["count"] == 7
+
+
+def test_a_writer_that_was_interrupted_in_the_middle_is_waited_for():
+    """An ordinary process may be set aside for many milliseconds: it has not died."""
+    slot = LatestSlot(LAYOUT)
+    slot._header[0] += 1
+    threading.Timer(0.2, slot.write, [value(3)]).start()
+    assert slot.read()["count"] == 3
