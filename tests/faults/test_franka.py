@@ -101,6 +101,9 @@ class Bench:
             time.sleep(0.05)
         recording = load(files[0])
         assert recording.about["event"] == event and recording.about["reason"]
+        if event != "LOOP_DIED":
+            robot = recording.about["robot"]  # what it recorded itself, up to the state that names the error
+            assert robot["stopped"] and len(robot["states"]) > 10
         assert len(recording.rows) > 500 and np.ptp(recording.column("pose_y")) > 0.001, "what came before is not there"
         return recording
 
