@@ -160,7 +160,7 @@ def test_the_benchmark_of_the_arm_has_every_number_and_leaves_priorities_as_they
     from robot_rl.benchmark_arm import measure_arm
 
     before = os.sched_getscheduler(0)
-    numbers = measure_arm(0.5)
+    numbers = measure_arm(3.0)  # a machine that stands still for a second, as a shared one does, is no arm's fault
     assert os.sched_getscheduler(0) == before
     wanted = ("rate_hz", "lost_ticks", "server_slips", "tick_us_p50", "tick_us_p999", "pose_round_trip_ms_p99")
     assert all(math.isfinite(numbers[name]) for name in wanted)
