@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_rl import geometry
+from robot_rl.controllers.kinematics import chain_of, frames_of
 from robot_rl.types import ArmFacts, ArmLimits, Array
 
 STEPS = 60
@@ -65,24 +66,14 @@ class OutOfReach:
 
 
 def forward(facts: ArmFacts, q: Array, pose_flange_tool: Array) -> tuple[Array, Array]:
-    """Pose `(4, 4)` of the tool in the base, and its Jacobian `(6, n)` in base axes, by the maker's DH table."""
-    here, origins, axes = np.eye(4), [], []
-    for (a, d, alpha), angle in zip(facts.dh, q, strict=True):
-        ca, sa, c, s = math.cos(alpha), math.sin(alpha), math.cos(angle), math.sin(angle)
-        here = here @ np.array([
-            [c, -s, 0, a],
-            [s * ca, c * ca, -sa, -sa * d],
-            [s * sa, c * sa, ca, ca * d],
-            [0, 0, 0, 1],
-        ])
-        origins.append(here[:3, 3])
-        axes.append(here[:3, 2])
-    flange_tool = np.eye(4)
-    flange_tool[:3, :3] = geometry.quat_to_matrix(pose_flange_tool[3:])
-    flange_tool[:3, 3] = pose_flange_tool[:3] + (0.0, 0.0, facts.flange_m)
-    tool = here @ flange_tool
-    turning = np.array(axes)
-    return tool, np.vstack([np.cross(turning, tool[:3, 3] - np.array(origins)).T, turning.T])
+    """The tool `(4, 4)` in the base, and its Jacobian `(6, n)` in base axes, for joint angles `q (n,)` [rad]."""
+    frames = frames_of(np.asarray(q, float), chain_of(facts, len(q)))
+    joints, tool = frames[:-1], np.eye(4)
+    R, p = frames[-1, :, :3], frames[-1, :, 3]
+    tool[:3, :3] = R @ geometry.quat_to_matrix(pose_flange_tool[3:])
+    tool[:3, 3] = p + R @ pose_flange_tool[:3]
+    axes, origins = joints[:, :, 2], joints[:, :, 3]
+    return tool, np.vstack([np.cross(axes, tool[:3, 3] - origins).T, axes.T])
 
 
 def error_of(tool: Array, goal: Array) -> Array:
