@@ -29,8 +29,23 @@ class Outcome:
     in_hand: int = 0
 
 
+def play_all(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[Outcome]:
+    """Runs that suffer all of these faults between them: a run may be over before its last fault could be done to it.
+
+    (A run has a length in steps and a fault takes time, in which the run goes on.)
+    """
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(faults):
+        rest = faults[len(outcomes) :]
+        outcomes += play(rest, template, place / f"run-with-{len(rest)}", seed + len(outcomes))
+    return outcomes
+
+
 def play(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[Outcome]:
-    """A run that suffers these faults, to its end. FaultError with what was found, and the folder stays."""
+    """A run that suffers these faults, to its end, or as many as it lived to see.
+
+    FaultError with what was found, and the folder stays.
+    """
     kind = SupervisedBench if faults[0].supervised else Bench
     bench = kind(template, place, seed, own_steps=STEPS_PER_FAULT * len(faults) + STEPS_AFTER)
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from robot_rl.types import RobotRLError
 from tests.faults.bench import FaultError, record_demos
-from tests.faults.play import Outcome, play, rounds
+from tests.faults.play import Outcome, play_all, rounds
 from tests.faults.table import FAULTS, Fault
 
 PER_ROUND = 4
@@ -64,7 +64,7 @@ def soak(faults: list[Fault], place: Path, seed: int, until: float, outcomes: li
             names = "; ".join(fault.name for fault in several)
             print(f"{number:4d}  seed {round_seed}  {names}", flush=True)
             try:
-                outcomes += play(several, template, folder, round_seed)
+                outcomes += play_all(several, template, folder, round_seed)
             except (FaultError, AssertionError, OSError, RobotRLError, subprocess.SubprocessError) as error:
                 return f"in round {number} ({names}), seed {round_seed}, folder {folder}:\n{error!r}\n{error}"
             shutil.rmtree(folder)

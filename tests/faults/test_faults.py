@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.bench import Bench, record_demos
-from tests.faults.play import play, require
+from tests.faults.play import play_all, require
 from tests.faults.table import log_flipped, named
 
 SELECTION = [
@@ -23,7 +23,7 @@ def template(tmp_path_factory):
 @pytest.mark.timeout(1200)
 def test_a_run_that_suffers_one_fault_after_the_other_goes_on_to_its_end_and_loses_nothing(tmp_path, template):
     faults = [named(name) for name in SELECTION]
-    outcomes = play(faults, template, tmp_path / "round", seed=3)
+    outcomes = play_all(faults, template, tmp_path / "round", seed=3)
     assert [outcome.fault for outcome in outcomes] == SELECTION
     assert all(outcome.lost == outcome.duplicated == outcome.damaged == 0 for outcome in outcomes)
 
