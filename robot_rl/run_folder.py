@@ -1,6 +1,7 @@
 """The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
 
 import json
+import secrets
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,9 @@ class RunSettings:
     """What actor, learner and evaluation of one run share.
 
     `steps` are the control steps of the whole run, demonstrations and wandering included: robot time; 0: no others.
-    In lockstep the weights change every `block_steps` steps. The addresses are where the processes listen;
+    In lockstep the weights change every `block_steps` steps. `id` is drawn when the run is created, and stands in the
+    heads of its files and greetings, so that no run takes another's steps; runs made before there was one have none.
+    The addresses are where the processes listen;
     `arm_addresses`, if given, stand in for those of the hardware file. `remote_actor`: the robot is on another machine
     than the learner.
     """
@@ -47,6 +50,7 @@ class RunSettings:
     demos: int = 20
     wander_steps: int = 0
     block_steps: int = 50
+    id: str = ""
     arm_addresses: tuple[str, ...] = ()
     steps_address: str = "tcp://127.0.0.1:5561"
     weights_address: str = "tcp://127.0.0.1:5562"
@@ -84,13 +88,18 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, sections: dict[str, Any]) -> "RunFolder":
-        """Make the folder with its resolved config: `{"run": RunSettings, "actor": ..., "learner": ...}`."""
+        """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
+
+        A run without an `id` gets one. Raises ConfigError if there is a run already.
+        """
         path = Path(path)
         if (path / "config.json").exists():
             raise ConfigError(
                 f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
             )
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not sections["run"].id:
+            sections = sections | {"run": replace(sections["run"], id=secrets.token_hex(8))}
         data = {name: config.to_json(section) for name, section in sections.items()}
         data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
         (path / "config.json").write_text(json.dumps(data, indent=2) + "\n")
