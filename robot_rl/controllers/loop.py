@@ -250,7 +250,12 @@ class ArmLoop:
     # ------------------------------------------------------------------------------------------ commands
 
     def obey(self, target: Command, expires: float) -> None:
-        """Follow a target of any kind until `expires`."""
+        """Follow a target of any kind until `expires`, or until its lease and one period after what it was made from.
+
+        So a command that was long on its way moves the arm no longer than one that arrived at once.
+        """
+        if target.seen_t is not None:
+            expires = min(expires, target.seen_t + target.lease_s + target.period_s)
         if isinstance(target, ArmTarget):
             self.command(target.pose_base_tcp, expires, target.seen_t)
         elif isinstance(target, JointTarget):
@@ -265,7 +270,7 @@ class ArmLoop:
         from a state too old, or older than the last target's.
         """
         numbers = safety.pose_is_valid(pose_base_tcp) and math.isfinite(expires)
-        if not self._accepts(numbers, seen_t):
+        if not self._accepts(numbers, seen_t, expires):
             return
         self._set_out(POSE)
         pose = pose_base_tcp.copy()
@@ -282,7 +287,8 @@ class ArmLoop:
         Where the arm's kinematics are known, a way that leaves the workspace or the bodies' room, or leads through a
         keep-out box, is refused before it begins; where they are not, the arm stops in front of that.
         """
-        if not self._accepts(safety.all_finite(q) and math.isfinite(speed + expires) and speed > 0.0, seen_t):
+        numbers = safety.all_finite(q) and math.isfinite(speed + expires) and speed > 0.0
+        if not self._accepts(numbers, seen_t, expires):
             return
         if self._follows_poses:
             raise DeviceError("this arm follows poses: it has no joint-space moves")
@@ -299,7 +305,8 @@ class ArmLoop:
 
     def push(self, wrench_base_tcp: Array, expires: float, seen_t: float | None = None) -> None:
         """Push with a wrench `(6,)`, in base axes, for `WrenchTarget.lease_s` at most."""
-        if not self._accepts(safety.all_finite(wrench_base_tcp) and math.isfinite(expires), seen_t):
+        numbers = safety.all_finite(wrench_base_tcp) and math.isfinite(expires)
+        if not self._accepts(numbers, seen_t, expires):
             return
         if self._follows_poses:
             raise DeviceError("this arm follows poses: it cannot push with a wrench")
@@ -320,7 +327,7 @@ class ArmLoop:
             self._boxes[WORKSPACE_BOX], self._boxes[FIRST_KEEP_OUT:],
         ))  # fmt: skip
 
-    def _accepts(self, numbers: bool, seen_t: float | None) -> bool:
+    def _accepts(self, numbers: bool, seen_t: float | None, expires: float) -> bool:
         """Whether a command may be taken up; if not, its verdict says why."""
         refusal = Verdict.PASSED
         if self.fault != Fault.NONE:
@@ -331,7 +338,7 @@ class ArmLoop:
         elif seen_t is not None:
             if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
                 refusal = Verdict.REFUSED_OUT_OF_ORDER
-            elif self.t - seen_t > self._limits.max_lease_s:
+            elif self.t - seen_t > self._limits.max_lease_s or expires <= self.t:
                 refusal = Verdict.REFUSED_OLD
             else:
                 self._seen_t = seen_t

@@ -8,7 +8,17 @@ import pytest
 from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
-from robot_rl.types import ArmDriverError, Box, Compliance, DeviceError, Fault, Verdict
+from robot_rl.types import (
+    ArmDriverError,
+    ArmTarget,
+    Box,
+    Compliance,
+    DeviceError,
+    Fault,
+    JointTarget,
+    Verdict,
+    WrenchTarget,
+)
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
 
 
@@ -59,6 +69,33 @@ def test_old_and_overtaken_and_future_targets_are_refused(loop):
             np.testing.assert_array_equal(loop.state().target_base_tcp, before)
     loop.command(target, loop.t + 0.3, np.nan)
     assert loop.fault == Fault.TARGET_NOT_FINITE and loop.state().reason
+
+
+@pytest.mark.parametrize("kind", ["pose", "joints", "push"])
+def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_that_came_at_once(kind):
+    holds_at = {}
+    for late_s in (0.0, 0.1, 0.25):
+        loop = make_loop()
+        run(loop, 500)
+        seen_t = loop.t
+        run(loop, round(1000 * late_s))
+        period_s = 0.05
+        target = {
+            "pose": ArmTarget(moved(loop, 0.05, 0.0, 0.0), period_s, seen_t=seen_t),
+            "joints": JointTarget(loop.state().q + 0.01, period_s, seen_t=seen_t),
+            "push": WrenchTarget(np.array([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), period_s, seen_t=seen_t),
+        }[kind]
+        loop.obey(target, loop.t + target.lease_s)
+        if late_s == 0.25:
+            assert loop.state().verdict == Verdict.REFUSED_OLD and loop.holding
+            continue
+        ticks = 0
+        while not loop.holding:
+            run(loop, 1)
+            ticks += 1
+        holds_at[late_s] = late_s + 0.001 * ticks
+        assert holds_at[late_s] <= target.lease_s + period_s + 0.002
+    assert holds_at[0.0] == pytest.approx(target.lease_s, abs=0.003)
 
 
 def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched(loop):
