@@ -1,19 +1,45 @@
 """Stopping on purpose: the first Ctrl-C or SIGTERM asks, the second one ends the process at once."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+
+_interrupts: list[int] = []  # of this process so far, while `remembered` lasts
+
+
+@contextmanager
+def remembered() -> Iterator[list[int]]:
+    """While this lasts a Ctrl-C raises KeyboardInterrupt, as ever, and is remembered in the list that it gives.
+
+    A library that is being imported makes another error of the KeyboardInterrupt, or swallows it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield _interrupts
+        return
+    before = signal.signal(signal.SIGINT, _remember)
+    try:
+        yield _interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _interrupts.clear()
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    _interrupts.append(number)
+    raise KeyboardInterrupt
 
 
 class StopRequest:
     """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises KeyboardInterrupt.
 
-    A plain flag: a handler may be interrupted by the next signal, and would wait for its own lock for ever.
+    A Ctrl-C that was lost on the way here counts as the first. A plain flag: a handler may be interrupted by the next
+    signal, and would wait for its own lock for ever.
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._asked = bool(_interrupts)
         self._at_once = False
         self._before: dict[int, object] = {}
 

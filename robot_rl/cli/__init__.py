@@ -13,6 +13,7 @@ import robot_rl
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
 from robot_rl.cli.files import data, keys
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, outcomes, train
+from robot_rl.signals import remembered
 from robot_rl.supervise import GONE
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError
 from robot_rl.validation import nearest
@@ -63,6 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(overview() if verb != "--version" else robot_rl.__version__)
         return 0
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with remembered() as interrupts:
+        try:
+            return _run(verb, rest)
+        except KeyboardInterrupt:
+            pass
+        except Exception:
+            if not interrupts:
+                raise
+    print("robot-rl: stopped", file=sys.stderr)
+    return 130
+
+
+def _run(verb: str, rest: list[str]) -> int:
     try:
         if verb not in VERBS:
             raise ConfigError(f"{verb!r} is not a verb; there is: {nearest(verb, VERBS)}")
@@ -79,7 +93,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    except KeyboardInterrupt:
-        print("robot-rl: stopped", file=sys.stderr)
-        return 130
     return 0

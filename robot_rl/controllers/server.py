@@ -109,13 +109,21 @@ def serve(
     """
     asked: list[int] = []  # no lock: a handler may be interrupted by the next signal
     handles_signals = threading.current_thread() is threading.main_thread()
+
+    def end_the_start(number: int, frame: Any) -> None:
+        """Before the arm is open there is nothing to hold: a signal ends the start at once."""
+        asked.append(number)
+        raise StoppedError(f"stopped by {signal.Signals(number).name} while the arm was being opened")
+
     if handles_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _end_the_start)
+            signal.signal(number, end_the_start)
     try:
         arm = open_arm(config, scene, clock)
-    except StoppedError:
-        return
+    except Exception:  # a library that is being imported makes an ImportError of it
+        if asked:
+            return
+        raise
     if handles_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: asked.append(number))
@@ -127,11 +135,6 @@ def serve(
             server.serve_once(POLL_MS)
     finally:
         server.close()
-
-
-def _end_the_start(number: int, frame: Any) -> None:
-    """Before the arm is open there is nothing to hold: a signal ends the start at once."""
-    raise StoppedError(f"stopped by {signal.Signals(number).name} while the arm was being opened")
 
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:

@@ -12,6 +12,7 @@ from robot_rl.types import (
     ArmDriverError,
     ArmTarget,
     Box,
+    Command,
     Compliance,
     DeviceError,
     Fault,
@@ -80,11 +81,12 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
         seen_t = loop.t
         run(loop, round(1000 * late_s))
         period_s = 0.05
-        target = {
+        targets: dict[str, Command] = {
             "pose": ArmTarget(moved(loop, 0.05, 0.0, 0.0), period_s, seen_t=seen_t),
             "joints": JointTarget(loop.state().q + 0.01, period_s, seen_t=seen_t),
             "push": WrenchTarget(np.array([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), period_s, seen_t=seen_t),
-        }[kind]
+        }
+        target = targets[kind]
         loop.obey(target, loop.t + target.lease_s)
         if late_s == 0.25:
             assert loop.state().verdict == Verdict.REFUSED_OLD and loop.holding
