@@ -70,6 +70,8 @@ LOOK_S = 1.0
 START_S = 100.0
 """The first start on a machine compiles."""
 
+HELD = "it did not move before: no try"
+
 SENT, COUNT, SILENT = range(3)
 """What client and judge share: when the last command was sent, how many there were, whether to be silent."""
 
@@ -179,7 +181,15 @@ def drive(address: str, mode: str, seed: int, said: Any) -> None:
 
 
 def die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
-    """One try: move, kill, watch."""
+    """One try: move, kill, watch. Once more where the arm held when it happened, as on a machine too busy for it."""
+    for _ in range(3):
+        rest = _try_to_die(bench, who, mode, seed)
+        if rest.note != HELD:
+            break
+    return rest
+
+
+def _try_to_die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
     bench.start()
     fork = multiprocessing.get_context("fork")  # quick: all is imported
     said = fork.Array("d", 3, lock=False)
@@ -237,7 +247,7 @@ def _judge(rows: Rows, sent: float, due: float, mode: str, loop_may_leave: bool)
     t, at_rest, count = rows.get("t"), truth.is_at_rest(rows), len(rows)
     before = (t > sent - 0.3) & (t < sent + 0.05)
     if at_rest[before].all():
-        return Rest(0.0, 0, 0.0, 0.0, False, "it did not move before: no try")
+        return Rest(0.0, 0, 0.0, 0.0, False, HELD)
     first = int(np.searchsorted(t, due))
     rest = REST_TICKS[mode]
     ticks = truth.time_to_rest(at_rest[first:])
