@@ -113,7 +113,7 @@ def run_context(run: Path) -> dict[str, Any]:
     folder = RunFolder(run)
     settings = asdict(folder.settings)
     context = {name: settings[name] for name in ("task", "hardware", "obs", "clock", "seed")}
-    context["code"] = folder.section("code")
+    context["code"] = folder.sections.get("code", {})
     try:
         task = folder.load_task()
     except ConfigError:  # its file lies on another machine
