@@ -1,6 +1,7 @@
 """Recording: what a person shows into the logs of a run, demonstrations or outcomes, with the page beside it."""
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -65,7 +66,7 @@ def record_demos(
 def mend_demos(folder: RunFolder) -> None:
     """If the file that counts the demonstrations is damaged, count them anew in their log: it was written, so they
     are complete. Raises DataError if the log cannot be read."""
-    if not folder.demos_file.exists():
+    if not os.path.lexists(folder.demos_file):  # a link that leads nowhere is a damaged file
         return
     try:
         folder.demos()

@@ -1,5 +1,6 @@
 """The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
 
+import os
 import secrets
 import subprocess
 from collections.abc import Mapping
@@ -102,7 +103,7 @@ class RunFolder:
         self.plots = self.path / "plots"
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
-        if not self.config_file.exists():
+        if not os.path.lexists(self.config_file):  # a link that leads nowhere is a damaged file
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
         self._data = read_config(self.config_file)
         self.settings: RunSettings = self.read("run", RunSettings)

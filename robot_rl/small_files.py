@@ -176,6 +176,7 @@ class Tail(Generic[T]):
         self._sums = begin()
         self._place: tuple[int, int] | None = None  # device and inode
         self._at = self._line = 0
+        self._end = b""  # the last bytes that were read: another file has others there
         self._is_inside = False  # of a line that is too long, or whose beginning was not read
         self._is_counted = True  # lines have their numbers
         self._bad: list[int] = []
@@ -196,9 +197,8 @@ class Tail(Generic[T]):
             self._warn(f"{self._path} cannot be read: {error.strerror}. It is only for plots and figures, which go "
                        "without it; move away what has this name, and a new one is begun")  # fmt: skip
         if self._bad_count:
-            which = f"line {', '.join(map(str, self._bad))}" if self._is_counted else "of its newest lines"
-            self._warn(f"{self._path}: {which}: {self._bad_count} damaged (a power cut?), and left out of plots and "
-                       "figures; the others count")  # fmt: skip
+            self._warn(f"{self._path}: {self._which()}: {self._bad_count} damaged (a power cut?), and left out of "
+                       "plots and figures; the others count")  # fmt: skip
         return self._sums
 
     def _follow(self, file: IO[bytes]) -> None:
@@ -210,11 +210,11 @@ class Tail(Generic[T]):
         if self._place is not None:
             self._sums = self._begin()
         start = int(max(0, about.st_size - self._newest)) if self._place is None else 0
-        self._place, self._at, self._line = place, start, 0
+        self._place, self._at, self._line, self._end = place, start, 0, b""
         self._is_inside, self._is_counted = start > 0, start == 0
 
     def _still_ends_there(self, file: IO[bytes]) -> bool:
-        return self._at == 0 or self._is_inside or os.pread(file.fileno(), 1, self._at - 1) == b"\n"
+        return os.pread(file.fileno(), len(self._end), self._at - len(self._end)) == self._end
 
     def _read(self, file: IO[bytes]) -> None:
         file.seek(self._at)
@@ -228,6 +228,7 @@ class Tail(Generic[T]):
             if not ends and len(line) < MAX_LINE:
                 return  # still being written
             self._at += len(line)
+            self._end = line[-64:]
             if not self._is_inside:
                 self._line += 1
                 self._take(line, ends)
@@ -242,6 +243,11 @@ class Tail(Generic[T]):
         self._bad_count += 1
         if len(self._bad) < 5:
             self._bad.append(self._line)
+
+    def _which(self) -> str:
+        if not self._is_counted:
+            return "of its newest lines"
+        return f"line {', '.join(map(str, self._bad))}" + (", ..." if self._bad_count > len(self._bad) else "")
 
     def _warn(self, text: str) -> None:
         if not self._has_warned:

@@ -3,6 +3,7 @@
 Everything is read as it is now, also while it is being written; nothing is ever changed.
 """
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -90,7 +91,7 @@ def open_recordings(path: Path) -> list[Recording]:
         return [LogRecording(path, run_context(path.parent))]
     if is_archive(path):
         return [ArchiveRecording(Archive(path))]
-    if (path / "config.json").exists():
+    if os.path.lexists(path / "config.json"):
         return list(run_logs(path))
     raise ConfigError(f"'{path}' is neither a run folder nor a .log file nor an archive. Runs are listed by: ls runs/")
 

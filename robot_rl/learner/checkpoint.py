@@ -28,6 +28,7 @@ from torch import Tensor
 
 from robot_rl.data.sync import sync_path
 from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.vision import ENCODERS, MODULE
 from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.types import Array, DataError, RobotRLError
 
@@ -142,7 +143,8 @@ def _first_whole(paths: Sequence[Path], read: Callable[[Path], T]) -> T | None:
         except RobotRLError as error:
             log.warning("%s; the checkpoint before it is used", error)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, SafetensorError) as error:
-            log.warning("checkpoint %s is damaged: %r; the one before it is used", path, error)
+            what = f"{type(error).__name__}: {error}"
+            log.warning("checkpoint %s is damaged: %s; the one before it is used", path, what)
     return None
 
 
@@ -161,18 +163,20 @@ def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, 
         if zlib.crc32((path / name).read_bytes()) != files[name]:
             raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
     spec = PolicySpec.from_json(head["spec"])
-    if problem := _too_much(spec):
+    if problem := _problem_of(spec):
         raise DataError(f"{path / _HEAD} is damaged: its spec is of no policy: {problem}")
     return spec, head["counters"]
 
 
-def _too_much(spec: PolicySpec) -> str:
+def _problem_of(spec: PolicySpec) -> str:
     """Why nobody has made such a policy, before memory is asked for it; "" if somebody may have."""
     sizes = [*(size for _, size in spec.state), *spec.image_size, *spec.hidden, spec.action_size, spec.camera_features]
     if any(type(size) is not int or not 0 <= size <= MOST_UNITS for size in sizes):
         return f"sizes are whole numbers up to {MOST_UNITS}"
     if not all(isinstance(name, str) for name in (spec.encoder, *spec.cameras, *(name for name, _ in spec.state))):
         return "names are texts"
+    if not spec.encoder.startswith(MODULE) and spec.encoder not in ENCODERS:
+        return f"there is no encoder {spec.encoder!r}"
     layers = [spec.state_size + spec.vision_size, *spec.hidden, 2 * spec.action_size]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         return f"it has {weights} weights"
