@@ -17,8 +17,8 @@ from robot_rl.types import ConfigError, DataError, SpaceSpec
 
 T = TypeVar("T")
 DEMO_COUNTS = ("successes", "attempts", "steps")
-LARGEST_SEED = 2**32 - 1
-LARGEST_COUNT = 10**9
+MOST_SEEDS = 1 << 32
+MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,18 @@ class RunSettings:
     remote_actor: bool = False
 
     def __post_init__(self) -> None:
-        most = {"seed": LARGEST_SEED} | dict.fromkeys(("steps", "demos", "wander_steps", "block_steps"), LARGEST_COUNT)
-        least = {"block_steps": 1}
-        problems = [
-            f"{name} = {value}: wanted {least.get(name, 0)} to {limit}"
-            for name, limit in most.items()
-            if not least.get(name, 0) <= (value := getattr(self, name)) <= limit
-        ]
-        if problems:
-            raise ConfigError("\n".join(problems))
+        check_seed(self.seed)
+        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1)):
+            if not least <= getattr(self, name) <= MOST_STEPS:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least} to {MOST_STEPS}"
+                )
+
+
+def check_seed(seed: int) -> None:
+    """Raise ConfigError for a seed that a generator does not take, or an arm's message cannot carry."""
+    if not 0 <= seed < MOST_SEEDS:
+        raise ConfigError(f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}")
 
 
 class RunFolder:
@@ -152,7 +155,7 @@ class RunFolder:
         try:
             counts = read_json(self.demos_file)
             for name in DEMO_COUNTS:
-                if not (type(counts.get(name)) is int and 0 <= counts[name] <= LARGEST_COUNT):
+                if not (type(counts.get(name)) is int and 0 <= counts[name] <= MOST_STEPS):
                     raise DataError(f"{self.demos_file} is damaged: {name} is {counts.get(name)!r:.40}, no count")
         except DataError as error:
             raise DataError(

@@ -250,9 +250,13 @@ class Tail(Generic[T]):
         return f"line {', '.join(map(str, self._bad))}" + (", ..." if self._bad_count > len(self._bad) else "")
 
     def _warn(self, text: str) -> None:
-        if not self._has_warned:
+        if not self._has_warned and text not in _said:  # by another reader of the same file
             log.warning(text)
+            _said.add(text)
         self._has_warned = True
+
+
+_said: set[str] = set()
 
 
 class _Rows(list[dict[str, Any]]):

@@ -427,7 +427,7 @@ def test_a_number_that_no_options_take_is_refused_on_the_command_line(do, monkey
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--seed", "-1", "--obs", "state"]) == 2
     said = capfd.readouterr().err
-    assert "seed = -1: wanted 0 to" in said and not (tmp_path / "runs").exists()
+    assert "seed is -1; it must be" in said and not (tmp_path / "runs").exists()
 
 
 def test_a_run_made_before_there_were_checksums_is_read_as_it_is(place, do):
