@@ -1,12 +1,14 @@
 """What the user sees while a run goes on: bars on a terminal, a line now and then in a log file."""
 
 import time
+from collections import deque
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from robot_rl.report import WINDOW
+from robot_rl.small_files import is_number
 
 LINE_EVERY_S = 15.0
 
@@ -60,16 +62,35 @@ class Display:
         self._bars.stop()
 
 
-def training_note(episodes: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> str:
+class Recent:
+    """The newest rows of a table, and how many there were."""
+
+    def __init__(self) -> None:
+        self.rows: deque[dict[str, Any]] = deque(maxlen=WINDOW)
+        self.count = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more."""
+        self.rows.append(row)
+        self.count += 1
+
+    @property
+    def env_steps(self) -> int:
+        """Own steps that the run had at the newest row; 0 if there is none."""
+        return int(self.rows[-1]["env_steps"]) if self.rows else 0
+
+
+def training_note(episodes: Recent, metrics: Recent) -> str:
     """The figures of the moment: success with and without corrections, operator's share, updates per second."""
-    recent = episodes[-WINDOW:]
+    recent = episodes.rows
     if not recent:
         return "waiting for the first episode"
     steps = sum(row["steps"] for row in recent)
     success = sum(row["success"] for row in recent) / len(recent)
     alone = sum(row["success"] and not row["human_steps"] for row in recent) / len(recent)
     share = sum(row["human_steps"] for row in recent) / max(steps, 1)
-    speed = f", {metrics[-1].get('updates_per_s', 0.0):.0f} updates/s" if metrics else ""
+    rate = metrics.rows[-1].get("updates_per_s") if metrics.rows else None
+    speed = f", {rate:.0f} updates/s" if is_number(rate) else ""
     return f"success {success:.0%}, alone {alone:.0%}, operator {share:.0%}{speed}"
 
 

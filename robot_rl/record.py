@@ -1,6 +1,7 @@
 """Recording: what a person shows into the logs of a run, demonstrations or outcomes, with the page beside it."""
 
-import json
+import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -8,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from robot_rl import config
-from robot_rl.actor.demonstrate import DemoRecorder
+from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
@@ -21,7 +22,9 @@ from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Use
+from robot_rl.types import DataError, Use
+
+log = logging.getLogger(__name__)
 
 
 def record_demos(
@@ -38,7 +41,8 @@ def record_demos(
     `wanted` is how many there shall be, if not as many as the run was made with; with `review` each is asked about.
     """
     settings, task = folder.settings, folder.load_task()
-    if folder.demos_file.exists() and json.loads(folder.demos_file.read_text())["successes"] >= wanted:
+    mend_demos(folder)
+    if folder.demos_file.exists() and folder.demos()["successes"] >= wanted:
         return
     wanted = wanted or settings.demos
     folder.demos_file.unlink(missing_ok=True)
@@ -56,7 +60,22 @@ def record_demos(
         missed = sitting.missed_resets
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps, "missed_resets": missed}
-    folder.demos_file.write_text(json.dumps(summary) + "\n")
+    folder.write_demos(summary)
+
+
+def mend_demos(folder: RunFolder) -> None:
+    """If the file that counts the demonstrations is damaged, count them anew in their log: it was written, so they
+    are complete. Raises DataError if the log cannot be read."""
+    if not os.path.lexists(folder.demos_file):  # a link that leads nowhere is a damaged file
+        return
+    try:
+        folder.demos()
+    except DataError:
+        with StepLog(folder.demos_log, folder.spaces(), read_only=True) as recorded:
+            tally = DemoTally.of(recorded)
+        folder.write_demos({"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps})
+        log.warning("%s was damaged: it was counted anew from %s: %d demonstrations, %d attempts, %d steps",
+                    folder.demos_file, folder.demos_log.name, tally.successes, tally.attempts, tally.steps)  # fmt: skip
 
 
 def record_outcomes(
@@ -104,6 +123,6 @@ def sitting_for(
             hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk
         )
         opened.callback(operator.close)
-        log = opened.enter_context(StepLog(path, folder.spaces()))
+        recorded = opened.enter_context(StepLog(path, folder.spaces()))
         gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
-        yield Sitting(env, operator, log, seed=settings.seed, desk=desk, gate=gate)
+        yield Sitting(env, operator, recorded, seed=settings.seed, desk=desk, gate=gate)

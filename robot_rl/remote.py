@@ -7,7 +7,6 @@ The learner's machine says what the run is; the robot's keeps a run folder of it
 and the evaluation. Either may be stopped and started again, in any order: nothing is lost and nothing is learnt twice.
 """
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +19,8 @@ from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.progress import Display
-from robot_rl.record import record_demos
-from robot_rl.report import plot_learning, training_summary
+from robot_rl.record import mend_demos, record_demos
+from robot_rl.report import plot_learning, save_summary, training_summary
 from robot_rl.resources import check_resources
 from robot_rl.run import PORTS, evaluate_run, hint_at, timed, watch_training
 from robot_rl.run_folder import RunFolder, RunSettings
@@ -50,7 +49,7 @@ def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
                 processes.start("actor", ["actor", str(folder.path)])
                 watch_training(folder, processes, display, stop, until="actor")
         summary = training_summary(folder, time.monotonic() - begun, phases)
-        folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
+        save_summary(folder.training_file, summary)
         if stop.is_set():
             display.say(f"stopped; continue with: robot-rl join {address}")
             return folder
@@ -71,13 +70,12 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
         if with_addresses(earlier, address, like=settings) != settings:
             raise ConfigError(f"'{path}' belongs to another run ({earlier.task}, seed {earlier.seed}) than the "
                               f"learner's ({settings.task}, seed {settings.seed}): choose another --name")  # fmt: skip
-        (path / "config.json").unlink()  # the addresses may be others today
     parts = {
         "run": settings,
         "actor": config.from_json(ActorConfig, sections["actor"], "the learner's run"),
         "learner": config.from_json(LearnerConfig, sections["learner"], "the learner's run"),
     }
-    return RunFolder.create(path, parts)
+    return RunFolder.create(path, parts, again=True)  # the addresses may be others today
 
 
 def with_addresses(settings: RunSettings, learner: str, like: RunSettings | None = None) -> RunSettings:
@@ -114,6 +112,7 @@ def serve_learner(folder: RunFolder) -> None:
     with Display() as display, StopRequest() as stop:
         display.say(f"run {folder.path}: {settings.task} on {settings.hardware}, {settings.obs}")
         display.say(check_resources(folder))
+        mend_demos(folder)
         display.say(f"the robot's machine comes with: robot-rl join {settings.steps_address} (this machine's name and "
                     "address in place of 0.0.0.0)")  # fmt: skip
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):

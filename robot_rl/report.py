@@ -1,6 +1,8 @@
 """What a run came to: evaluation.json and the learning-curve plots."""
 
-import json
+import logging
+from array import array
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,17 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
 from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
 from robot_rl.run_folder import RunFolder
+from robot_rl.small_files import is_number, read_json, read_lines, write_json
+from robot_rl.types import DataError
 
+log = logging.getLogger(__name__)
 WINDOW = 20  # episodes that a success rate is averaged over
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSON-lines file; a last line that is still being written is left out."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+METRICS = ("env_steps",)
+EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
+"""What is a number in each row of the two tables."""
+POINTS = 4_000
+"""Of a curve, evenly picked: more are not to be seen."""
+Columns = dict[str, "array[float]"]
 
 
 def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None) -> dict[str, Any]:
@@ -51,47 +55,89 @@ def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool,
 
 def _training_so_far(folder: RunFolder) -> dict[str, Any]:
     """The summary that a finished sitting left; for processes started by hand, from the learner's own clock."""
-    if folder.training_file.exists():
-        summary: dict[str, Any] = json.loads(folder.training_file.read_text())
+    if summary := _earlier(folder):
         return summary
-    metrics = read_lines(folder.metrics_file)
-    return training_summary(folder, metrics[-1]["wall_s"] if metrics else 0.0, {})
+    metrics = _columns(folder.metrics_file, METRICS, "wall_s")["wall_s"]
+    walls = [wall_s for wall_s in metrics if np.isfinite(wall_s)]
+    return training_summary(folder, walls[-1] if walls else 0.0, {})
+
+
+def _earlier(folder: RunFolder) -> dict[str, Any]:
+    """The training in numbers as a sitting before left it; empty if there was none, or if it is damaged."""
+    if not folder.training_file.exists():
+        return {}
+    try:
+        return read_json(folder.training_file)
+    except DataError as error:
+        log.warning(
+            "%s. What earlier sittings took on the clock is not counted; the rest is in the run's tables", error
+        )
+        return {}
+
+
+def save_summary(path: Path, summary: Mapping[str, Any]) -> None:
+    """Write a summary that a run can go on without: a disk that refuses is a warning."""
+    try:
+        write_json(path, summary, indent=2)
+    except DataError as error:
+        log.warning("%s", error)
 
 
 def training_summary(folder: RunFolder, wall_s: float, phases: Mapping[str, float]) -> dict[str, Any]:
     """The training in numbers, from the run's own files; earlier sittings of a resumed run are added."""
-    earlier = json.loads(folder.training_file.read_text()) if folder.training_file.exists() else {}
-    episodes = read_lines(folder.episodes_file)
-    demos = json.loads(folder.demos_file.read_text())
+    before = _earlier(folder).get("wall_minutes", 0.0)
+    episodes = _columns(folder.episodes_file, EPISODES, "missed_resets")
+    demos = folder.demos()
     # the learner's count as well: an episode that was cut off has no row; a robot without its learner has only episodes
-    counted = [*read_lines(folder.metrics_file), *episodes]
-    steps = demos["steps"] + max((row["env_steps"] for row in counted), default=0)
+    counted = (*episodes["env_steps"], *_columns(folder.metrics_file, METRICS)["env_steps"])
+    steps = demos["steps"] + int(max(counted, default=0))
     rate_hz = folder.load_task().rate_hz
     return {
         "env_steps": steps,
         "robot_minutes": steps / rate_hz / 60.0,
-        "wall_minutes": earlier.get("wall_minutes", 0.0) + wall_s / 60.0,
+        "wall_minutes": (before if is_number(before) else 0.0) + wall_s / 60.0,
         "demonstrations": demos["successes"],
         "demonstration_steps": demos["steps"],
-        "training_episodes": len(episodes),
-        "missed_resets": sum(row.get("missed_resets", 0) for row in episodes),
-        "interventions": sum(row["segments"] for row in episodes),
-        "intervention_steps": sum(row["human_steps"] for row in episodes),
+        "training_episodes": len(episodes["success"]),
+        "missed_resets": int(np.nansum(episodes["missed_resets"])),
+        "interventions": int(sum(episodes["segments"])),
+        "intervention_steps": int(sum(episodes["human_steps"])),
         "train_seed": folder.settings.seed,
         "phases_s": {name: round(seconds, 2) for name, seconds in phases.items()},
     }
 
 
+def _columns(path: Path, numbers: tuple[str, ...], *others: str) -> Columns:
+    """Columns of a table, one value per row, nan where a row of it has none of the `others`."""
+    columns: Columns = defaultdict(lambda: array("d"))
+    for row in read_lines(path, numbers):
+        for name in (*numbers, *others):
+            columns[name].append(float(row[name]) if is_number(row.get(name)) else np.nan)
+    return columns
+
+
 def plot_learning(folder: RunFolder) -> list[Path]:
-    """Learning curves as PNG: success and the operator's share over the steps, and the learner's own figures."""
+    """Learning curves as PNG: success and the operator's share over the steps, and the learner's own figures.
+
+    A disk that refuses is a warning: no run ends for a picture.
+    """
+    try:
+        return _plot_learning(folder)
+    except OSError as error:
+        log.warning("%s cannot be drawn: %s", folder.plots, error.strerror)
+        return []
+
+
+def _plot_learning(folder: RunFolder) -> list[Path]:
     import matplotlib
 
     matplotlib.use("Agg")
     folder.plots.mkdir(exist_ok=True)
     written = []
-    if episodes := read_lines(folder.episodes_file):
+    if (episodes := _columns(folder.episodes_file, EPISODES))["env_steps"]:
         written.append(_plot_success(episodes, folder))
-    if metrics := read_lines(folder.metrics_file):
+    metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
+    if metrics["env_steps"]:
         written.append(_plot_learner(metrics, folder))
     return written
 
@@ -152,7 +198,7 @@ def summarise_outcomes(folder: RunFolder) -> tuple[dict[str, int], Path | None]:
             "episodes": len(episodes),
             "with_positives": sum(episode.counts[0] > 0 for episode in episodes),
         }
-        folder.outcomes_file.write_text(json.dumps(summary) + "\n")
+        save_summary(folder.outcomes_file, summary)
         views = _some_views(log, {True: positives, False: negatives})
     if not any(views.values()):
         return summary, None
@@ -184,17 +230,23 @@ def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([picture, strip])
 
 
-def _plot_success(episodes: list[dict[str, Any]], folder: RunFolder) -> Path:
+def _plot_success(episodes: Columns, folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
-    steps = np.array([row["env_steps"] for row in episodes])
-    success = np.array([row["success"] for row in episodes], float)
-    alone = np.array([row["human_steps"] == 0 for row in episodes])
-    share = np.array([row["human_steps"] / max(row["steps"], 1) for row in episodes])
+    steps, success, length, human = (
+        np.array(episodes[name]) for name in ("env_steps", "success", "steps", "human_steps")
+    )
+    alone = human == 0
+    share = human / np.maximum(length, 1)
+    shown = evenly(len(steps), POINTS)
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
-    axes.plot(steps, moving_average(success), color="#1f77b4", label="success, all episodes")
-    axes.plot(steps, moving_average(success * alone), color="#2ca02c", label="success without a correction")
-    axes.fill_between(steps, moving_average(share), color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
+    for values, colour, label in (
+        (success, "#1f77b4", "success, all episodes"),
+        (success * alone, "#2ca02c", "success without a correction"),
+    ):
+        axes.plot(steps[shown], moving_average(values)[shown], color=colour, label=label)
+    operator = moving_average(share)[shown]
+    axes.fill_between(steps[shown], operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
     axes.set(
         xlabel="control steps (10 per second of robot time)" if folder.load_task().rate_hz == 10 else "control steps",
         ylabel=f"share, mean of {WINDOW} episodes",
@@ -207,22 +259,24 @@ def _plot_success(episodes: list[dict[str, Any]], folder: RunFolder) -> Path:
     return _save(figure, folder.plots / "success.png")
 
 
-def _plot_learner(metrics: list[dict[str, Any]], folder: RunFolder) -> Path:
+CURVES = ("critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s")
+
+
+def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
-    names = ["critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s"]
-    if not any("critic_loss" in row for row in metrics):  # imitation
-        names = ["bc_loss", "updates_per_s"]
-        metrics = [row for row in metrics if "bc_loss" in row]
-    offline = any(row.get("offline_updates") for row in metrics)
+    table = {name: np.array(column) for name, column in metrics.items()}
+    names = CURVES if np.isfinite(table["critic_loss"]).any() else ("bc_loss", "updates_per_s")  # imitation
+    offline = bool(np.nansum(table["offline_updates"]))
+    x = table["offline_updates"] + table["updates"] if offline else table["env_steps"]
     lines = -(-len(names) // 3)
     figure, grid = pyplot.subplots(lines, 3, figsize=(11, 2.75 * lines), dpi=120, squeeze=False)
     for axes in grid.flat[len(names) :]:
         axes.set_axis_off()
     for axes, name in zip(grid.flat, names, strict=False):
-        rows = [row for row in metrics if name in row]
-        x = [row["offline_updates"] + row["updates"] if offline else row["env_steps"] for row in rows]
-        axes.plot(x, [row[name] for row in rows], color="#1f77b4")
+        there = np.flatnonzero(np.isfinite(x) & np.isfinite(table[names[0]]) & np.isfinite(table[name]))
+        there = there[evenly(len(there), POINTS)]
+        axes.plot(x[there], table[name][there], color="#1f77b4")
         axes.set(title=name.replace("_", " "), xlabel="updates" if offline else "control steps")
         axes.set_yscale("log" if name == "bc_loss" else "linear")
         axes.grid(alpha=0.3)

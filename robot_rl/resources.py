@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_rl import config
 from robot_rl.learner import training
 from robot_rl.learner.options import spec_for
 from robot_rl.run_folder import RunFolder
@@ -30,7 +29,7 @@ def step_bytes(space: SpaceSpec) -> int:
 def check_resources(folder: RunFolder) -> str:
     """A line that says what the run needs and what there is. Raises NotEnoughRoom if it would not fit."""
     settings, space = folder.settings, folder.spaces()
-    learner = config.from_json(training.LearnerConfig, folder.sections.get("learner", {}))
+    learner = folder.read("learner", training.LearnerConfig)
     replay = OVERHEAD * settings.steps * training.step_bytes(space, learner)
     # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if it is renewed
     length = folder.load_task().max_steps

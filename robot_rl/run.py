@@ -1,6 +1,5 @@
 """The main job: demonstrations, training with corrections, evaluation; from an empty folder to a policy that works."""
 
-import json
 import logging
 import shutil
 import time
@@ -22,19 +21,22 @@ from robot_rl.config import ObsKind
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.progress import Display, say_waiting, training_note
-from robot_rl.record import record_demos, record_outcomes
+from robot_rl.progress import Display, Recent, say_waiting, training_note
+from robot_rl.record import mend_demos, record_demos, record_outcomes
 from robot_rl.report import (
+    EPISODES,
+    METRICS,
     evaluation_summary,
     plot_demos,
     plot_learning,
-    read_lines,
+    save_summary,
     summarise_outcomes,
     training_summary,
 )
 from robot_rl.resources import check_resources
 from robot_rl.run_folder import EvaluationFiles, RunFolder, RunSettings
 from robot_rl.signals import StopRequest
+from robot_rl.small_files import Tail, write_json
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
@@ -44,6 +46,7 @@ from robot_rl.types import LinkError
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
+AT_ONCE = 1 << 17  # bytes of a table that one look reads at most, twice a second: some 200 lines
 STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a block takes seconds
 
 
@@ -161,6 +164,8 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
     with Display() as display, StopRequest() as stop:
         display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, {folder.settings.obs}")
         display.say(check_resources(folder))
+        folder.read("actor", ActorConfig)  # what is wrong with it is said before anything starts
+        mend_demos(folder)
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):
             start_arms(folder, processes)
             processes.start("learner", ["learner", str(folder.path)])
@@ -169,7 +174,7 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
             with timed(phases, "training"):
                 run_training(folder, processes, display, stop)
         summary = training_summary(folder, time.monotonic() - begun, phases)
-        folder.training_file.write_text(json.dumps(summary, indent=2) + "\n")
+        save_summary(folder.training_file, summary)
         plot_learning(folder)
         if stop.is_set():
             display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
@@ -194,18 +199,23 @@ def watch_training(
     addresses = {"learner": settings.learner_status_address, "actor": settings.actor_status_address}
     status = StatusReader({name: reachable_here(address) for name, address in addresses.items()})
     standstill = Standstill(folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None)
+    tables = [
+        Tail(path, Recent, numbers, at_most=AT_ONCE, newest=AT_ONCE)
+        for path, numbers in ((folder.metrics_file, METRICS), (folder.episodes_file, EPISODES))
+    ]
+    demo_steps: int | None = None
 
     def each() -> None:
-        nonlocal stopping, waiting
-        metrics, episodes = read_lines(folder.metrics_file), read_lines(folder.episodes_file)
-        done = max((rows[-1]["env_steps"] for rows in (metrics, episodes) if rows), default=0)
+        nonlocal stopping, waiting, demo_steps
+        metrics, episodes = (table.read() for table in tables)
+        done = max(metrics.env_steps, episodes.env_steps)
         learner = status.latest().get("learner")
         phase = learner.values.get("phase") if learner is not None else None
         if learner is not None and phase in PHASES:
             display.show(phase, learner.values["done"], learner.values["total"], PHASES[phase])
         elif folder.demos_file.exists() and folder.settings.steps:
-            total = folder.settings.steps - json.loads(folder.demos_file.read_text())["steps"]
-            display.show("training", done, total, training_note(episodes, metrics))
+            demo_steps = folder.demos()["steps"] if demo_steps is None else demo_steps
+            display.show("training", done, folder.settings.steps - demo_steps, training_note(episodes, metrics))
         actor = status.latest().get("actor")
         waits = actor is not None and actor.values.get("phase") == "waiting"
         if actor is not None and waits and not waiting:
@@ -213,7 +223,7 @@ def watch_training(
         waiting = waits
         if done:  # before that the learner pretrains and compiles
             pretrained = learner.values.get("done") if learner is not None else None  # the encoder, once more
-            standstill.look((len(metrics), len(episodes), pretrained), time.monotonic())
+            standstill.look((metrics.count, episodes.count, pretrained), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True
             display.say("stopping: the episode is ended, the arm holds, everything is saved")
@@ -257,7 +267,7 @@ def evaluate_run(
     if episodes and not evaluation.episodes:
         raise KeyboardInterrupt
     summary = evaluation_summary(evaluation, folder, sampled, step)
-    files.summary.write_text(json.dumps(summary, indent=2) + "\n")
+    write_json(files.summary, summary, indent=2)
     low, high = evaluation.interval_95
     cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
     shown.say(

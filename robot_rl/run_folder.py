@@ -1,17 +1,24 @@
 """The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
 
-import json
+import os
 import secrets
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import robot_rl
 from robot_rl import config
 from robot_rl.clock import ClockKind
 from robot_rl.config import Hardware, ObsKind, Task
-from robot_rl.types import ConfigError, SpaceSpec
+from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
+from robot_rl.types import ConfigError, DataError, SpaceSpec
+
+T = TypeVar("T")
+DEMO_COUNTS = ("successes", "attempts", "steps")
+MOST_SEEDS = 1 << 32
+MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,27 @@ class RunSettings:
     desk_address: str = "tcp://127.0.0.1:5566"
     remote_actor: bool = False
 
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1)):
+            if not least <= getattr(self, name) <= MOST_STEPS:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least} to {MOST_STEPS}"
+                )
+
+
+def check_seed(seed: int) -> None:
+    """Raise ConfigError for a seed that a generator does not take, or an arm's message cannot carry."""
+    if not 0 <= seed < MOST_SEEDS:
+        raise ConfigError(f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}")
+
 
 class RunFolder:
-    """Paths and the resolved config of one run. `config.json` is written once, when the run is created."""
+    """Paths and the resolved config of one run.
+
+    `config.json` is written when the run is created, with a checksum. Whoever changes it on purpose removes the key
+    `crc32`: then it is taken as it is, as one of a run from before there was a checksum.
+    """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -81,19 +106,20 @@ class RunFolder:
         self.plots = self.path / "plots"
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
-        if not self.config_file.exists():
+        if not os.path.lexists(self.config_file):  # a link that leads nowhere is a damaged file
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
-        self._data = _read_config(self.config_file)
-        self.settings: RunSettings = config.from_json(RunSettings, self._data["run"])
+        self._data = read_config(self.config_file)
+        self.settings: RunSettings = self.read("run", RunSettings)
 
     @classmethod
-    def create(cls, path: str | Path, sections: dict[str, Any]) -> "RunFolder":
+    def create(cls, path: str | Path, sections: dict[str, Any], again: bool = False) -> "RunFolder":
         """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
 
-        A run without an `id` gets one. Raises ConfigError if there is a run already.
+        A run without an `id` gets one. Raises ConfigError if there is a run already, unless it is to be written
+        `again`.
         """
         path = Path(path)
-        if (path / "config.json").exists():
+        if (path / "config.json").exists() and not again:
             raise ConfigError(
                 f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
             )
@@ -102,7 +128,7 @@ class RunFolder:
             sections = sections | {"run": replace(sections["run"], id=secrets.token_hex(8))}
         data = {name: config.to_json(section) for name, section in sections.items()}
         data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
-        (path / "config.json").write_text(json.dumps(data, indent=2) + "\n")
+        write_config(path / "config.json", data)
         return cls(path)
 
     @property
@@ -111,8 +137,41 @@ class RunFolder:
         return self._data
 
     def section(self, name: str) -> dict[str, Any]:
-        """A section of the resolved config as plain data, for `config.from_json`."""
-        return self._data[name]
+        """A section of the resolved config as plain data. ConfigError if there is none."""
+        if name not in self._data:
+            raise ConfigError(f"{self.config_file} is damaged: it has no section {name!r}. {CURE}")
+        section: dict[str, Any] = self._data[name]
+        return section
+
+    def read(self, name: str, cls: type[T]) -> T:
+        """A section of the resolved config as the dataclass that it was written from."""
+        return config.from_json(cls, self.section(name), f"{self.config_file}: {name}")
+
+    def demos(self) -> dict[str, int]:
+        """How many demonstrations there are, complete: `successes`, `attempts`, `steps`.
+
+        Raises DataError if the file that says so is missing or damaged, or belongs to another run.
+        """
+        try:
+            counts = read_json(self.demos_file)
+            for name in DEMO_COUNTS:
+                if not (type(counts.get(name)) is int and 0 <= counts[name] <= MOST_STEPS):
+                    raise DataError(f"{self.demos_file} is damaged: {name} is {counts.get(name)!r:.40}, no count")
+        except DataError as error:
+            raise DataError(
+                f"{error}. It only counts what is in {self.demos_log.name}: 'robot-rl train --resume {self.path}' "
+                "counts that anew"
+            ) from error
+        if self.settings.id and counts.get("run", self.settings.id) != self.settings.id:
+            raise ConfigError(
+                f"{self.demos_file} is of run {counts['run']!r}, and {self.config_file} of run {self.settings.id!r}: "
+                "one of the two was put here from another run. Put back the one that belongs here"
+            )
+        return {name: counts[name] for name in DEMO_COUNTS}
+
+    def write_demos(self, counts: Mapping[str, int]) -> None:
+        """Say that the demonstrations are complete, and how many there are."""
+        write_json(self.demos_file, dict(counts) | ({"run": self.settings.id} if self.settings.id else {}))
 
     def load_task(self) -> Task:
         return config.load_task(self.settings.task)
@@ -120,6 +179,11 @@ class RunFolder:
     def load_hardware(self) -> Hardware:
         hardware = config.load_hardware(self.settings.hardware)
         addresses = self.settings.arm_addresses or [arm.address for arm in hardware.arms]
+        if len(addresses) != len(hardware.arms):
+            raise ConfigError(
+                f"{self.config_file}: run: arm_addresses has {len(addresses)} addresses, and hardware "
+                f"{hardware.name!r} has {len(hardware.arms)} arms. {CURE}"
+            )
         arms = (replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
         return replace(hardware, arms=tuple(arms))
 
@@ -128,14 +192,30 @@ class RunFolder:
         return config.spaces(self.load_task(), self.load_hardware(), self.settings.obs)
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+CURE = "Restore it from a copy, or start a new run"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The sections of a run's config file. Raises ConfigError if it is damaged, or was changed behind its checksum."""
     try:
-        data = json.loads(path.read_text())
-        if not isinstance(data, dict) or "run" not in data:
-            raise ValueError("it has no section 'run'")
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is damaged: {error}. Restore it from a copy, or start a new run") from error
-    return data
+        data = read_json(path)
+        require_seal(data)
+        sections = {name: section for name, section in data.items() if name != CRC}
+        wrong = [name for name, section in sections.items() if not isinstance(section, dict)]
+        if wrong:
+            raise DataError(f"section {wrong[0]!r} is {sections[wrong[0]]!r:.40}, and wanted keys with values")
+    except DataError as error:
+        text = str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")
+        raise ConfigError(
+            f"{path} is damaged: {text}. {CURE}; if you have changed it yourself, remove the key {CRC!r} from it, and "
+            "it is taken as it is"
+        ) from error
+    return sections
+
+
+def write_config(path: Path, sections: Mapping[str, Any]) -> None:
+    """Write a run's config file, whole, with its checksum."""
+    write_json(path, seal(sections), indent=2)
 
 
 def code_revision() -> str:

@@ -23,6 +23,7 @@ FLOORS = (
         "networks",
         "run_folder",
         "signals",
+        "small_files",
     },
     {"actor", "learner", "console"},
     {

@@ -15,7 +15,7 @@ from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.data.pictures import write_video
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array
+from robot_rl.types import Array, DataError
 
 log = logging.getLogger(__name__)
 
@@ -192,10 +192,16 @@ class _Player:
 
 
 def add_to_table(row: EvaluationEpisode, path: Path) -> None:
-    """One more row of a CSV; that of the first episode begins it anew."""
+    """One more row of a CSV; that of the first episode begins it anew. Raises DataError if the disk refuses."""
     first = row.episode == 0
-    with path.open("w" if first else "a", newline="") as file:
-        writer = csv.writer(file)
-        if first:
-            writer.writerow([field.name for field in fields(row)])
-        writer.writerow(astuple(row))
+    try:
+        with path.open("w" if first else "a", newline="") as file:
+            writer = csv.writer(file)
+            if first:
+                writer.writerow([field.name for field in fields(row)])
+            writer.writerow(astuple(row))
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror}. Make room, or move away what has this name, then evaluate "
+            "again"
+        ) from error

@@ -1,6 +1,5 @@
 """The actor process: drives the arm with the newest policy, lets the operator correct it, and hands on every step."""
 
-import json
 import logging
 import time
 from contextlib import suppress
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
@@ -21,6 +19,7 @@ from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
+from robot_rl.small_files import JsonLines
 from robot_rl.transport.calls import CallClient
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.hello import Hello
@@ -75,15 +74,15 @@ class Actor:
     def __init__(self, folder: RunFolder, stop: StopRequest):
         self._settings = folder.settings
         self._stop = stop
-        self._config: ActorConfig = config.from_json(ActorConfig, folder.section("actor"))
-        self._episodes_file = folder.episodes_file.open("a")
+        self._config: ActorConfig = folder.read("actor", ActorConfig)
+        self._episodes_file = JsonLines(folder.episodes_file)
         task, hardware = folder.load_task(), folder.load_hardware()
 
         self._calls = CallClient(self._settings.calls_address)
         self._hello = Hello.of("actor", task, hardware, folder.spaces())
         learner = self._ask_learner()  # one that does not fit refuses here, before it gets any steps
         if not learner["has_demos"]:
-            upload(self._calls, folder.demos_log, json.loads(folder.demos_file.read_text()))
+            upload(self._calls, folder.demos_log, folder.demos())
         lockstep = self._settings.clock == "lockstep"
         self._sender = StepSender(
             self._settings.steps_address,
@@ -239,8 +238,7 @@ class Actor:
             "t_wall": time.time(),
         }
         self._desk.tell(env_steps=self._step)
-        self._episodes_file.write(json.dumps(row) + "\n")
-        self._episodes_file.flush()
+        self._episodes_file.append(row)
         self._status.publish(row)
 
     @property

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.cameras import _live
+from robot_rl.cameras._frame_clock import FrameClock
 from robot_rl.cameras._live import Grab, LiveCamera, LiveOptions, Restarting, Settling
 from robot_rl.config import CameraConfig
 from robot_rl.interfaces import Simulation
@@ -120,6 +121,7 @@ class _Stream:
             raise
         self.port = "" if self._is_recorded else _usb(self._device)
         self._settling = Settling(self._settles_s(options))
+        self._clock = FrameClock()
         self._started_t, self._is_silent = time.monotonic(), True
         history.refusals = 0
 
@@ -180,7 +182,7 @@ class _Stream:
             return None
         self._is_silent, self._history.has_delivered = False, True
         self._held = frame  # the picture is a view into it
-        taken = time.monotonic() if self._is_recorded else _time_of(frame)
+        taken = time.monotonic() if self._is_recorded else _time_of(frame, self._clock)
         settled = self._settling.has_settled(time.monotonic(), _exposure_of(frame))
         return Grab(np.asanyarray(frame.get_data()), taken, frame.get_frame_number(), settled)
 
@@ -309,14 +311,17 @@ def _exposure_of(frame: Any) -> float | None:
     return float(max(frame.get_frame_metadata(values.actual_exposure), 1) * max(gain, 1))
 
 
-def _time_of(frame: Any) -> float:
+def _time_of(frame: Any, clock: FrameClock) -> float:
     """When the frame was taken [s, monotonic clock].
 
-    librealsense tells it on the system's clock, from the camera's (global time) or as the kernel's time of arrival. A
-    clock that was set meanwhile, or a camera that only counts for itself, leaves the time now.
+    librealsense tells it on the system's clock, from the camera's (global time) or as the kernel's time of arrival, or
+    on the camera's alone; of most frames the camera's own count comes as well.
     """
-    now = time.monotonic()
+    arrived = time.monotonic()
+    ahead = time.time() - arrived
+    stamp, own = 1e-3 * frame.get_timestamp(), rs.frame_metadata_value.frame_timestamp
+    counted = 1e-6 * frame.get_frame_metadata(own) if frame.supports_frame_metadata(own) else None
     if frame.get_frame_timestamp_domain() == rs.timestamp_domain.hardware_clock:
-        return now
-    age = time.time() - 1e-3 * frame.get_timestamp()
-    return now - age if 0.0 <= age < 1.0 else now
+        return clock.taken(arrived, ahead, None, stamp if counted is None else counted)
+    is_arrival = frame.get_frame_timestamp_domain() == rs.timestamp_domain.system_time
+    return clock.taken(arrived, ahead, stamp, None if is_arrival else counted)

@@ -171,7 +171,7 @@ class Page:
         self._shown["episodes"] = history.episodes
         text, plot = self._curves
         text.content = history_html(history)
-        x = np.arange(1.0, history.episodes + 1.0)
+        x = np.array(history.numbers, float)
         plot.data = (x, np.array(history.success_curve, float), np.array(history.operator_curve, float))
 
     def _set(self, key: str, handle: Any, content: str) -> None:

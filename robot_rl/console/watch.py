@@ -1,9 +1,9 @@
 """What a console looks at: the actor's desk, the learner's status, the arms, and the list of episodes on disk."""
 
-import json
 import time
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from robot_rl.config import Hardware
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.stats import wilson_interval
 from robot_rl.run_folder import RunFolder
+from robot_rl.small_files import Tail
 from robot_rl.teleop.browser import ADDRESS
 from robot_rl.transport.address import reachable_here
 from robot_rl.transport.desk import DeskClient, Picture, View
@@ -21,6 +22,9 @@ from robot_rl.types import ArmState, DeviceError, LinkError, Use
 ARM_ANSWERS_S = 0.3
 LOOK_AGAIN_S = 2.0  # for somebody who did not answer
 WINDOW = 20  # episodes that the curves are averaged over
+POINTS = 4_000  # of a curve at most: more are not to be seen
+AT_ONCE = 1 << 20  # bytes of the table of episodes that a look reads at most
+EPISODES = ("success", "steps", "human_steps")  # numbers in each of its rows
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,16 @@ class Sources:
 
 @dataclass(frozen=True)
 class History:
-    """What the episodes of a run came to: `curves` are means over the last 20 episodes, one value per episode."""
+    """What the episodes of a run came to: the curves are means over the last 20 episodes, at the episodes `numbers`.
+
+    These are all episodes, counted from 1, or of very many some, evenly spread.
+    """
 
     episodes: int = 0
     successes: int = 0
     successes_alone: int = 0
     episodes_alone: int = 0
+    numbers: Sequence[int] = ()
     success_curve: Sequence[float] = ()
     operator_curve: Sequence[float] = ()
 
@@ -104,7 +112,8 @@ class Watch:
         self._arms: list[ArmClient | None] = [None for _ in sources.hardware.arms]
         self._again: dict[str, float] = {}
         self._problems: dict[str, str] = {}
-        self._tail = Tail(sources.episodes)
+        self._tail = Tail(sources.episodes, Tally, EPISODES, at_most=AT_ONCE) if sources.episodes else None
+        self._history = History()
 
     def look(self, marked: str = "") -> Sight:
         """What is to be seen now, also the whole picture of the camera whose crop is `marked`, if one is."""
@@ -115,7 +124,13 @@ class Watch:
         statuses = self._status.latest()
         learner = dict(statuses["learner"].values) if "learner" in statuses else {}
         names = [arm.name for arm in self.sources.hardware.arms]
-        return Sight(view, arms, names, learner, self._tail.read(), dict(self._problems), picture)
+        return Sight(view, arms, names, learner, self._look_back(), dict(self._problems), picture)
+
+    def _look_back(self) -> History:
+        tally = self._tail.read() if self._tail is not None else Tally()
+        if tally.episodes != self._history.episodes:
+            self._history = tally.history
+        return self._history
 
     def close(self) -> None:
         """Let go of all links."""
@@ -162,47 +177,55 @@ class Watch:
             raise
 
 
-class Tail:
-    """The rows of a growing `episodes.jsonl`, each read once."""
+class Tally:
+    """What the episodes of a run come to, one after the other."""
 
-    def __init__(self, path: Path | None):
-        self._path = path
-        self._position = 0
-        self._success: list[bool] = []
-        self._helped: list[bool] = []
-        self._share: list[float] = []
-        self._history = History()
+    def __init__(self) -> None:
+        self.episodes = self.successes = self.successes_alone = self.episodes_alone = 0
+        self._success = RunningMean()
+        self._share = RunningMean()
 
-    def read(self) -> History:
-        """What all rows so far come to."""
-        if self._path is None or not self._path.exists() or self._path.stat().st_size == self._position:
-            return self._history
-        with self._path.open("rb") as file:
-            file.seek(self._position)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self._position += len(line)
-                row = json.loads(line)
-                self._success.append(bool(row["success"]))
-                self._helped.append(row["human_steps"] > 0)
-                self._share.append(row["human_steps"] / max(1, row["steps"]))
-        alone = [success for success, helped in zip(self._success, self._helped, strict=True) if not helped]
-        self._history = replace(
-            self._history,
-            episodes=len(self._success),
-            successes=sum(self._success),
-            successes_alone=sum(alone),
-            episodes_alone=len(alone),
-            success_curve=running_mean(self._success),
-            operator_curve=running_mean(self._share),
+    def add(self, row: dict[str, Any]) -> None:
+        """One more episode: a line of `episodes.jsonl`."""
+        success, alone = bool(row["success"]), not row["human_steps"] > 0
+        self.episodes += 1
+        self.successes += success
+        self.episodes_alone += alone
+        self.successes_alone += success and alone
+        self._success.add(success)
+        self._share.add(row["human_steps"] / max(1, row["steps"]))
+
+    @property
+    def history(self) -> History:
+        """All of it, as it is shown."""
+        return History(
+            self.episodes,
+            self.successes,
+            self.successes_alone,
+            self.episodes_alone,
+            tuple(self._success.numbers),
+            tuple(self._success.means),
+            tuple(self._share.means),
         )
-        return self._history
 
 
-def running_mean(values: Sequence[float]) -> list[float]:
-    """The mean over the last `WINDOW` values, at each of them."""
-    sums = [0.0]
-    for value in values:
-        sums.append(sums[-1] + value)
-    return [(sums[i] - sums[max(0, i - WINDOW)]) / min(i, WINDOW) for i in range(1, len(sums))]
+class RunningMean:
+    """The mean over the last `WINDOW` values, at each of them; of very many values at every second, fourth, ..."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.means: list[float] = []
+        self._newest: deque[float] = deque(maxlen=WINDOW)
+        self._count, self._every = 0, 1
+
+    def add(self, value: float) -> None:
+        """One more value."""
+        self._newest.append(value)
+        self._count += 1
+        if self._count % self._every:
+            return
+        self.numbers.append(self._count)
+        self.means.append(sum(self._newest) / len(self._newest))
+        if len(self.means) == POINTS:
+            self._every *= 2
+            self.numbers, self.means = self.numbers[1::2], self.means[1::2]

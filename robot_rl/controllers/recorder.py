@@ -144,10 +144,28 @@ def blackbox_folder() -> Path:
 
 
 def new_file(folder: Path, device: str, event: str) -> Path:
-    """The file of an event that happens now; names are in the order of time."""
+    """The file of an event that happens now, numbered: names are in the order of events, whatever the clock says.
+
+    `b000042-20260131-120501-123456-panda-FORCE.npz`; names from before they were numbered sort first.
+    """
+    try:
+        there = max((number_of(path.name) for path in folder.iterdir()), default=0)
+    except OSError:  # there is none yet, or `store` will say what is wrong with it
+        there = 0
+    _given[folder] = number = 1 + max(there, _given.get(folder, 0))
     now = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    return folder / f"{stamp}-{int(now * 1e6) % 1_000_000:06d}-{device}-{event}.npz"
+    return folder / f"b{number:06d}-{stamp}-{int(now * 1e6) % 1_000_000:06d}-{device}-{event}.npz"
+
+
+_given: dict[Path, int] = {}
+"""The newest number in each folder that this process has given: its file may not be there yet."""
+
+
+def number_of(name: str) -> int:
+    """The number in the name of a black box; 0 if it has none."""
+    number = name[1:].split("-", 1)[0]
+    return int(number) if name.startswith("b") and number.isascii() and number.isdecimal() else 0
 
 
 def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, Any]) -> None:
@@ -158,7 +176,8 @@ def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, A
         with partial.open("wb") as file:
             np.savez_compressed(file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about)))
         partial.rename(path)
-        for old in sorted(path.parent.glob(f"*-{about['event']}.npz"))[:-KEEP]:
+        there = path.parent.glob(f"*-{about['event']}.npz")
+        for old in sorted(there, key=lambda each: (number_of(each.name), each.name))[:-KEEP]:
             old.unlink(missing_ok=True)  # another event may be cleaning up as well
     except OSError as error:
         log.error("the black box %s could not be written: %s", path, error)

@@ -70,7 +70,11 @@ class FeatureFile:
         """Fill the features in of the first rows that are there; returns how many."""
         if self._fd < 0:
             return 0
-        data = os.pread(self._fd, rows.nbytes, _HEAD_BYTES + self._next * self._row.itemsize)
+        try:
+            data = os.pread(self._fd, rows.nbytes, _HEAD_BYTES + self._next * self._row.itemsize)
+        except OSError as error:
+            self._give_up(error)
+            return 0
         there = np.frombuffer(data, self._row, len(data) // self._row.itemsize)
         good = 0
         for mine, theirs in zip(rows, there, strict=False):

@@ -3,6 +3,7 @@
 Everything is read as it is now, also while it is being written; nothing is ever changed.
 """
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -90,7 +91,7 @@ def open_recordings(path: Path) -> list[Recording]:
         return [LogRecording(path, run_context(path.parent))]
     if is_archive(path):
         return [ArchiveRecording(Archive(path))]
-    if (path / "config.json").exists():
+    if os.path.lexists(path / "config.json"):
         return list(run_logs(path))
     raise ConfigError(f"'{path}' is neither a run folder nor a .log file nor an archive. Runs are listed by: ls runs/")
 
@@ -113,7 +114,7 @@ def run_context(run: Path) -> dict[str, Any]:
     folder = RunFolder(run)
     settings = asdict(folder.settings)
     context = {name: settings[name] for name in ("task", "hardware", "obs", "clock", "seed")}
-    context["code"] = folder.section("code")
+    context["code"] = folder.sections.get("code", {})
     try:
         task = folder.load_task()
     except ConfigError:  # its file lies on another machine

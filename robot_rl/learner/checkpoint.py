@@ -3,21 +3,22 @@
     checkpoints/step_00003000/
         agent.safetensors    networks, targets, optimisers, generator
         policy.safetensors   the averaged policy alone, for whoever only acts
-        checkpoint.json      the policy's spec, counters, position in the log, crc32 of the two files
+        checkpoint.json      the policy's spec, counters, position in the log, crc32 of the two files and of itself
 
 The folder is written under another name, synced, and renamed into place; the newest one whose checksums hold is used.
 """
 
-import json
 import logging
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
@@ -27,11 +28,17 @@ from torch import Tensor
 
 from robot_rl.data.sync import sync_path
 from robot_rl.networks.policy import LivePolicy, PolicySpec
-from robot_rl.types import Array, DataError
+from robot_rl.networks.vision import ENCODERS, MODULE
+from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
+from robot_rl.types import Array, DataError, RobotRLError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+MOST_UNITS, MOST_WEIGHTS = 1 << 16, 1 << 27
+"""Of a layer, an image's edge or a state, and of a policy's head: far more than any policy for a robot has."""
+COUNTS = ("env_steps", "updates", "offline_updates", "forgiven", "granted", "renewals", "log_records")
+"""Counters that are whole numbers; checkpoints of before they had them lack the last three."""
 _AGENT, _POLICY, _HEAD = "agent.safetensors", "policy.safetensors", "checkpoint.json"
 
 
@@ -92,19 +99,23 @@ def _whole(final: Path) -> Iterator[Path]:
 
 
 def _write_head(draft: Path, spec: PolicySpec, counters: Mapping[str, Any]) -> None:
-    crcs = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(draft.iterdir())}
-    head = {"spec": spec.to_json(), "counters": dict(counters), "crc32": crcs}
-    (draft / _HEAD).write_text(json.dumps(head, indent=2) + "\n")
+    files = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(draft.iterdir())}
+    write_json(draft / _HEAD, seal({"spec": spec.to_json(), "counters": dict(counters), "files": files}), indent=2)
 
 
 def load_newest(folder: Path) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None if there is none. A damaged one is passed over, with a warning."""
 
     def read(path: Path) -> Checkpoint:
-        spec, counters = _read_head(path)
+        spec, counters = _read_head(path, (_AGENT, _POLICY))
+        _require_counters(counters, path)
         return Checkpoint(spec, load_tensors(path / _AGENT), load_arrays(path / _POLICY), counters)
 
-    return _first_whole(_newest_first(folder), read)
+    found = _newest_first(folder)
+    newest = _first_whole(found, read)
+    if newest is None and found:
+        log.warning("no checkpoint in %s is whole: what was learnt is learnt again, from the logs", folder)
+    return newest
 
 
 def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
@@ -115,7 +126,7 @@ def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
         if step not in steps:
             raise DataError(f"{folder} keeps no checkpoint of step {step}; it has those of {steps}")
         paths = [_path_of(folder, step)]
-    policy = _first_whole(paths, lambda path: LivePolicy(_read_head(path)[0], load_arrays(path / _POLICY)))
+    policy = _first_whole(paths, lambda path: LivePolicy(_read_head(path, (_POLICY,))[0], load_arrays(path / _POLICY)))
     if policy is None:
         raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
     return policy
@@ -129,21 +140,62 @@ def _first_whole(paths: Sequence[Path], read: Callable[[Path], T]) -> T | None:
     for path in paths:
         try:
             return read(path)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            log.warning("checkpoint %s is damaged: %r; the one before it is used", path, error)
-        except DataError as error:
+        except RobotRLError as error:
             log.warning("%s; the checkpoint before it is used", error)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, SafetensorError) as error:
+            what = f"{type(error).__name__}: {error}"
+            log.warning("checkpoint %s is damaged: %s; the one before it is used", path, what)
     return None
 
 
-def _read_head(path: Path) -> tuple[PolicySpec, dict[str, Any]]:
-    """Spec and counters; DataError if a file of the checkpoint does not match its checksum."""
-    head = json.loads((path / _HEAD).read_text())
-    for name, crc in head["crc32"].items():
-        if zlib.crc32((path / name).read_bytes()) != crc:
+def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, Any]]:
+    """Spec and counters; DataError if they are none, or if one of the files `names` does not match its checksum."""
+    head = read_json(path / _HEAD)
+    files = head.get("files", head.get(CRC))  # (of a checkpoint whose head has no checksum of its own)
+    if "files" in head:
+        try:
+            require_seal(head)
+        except DataError as error:
+            raise DataError(f"{path / _HEAD} is damaged: {error}") from error
+    if not isinstance(files, dict) or not set(names) <= files.keys() or not isinstance(head.get("counters"), dict):
+        raise DataError(f"{path / _HEAD} is damaged: wanted counters, and the checksums of {' and '.join(names)}")
+    for name in names:
+        if zlib.crc32((path / name).read_bytes()) != files[name]:
             raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
-    return PolicySpec.from_json(head["spec"]), head["counters"]
+    spec = PolicySpec.from_json(head["spec"])
+    if problem := _problem_of(spec):
+        raise DataError(f"{path / _HEAD} is damaged: its spec is of no policy: {problem}")
+    return spec, head["counters"]
+
+
+def _problem_of(spec: PolicySpec) -> str:
+    """Why nobody has made such a policy, before memory is asked for it; "" if somebody may have."""
+    sizes = [*(size for _, size in spec.state), *spec.image_size, *spec.hidden, spec.action_size, spec.camera_features]
+    if any(type(size) is not int or not 0 <= size <= MOST_UNITS for size in sizes):
+        return f"sizes are whole numbers up to {MOST_UNITS}"
+    if not all(isinstance(name, str) for name in (spec.encoder, *spec.cameras, *(name for name, _ in spec.state))):
+        return "names are texts"
+    if not spec.encoder.startswith(MODULE) and spec.encoder not in ENCODERS:
+        return f"there is no encoder {spec.encoder!r}"
+    layers = [spec.state_size + spec.vision_size, *spec.hidden, 2 * spec.action_size]
+    if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
+        return f"it has {weights} weights"
+    return ""
+
+
+def _require_counters(counters: Mapping[str, Any], path: Path) -> None:
+    """Raise DataError unless everything that learning goes on with is there, and can be gone on with."""
+    counts = {name: counters[name] for name in COUNTS if name in counters}
+    wrong = [name for name, value in counts.items() if type(value) is not int or not 0 <= value < 2**53]
+    if wrong:
+        raise DataError(f"{path / _HEAD} is damaged: counters: {wrong[0]} is {counts[wrong[0]]!r:.40}")
+    if missing := [name for name in (*COUNTS[:4], "generator") if name not in counters]:
+        raise DataError(f"{path / _HEAD} is damaged: counters lack {', '.join(missing)}")
+    try:
+        np.random.default_rng().bit_generator.state = counters["generator"]
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError) as error:
+        raise DataError(f"{path / _HEAD} is damaged: counters: generator is none: {error!r}") from error
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step_*"), reverse=True)
+    return sorted((path for path in folder.glob("step_*") if path.name[5:].isdecimal()), reverse=True)

@@ -6,7 +6,6 @@ block b. Both sides work all the time, and which steps an update can have seen d
 repeats exactly for a seed. On a real clock nobody waits: updates follow the steps as they come.
 """
 
-import json
 import logging
 import time
 from collections import deque
@@ -16,15 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robot_rl import config
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
 from robot_rl.data.verdicts import counted_steps, newest_successes
 from robot_rl.learner import checkpoint
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
-from robot_rl.run_folder import RunFolder
+from robot_rl.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.signals import StopRequest
+from robot_rl.small_files import JsonLines
 from robot_rl.transport.calls import CallServer
 from robot_rl.transport.hello import Hello, check
 from robot_rl.transport.status import StatusPublisher
@@ -64,10 +63,11 @@ class Learner:
 
     def __init__(self, folder: RunFolder, stop: StopRequest):
         self._folder, self._settings, self._stop = folder, folder.settings, stop
-        self._config: LearnerConfig = config.from_json(LearnerConfig, folder.section("learner"))
+        self._config: LearnerConfig = folder.read("learner", LearnerConfig)
         self._space = folder.spaces()
         self._begun = time.monotonic()
         self.training = Training(self._space, self._config, self._settings.seed, self._settings.steps)
+        self._metrics = JsonLines(folder.metrics_file)
         self._log = StepLog(folder.steps_log, self._space, sync_every_s=SYNC_EVERY_S)
         self._receiver = StepReceiver(self._settings.steps_address, self._space, self._log.positions)
         self._weights = WeightsPublisher(self._settings.weights_address)
@@ -271,8 +271,7 @@ class Learner:
     @cached_property
     def _total_steps(self) -> int:
         """Own steps of the whole run: what its demonstrations leave, if it has any."""
-        demo_steps: int = json.loads(self._folder.demos_file.read_text())["steps"]
-        return max(0, self._settings.steps - demo_steps)
+        return max(0, self._settings.steps - self._folder.demos()["steps"])
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps
@@ -285,8 +284,7 @@ class Learner:
 
     def _write_line(self, line: dict[str, Any]) -> None:
         line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}
-        with self._folder.metrics_file.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        self._metrics.append(line)
 
     def _save_if_due(self) -> None:
         if self.training.env_steps - self._checkpointed >= self._config.checkpoint_steps:
@@ -320,12 +318,12 @@ class Learner:
 
     def _take_demos(self, facts: dict[str, Any]) -> None:
         """The demonstrations of an actor on another machine are here, `facts` counts them as `demos.json` does."""
-        counts = {name: int(facts[name]) for name in ("successes", "attempts", "steps")}
-        self._folder.demos_file.write_text(json.dumps(counts) + "\n")
+        counts = {name: int(facts[name]) for name in DEMO_COUNTS}
+        self._folder.write_demos(counts)
 
     def close(self) -> None:
         """Let go of log and links."""
-        for part in (self._calls, self._receiver, self._weights, self._status, self._log):
+        for part in (self._calls, self._receiver, self._weights, self._status, self._log, self._metrics):
             part.close()
 
 

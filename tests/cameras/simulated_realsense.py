@@ -73,6 +73,7 @@ class SimulatedRealSense:
         self.serial, self.size, self.rate_hz = serial, size, rate_hz
         self.frozen = self._stalled = False
         self.delay_s = 0.0
+        self.has_clock, self.error_s = False, 0.0  # of its own: global time, so wrong, and its count with each frame
         self._handing_over = threading.Lock()
         self._bus, self._draw = bus, draw or noise(size)
         self._options, self._exposure, self._usb = options or {}, exposure, usb
@@ -140,6 +141,10 @@ class SimulatedRealSense:
         frame.pixels = picture
         frame.stride, frame.bpp = 3 * self.size[1], 3
         frame.timestamp, frame.domain = taken, rs.timestamp_domain.system_time
+        if self.has_clock:
+            frame.timestamp += 1e3 * self.error_s
+            frame.domain = rs.timestamp_domain.global_time
+            self.sensor.set_metadata(rs.frame_metadata_value.frame_timestamp, round(1e6 * time.monotonic()) % 2**32)
         frame.frame_number, frame.profile = number, self._profile
         time.sleep(self.delay_s)  # exposure, transfer
         if self._exposure is not None:

@@ -346,6 +346,33 @@ def test_a_frame_is_as_old_as_the_device_says(bench):
     assert min(ages) >= 0.05 and np.median(ages) < 0.15
 
 
+@pytest.mark.parametrize("has_clock", [False, True])
+def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_fresh(bench, monkeypatch, has_clock):
+    from robot_rl.cameras import realsense
+
+    real, ahead = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
+    took, time_of = [], realsense._time_of
+
+    def told(frame, clock):
+        took.append((time.monotonic(), time_of(frame, clock)))
+        return took[-1][1]
+
+    monkeypatch.setattr(realsense, "_time_of", told)
+    bench.device.has_clock, bench.device.delay_s = has_clock, 0.05
+    camera = open_live(wrist("0001"), None)
+    for step in (3600.0, -7200.0, 0.3, -0.3):
+        ahead[0] += step
+        bench.device.error_s = -0.5 * step  # global time is still halfway between the two
+        since = len(took)
+        wait_until(lambda since=since: len(took) > since + 12)
+        settled = took[since + 2 :]
+        ages = [arrived - taken for arrived, taken in settled]
+        assert min(ages) >= 0.045 and np.median(ages) < 0.15, f"after the clock was set by {step} s: {ages}"
+        assert not read_or_why(camera)
+    camera.close()
+
+
 def test_a_process_that_ends_with_open_cameras_ends_in_order():
     code = """
 from robot_rl.cameras import open_camera, realsense

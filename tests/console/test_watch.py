@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from robot_rl import config
 from robot_rl.console import watch
-from robot_rl.console.watch import Sources, Tail, Watch, running_mean
+from robot_rl.console.watch import EPISODES, RunningMean, Sources, Tally, Watch
+from robot_rl.small_files import Tail
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusPublisher
@@ -24,20 +26,33 @@ def row(success: bool, human_steps: int, steps: int = 10) -> str:
 def test_the_mean_runs_over_the_last_twenty():
     values = [float(i % 3) for i in range(50)]
     expected = [sum(values[max(0, i - 19) : i + 1]) / min(20, i + 1) for i in range(50)]
-    assert running_mean(values) == pytest.approx(expected)
+    curve = RunningMean()
+    for value in values:
+        curve.add(value)
+    assert curve.means == pytest.approx(expected) and curve.numbers == list(range(1, 51))
+
+
+def test_a_curve_of_very_many_episodes_has_few_points_evenly_spread(monkeypatch):
+    monkeypatch.setattr(watch, "POINTS", 100)
+    curve = RunningMean()
+    for number in range(1, 1001):
+        curve.add(float(number))
+    gaps = {after - before for before, after in pairwise(curve.numbers)}
+    assert gaps == {16} and 50 <= len(curve.means) < 100 and curve.numbers[-1] > 984
+    assert curve.means == pytest.approx([number - 9.5 if number > 20 else (number + 1) / 2 for number in curve.numbers])
 
 
 def test_episodes_are_counted_as_they_come_and_help_apart(tmp_path):
     path = tmp_path / "episodes.jsonl"
-    tail = Tail(path)
+    tail = Tail(path, Tally, EPISODES)
     assert tail.read().episodes == 0
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0)[:10])  # the third is still being written
-    history = tail.read()
+    history = tail.read().history
     assert (history.episodes, history.successes) == (2, 2)
     assert (history.episodes_alone, history.successes_alone) == (1, 1)
     assert history.operator_curve == pytest.approx([0.0, 0.25])
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0))
-    history = tail.read()
+    history = tail.read().history
     assert (history.episodes, history.successes_alone, history.episodes_alone) == (3, 1, 2)
     low, high = history.interval
     assert 0.0 < low < 0.5 < high < 1.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from robot_rl.blackbox import describe, draw
+from robot_rl.controllers import recorder
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import TICKS, BlackBox, Ring, T, about_arm, load, loop_stats
 from robot_rl.types import ArmTarget, DataError, Fault, Verdict
@@ -88,6 +89,25 @@ def test_only_the_newest_files_of_an_event_are_kept(tmp_path):
         len(list(tmp_path.glob("*FORCE.npz"))) == 20 and last.exists() and len(list(tmp_path.glob("*LEASE.npz"))) == 1
     )
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_the_newest_black_box_is_kept_when_the_clock_was_set_back(tmp_path, monkeypatch):
+    old = [tmp_path / f"20991231-2359{second:02d}-000000-panda-FORCE.npz" for second in range(20)]
+    for path in old:
+        path.write_bytes(b"from before names were numbered")
+    ring, now = Ring(7), [2e9]
+    fill(ring, 3)
+    monkeypatch.setattr(recorder.time, "time", lambda: now[0])
+    written = []
+    for _ in range(4):
+        now[0] -= 3600.0
+        box = BlackBox(ring, tmp_path, about_arm("panda", "mujoco", LIMITS), 0.0)
+        written += [box.save("FORCE", ""), box.save("LEASE", "")]
+        box.close()
+    force, lease = written[::2], written[1::2]
+    assert sorted(written) == written, "names are in the order of events"
+    assert all(path.exists() for path in written)
+    assert sorted(tmp_path.glob("*FORCE.npz")) == old[4:] + force and sorted(tmp_path.glob("*LEASE.npz")) == lease
 
 
 def test_a_disk_that_cannot_be_written_is_no_second_fault(tmp_path, caplog):

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from robot_rl.run_folder import RunFolder
+from robot_rl.run_folder import RunFolder, read_config, write_config
 from robot_rl.supervise import GONE, PR_SET_PDEATHSIG
 from robot_rl.transport.endpoint import free_addresses
 from tests.faults.disks import keep_and_unmount, small_disk
@@ -54,9 +54,9 @@ def record_demos(place: Path) -> Path:
 def make_folder(template: Path, path: Path, **settings: Any) -> RunFolder:
     """A copy of the template with other settings."""
     shutil.copytree(template, path, dirs_exist_ok=True)
-    data = json.loads((path / "config.json").read_text())
+    data = read_config(path / "config.json")
     data["run"] |= settings
-    (path / "config.json").write_text(json.dumps(data))
+    write_config(path / "config.json", data)
     return RunFolder(path)
 
 

@@ -19,7 +19,8 @@ def make_checkpoint(step: int) -> Checkpoint:
     agent.update(make_batch(agent))
     policy = agent.frozen_parameters() | agent.policy_parameters()
     state = np.random.default_rng(step).bit_generator.state
-    return Checkpoint(agent.spec, agent.state_dict(), policy, {"env_steps": step, "generator": state})
+    counters = {"env_steps": step, "updates": 1, "offline_updates": 0, "forgiven": 0, "generator": state}
+    return Checkpoint(agent.spec, agent.state_dict(), policy, counters)
 
 
 def test_what_comes_back_is_what_was_saved(tmp_path: Path) -> None:
