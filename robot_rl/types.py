@@ -102,6 +102,7 @@ class Fault(IntEnum):
     COMMUNICATION = 13
     USER_STOP = 14
     BODY = 15
+    TORQUE_NOT_FINITE = 16
 
 
 DRIVER_FAULTS = (Fault.DRIVER, Fault.REFLEX, Fault.COMMUNICATION, Fault.USER_STOP)
