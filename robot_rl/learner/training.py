@@ -4,6 +4,7 @@
 """
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from robot_rl.config import find
+from robot_rl.data.codec import too_large
 from robot_rl.data.replay import LOCAL, Replay
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
@@ -33,6 +35,7 @@ from robot_rl.networks.trunks import TrunkVision
 from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
 
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
+log = logging.getLogger(__name__)
 BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"
 
 
@@ -89,6 +92,7 @@ class Training:
         self.episodes = 0
         self.goal_error: GoalError | None = None
         self.renewals = 0
+        self.passed_over = 0
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
         self._seen = VisionCache(self.agent.policy, config, seed)
@@ -126,6 +130,7 @@ class Training:
         file that keeps what a frozen encoder makes of the frames.
         """
         steps = list(steps)
+        steps = [steps[i] for i in self._learnable(steps)]
         demos = [step for step in steps if step.provenance == Provenance.DEMO]
         if restored is not None:
             self._restore(restored)
@@ -227,9 +232,20 @@ class Training:
 
     def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
         self._check_written_between_updates()
+        kept = self._learnable(steps)
+        steps, streams = [steps[i] for i in kept], [streams[i] for i in kept]
         features = self._seen.of(steps, streams) if self.spec.traits.cached else [None] * len(steps)
         for step, seen, stream in zip(steps, features, streams, strict=True):
             self.replay.append(step, seen, stream)
+
+    def _learnable(self, steps: Sequence[Step]) -> list[int]:
+        """Which of these may be learnt from: not those that were recorded with numbers too large for it."""
+        wild = {i: reason for i, step in enumerate(steps) if (reason := too_large(step))}
+        if wild:
+            self.passed_over += len(wild)
+            why = next(iter(wild.values()))
+            log.warning("%d recorded steps are passed over, %d in all: %s", len(wild), self.passed_over, why)
+        return [i for i in range(len(steps)) if i not in wild]
 
     def _check_written_between_updates(self) -> None:
         if self._updating:
