@@ -215,7 +215,8 @@ def _all_within(run: Array) -> bool:
 
     Every step pays for this four times. NaN and what overflows are not; nor is much that a closer look lets pass.
     """
-    return bool(run.dot(run) <= LARGEST * LARGEST)
+    with np.errstate(over="ignore"):
+        return bool(run.dot(run) <= LARGEST * LARGEST)
 
 
 def _check_within(values: Mapping[str, Array], largest: float) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
@@ -26,6 +27,7 @@ from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
 from robot_rl.data.sync import sync_path
+from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.types import Array, DataError
 
@@ -102,7 +104,10 @@ def load_newest(folder: Path) -> Checkpoint | None:
 
     def read(path: Path) -> Checkpoint:
         spec, counters = _read_head(path)
-        return Checkpoint(spec, load_tensors(path / _AGENT), load_arrays(path / _POLICY), counters)
+        agent, policy = load_tensors(path / _AGENT), load_arrays(path / _POLICY)
+        _require_finite(path / _AGENT, agent)
+        _require_finite(path / _POLICY, {name: torch.from_numpy(array) for name, array in policy.items()})
+        return Checkpoint(spec, agent, policy, counters)
 
     return _first_whole(_newest_first(folder), read)
 
@@ -111,14 +116,31 @@ def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
     """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError if there is none."""
     paths = _newest_first(folder)
     if step is not None:
-        steps = sorted(int(path.name.removeprefix("step_")) for path in paths)
+        steps = kept_steps(folder)
         if step not in steps:
             raise DataError(f"{folder} keeps no checkpoint of step {step}; it has those of {steps}")
-        paths = [_path_of(folder, step)]
-    policy = _first_whole(paths, lambda path: LivePolicy(_read_head(path)[0], load_arrays(path / _POLICY)))
+        return _read(_path_of(folder, step), _read_policy)
+    policy = _first_whole(paths, _read_policy)
     if policy is None:
         raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
     return policy
+
+
+def kept_steps(folder: Path) -> list[int]:
+    """The steps of which there are checkpoints, ascending; whether they are whole is not looked at."""
+    return sorted(int(path.name.removeprefix("step_")) for path in _newest_first(folder))
+
+
+def _read_policy(path: Path) -> LivePolicy:
+    spec, _ = _read_head(path)
+    policy = load_arrays(path / _POLICY)
+    _require_finite(path / _POLICY, {name: torch.from_numpy(array) for name, array in policy.items()})
+    return LivePolicy(spec, policy)
+
+
+def _require_finite(file: Path, tensors: Mapping[str, Tensor]) -> None:
+    if name := tensor_not_finite(tensors):
+        raise DataError(f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on from it")
 
 
 def _path_of(folder: Path, step: int) -> Path:
@@ -128,12 +150,18 @@ def _path_of(folder: Path, step: int) -> Path:
 def _first_whole(paths: Sequence[Path], read: Callable[[Path], T]) -> T | None:
     for path in paths:
         try:
-            return read(path)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            log.warning("checkpoint %s is damaged: %r; the one before it is used", path, error)
+            return _read(path, read)
         except DataError as error:
             log.warning("%s; the checkpoint before it is used", error)
     return None
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    """What a checkpoint holds; DataError if it is damaged."""
+    try:
+        return read(path)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise DataError(f"checkpoint {path} is damaged: {error!r}") from error
 
 
 def _read_head(path: Path) -> tuple[PolicySpec, dict[str, Any]]:

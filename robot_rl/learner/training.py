@@ -6,7 +6,7 @@
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
+from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
 from robot_rl.learner.options import AGENTS, LearnerConfig, shift_for, spec_for, variants_for
 from robot_rl.learner.pretrain import GoalError, GoalFrames, PretrainConfig, goal_frames, pretrain
 from robot_rl.learner.schedule import UpdateGovernor
@@ -32,7 +33,7 @@ from robot_rl.networks.policy import Policy
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
+from robot_rl.types import Array, DataError, DivergedError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
 
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
 log = logging.getLogger(__name__)
@@ -182,6 +183,11 @@ class Training:
             self.goal_error = pretrain(vision, frames, config, seed, progress)
         finally:
             torch.set_num_threads(self.config.threads)
+        if name := tensor_not_finite(vision.state_dict()):
+            raise DivergedError(
+                f"the pretraining of the encoder has diverged on {len(frames.goals)} frames: '{name}' has numbers that "
+                f"are not finite; learning rate {config.learning_rate:g}"
+            )
 
     @property
     def renewal_due(self) -> bool:
@@ -321,15 +327,43 @@ class Training:
         return self.governor.updates + self.offline_updates
 
     def publishable(self) -> dict[str, Array]:
-        """The weights that the actor needs anew."""
+        """The weights that the actor needs anew. DivergedError if anything learnt is not finite."""
+        self._require_finite()
         return self.agent.policy_parameters()
 
     def policy(self) -> dict[str, Array]:
-        """All weights of the newest policy, for an actor that begins."""
-        return self.agent.frozen_parameters() | self.agent.policy_parameters()
+        """All weights of the newest policy, for an actor that begins. Raises as `publishable`."""
+        return self.agent.frozen_parameters() | self.publishable()
+
+    def averaged_policy(self) -> dict[str, Array]:
+        """All weights of the averaged policy, for evaluation and use. Raises as `publishable`."""
+        self._require_finite()
+        return self.agent.average_parameters()
+
+    def require_sound(self, means: Mapping[str, float]) -> None:
+        """Raise DivergedError if a figure of `metrics` is no number, or beyond all that can be."""
+        if figure := diverged_figure(means):
+            raise self._diverged(figure, means)
+
+    def _require_finite(self) -> None:
+        if name := tensor_not_finite(self.agent.state_dict()):
+            raise self._diverged(f"'{name}' has numbers that are not finite", {})
+
+    def _diverged(self, what: str, means: Mapping[str, float]) -> DivergedError:
+        """What has happened, and with which numbers it did."""
+        done = f"after {self.env_steps} own steps and {self._updates} updates"
+        rate = f"learning rate {self.options.learning_rate:g}"
+        if "temperature" in means:
+            rate += f", temperature {means['temperature']:.4g}"
+        seen = "nothing has been learnt from yet"
+        if self._replay is not None and len(self._replay):
+            reward, name, state = self._replay.extremes()
+            seen = f"the largest reward learnt from is {reward:g}, the largest observed number {state:g} ('{name}')"
+        return DivergedError(f"learning has diverged {done}: {what}; {rate}; {seen}")
 
     def checkpoint(self, **counters: Any) -> Checkpoint:
-        """All that cannot be had from the log again; `counters` are added to its own."""
+        """All that cannot be had from the log again; `counters` are added to its own. Raises as `publishable`."""
+        self._require_finite()
         own = {
             "env_steps": self.env_steps,
             "updates": self.governor.updates,

@@ -43,7 +43,7 @@ class StatusPublisher:
 
     def publish(self, values: Mapping[str, Any]) -> None:
         """Values are JSON; NaN and infinities become null."""
-        message = {"sender": self.sender, "t_wall": time.time(), "values": _finite(values)}
+        message = {"sender": self.sender, "t_wall": time.time(), "values": finite_json(values)}
         self._socket.send(json.dumps(message, allow_nan=False).encode())
 
     def close(self) -> None:
@@ -91,12 +91,12 @@ class StatusReader:
         self._latest[sender] = status
 
 
-def _finite(value: Any) -> Any:
+def finite_json(value: Any) -> Any:
     """The value as plain JSON: numbers of numpy and torch become Python's, what is not finite None."""
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite_json(item) for item in value]
     if hasattr(value, "item") and not isinstance(value, str):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
