@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +16,7 @@ from robot_rl.types import RobotRLError
 log = logging.getLogger(__name__)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal that a child gets when its parent dies
 GONE = 3  # exit code of a process whose other side or device was gone
+SPEAK_OF_AFTER_S = 5.0  # of a process that is slow to stop
 RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 600.0
 
 
@@ -106,7 +108,14 @@ class Supervisor:
         if child is not None and child.poll() is None:
             child.send_signal(sent)
             try:
-                child.wait(timeout_s)
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(min(timeout_s, SPEAK_OF_AFTER_S))
+                    return
+                log.warning(
+                    "waiting for %s to finish what it is at, for %.0f s at most; a second Ctrl-C ends it at once",
+                    name, timeout_s,
+                )  # fmt: skip
+                child.wait(max(timeout_s - SPEAK_OF_AFTER_S, 0.0))
             except subprocess.TimeoutExpired:
                 log.warning("%s did not stop within %.0f s and was killed", name, timeout_s)
                 child.kill()

@@ -331,7 +331,9 @@ class ArmLoop:
             refusal = Verdict.REFUSED_FAULT
         elif not numbers or (seen_t is not None and not math.isfinite(seen_t)):
             refusal = Verdict.REFUSED_NOT_A_POSE
-            self._latch(Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite or far too large, or is no pose")
+            self._latch(
+                Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite or far too large, or is no pose"
+            )
         elif seen_t is not None:
             if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
                 refusal = Verdict.REFUSED_OUT_OF_ORDER
@@ -516,8 +518,7 @@ class ArmLoop:
         at = ", ".join(f"{x:.3f}" for x in r.pose[:3])
         words = {
             Fault.STATE_NOT_FINITE: "the arm measured something that is not a finite number",
-            Fault.TORQUE_NOT_FINITE: "its law came to torques that are not finite numbers: look at the task's compliance "
-            "and tool",
+            Fault.TORQUE_NOT_FINITE: "its law came to torques that are not finite: see the task's compliance and tool",
             Fault.JOINT_SPEED: f"joint {j + 1} moved at {abs(r.dq[j]):.2f} rad/s; limit {fastest[j]:.3g}",
             Fault.JOINT_POSITION: f"joint {k + 1} is at {r.q[k]:.3f} rad; its range is {limits.joint_low[k]:g} to "
             f"{limits.joint_high[k]:g}",

@@ -47,8 +47,8 @@ RETREATING = int(Verdict.RETREAT)
 GUARDED = int(Verdict.BODY)
 
 LARGEST = 1e9
-"""In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and neither squares nor sums of
-numbers up to it leave the range of float64."""
+"""In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and neither squares nor sums
+of numbers up to it leave the range of float64."""
 
 LOW, HIGH = 0, 1
 """Rows of a box `(2, 3)` [m]: its corners in the base frame."""

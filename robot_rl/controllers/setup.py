@@ -25,7 +25,7 @@ DEFAULT_LEASH = (0.02, 0.15)
 
 
 TOOL_LENGTH = Range(0.0, 1.0, "m")
-"""From the flange to the point that is controlled: what is longer is no tool of an arm that reaches 0.9 m, but mm for m."""
+"""From the flange to the point that is controlled. What is longer is no tool of an arm that reaches 0.9 m."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ SCHEMA = 1
 """Version of the bytes of a step; a log or a peer of another schema is refused."""
 
 LARGEST = 1e6
-"""Of a reward, and of any number of an observation or an action. In SI units no arm comes near it; a critic that is told
-a reward of 1e6 for ever has a value of 3e7 at a discount of 0.97, whose square, a loss of 1e15, and the square of that
-loss's gradient in Adam are still numbers of float32 (up to 3e38)."""
+"""Of a reward, and of any number of an observation or an action. In SI units no arm comes near it. A critic that is
+told a reward of 1e6 for ever has a value of 3e7 at a discount of 0.97, whose square, a loss of 1e15, and the square of
+that loss's gradient in Adam are still numbers of float32 (up to 3e38)."""
 
 _MOST = 1 << 31
 """Episodes of a run, and steps of an episode: ten million hours at 10 Hz are fewer."""
@@ -228,13 +228,15 @@ def _check_within(values: Mapping[str, Array], largest: float) -> None:
             raise DataError(f"{_what(name)} of a step is not finite: {array}")
         worst = float(np.abs(array).max())
         if worst > largest:
-            raise DataError(f"{_what(name)} of a step reaches {worst:g}; allowed: up to {largest:g}, in SI units. Is the "
-                            "sensor or the unit that it comes from the right one?")  # fmt: skip
+            raise DataError(f"{_what(name)} of a step reaches {worst:g}; allowed: up to {largest:g}, in SI units. "
+                            "Look at the sensor that it comes from, and at its unit")  # fmt: skip
 
 
 def _check_sizes(reward: float, episode: int, index: int) -> None:
     if not abs(reward) <= LARGEST:
-        raise DataError(f"a step with reward {reward:g}; allowed: {-LARGEST:g} to {LARGEST:g}. Scale the task's rewards")
+        raise DataError(
+            f"a step with reward {reward:g}; allowed: {-LARGEST:g} to {LARGEST:g}. Scale the task's rewards"
+        )
     if episode >= _MOST or index >= _MOST:
         raise DataError(f"a step of episode {episode} with index {index}; allowed: less than {_MOST} of either")
 

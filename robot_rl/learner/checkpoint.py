@@ -140,7 +140,9 @@ def _read_policy(path: Path) -> LivePolicy:
 
 def _require_finite(file: Path, tensors: Mapping[str, Tensor]) -> None:
     if name := tensor_not_finite(tensors):
-        raise DataError(f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on from it")
+        raise DataError(
+            f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on from it"
+        )
 
 
 def _path_of(folder: Path, step: int) -> Path:

@@ -1,5 +1,8 @@
-"""Whether what is learnt is still made of numbers: asked of the losses at each report, of every tensor before a publication
-and before a checkpoint. What is none is never handed out."""
+"""Whether what is learnt is still made of numbers.
+
+Asked of the losses at each report, and of every tensor before each publication and checkpoint: nothing else is handed
+out.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,15 +13,15 @@ from torch import Tensor
 from robot_rl.data.codec import LARGEST
 
 LARGEST_TEMPERATURE = LARGEST
-"""The weight of the entropy against rewards: with more than the largest reward there is, noise is all that is learnt."""
+"""The weight of the entropy against rewards: with more than the largest reward, noise is all that is learnt."""
 
 LARGEST_LOSS = 1e16
-"""Of any other figure of an update. The largest reward for ever is a value of 3e7 at a discount of 0.97, and five critics
-that miss all of it have a loss of 5e15; a task with rewards up to 1 learns with losses below 10."""
+"""Of any other figure of an update. The largest reward for ever is a value of 3e7 at a discount of 0.97, and five
+critics that miss all of it have a loss of 5e15; a task with rewards up to 1 learns with losses below 10."""
 
 
 def diverged_figure(means: Mapping[str, float]) -> str | None:
-    """The figure of the updates, as `critic_loss is nan`, that is no number or beyond all that can be; None: none is."""
+    """The figure, as `critic_loss is nan`, that is no number or beyond all that can be; None if there is none."""
     for name, value in means.items():
         largest = LARGEST_TEMPERATURE if name == "temperature" else LARGEST_LOSS
         if not abs(value) <= largest:  # true of NaN as well

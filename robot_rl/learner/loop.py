@@ -135,8 +135,8 @@ class Learner:
     def _renew_encoder_if_due(self) -> None:
         """Pretrain the encoder on the run's own successes too, see all frames anew with it, and make what is due.
 
-        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was, or is
-        a StoppedEarly.
+        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was, or
+        raises StoppedEarly.
         """
         if not self.training.renewal_due:
             return
@@ -163,7 +163,7 @@ class Learner:
             self.training.require_sound(line)
 
     def _refill(self) -> None:
-        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. StoppedEarly by a stop.
+        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedEarly.
 
         In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
         So the next update sees what it would have seen if the run had not been stopped.
@@ -334,8 +334,8 @@ class Learner:
             "There was no checkpoint before"
         )  # fmt: skip
         return (
-            f"Nothing of this was published or saved, and the steps are in {self._folder.steps_log}. {kept}. Train a new "
-            "run with a lower --learner.agent.learning-rate, or with smaller rewards in the task"
+            f"Nothing of this was published or saved, and the steps are in {self._folder.steps_log}. {kept}. Train a "
+            "new run with a lower --learner.agent.learning-rate, or with smaller rewards in the task"
         )
 
     def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:

@@ -228,8 +228,10 @@ class Policy(nn.Module):
         return {n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == changing}
 
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Take over some or all of the weights, by name. Raises DataError, with the policy as it was, if one does not fit
-        it or has numbers that are not finite."""
+        """Take over some or all of the weights, by name.
+
+        Raises DataError, with the policy as it was, if one does not fit it or has numbers that are not finite.
+        """
         state = self.state_dict()
         for name, array in arrays.items():
             if name not in state or tuple(state[name].shape) != np.shape(array):

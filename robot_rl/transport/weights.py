@@ -97,9 +97,9 @@ class WeightsSubscriber:
     """The actor's side, for one thread. The socket keeps only the newest frame, whatever the actor does meanwhile.
 
     `layout` is that of the parameters that the actor's policy takes; without it, that of the first that come. Others,
-    and those with numbers that are not finite, are refused with a warning that says why, and what was here before stays.
-    LinkError, from both methods, if nothing else has come for `patience_s`, or if the publisher does not trust this
-    machine or is not the one whose key is trusted here.
+    and those with numbers that are not finite, are refused with a warning that says why, and what was here before
+    stays. LinkError, from both methods, if nothing else has come for `patience_s`, or if the publisher does not trust
+    this machine or is not the one whose key is trusted here.
     """
 
     def __init__(self, address: str, layout: arrays.Layout | None = None, patience_s: float = PATIENCE_S):
