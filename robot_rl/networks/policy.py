@@ -237,7 +237,9 @@ class Policy(nn.Module):
             if name not in state or tuple(state[name].shape) != np.shape(array):
                 wanted = f"shape {tuple(state[name].shape)}" if name in state else f"one of {sorted(state)}"
                 raise DataError(f"weights {name!r} of shape {np.shape(array)} do not fit this policy; wanted {wanted}")
-            if not np.abs(array).sum(dtype=np.float64) <= np.finfo(np.float32).max:
+            with np.errstate(over="ignore"):  # of what is finite before it is float32, as the weights are
+                finite = np.isfinite(np.asarray(array, np.float32)).all()
+            if not finite:
                 raise DataError(f"weights {name!r} have numbers that are not finite: learning has diverged")
         with torch.no_grad():
             for name, array in arrays.items():

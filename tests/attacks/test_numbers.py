@@ -61,7 +61,7 @@ def with_law(**changes: Any) -> ArmSetup:
 def hostile_setups(number: float) -> list[ArmSetup]:
     """Set-ups with one number that cannot be meant, in each place where a client may write one."""
     six = (number,) * 6
-    laws = [
+    laws: list[dict[str, Any]] = [
         *({name: six} for name in ("stiffness", "damping", "error_clip", "error_clip_minus", "integral")),
         {"posture": (number,) * 7, "nullspace_stiffness": 100.0},
         {"nullspace_stiffness": abs(number)},
@@ -143,17 +143,18 @@ def test_a_law_that_comes_to_no_number_is_a_latched_fault_and_the_arm_is_braked(
     loop.acknowledge()
     loop.command(moved(loop, 0.0, 0.0, 0.0), loop.t + 1.0)
     run(loop, 400)
-    assert loop.fault == Fault.NONE and not loop.holding and np.isfinite(loop._tau).all()
+    after = loop.state()
+    assert after.fault == Fault.NONE and not after.holding and np.isfinite(loop._tau).all()
 
 
 # ----------------------------------------------------------------------------------------------- the steps and the log
 
-STATE = np.full(6, 3e38, np.float32)
+SEEN, STATE = make_step().observation, np.full(6, 3e38, np.float32)
 WILD: list[tuple[dict[str, Any], str]] = [
     ({"reward": 1e300}, "reward 1e+300; allowed: -1e+06 to 1e+06"),
     ({"reward": -1.1e6}, "reward -1.1e+06"),
-    ({"observation": make_step().observation | {"state/tcp_pose": STATE}}, "'state/tcp_pose' of a step reaches 3e+38"),
-    ({"observation": make_step().observation | {"state/tcp_pose": -STATE}}, "allowed: up to 1e+06"),
+    ({"observation": {**SEEN, "state/tcp_pose": STATE}}, "'state/tcp_pose' of a step reaches 3e+38"),
+    ({"observation": {**SEEN, "state/tcp_pose": -STATE}}, "allowed: up to 1e+06"),
     ({"executed": np.full(6, 2e6, np.float32)}, "the executed action of a step reaches 2e+06"),
     ({"index": 1 << 40}, "with index 1099511627776"),
     ({"episode": (1 << 63) - 1}, "a step of episode 9223372036854775807"),
@@ -184,7 +185,7 @@ def test_a_step_that_nobody_can_mean_is_refused_where_it_is_made_and_where_it_ar
 
 
 def test_the_largest_numbers_that_are_let_in_come_back() -> None:
-    far = make_step(reward=-1e6, observation=make_step().observation | {"state/tcp_pose": np.full(6, 1e6, np.float32)})
+    far = make_step(reward=-1e6, observation={**SEEN, "state/tcp_pose": np.full(6, 1e6, np.float32)})
     back = StepCodec(SPACE).decode(StepCodec(SPACE).encode(far))
     assert back.reward == -1e6 and (back.observation["state/tcp_pose"] == 1e6).all()
 
@@ -219,9 +220,10 @@ def test_a_wild_step_in_an_older_log_is_read_but_not_learnt_from(
     with StepLog(folder.demos_log, space, read_only=True) as demos:
         usual = list(demos.read())
     huge = {name: np.full(shape, 3e38, np.float32) for name, (shape, _) in space.observations.items()}
+    wild: dict[int, dict[str, Any]] = {4: {"reward": 1e300}, 6: {"observation": huge}}
     with StepLog(folder.steps_log, space) as steps:
         for step in usual:
-            changes: dict[str, Any] = {4: {"reward": 1e300}, 6: {"observation": huge}}.get(step.index, {})
+            changes = wild.get(step.index, {})
             step = replace(step, provenance=Provenance.POLICY, **changes)
             steps.append(smuggled(StepCodec(space), step, monkeypatch))
         entries = list(steps.read())
@@ -243,7 +245,7 @@ def test_the_replay_names_the_largest_number_that_it_holds() -> None:
     for index in range(3):
         replay.append(make_step(index, reward=-2.0 * index))
     state = np.array([0, 0, -7, 0, 0, 0], np.float32)
-    replay.append(make_step(3, reward=1.0, observation=make_step().observation | {"state/tcp_pose": state}))
+    replay.append(make_step(3, reward=1.0, observation={**SEEN, "state/tcp_pose": state}))
     assert replay.extremes() == (4.0, "state/tcp_pose", 7.0)
 
 

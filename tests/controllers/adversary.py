@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -224,8 +225,8 @@ def hostile_setup(rng: np.random.Generator, setup: ArmSetup) -> ArmSetup:
     """
     number = float(rng.choice([1e30, 1e100, 1.7e308]) * rng.choice([-1.0, 1.0]))
     change = str(rng.choice(["posture", "stiffness", "damping", "error_clip", "integral"]))
-    law = replace(setup.compliance, **{change: (number,) * (7 if change == "posture" else 6)})
-    out = replace(setup, compliance=replace(law, nullspace_stiffness=100.0))
+    changes: dict[str, Any] = {change: (number,) * (7 if change == "posture" else 6), "nullspace_stiffness": 100.0}
+    out = replace(setup, compliance=replace(setup.compliance, **changes))
     try:
         check_setup(out, LIMITS, 7)
     except ConfigError:
