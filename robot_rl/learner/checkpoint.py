@@ -64,8 +64,9 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path
 
 
 def save_policy(folder: Path, step: int, spec: PolicySpec, policy: Mapping[str, Array]) -> Path:
-    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning."""
+    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning. DataError as `load_policy`."""
     final = _path_of(folder, step)
+    _require_finite(final / _POLICY, policy)
     with _whole(final) as draft:
         save_arrays(dict(policy), draft / _POLICY)
         _write_head(draft, spec, {})
@@ -106,7 +107,7 @@ def load_newest(folder: Path) -> Checkpoint | None:
         spec, counters = _read_head(path)
         agent, policy = load_tensors(path / _AGENT), load_arrays(path / _POLICY)
         _require_finite(path / _AGENT, agent)
-        _require_finite(path / _POLICY, {name: torch.from_numpy(array) for name, array in policy.items()})
+        _require_finite(path / _POLICY, policy)
         return Checkpoint(spec, agent, policy, counters)
 
     return _first_whole(_newest_first(folder), read)
@@ -134,11 +135,12 @@ def kept_steps(folder: Path) -> list[int]:
 def _read_policy(path: Path) -> LivePolicy:
     spec, _ = _read_head(path)
     policy = load_arrays(path / _POLICY)
-    _require_finite(path / _POLICY, {name: torch.from_numpy(array) for name, array in policy.items()})
+    _require_finite(path / _POLICY, policy)
     return LivePolicy(spec, policy)
 
 
-def _require_finite(file: Path, tensors: Mapping[str, Tensor]) -> None:
+def _require_finite(file: Path, values: Mapping[str, Tensor] | Mapping[str, Array]) -> None:
+    tensors = {n: value if isinstance(value, Tensor) else torch.tensor(value) for n, value in values.items()}
     if name := tensor_not_finite(tensors):
         raise DataError(
             f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on from it"

@@ -1,5 +1,6 @@
 """Numbers that nobody can mean get no further than the door that they come to: arm, link, log, learner, checkpoint."""
 
+import io
 import json
 import logging
 import math
@@ -7,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from robot_rl import cli
 from robot_rl.controllers.arms.mujoco import Arm
@@ -32,9 +35,11 @@ from robot_rl.learner.loop import Learner, run_learner
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.run import hint_at
+from robot_rl.progress import Display
+from robot_rl.run import hint_at, watch_training
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import ProcessFailed, Supervisor
+from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
 from robot_rl.types import Array, Compliance, ConfigError, DataError, Fault, LinkError, Provenance, Step
@@ -458,6 +463,35 @@ def test_updates_that_are_owed_after_the_last_step_are_spoken_of_while_they_are_
     assert len(owed) > 10 and owed == sorted(owed, reverse=True) and owed[-1] == 0
     assert {row["env_steps"] for row in rows} == {STEPS - 16}
     assert rows[-1]["updates"] == learner.training.governor.updates == owed[0] + 1
+
+
+class Looking(Supervisor):
+    """Processes of which one goes on until the terminal has been `heard`."""
+
+    def __init__(self, logs: Path, heard: Callable[[], bool]):
+        super().__init__(logs)
+        self._heard = heard
+
+    def watch(self, until: str, each: Callable[[], None], *_: Any, **__: Any) -> None:
+        deadline = time.monotonic() + 60.0
+        while not self._heard():
+            assert time.monotonic() < deadline
+            each()
+
+
+def test_the_terminal_says_how_many_updates_are_owed_after_the_last_step(tmp_path: Path) -> None:
+    folder, said = make_folder(tmp_path / "run", "real"), io.StringIO()
+    folder.metrics_file.write_text(json.dumps({"env_steps": STEPS - 16, "updates": 3}) + "\n")
+    status = StatusPublisher(folder.settings.learner_status_address, "learner")
+
+    def heard() -> bool:
+        status.publish({"env_steps": STEPS - 16, "owed_updates": 1900})
+        return "finishing" in said.getvalue()
+
+    display = Display(Console(file=said, width=200))
+    watch_training(folder, Looking(folder.logs, heard), display, StopRequest(), until="learner")
+    assert "finishing      0/1900  1900 updates are owed" in said.getvalue()
+    status.close()
 
 
 def take_all(learner: Learner) -> None:
