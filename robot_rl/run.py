@@ -42,11 +42,12 @@ from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import LinkError
+from robot_rl.types import DivergedError, LinkError
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
 AT_ONCE = 1 << 17  # bytes of a table that one look reads at most, twice a second: some 200 lines
+LEARNER_STOPS_WITHIN_S = 180.0  # an encoder that is renewed sees all demonstrations anew before it hears of a stop
 STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a block takes seconds
 
 
@@ -195,6 +196,7 @@ def watch_training(
 ) -> None:
     """Show how the training goes until the process `until` is through; start again whoever dies on the way."""
     stopping = waiting = False
+    most_owed = 0
     settings = folder.settings
     addresses = {"learner": settings.learner_status_address, "actor": settings.actor_status_address}
     status = StatusReader({name: reachable_here(address) for name, address in addresses.items()})
@@ -206,7 +208,7 @@ def watch_training(
     demo_steps: int | None = None
 
     def each() -> None:
-        nonlocal stopping, waiting, demo_steps
+        nonlocal stopping, waiting, most_owed, demo_steps
         metrics, episodes = (table.read() for table in tables)
         done = max(metrics.env_steps, episodes.env_steps)
         learner = status.latest().get("learner")
@@ -215,7 +217,12 @@ def watch_training(
             display.show(phase, learner.values["done"], learner.values["total"], PHASES[phase])
         elif folder.demos_file.exists() and folder.settings.steps:
             demo_steps = folder.demos()["steps"] if demo_steps is None else demo_steps
-            display.show("training", done, folder.settings.steps - demo_steps, training_note(episodes, metrics))
+            total = folder.settings.steps - demo_steps
+            display.show("training", done, total, training_note(episodes, metrics))
+            owed = learner.values.get("owed_updates") if learner is not None else None
+            if done >= total and owed:
+                most_owed = max(most_owed, owed)
+                display.show("finishing", most_owed - owed, most_owed, f"{owed} updates are owed")
         actor = status.latest().get("actor")
         waits = actor is not None and actor.values.get("phase") == "waiting"
         if actor is not None and waits and not waiting:
@@ -227,8 +234,8 @@ def watch_training(
         if stop.is_set() and not stopping:
             stopping = True
             display.say("stopping: the episode is ended, the arm holds, everything is saved")
-            for name in ("actor", "learner"):
-                processes.stop(name)
+            processes.stop("actor")
+            processes.stop("learner", timeout_s=LEARNER_STOPS_WITHIN_S)
 
     def mend() -> None:
         if stop.is_set():
@@ -348,10 +355,12 @@ def timed(phases: dict[str, float], name: str) -> Iterator[None]:
 
 @contextmanager
 def hint_at(command: str) -> Iterator[None]:
-    """A run whose process has failed keeps what it has: say which command goes on with it."""
+    """A run whose process has failed keeps what it has: say which command goes on with it, if going on helps."""
     try:
         yield
     except ProcessFailed as error:
+        if DivergedError.FINAL in str(error):
+            raise
         raise ProcessFailed(f"{error}\ncontinue with: {command}") from error
 
 

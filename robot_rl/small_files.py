@@ -80,12 +80,16 @@ def require_seal(value: Mapping[str, Any]) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Plain data with None in the place of each number that is not finite: JSON has no others."""
+    """The value as JSON has it: numbers and arrays of numpy and torch become plain, what is not finite None."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(each) for key, each in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, Mapping):
-        return {key: finite(each) for key, each in value.items()}
-    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
+    return value
 
 
 def is_number(value: Any) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +16,8 @@ from robot_rl.types import RobotRLError
 log = logging.getLogger(__name__)
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: the signal that a child gets when its parent dies
 GONE = 3  # exit code of a process whose other side or device was gone
+STOPPED = (130, -signal.SIGINT)  # exit codes of a process that a Ctrl-C ended
+SPEAK_OF_AFTER_S = 5.0  # of a process that is slow to stop
 RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 600.0
 
 
@@ -40,11 +43,13 @@ class Supervisor:
         self._children: dict[str, subprocess.Popen] = {}
         self._arguments: dict[str, Sequence[str]] = {}
         self._restarts: dict[str, list[float]] = {}
+        self._asked: set[str] = set()  # to stop
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, arguments: Sequence[str]) -> None:
         """Start a verb of this program as a process called `name`."""
         self._arguments[name] = arguments
+        self._asked.discard(name)
         with self._log_of(name).open("ab") as output:
             self._children[name] = subprocess.Popen(
                 [sys.executable, "-m", "robot_rl.cli", *arguments],
@@ -58,7 +63,7 @@ class Supervisor:
     def check(self) -> None:
         """Raise ProcessFailed, with the end of its log, if a process has failed."""
         for name, child in self._children.items():
-            if child.poll() not in (None, 0):
+            if child.poll() is not None and not self._ended_well(name):
                 raise ProcessFailed(self._failure(name, child))
 
     def is_running(self, name: str) -> bool:
@@ -71,7 +76,7 @@ class Supervisor:
         """
         for name, child in list(self._children.items()):
             code = child.poll()
-            if code in (None, 0):
+            if code is None or self._ended_well(name):
                 continue
             now = time.monotonic()
             recent = [then for then in self._restarts.get(name, []) if now - then < RESTARTS_WITHIN_S]
@@ -93,7 +98,7 @@ class Supervisor:
         Processes that failed meanwhile are `mend`'s to deal with; without it, the first raises ProcessFailed.
         """
         while True:
-            ended = self._children[until].poll() == 0
+            ended = self._ended_well(until)
             (mend or self.check)()
             each()
             if ended:
@@ -104,9 +109,17 @@ class Supervisor:
         """Ask a process, if there is one of this name, to finish and wait for it; kill it if it does not."""
         child = self._children.get(name)
         if child is not None and child.poll() is None:
+            self._asked.add(name)
             child.send_signal(sent)
             try:
-                child.wait(timeout_s)
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(min(timeout_s, SPEAK_OF_AFTER_S))
+                    return
+                log.warning(
+                    "waiting for %s to finish what it is at, for %.0f s at most; a second Ctrl-C ends it at once",
+                    name, timeout_s,
+                )  # fmt: skip
+                child.wait(max(timeout_s - SPEAK_OF_AFTER_S, 0.0))
             except subprocess.TimeoutExpired:
                 log.warning("%s did not stop within %.0f s and was killed", name, timeout_s)
                 child.kill()
@@ -129,6 +142,11 @@ class Supervisor:
         except KeyboardInterrupt:  # the second Ctrl-C
             self.kill()
             raise
+
+    def _ended_well(self, name: str) -> bool:
+        """Whether a process is through, or was stopped while it still loaded its libraries."""
+        code = self._children[name].poll()
+        return code == 0 or (name in self._asked and code in STOPPED)
 
     def _log_of(self, name: str) -> Path:
         return self._logs / f"{name}.log"

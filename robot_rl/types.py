@@ -71,6 +71,12 @@ class RefusedError(LinkError):
     """The other side will not work with this one: another code, task, hardware or space. A new start does not help."""
 
 
+class DivergedError(RobotRLError):
+    """Learning has come to numbers that are none, or beyond all that can be meant. `FINAL` ends its text."""
+
+    FINAL = "a resume with the same options would end the same way"
+
+
 class DataError(RobotRLError):
     """A message, log or checkpoint is damaged, or does not fit this run."""
 
@@ -102,6 +108,7 @@ class Fault(IntEnum):
     COMMUNICATION = 13
     USER_STOP = 14
     BODY = 15
+    TORQUE_NOT_FINITE = 16
 
 
 DRIVER_FAULTS = (Fault.DRIVER, Fault.REFLEX, Fault.COMMUNICATION, Fault.USER_STOP)

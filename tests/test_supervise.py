@@ -36,6 +36,14 @@ def test_watching_ends_when_the_process_has_ended_well(tmp_path):
     assert seen
 
 
+def test_a_process_that_is_stopped_before_it_has_begun_has_not_failed(tmp_path):
+    with Supervisor(tmp_path) as processes:
+        processes.start("learner", ["--version"])  # loads first
+        processes.stop("learner")
+        processes.watch(until="learner", each=lambda: None, period_s=0.02)
+        processes.check()
+
+
 def test_leaving_the_block_stops_the_last_started_first(tmp_path, address, monkeypatch):
     stopped, stop = [], Supervisor.stop
 

@@ -180,8 +180,7 @@ class ArmLoop:
         self._middle_quat = np.array(limits.workspace_quat, float)
         self._set_limits(limits)
         self.tune(setup.compliance)
-        self._gains[:] = self._gains_goal
-        self._scalars[NULLSPACE] = self._scalars[NULLSPACE_GOAL]
+        self._set_gains()
         self._wrenches[TARE] = 0.0
         self._reading = self._read()
         if self._follows_poses and not np.array_equal(before, self._reading.pose):  # it is another point's now
@@ -220,6 +219,11 @@ class ArmLoop:
             self._posture[:] = c.posture
         if hasattr(self._arm, "set_compliance"):
             self._arm.set_compliance(compliance)
+
+    def _set_gains(self) -> None:
+        """The compliance in force is the one that was asked for, at once: for a hold, which has gains of its own."""
+        self._gains[:] = self._gains_goal
+        self._scalars[NULLSPACE] = self._scalars[NULLSPACE_GOAL]
 
     def _share_per_tick(self, time_constant_s: float) -> float:
         """What a first-order filter takes over per tick."""
@@ -334,7 +338,9 @@ class ArmLoop:
             refusal = Verdict.REFUSED_FAULT
         elif not numbers or (seen_t is not None and not math.isfinite(seen_t)):
             refusal = Verdict.REFUSED_NOT_A_POSE
-            self._latch(Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite, or is no pose")
+            self._latch(
+                Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite or far too large, or is no pose"
+            )
         elif seen_t is not None:
             if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
                 refusal = Verdict.REFUSED_OUT_OF_ORDER
@@ -381,6 +387,7 @@ class ArmLoop:
                 return
             self._tau[:] = self._reading.tau
         self.fault, self.reason = Fault.NONE, ""
+        self._set_gains()
         self._begin_excursion()
         self.hold()
 
@@ -518,6 +525,7 @@ class ArmLoop:
         at = ", ".join(f"{x:.3f}" for x in r.pose[:3])
         words = {
             Fault.STATE_NOT_FINITE: "the arm measured something that is not a finite number",
+            Fault.TORQUE_NOT_FINITE: "its law came to torques that are not finite: see the task's compliance and tool",
             Fault.JOINT_SPEED: f"joint {j + 1} moved at {abs(r.dq[j]):.2f} rad/s; limit {fastest[j]:.3g}",
             Fault.JOINT_POSITION: f"joint {k + 1} is at {r.q[k]:.3f} rad; its range is {limits.joint_low[k]:g} to "
             f"{limits.joint_high[k]:g}",

@@ -32,6 +32,7 @@ KEEP_OUT = int(Fault.KEEP_OUT)
 FORCE = int(Fault.FORCE)
 MOMENT = int(Fault.MOMENT)
 BODY = int(Fault.BODY)
+TORQUE_NOT_FINITE = int(Fault.TORQUE_NOT_FINITE)
 
 LEASHED = int(Verdict.LEASH)
 BOXED = int(Verdict.WORKSPACE)
@@ -44,6 +45,10 @@ TORQUE_RATE_CLIPPED = int(Verdict.TORQUE_RATE)
 WRENCH_CLIPPED = int(Verdict.WRENCH)
 RETREATING = int(Verdict.RETREAT)
 GUARDED = int(Verdict.BODY)
+
+LARGEST = 1e9
+"""In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and neither squares nor sums
+of numbers up to it leave the range of float64."""
 
 LOW, HIGH = 0, 1
 """Rows of a box `(2, 3)` [m]: its corners in the base frame."""
@@ -69,9 +74,9 @@ then slows down with a time constant of 4 to 12 ms: stable at 1 kHz, quick enoug
 
 @njit
 def all_finite(values):
-    """Whether every number of a flat array is finite."""
+    """Whether every number of a flat array is finite, and no larger than anything that an arm measures or is told."""
     for i in range(values.shape[0]):  # noqa: SIM110 (numba does not compile all() of a generator)
-        if not math.isfinite(values[i]):
+        if not abs(values[i]) <= LARGEST:  # false of NaN as well
             return False
     return True
 

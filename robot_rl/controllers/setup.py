@@ -4,6 +4,7 @@ A setting outside its range is refused, never clamped in silence: who asked for 
 moves. A task may tighten the hardware file's limits; it can never widen one.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from inspect import signature
@@ -21,6 +22,10 @@ from robot_rl.validation import Problem, dotted
 
 DEFAULT_LEASH = (0.02, 0.15)
 """[m], [rad]: what binds targets where no task says otherwise."""
+
+
+TOOL_LENGTH = Range(0.0, 1.0, "m")
+"""From the flange to the point that is controlled. What is longer is no tool of an arm that reaches 0.9 m."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,9 @@ def open_driver(config: ArmConfig, scene: Use | None, clock: ClockKind) -> Any:
 def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:
     """Raise ConfigError if the arm must not run with this set-up."""
     pose = np.asarray(setup.pose_flange_tool, float)
-    if pose.shape != (7,) or not np.isfinite(pose).all() or abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
+    if pose.shape != (7,) or not np.isfinite(pose).all() or not abs(math.hypot(*pose[3:]) - 1.0) <= 1e-3:
         raise ConfigError(f"pose_flange_tool must be 7 finite numbers with a unit quaternion (xyzw), not {pose}")
+    _require(beyond(("pose_flange_tool",), math.hypot(*pose[:3]), TOOL_LENGTH))
     require_tighter(hardware, setup.limits)
     check_compliance(setup.compliance, joints, setup.limits)
     _require(leash_problems(setup.leash_translation, setup.leash_rotation))

@@ -227,6 +227,14 @@ def obstacle_ahead(
 
 
 @njit
+def begin_hold_into(integral: Array, push: Array, flags: Array) -> None:
+    """For a fault: nothing of what was wanted before is left."""
+    integral[:] = 0.0
+    push[:] = 0.0
+    flags[MODE], flags[LOCKED], flags[BRAKING], flags[RETREATED] = HOLD, 0, 0, 0
+
+
+@njit
 def control_into(
     tau: Array,
     target: Array,
@@ -268,9 +276,14 @@ def control_into(
     else is checked but the blow, and that the numbers are numbers. A hold needs angles and speeds of the joints alone:
     it goes on when the rest of a state is no number. Without these two the torques fade to zero, the arm's own gravity
     compensation is all that is left, and the first state that is one is what is held. With `follows` the arm's own
-    controller follows `reference`, and torques are nobody's. All that a tick knows goes into `row`, for the black box.
+    controller follows `reference`, and torques are nobody's. What the law makes of sound numbers and comes out as none
+    is a fault, too: the joints' damping brakes then, and no later tick starts from it. All that a tick knows goes into
+    `row`, for the black box.
     """
     n, dt = q.shape[0], scalars[DT]
+    last = reference.copy()
+    if not safety.all_finite(tau):  # of a driver that does not know the torques in force
+        tau[:] = 0.0
     measured = safety.all_finite(q) and safety.all_finite(dq)
     whole = measured and safety.pose_is_valid(pose) and safety.all_finite(wrench) and safety.all_finite(coriolis)
     whole = whole and safety.all_finite(twist) and safety.all_finite(jacobian.ravel())
@@ -299,9 +312,7 @@ def control_into(
         if code == safety.NONE and clearance < -scalars[BODY_SLACK]:
             code = safety.BODY
         if code != safety.NONE:
-            integral[:] = 0.0
-            push[:] = 0.0
-            flags[MODE], flags[LOCKED], flags[BRAKING], flags[RETREATED] = HOLD, 0, 0, 0
+            begin_hold_into(integral, push, flags)
     hard = safety.norm(felt, 0) > scalars[RETREAT_FORCE] or safety.norm(felt, 3) > scalars[RETREAT_MOMENT]
     if whole and hard and code != safety.NONE and flags[RETREATED] == 0:
         target[:] = safety.retreat_from(pose, felt, scalars[RETREAT_M], workspace, keep_out, middle_quat, scalars[CONE])
@@ -404,6 +415,13 @@ def control_into(
         flags[VERDICT] |= safety.brake_joints_into(
             wanted, q, dq, joint_limits, scalars[JOINT_MARGIN], scalars[SPEED_MARGIN]
         )
+    if not safety.all_finite(wanted) or (follows and whole and not safety.pose_is_valid(reference)):
+        if code == safety.NONE:
+            code = safety.TORQUE_NOT_FINITE
+        begin_hold_into(integral, push, flags)
+        target[:] = last
+        reference[:] = last
+        wanted = -joint_gains[1] * dq if measured else np.zeros(n)
     tau[:] = safety.limit_torque(wanted, tau, joint_limits, scalars[TORQUE_STEP])
     flags[VERDICT] |= safety.torque_verdict(wanted, tau, joint_limits)
     record_into(row, times, code, flags, q, dq, tau, pose, target, reference, felt, twist)

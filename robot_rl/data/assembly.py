@@ -205,7 +205,7 @@ class Assembler:
             yield from self._add_mark(identity, payload)
         if kind != Kind.STEP:
             return
-        step = self._codec.decode(payload)
+        step = self._codec.decode(payload, recorded=True)
         key = EpisodeKey(identity.actor, identity.epoch, step.episode, step.index)
         if (held := self._open.get(identity.actor)) is not None:
             last = held[1][-1]

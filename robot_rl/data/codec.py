@@ -20,6 +20,14 @@ from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
 SCHEMA = 1
 """Version of the bytes of a step; a log or a peer of another schema is refused."""
 
+LARGEST = 1e6
+"""Of a reward, and of any number of an observation or an action. In SI units no arm comes near it. A critic that is
+told a reward of 1e6 for ever has a value of 3e7 at a discount of 0.97, whose square, a loss of 1e15, and the square of
+that loss's gradient in Adam are still numbers of float32 (up to 3e38)."""
+
+_MOST = 1 << 31
+"""Episodes of a run, and steps of an episode: ten million hours at 10 Hz are fewer."""
+
 ACTIONS = ("proposed", "commanded", "executed")
 
 # magic, schema, terminated, truncated, provenance, pad, episode, index, weights_version, reward, t_monotonic, t_wall
@@ -64,7 +72,8 @@ class StepCodec:
     """Step to bytes and back, for one space. Holds no state; any thread may use it.
 
     `size` is the length in bytes of every message of this space. Decoded arrays are read-only views of the message.
-    Actions travel as float32; observations must have the dtype of the space.
+    Actions travel as float32; observations must have the dtype of the space. No number of a step is larger than
+    `LARGEST`: neither in one that is made nor in one that arrives.
     """
 
     def __init__(self, space: SpaceSpec):
@@ -114,12 +123,17 @@ class StepCodec:
             out[at:end] = arrays.raw(array)
             if padding:
                 out[end : end + len(padding)] = padding
+        _check_sizes(step.reward, step.episode, step.index)
         for dtype, at, size, _ in self._runs:
-            if dtype.kind == "f" and not _all_finite(np.frombuffer(out, dtype, size // dtype.itemsize, at)):
-                _check_finite({place.name: array for place, array in zip(self._places, given, strict=True)})
+            if dtype.kind == "f" and not _all_within(np.frombuffer(out, dtype, size // dtype.itemsize, at)):
+                _check_within({place.name: array for place, array in zip(self._places, given, strict=True)}, LARGEST)
 
-    def decode(self, message: bytes | memoryview) -> Step:
-        """The step of a message; raises DataError for anything that is not exactly a step of this space."""
+    def decode(self, message: bytes | memoryview, recorded: bool = False) -> Step:
+        """The step of a message; raises DataError for anything that is not exactly a step of this space.
+
+        A step that was `recorded`, in a log or a spool, may have larger numbers than `LARGEST`: it was let in before
+        there was that limit, and whoever learns from it passes it over (`too_large`).
+        """
         if len(message) < _HEADER.size or message[:4] != _MAGIC:
             raise DataError(f"{len(message)} bytes that are not a step (they do not begin with {_MAGIC!r})")
         fields = _HEADER.unpack_from(message)
@@ -134,12 +148,14 @@ class StepCodec:
             raise DataError(f"the flags of a step are damaged: terminated {terminated}, truncated {truncated}, "
                             f"provenance {provenance}")  # fmt: skip
         _check_scalars(reward, index, t, t_wall)
-        values = self._views(memoryview(message).toreadonly())
+        if not recorded:
+            _check_sizes(reward, episode, index)
+        values = self._views(memoryview(message).toreadonly(), math.inf if recorded else LARGEST)
         proposed, commanded, executed = (values.pop(f"action/{name}") for name in ACTIONS)
         return Step(episode, index, values, proposed, commanded, executed, reward, bool(terminated), bool(truncated),
                     _PROVENANCES[provenance], weights_version, t, t_wall)  # fmt: skip
 
-    def _views(self, whole: memoryview) -> dict[str, Array]:
+    def _views(self, whole: memoryview, largest: float) -> dict[str, Array]:
         """The arrays in a message. What lies side by side and is of one dtype is looked at in one go."""
         values: dict[str, Array] = {}
         for dtype, at, size, places in self._runs:
@@ -148,8 +164,8 @@ class StepCodec:
                 start = (place.at - at) // dtype.itemsize
                 part = run[start : start + place.n]
                 values[place.name] = part if len(place.shape) == 1 else part.reshape(place.shape)
-            if dtype.kind == "f" and not _all_finite(run):
-                _check_finite(values)
+            if dtype.kind == "f" and not _all_within(run):
+                _check_within(values, largest)
         return values
 
     def _arrays(self, step: Step) -> list[Array]:
@@ -183,16 +199,46 @@ def _describe(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype} {tuple(shape)}"
 
 
-def _all_finite(run: Array) -> bool:
-    """For a few numbers three times as fast as `np.isfinite(run).all()`, which every step would pay four times."""
-    return 0 not in np.isfinite(run).tobytes()
+def too_large(step: Step) -> str:
+    """What of a recorded step is larger than `LARGEST`, in words; "" if nothing is."""
+    try:
+        _check_sizes(step.reward, step.episode, step.index)
+        _check_within(step.observation, LARGEST)
+        _check_within({f"action/{name}": getattr(step, name) for name in ACTIONS}, LARGEST)
+    except DataError as error:
+        return str(error)
+    return ""
 
 
-def _check_finite(values: Mapping[str, Array]) -> None:
-    """Name the array that is not finite; called when a look at all of them together found that one is."""
+def _all_within(run: Array) -> bool:
+    """Whether all numbers together are so small that each of them is within `LARGEST`: one sum of squares.
+
+    Every step pays for this four times. NaN and what overflows are not; nor is much that a closer look lets pass.
+    """
+    with np.errstate(over="ignore"):
+        return bool(run.dot(run) <= LARGEST * LARGEST)
+
+
+def _check_within(values: Mapping[str, Array], largest: float) -> None:
+    """Name the array that has a number which is none, or beyond `largest`. Called when `_all_within` found some."""
     for name, array in values.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if array.dtype.kind != "f" or _all_within(array.ravel()):
+            continue
+        if not np.isfinite(array).all():
             raise DataError(f"{_what(name)} of a step is not finite: {array}")
+        worst = float(np.abs(array).max())
+        if worst > largest:
+            raise DataError(f"{_what(name)} of a step reaches {worst:g}; allowed: up to {largest:g}, in SI units. "
+                            "Look at the sensor that it comes from, and at its unit")  # fmt: skip
+
+
+def _check_sizes(reward: float, episode: int, index: int) -> None:
+    if not abs(reward) <= LARGEST:
+        raise DataError(
+            f"a step with reward {reward:g}; allowed: {-LARGEST:g} to {LARGEST:g}. Scale the task's rewards"
+        )
+    if episode >= _MOST or index >= _MOST:
+        raise DataError(f"a step of episode {episode} with index {index}; allowed: less than {_MOST} of either")
 
 
 def _check_scalars(reward: float, index: int, t_monotonic: float, t_wall: float) -> None:

@@ -113,12 +113,12 @@ class StepLog:
         """Steps from record number `start` on, as far as the log reaches. Raises DataError at a damaged record."""
         for kind, _, payload in self.records(start):
             if kind == Kind.STEP:
-                yield self._codec.decode(payload)
+                yield self._codec.decode(payload, recorded=True)
 
     def entries(self, start: int = 0) -> Iterator[tuple[Identity, Step | Mark]]:
         """Steps and marks, with whose they are, from record number `start` on. DataError at a damaged record."""
         for kind, identity, payload in self.records(start):
-            yield identity, self._codec.decode(payload) if kind == Kind.STEP else decode_mark(payload)
+            yield identity, self._codec.decode(payload, recorded=True) if kind == Kind.STEP else decode_mark(payload)
 
     def records(self, start: int = 0) -> Iterator[tuple[int, Identity, bytes]]:
         """Kind, identity and payload of each record from number `start` on. Raises DataError at a damaged one."""

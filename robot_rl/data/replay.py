@@ -118,6 +118,14 @@ class Replay:
         arrays += [self._predecessor] if self._vision is None else [self._predecessor, self._vision]
         return (sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())) / self.capacity
 
+    def extremes(self) -> tuple[float, str, float]:
+        """The largest reward held, the name of the state that has the largest number, and that number: sizes."""
+        state = np.abs(self._state[: self._filled]).max(0, initial=0.0)
+        names = [name for name, size in self._states for _ in range(size)]
+        where = int(state.argmax()) if state.size else 0
+        largest = (names[where], float(state[where])) if state.size else ("", 0.0)
+        return float(np.abs(self._reward[: self._filled]).max(initial=0.0)), *largest
+
     def keep(self) -> None:
         """What has been appended so far (the demonstrations) is never evicted."""
         if self._next + 2 > self.capacity:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
@@ -27,6 +28,7 @@ from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
 from robot_rl.data.sync import sync_path
+from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.vision import ENCODERS, MODULE
 from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
@@ -69,8 +71,9 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path
 
 
 def save_policy(folder: Path, step: int, spec: PolicySpec, policy: Mapping[str, Array]) -> Path:
-    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning."""
+    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning. DataError as `load_policy`."""
     final = _path_of(folder, step)
+    _require_finite(final / _POLICY, policy)
     with _whole(final) as draft:
         save_arrays(dict(policy), draft / _POLICY)
         _write_head(draft, spec, {})
@@ -109,7 +112,10 @@ def load_newest(folder: Path) -> Checkpoint | None:
     def read(path: Path) -> Checkpoint:
         spec, counters = _read_head(path, (_AGENT, _POLICY))
         _require_counters(counters, path)
-        return Checkpoint(spec, load_tensors(path / _AGENT), load_arrays(path / _POLICY), counters)
+        agent, policy = load_tensors(path / _AGENT), load_arrays(path / _POLICY)
+        _require_finite(path / _AGENT, agent)
+        _require_finite(path / _POLICY, policy)
+        return Checkpoint(spec, agent, policy, counters)
 
     found = _newest_first(folder)
     newest = _first_whole(found, read)
@@ -122,14 +128,34 @@ def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
     """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError if there is none."""
     paths = _newest_first(folder)
     if step is not None:
-        steps = sorted(int(path.name.removeprefix("step_")) for path in paths)
+        steps = kept_steps(folder)
         if step not in steps:
             raise DataError(f"{folder} keeps no checkpoint of step {step}; it has those of {steps}")
-        paths = [_path_of(folder, step)]
-    policy = _first_whole(paths, lambda path: LivePolicy(_read_head(path, (_POLICY,))[0], load_arrays(path / _POLICY)))
+        return _read(_path_of(folder, step), _read_policy)
+    policy = _first_whole(paths, _read_policy)
     if policy is None:
         raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
     return policy
+
+
+def kept_steps(folder: Path) -> list[int]:
+    """The steps of which there are checkpoints, ascending; whether they are whole is not looked at."""
+    return sorted(int(path.name.removeprefix("step_")) for path in _newest_first(folder))
+
+
+def _read_policy(path: Path) -> LivePolicy:
+    spec, _ = _read_head(path, (_POLICY,))
+    policy = load_arrays(path / _POLICY)
+    _require_finite(path / _POLICY, policy)
+    return LivePolicy(spec, policy)
+
+
+def _require_finite(file: Path, values: Mapping[str, Tensor] | Mapping[str, Array]) -> None:
+    tensors = {n: value if isinstance(value, Tensor) else torch.tensor(value) for n, value in values.items()}
+    if name := tensor_not_finite(tensors):
+        raise DataError(
+            f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on from it"
+        )
 
 
 def _path_of(folder: Path, step: int) -> Path:
@@ -139,13 +165,18 @@ def _path_of(folder: Path, step: int) -> Path:
 def _first_whole(paths: Sequence[Path], read: Callable[[Path], T]) -> T | None:
     for path in paths:
         try:
-            return read(path)
+            return _read(path, read)
         except RobotRLError as error:
             log.warning("%s; the checkpoint before it is used", error)
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, SafetensorError) as error:
-            what = f"{type(error).__name__}: {error}"
-            log.warning("checkpoint %s is damaged: %s; the one before it is used", path, what)
     return None
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    """What a checkpoint holds; DataError if it is damaged."""
+    try:
+        return read(path)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, SafetensorError) as error:
+        raise DataError(f"checkpoint {path} is damaged: {type(error).__name__}: {error}") from error
 
 
 def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, Any]]:

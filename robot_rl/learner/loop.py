@@ -30,7 +30,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.upload import Inbox
 from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import Array, Identity, Mark, Step
+from robot_rl.types import Array, DivergedError, Identity, Mark, Step
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,7 @@ OFFLINE_AT_ONCE = 500  # updates on the demonstrations between two lines of metr
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
 SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
 FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
+REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
 
 
@@ -46,16 +47,23 @@ def run_learner(run: str | Path) -> None:
     settle_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
-        learner = Learner(folder, stop)
+        try:
+            with stop.at_once():  # a long log is opened for seconds
+                learner = Learner(folder, stop)
+        except KeyboardInterrupt:
+            log.warning("stopped before the first update")
+            return
         try:
             if learner.prepare():
                 learner.run()
+        except DivergedError as error:
+            raise DivergedError(f"{error}. {learner.what_is_left()}; {DivergedError.FINAL}") from error
         finally:
             learner.close()
 
 
 class StoppedEarly(Exception):
-    """A stop was asked for before there is anything to save."""
+    """A stop was asked for while there is nothing to save that a checkpoint does not hold."""
 
 
 class Learner:
@@ -83,25 +91,28 @@ class Learner:
         self._version = 0
         self._published_updates = 0
         self._checkpointed = 0
+        self._reported = self._begun
         self._policy_taken = False
 
     def prepare(self) -> bool:
         """Compile, wait for the demonstrations, begin with them or where the run was left. False: stopped before."""
-        if self._config.compile:
-            self.training.warm_up()
-        while not self._folder.demos_file.exists():  # the last thing that is written when they are complete
-            if self._stop.is_set():
-                return False
-            self._calls.poll(0.1)  # an actor on another machine hands them over
         try:
-            restored = checkpoint.load_newest(self._folder.checkpoints)
-            demos, features = self._demonstrations(), self._folder.features_file
-            self.training.load_demonstrations(demos, restored, self._tell_pretraining, features)
-        except StoppedEarly:
+            with self._stop.at_once():  # nothing is made here that a restart would not make again
+                if self._config.compile:
+                    self.training.warm_up()
+            while not self._folder.demos_file.exists():  # the last thing that is written when they are complete
+                if self._stop.is_set():
+                    return False
+                self._calls.poll(0.1)  # an actor on another machine hands them over
+            with self._stop.at_once():
+                restored = checkpoint.load_newest(self._folder.checkpoints)
+                demos, features = self._demonstrations(), self._folder.features_file
+                self.training.load_demonstrations(demos, restored, self._tell_pretraining, features)
+            self._write_goal_error()
+            self._clone_behaviour()
+            self._refill()
+        except (StoppedEarly, KeyboardInterrupt):
             return False
-        self._write_goal_error()
-        self._clone_behaviour()
-        self._refill()
         return True
 
     def _demonstrations(self) -> list[Step]:
@@ -124,7 +135,8 @@ class Learner:
     def _renew_encoder_if_due(self) -> None:
         """Pretrain the encoder on the run's own successes too, see all frames anew with it, and make what is due.
 
-        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was.
+        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was, or
+        raises StoppedEarly.
         """
         if not self.training.renewal_due:
             return
@@ -146,10 +158,12 @@ class Learner:
             self.training.clone_behaviour(min(due, OFFLINE_AT_ONCE), self._stop.is_set)
             done = self.training.offline_updates
             self._status.publish({"phase": "cloning", "done": done, "total": done + self.training.offline_due})
-            self._write_line(self.training.metrics())
+            line = self.training.metrics()
+            self._write_line(line)
+            self.training.require_sound(line)
 
     def _refill(self) -> None:
-        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log.
+        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedEarly.
 
         In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
         So the next update sees what it would have seen if the run had not been stopped.
@@ -157,6 +171,8 @@ class Learner:
         self._arrived.clear()  # that is in the log, too
         steps = 0
         for entry in self._log.entries():
+            if self._stop.is_set():
+                raise StoppedEarly
             self._arrived.append(entry)
             self._count_episode(entry[1])
             steps += is_own_step(entry[1])
@@ -168,10 +184,13 @@ class Learner:
 
     def run(self) -> None:
         """Learn to the end of the run or to a stop, then save."""
-        if self._settings.clock == "lockstep":
-            self._run_lockstep()
-        else:
-            self._run_real()
+        try:
+            if self._settings.clock == "lockstep":
+                self._run_lockstep()
+            else:
+                self._run_real()
+        except StoppedEarly:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
+            return
         if self._stop.is_set():
             while self._receive(QUIET_S):
                 pass
@@ -224,7 +243,13 @@ class Learner:
                 self._save_if_due()
 
     def _update(self, count: int) -> None:
-        self.training.update(count, between=lambda: self._receive(0.0), until=self._stop.is_set)
+        self.training.update(count, between=self._between_updates, until=self._stop.is_set)
+
+    def _between_updates(self) -> None:
+        """Take in what has arrived; and many updates in a row, owed or slow, are spoken of while they are made."""
+        self._receive(0.0)
+        if time.monotonic() - self._reported > REPORT_EVERY_S:
+            self._report()
 
     def _receive(self, timeout_s: float) -> int:
         """Log and acknowledge what has arrived, and answer calls. What is logged waits in `_arrived` to be learnt."""
@@ -277,10 +302,12 @@ class Learner:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps
 
     def _report(self) -> None:
-        """One line on disk and one status message."""
-        line = self.training.metrics() | {"weights_version": self._version}
+        """One line on disk and one status message. Raises DivergedError, behind them, for what can be no loss."""
+        self._reported = time.monotonic()
+        line = self.training.metrics() | {"weights_version": self._version, "owed_updates": self.training.due()}
         self._write_line(line)
         self._status.publish(line)
+        self.training.require_sound(line)
 
     def _write_line(self, line: dict[str, Any]) -> None:
         line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}
@@ -296,6 +323,18 @@ class Learner:
         done = self.training.checkpoint(log_records=self._log.count)
         checkpoint.save(self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints)
         self._checkpointed = self.training.env_steps
+
+    def what_is_left(self) -> str:
+        """Of a run whose learning has diverged: what there is, and what to do about it."""
+        path = self._folder.path
+        steps = checkpoint.kept_steps(self._folder.checkpoints)
+        kept = f"The checkpoint of step {steps[-1]} was made before (robot-rl eval {path})" if steps else (
+            "There was no checkpoint before"
+        )  # fmt: skip
+        return (
+            f"Nothing of this was published or saved, and the steps are in {self._folder.steps_log}. {kept}. Train a "
+            "new run with a lower --learner.agent.learning-rate, or with smaller rewards in the task"
+        )
 
     def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:
         """A peer that does not fit is refused; an actor learns where the run stands."""
@@ -313,7 +352,7 @@ class Learner:
     def _answer_policy(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
         """Architecture and all weights: the newest for an actor that begins, the averaged ones for use afterwards."""
         self._policy_taken = averaged = bool(body.get("averaged"))
-        weights = self.training.agent.average_parameters() if averaged else self.training.policy()
+        weights = self.training.averaged_policy() if averaged else self.training.policy()
         return {"spec": self.training.spec.to_json(), "version": self._version}, weights
 
     def _take_demos(self, facts: dict[str, Any]) -> None:

@@ -4,8 +4,9 @@
 """
 
 import copy
+import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,13 @@ import torch
 from torch import Tensor
 
 from robot_rl.config import find
+from robot_rl.data.codec import too_large
 from robot_rl.data.replay import LOCAL, Replay
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
+from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
 from robot_rl.learner.options import AGENTS, LearnerConfig, shift_for, spec_for, variants_for
 from robot_rl.learner.pretrain import GoalError, GoalFrames, PretrainConfig, goal_frames, pretrain
 from robot_rl.learner.schedule import UpdateGovernor
@@ -30,9 +33,10 @@ from robot_rl.networks.policy import Policy
 from robot_rl.networks.precision import use_onednn_matmul
 from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
+from robot_rl.types import Array, DataError, DivergedError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
 
 DEMONSTRATIONS: Stream = ("demonstrations", 0)
+log = logging.getLogger(__name__)
 BEGIN = "load_demonstrations comes first: normaliser, encoder and replay begin with them"
 
 
@@ -89,6 +93,7 @@ class Training:
         self.episodes = 0
         self.goal_error: GoalError | None = None
         self.renewals = 0
+        self.passed_over = 0
         self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
         self._seen = VisionCache(self.agent.policy, config, seed)
@@ -126,6 +131,7 @@ class Training:
         file that keeps what a frozen encoder makes of the frames.
         """
         steps = list(steps)
+        steps = [steps[i] for i in self._learnable(steps)]
         demos = [step for step in steps if step.provenance == Provenance.DEMO]
         if restored is not None:
             self._restore(restored)
@@ -177,6 +183,11 @@ class Training:
             self.goal_error = pretrain(vision, frames, config, seed, progress)
         finally:
             torch.set_num_threads(self.config.threads)
+        if name := tensor_not_finite(vision.state_dict()):
+            raise DivergedError(
+                f"the pretraining of the encoder has diverged on {len(frames.goals)} frames: '{name}' has numbers that "
+                f"are not finite; learning rate {config.learning_rate:g}"
+            )
 
     @property
     def renewal_due(self) -> bool:
@@ -227,9 +238,20 @@ class Training:
 
     def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
         self._check_written_between_updates()
+        kept = self._learnable(steps)
+        steps, streams = [steps[i] for i in kept], [streams[i] for i in kept]
         features = self._seen.of(steps, streams) if self.spec.traits.cached else [None] * len(steps)
         for step, seen, stream in zip(steps, features, streams, strict=True):
             self.replay.append(step, seen, stream)
+
+    def _learnable(self, steps: Sequence[Step]) -> list[int]:
+        """Which of these may be learnt from: not those that were recorded with numbers too large for it."""
+        wild = {i: reason for i, step in enumerate(steps) if (reason := too_large(step))}
+        if wild:
+            self.passed_over += len(wild)
+            why = next(iter(wild.values()))
+            log.warning("%d recorded steps are passed over, %d in all: %s", len(wild), self.passed_over, why)
+        return [i for i in range(len(steps)) if i not in wild]
 
     def _check_written_between_updates(self) -> None:
         if self._updating:
@@ -305,15 +327,43 @@ class Training:
         return self.governor.updates + self.offline_updates
 
     def publishable(self) -> dict[str, Array]:
-        """The weights that the actor needs anew."""
+        """The weights that the actor needs anew. DivergedError if anything learnt is not finite."""
+        self._require_finite()
         return self.agent.policy_parameters()
 
     def policy(self) -> dict[str, Array]:
-        """All weights of the newest policy, for an actor that begins."""
-        return self.agent.frozen_parameters() | self.agent.policy_parameters()
+        """All weights of the newest policy, for an actor that begins. Raises as `publishable`."""
+        return self.agent.frozen_parameters() | self.publishable()
+
+    def averaged_policy(self) -> dict[str, Array]:
+        """All weights of the averaged policy, for evaluation and use. Raises as `publishable`."""
+        self._require_finite()
+        return self.agent.average_parameters()
+
+    def require_sound(self, means: Mapping[str, float]) -> None:
+        """Raise DivergedError if a figure of `metrics` is no number, or beyond all that can be."""
+        if figure := diverged_figure(means):
+            raise self._diverged(figure, means)
+
+    def _require_finite(self) -> None:
+        if name := tensor_not_finite(self.agent.state_dict()):
+            raise self._diverged(f"'{name}' has numbers that are not finite", {})
+
+    def _diverged(self, what: str, means: Mapping[str, float]) -> DivergedError:
+        """What has happened, and with which numbers it did."""
+        done = f"after {self.env_steps} own steps and {self._updates} updates"
+        rate = f"learning rate {self.options.learning_rate:g}"
+        if "temperature" in means:
+            rate += f", temperature {means['temperature']:.4g}"
+        seen = "nothing has been learnt from yet"
+        if self._replay is not None and len(self._replay):
+            reward, name, state = self._replay.extremes()
+            seen = f"the largest reward learnt from is {reward:g}, the largest observed number {state:g} ('{name}')"
+        return DivergedError(f"learning has diverged {done}: {what}; {rate}; {seen}")
 
     def checkpoint(self, **counters: Any) -> Checkpoint:
-        """All that cannot be had from the log again; `counters` are added to its own."""
+        """All that cannot be had from the log again; `counters` are added to its own. Raises as `publishable`."""
+        self._require_finite()
         own = {
             "env_steps": self.env_steps,
             "updates": self.governor.updates,

@@ -228,12 +228,19 @@ class Policy(nn.Module):
         return {n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == changing}
 
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Take over some or all of the weights, by name. Raises DataError if one does not fit this policy."""
+        """Take over some or all of the weights, by name.
+
+        Raises DataError, with the policy as it was, if one does not fit it or has numbers that are not finite.
+        """
         state = self.state_dict()
         for name, array in arrays.items():
             if name not in state or tuple(state[name].shape) != np.shape(array):
                 wanted = f"shape {tuple(state[name].shape)}" if name in state else f"one of {sorted(state)}"
                 raise DataError(f"weights {name!r} of shape {np.shape(array)} do not fit this policy; wanted {wanted}")
+            with np.errstate(over="ignore"):  # of what is finite before it is float32, as the weights are
+                finite = np.isfinite(np.asarray(array, np.float32)).all()
+            if not finite:
+                raise DataError(f"weights {name!r} have numbers that are not finite: learning has diverged")
         with torch.no_grad():
             for name, array in arrays.items():
                 state[name].copy_(torch.from_numpy(np.array(array)))
@@ -267,7 +274,7 @@ class LivePolicy:
             self._goals.begin_episode()
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over newer weights."""
+        """Take over newer weights. Raises DataError, with the old ones in force, for any that cannot be acted with."""
         self._policy.load_arrays(arrays)
 
     @property

@@ -6,7 +6,6 @@ takes the newest message alone.
 
 import json
 import logging
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import zmq
 
+from robot_rl.small_files import finite
 from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class StatusPublisher:
 
     def publish(self, values: Mapping[str, Any]) -> None:
         """Values are JSON; NaN and infinities become null."""
-        message = {"sender": self.sender, "t_wall": time.time(), "values": _finite(values)}
+        message = {"sender": self.sender, "t_wall": time.time(), "values": finite(values)}
         self._socket.send(json.dumps(message, allow_nan=False).encode())
 
     def close(self) -> None:
@@ -89,16 +89,3 @@ class StatusReader:
             log.warning("status of '%s' passed over: %s", sender, error)
             return
         self._latest[sender] = status
-
-
-def _finite(value: Any) -> Any:
-    """The value as plain JSON: numbers of numpy and torch become Python's, what is not finite None."""
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if hasattr(value, "item") and not isinstance(value, str):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

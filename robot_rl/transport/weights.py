@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Mapping
 
+import numpy as np
 import zmq
 
 from robot_rl.data import arrays
@@ -31,6 +32,9 @@ _HEADER = struct.Struct("<QqQ")  # publisher, version, hash of the layout
 _START = _PREFIX.size + _HEADER.size
 _MAGIC = b"RRw3"
 _NUDGE_S = 0.4
+PATIENCE_S = 60.0
+"""For so long an actor on a real clock goes on with the weights that it has while only such come that it refuses."""
+
 _MAX_SUBSCRIPTION = 1 << 12  # bytes: all that a subscriber sends
 
 
@@ -92,15 +96,18 @@ class WeightsPublisher:
 class WeightsSubscriber:
     """The actor's side, for one thread. The socket keeps only the newest frame, whatever the actor does meanwhile.
 
-    `layout` is that of the parameters that the actor's policy takes; without it, that of the first that come. Others
-    are refused with a warning that names both, and what was here before stays. LinkError, from both methods, if the
-    publisher does not trust this machine or is not the one whose key is trusted here.
+    `layout` is that of the parameters that the actor's policy takes; without it, that of the first that come. Others,
+    and those with numbers that are not finite, are refused with a warning that says why, and what was here before
+    stays. LinkError, from both methods, if nothing else has come for `patience_s`, or if the publisher does not trust
+    this machine or is not the one whose key is trusted here.
     """
 
-    def __init__(self, address: str, layout: arrays.Layout | None = None):
+    def __init__(self, address: str, layout: arrays.Layout | None = None, patience_s: float = PATIENCE_S):
         self._address = address
         self._layout = layout
         self._refused: str | None = None  # why the newest frame was not taken
+        self._refused_since = 0.0
+        self._patience_s = patience_s
         self._socket = new_socket(zmq.SUB)
         self._socket.setsockopt(zmq.CONFLATE, 1)  # no effect after connect; and no MAXMSGSIZE beside it (status.py)
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
@@ -112,6 +119,8 @@ class WeightsSubscriber:
     def latest(self) -> tuple[int, dict[str, Array]] | None:
         """Version and parameters, if others came than were returned last. Never blocks; the arrays are read-only."""
         self._drain()
+        if self._refused is not None and time.monotonic() - self._refused_since > self._patience_s:
+            raise LinkError(f"the weights from {self._address} cannot be used: {self._refused}")
         if self._origin == self._returned:
             return None
         self._returned = self._origin
@@ -121,7 +130,7 @@ class WeightsSubscriber:
         """The newest parameters as soon as their version is at least `version`; None if that takes too long.
 
         Parameters that were returned before count, and `latest` will still return those that this returns first.
-        LinkError if it takes too long because those that come are of another layout.
+        LinkError if it takes too long because those that come are refused.
         """
         deadline = time.monotonic() + timeout_s
         nudge = time.monotonic() + _NUDGE_S
@@ -156,10 +165,16 @@ class WeightsSubscriber:
     def _take(self, publisher: int, version: int, layout: int, parameters: dict[str, Array]) -> None:
         if self._layout is None:
             self._layout = arrays.layout_of(parameters)
+        why = ""
         if layout != _layout_hash(self._layout):
             why = _difference(arrays.layout_of(parameters), self._layout)
+        elif wrong := _not_finite(parameters):
+            why = f"'{wrong}' has numbers that are not finite: learning has diverged, see the learner's log"
+        if why:
             if why != self._refused:  # once, not for each version
                 log.warning("weights from %s are refused, the policy stays as it is: %s", self._address, why)
+            if self._refused is None:
+                self._refused_since = time.monotonic()
             self._refused = why
             return
         self._refused = None
@@ -184,6 +199,14 @@ def _decode(frame: bytes | memoryview) -> tuple[int, int, int, dict[str, Array]]
     if layout != _layout_hash(arrays.layout_of(parameters)):
         raise DataError("the hash of the weights is not that of their layout")
     return publisher, version, layout, parameters
+
+
+def _not_finite(parameters: Mapping[str, Array]) -> str | None:
+    """The name of the first parameter that has a number which is none."""
+    for name, array in parameters.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return name
+    return None
 
 
 def _layout_hash(layout: arrays.Layout) -> int:

@@ -2,9 +2,10 @@
 
 Each bout is a fresh loop on the simulated arm of peg_insert and some seconds of one kind of attack (`SCENARIOS`):
 targets, joint moves and pushes, sound and not, alternating every 2 to 200 ms; any compliance that the arm's door lets
-in, tuned in motion; keep-out boxes and a room for the links; spoilt states, blows, an arm that stops by itself or is
-guided by hand, excursions; acknowledgements at random moments; silence at the end. `truth.py` writes down what the arm
-does, and `judge` compares that with the hardware file. `make soak-targets` is the long version.
+in, tuned in motion; laws that it does not let in; keep-out boxes and a room for the links; spoilt states, blows, an
+arm that stops by itself or is guided by hand, excursions; acknowledgements at random moments; silence at the end.
+`truth.py` writes down what the arm does, and `judge` compares that with the hardware file. `make soak-targets` is the
+long version.
 
 What is held against the loop:
 
@@ -28,6 +29,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -142,6 +144,7 @@ SCENARIOS = (
     Scenario("outside, joint moves", ("joint",), event="outside", gap_ms=(50, 200)),
     Scenario("set up anew", event="configure"),
     Scenario("world reset", event="reset"),
+    Scenario("hostile set-ups", event="hostile set-up"),
 )  # fmt: skip
 
 
@@ -213,6 +216,22 @@ def random_compliance(rng: np.random.Generator, posture_only: bool = False) -> C
             continue
         return wanted
     return TASK.compliance
+
+
+def hostile_setup(rng: np.random.Generator, setup: ArmSetup) -> ArmSetup:
+    """A law with numbers whose squares and sums are none, as the arm's door never lets it in.
+
+    The tool is the task's: where that is, the witness asks the arm.
+    """
+    number = float(rng.choice([1e30, 1e100, 1.7e308]) * rng.choice([-1.0, 1.0]))
+    change = str(rng.choice(["posture", "stiffness", "damping", "error_clip", "integral"]))
+    changes: dict[str, Any] = {change: (number,) * (7 if change == "posture" else 6), "nullspace_stiffness": 100.0}
+    out = replace(setup, compliance=replace(setup.compliance, **changes))
+    try:
+        check_setup(out, LIMITS, 7)
+    except ConfigError:
+        return out
+    raise AssertionError(f"the arm's door lets this in: {out}")
 
 
 def _log(rng: np.random.Generator, low: float, high: float, size: int | None = None):
@@ -465,6 +484,11 @@ class Attacker:
             self.log.breaks.append(i)
             loop.configure(ArmSetup(tool, compliance, self.log.limits, 0.1, 0.5))
             self.event_at = i + int(rng.integers(50, 800))
+        elif kind == "hostile":  # past the door
+            self.log.breaks.append(i)
+            loop.configure(hostile_setup(rng, self.setup))
+            lasts = 100
+            self.event_at = i + int(rng.integers(400, 900))
         elif kind == "reset":
             loop.reset(int(rng.integers(1 << 30)))
             self.log.breaks.append(i)
@@ -475,6 +499,9 @@ class Attacker:
     def _end_event(self) -> None:
         arm = self.arm
         self.torn = -1
+        if self.scenario.event == "hostile set-up":
+            self.log.breaks.append(len(self.log.faults))
+            self.loop.configure(self.setup)
         arm.spoilt = {}
         arm.felt[:] = arm.push_hand[:] = arm.guide[:] = 0.0
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from robot_rl.learner.agents._parts import Batch, averaged, features, frozen_copy, load_state, state_of
 from robot_rl.learner.compilation import Compiled
+from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
 from robot_rl.networks.encoders import convolution_dtype
@@ -77,6 +78,9 @@ class RLPDConfig:
         for name in ("tau", "learning_rate", "average_rate"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ConfigError(f"{name} must be more than 0 and at most 1, not {getattr(self, name)}")
+        if not 0.0 < self.initial_temperature <= LARGEST_TEMPERATURE:
+            raise ConfigError(f"initial_temperature must be more than 0 and at most {LARGEST_TEMPERATURE:g}, not "
+                              f"{self.initial_temperature}")  # fmt: skip
         for name in ("batch_size", "actor_period"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")

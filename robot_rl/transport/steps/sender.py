@@ -219,7 +219,7 @@ def find_gap(spool: Spool, codec: StepCodec) -> Mark | None:
             return None
         if record.kind != Kind.STEP:
             continue
-        step = codec.decode(record.payload)
+        step = codec.decode(record.payload, recorded=True)
         if step.terminated or step.truncated:
             return None
         return Mark(MarkKind.GAP, step.episode, actor=spool.actor, epoch=held.epoch, last_seq=held.end - 1,
