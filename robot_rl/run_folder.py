@@ -13,6 +13,8 @@ from robot_rl.clock import ClockKind
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.types import ConfigError, SpaceSpec
 
+MOST_SEEDS = 1 << 32
+
 
 @dataclass(frozen=True)
 class EvaluationFiles:
@@ -59,6 +61,15 @@ class RunSettings:
     actor_status_address: str = "tcp://127.0.0.1:5565"
     desk_address: str = "tcp://127.0.0.1:5566"
     remote_actor: bool = False
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+
+
+def check_seed(seed: int) -> None:
+    """Raise ConfigError for a seed that a generator does not take, or an arm's message cannot carry."""
+    if not 0 <= seed < MOST_SEEDS:
+        raise ConfigError(f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}")
 
 
 class RunFolder:

@@ -17,6 +17,7 @@ import zmq
 
 from robot_rl.transport.address import Address, parse_address
 from robot_rl.transport.allow_list import guard
+from robot_rl.transport.flood import Door, hang_up, watch
 from robot_rl.transport.handshake import BREAKING_S, Handshake
 from robot_rl.transport.keys import SELF, Keyring
 from robot_rl.types import LinkError
@@ -26,6 +27,9 @@ ANY_PORT = "tcp://127.0.0.1:*"
 
 FREE_PORTS = range(20_000, 32_000)
 """What `free_addresses` chooses from."""
+
+_SKIPPED_AT_ONCE = 200
+"""Frames of a message that is passed over, taken at one call: 0.1 ms."""
 
 _PATIENCE_S = 1.0
 _LOOK_S = 0.1
@@ -37,6 +41,9 @@ class LinkSocket(zmq.Socket[bytes]):
 
     _handshake: Handshake | None = None
     _peer: str | None = None  # what it is connected to, if it sends and waits for answers
+    _most = 0  # bytes that a connection may bring without an end of a message; 0: any
+    _door: Door | None = None
+    _skipping = False  # in the midst of a message that has too many frames
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
@@ -73,7 +80,49 @@ class LinkSocket(zmq.Socket[bytes]):
             self.connect(self._peer)
             return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
 
+    def bound(self, most_bytes: int, waiting: int = 0) -> None:
+        """Before bind: nobody's message is larger than this, in all its frames; so many may wait to be taken.
+
+        For whoever takes none (a publisher), `waiting` is 0: then it is all that a connection may bring, but for a
+        trickle. What is larger ends the connection. Over TCP alone whole messages can be counted (`flood.py`); frames
+        are in any case.
+        """
+        self.setsockopt(zmq.MAXMSGSIZE, most_bytes)
+        if waiting:
+            self.setsockopt(zmq.RCVHWM, waiting)
+        self._most = 2 * most_bytes * (waiting + 1)  # twice: ZeroMQ's own bytes, and those of the encryption
+
+    def recv_bounded(self, most_frames: int) -> "list[zmq.Frame] | None":
+        """The next message, that of its sender in front; None if it has more frames, or has had more until now.
+
+        Such a one is passed over, some frames at each call, and then its sender is hung up on.
+        """
+        frames: list[zmq.Frame] = []
+        most = _SKIPPED_AT_ONCE if self._skipping else most_frames
+        while len(frames) < most:
+            frames.append(self.recv(copy=False))
+            if not frames[-1].more:
+                return self._end_of_message(frames)
+        self._skipping = True
+        return None
+
+    def _end_of_message(self, frames: "list[zmq.Frame]") -> "list[zmq.Frame] | None":
+        was_skipped, self._skipping = self._skipping, False
+        if self._door is not None or was_skipped:
+            try:
+                number = int(frames[-1].get(zmq.SRCFD))
+            except zmq.ZMQError:  # not from a connection
+                number = -1
+            if was_skipped:
+                hang_up(number, _last_endpoint(self))
+            elif self._door is not None:
+                self._door.take(number)
+        return None if was_skipped else frames
+
     def close(self, linger: int | None = None) -> None:
+        if self._door is not None:
+            self._door.close()
+            self._door = None
         if self._handshake is not None:
             self._handshake.close()
             self._handshake = None
@@ -117,7 +166,9 @@ def bind(socket: LinkSocket, address: str) -> str:
                     raise LinkError(f"cannot listen at {address}: {error.strerror}. Is another run using it? Stop that "
                                     "run, or give this one other ports") from error  # fmt: skip
                 time.sleep(0.02)
-    bound = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
+    bound = _last_endpoint(socket)
+    if socket._most:
+        socket._door = watch(socket, bound, socket._most)
     return bound.replace("://", f"://{where.machine}@", 1) if where.machine else bound
 
 
@@ -143,6 +194,11 @@ def connect(socket: LinkSocket, address: str) -> None:
             raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
         if socket.type == zmq.DEALER:
             socket._peer = where.endpoint
+
+
+def _last_endpoint(socket: LinkSocket) -> str:
+    endpoint: bytes = socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]
+    return endpoint.rstrip(b"\x00").decode()
 
 
 def check_address(address: str) -> str:
