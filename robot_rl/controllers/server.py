@@ -69,7 +69,7 @@ STILL = (0.002, 0.005)
 
 STATS_EVERY_S = 60.0
 
-WAITING = 16
+WAITING = 4
 """Requests of one client that wait to be taken."""
 
 GARBAGE_PAUSE_S = 0.001

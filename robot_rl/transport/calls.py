@@ -42,7 +42,7 @@ REQUEST_BYTES = 16 << 10
 LAYOUT_BYTES = 1 << 10
 """Of the layout of a request's arrays."""
 
-WAITING = 8
+WAITING = 2
 """Requests of one caller that wait to be taken, and replies that wait until one takes them; more are lost."""
 
 AT_ONCE = 16

@@ -17,7 +17,7 @@ import zmq
 
 from robot_rl.transport.address import Address, parse_address
 from robot_rl.transport.allow_list import guard
-from robot_rl.transport.flood import Door, hang_up, watch
+from robot_rl.transport.flood import Door, watch
 from robot_rl.transport.handshake import BREAKING_S, Handshake
 from robot_rl.transport.keys import SELF, Keyring
 from robot_rl.types import LinkError
@@ -30,6 +30,9 @@ FREE_PORTS = range(20_000, 32_000)
 
 _SKIPPED_AT_ONCE = 200
 """Frames of a message that is passed over, taken at one call: 0.1 ms."""
+
+_SLACK = 1 << 16
+"""Bytes of ZeroMQ's own, and of the encryption, around the messages that may wait."""
 
 _PATIENCE_S = 1.0
 _LOOK_S = 0.1
@@ -90,34 +93,23 @@ class LinkSocket(zmq.Socket[bytes]):
         self.setsockopt(zmq.MAXMSGSIZE, most_bytes)
         if waiting:
             self.setsockopt(zmq.RCVHWM, waiting)
-        self._most = 2 * most_bytes * (waiting + 1)  # twice: ZeroMQ's own bytes, and those of the encryption
+        self._most = most_bytes * (waiting + 1) + _SLACK
 
     def recv_bounded(self, most_frames: int) -> "list[zmq.Frame] | None":
-        """The next message, that of its sender in front; None if it has more frames, or has had more until now.
+        """The next message, its sender's name in front; None if it has more frames: it is passed over.
 
-        Such a one is passed over, some frames at each call, and then its sender is hung up on.
+        Some frames of it at each call, so that no call takes long.
         """
         frames: list[zmq.Frame] = []
-        most = _SKIPPED_AT_ONCE if self._skipping else most_frames
-        while len(frames) < most:
+        while len(frames) < (_SKIPPED_AT_ONCE if self._skipping else most_frames):
             frames.append(self.recv(copy=False))
             if not frames[-1].more:
-                return self._end_of_message(frames)
+                was_skipped, self._skipping = self._skipping, False
+                if self._door is not None:
+                    self._door.take(frames[-1])
+                return None if was_skipped else frames
         self._skipping = True
         return None
-
-    def _end_of_message(self, frames: "list[zmq.Frame]") -> "list[zmq.Frame] | None":
-        was_skipped, self._skipping = self._skipping, False
-        if self._door is not None or was_skipped:
-            try:
-                number = int(frames[-1].get(zmq.SRCFD))
-            except zmq.ZMQError:  # not from a connection
-                number = -1
-            if was_skipped:
-                hang_up(number, _last_endpoint(self))
-            elif self._door is not None:
-                self._door.take(number)
-        return None if was_skipped else frames
 
     def close(self, linger: int | None = None) -> None:
         if self._door is not None:

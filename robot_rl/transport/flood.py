@@ -55,9 +55,10 @@ class Door:
         self._events.setsockopt(zmq.LINGER, 0)
         self._events.connect(place)
 
-    def take(self, number: int) -> None:
-        """A whole message has come from the connection with this file number."""
-        self._taken.add(number)
+    def take(self, last: zmq.Frame) -> None:
+        """A whole message has come; this is its last frame."""
+        with contextlib.suppress(zmq.ZMQError):  # it came from no connection
+            self._taken.add(int(last.get(zmq.SRCFD)))
 
     def close(self) -> None:
         """Before the socket is closed."""
@@ -118,14 +119,6 @@ def watch(socket: "zmq.Socket[bytes]", endpoint: str, most: int) -> Door | None:
             threading.Thread(target=_run, name="flood", daemon=True).start()
         _doors.append(door)
     return door
-
-
-def hang_up(number: int, endpoint: str) -> None:
-    """Shut the connection with this file number down, if it is one to `endpoint`."""
-    with contextlib.suppress(OSError), _connection(number) as connection:
-        name = connection.getsockname()
-        if endpoint == f"ipc://{name}" or (not isinstance(name, str) and endpoint.endswith(f":{name[1]}")):
-            connection.shutdown(system_socket.SHUT_RDWR)
 
 
 def _connection(number: int) -> system_socket.socket:
