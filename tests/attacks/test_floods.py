@@ -53,8 +53,8 @@ def door() -> Iterator[LinkSocket]:
 
 def come_in(door: LinkSocket) -> system_socket.socket:
     """A connection that has greeted, over which frames can be sent."""
-    port = int(door.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").rpartition(b":")[2])
-    connection = system_socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    assert door._door is not None
+    connection = system_socket.create_connection(("127.0.0.1", door._door._port), timeout=PATIENCE_S)
     connection.sendall(greeting(b"NULL", 0))
     answer = b""
     while b"READY" not in answer:
@@ -181,7 +181,7 @@ def test_stop_is_heard_in_the_midst_of_a_flood():
     answered = 0
     answer = desk._server._answer
 
-    def count(frames):  # type: ignore[no-untyped-def]
+    def count(frames):
         nonlocal answered
         answered += 1
         return answer(frames)
@@ -211,7 +211,7 @@ def test_calls_take_no_more_than_their_share_of_the_time_from_whoever_polls(serv
     clock, answering_s = Clock(), 0.0
     monkeypatch.setattr(calls, "time", clock)
 
-    def policy(body, arrays):  # type: ignore[no-untyped-def]
+    def policy(body, arrays):
         nonlocal answering_s
         answering_s += 0.02
         clock.now += 0.02
