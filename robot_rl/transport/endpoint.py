@@ -132,6 +132,7 @@ def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
     socket.setsockopt(zmq.HEARTBEAT_IVL, 2000)  # ends half-open connections
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, 10000)  # and so does the other side, which does not ask itself
     socket.setsockopt(zmq.HANDSHAKE_IVL, 10000)  # and those that never say who they are
     return socket
 
@@ -149,6 +150,7 @@ def bind(socket: LinkSocket, address: str) -> str:
             raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
         if where.needs_keys:
             guard(socket, Keyring())
+        without_heartbeats(socket)
         while True:
             try:
                 socket.bind(where.endpoint)
@@ -186,6 +188,22 @@ def connect(socket: LinkSocket, address: str) -> None:
             raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
         if socket.type == zmq.DEALER:
             socket._peer = where.endpoint
+
+
+def without_heartbeats(socket: LinkSocket) -> None:
+    """Who listens sends none: it answers those of the others, and leaves the rest to the kernel. Before bind.
+
+    ZeroMQ (4.3.5) ends the process when a heartbeat is due on a connection that has brought more than may wait (so that
+    nobody looks at it) and is broken: "Assertion failed: !_io_error". Anybody who connects could do that.
+    """
+    socket.setsockopt(zmq.HEARTBEAT_IVL, 0)
+    for option, value in (
+        (zmq.TCP_KEEPALIVE, 1),
+        (zmq.TCP_KEEPALIVE_IDLE, 10),
+        (zmq.TCP_KEEPALIVE_INTVL, 2),
+        (zmq.TCP_KEEPALIVE_CNT, 5),
+    ):
+        socket.setsockopt(option, value)
 
 
 def _last_endpoint(socket: LinkSocket) -> str:

@@ -4,6 +4,8 @@ import json
 import logging
 import socket as system_socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -134,6 +136,35 @@ def test_calls_in_too_many_frames_or_too_large_ones_are_not_heard(server):
 
 
 # very many messages
+
+DEAF = """
+import sys
+from robot_rl.transport.calls import CallServer
+server = CallServer()
+server.register("ping", lambda body, arrays: {"pong": 1})
+print(server.address, flush=True)
+sys.stdin.readline()
+server.start()
+sys.stdin.readline()
+"""
+
+
+def test_who_sends_more_than_waits_and_dies_takes_no_service_along():
+    """While that takes nothing, for longer than between two heartbeats."""
+    deaf = subprocess.Popen([sys.executable, "-c", DEAF], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert deaf.stdin is not None and deaf.stdout is not None
+    address = deaf.stdout.readline().strip()
+    with Flood(address, [b"x" * 100], 5000) as flood:
+        assert not flood.socket.poll(500), "it is deaf"
+    threading.Event().wait(2.5)
+    assert deaf.poll() is None
+    deaf.stdin.write("\n")
+    deaf.stdin.flush()
+    client = CallClient(address)
+    assert client.call("ping", timeout_s=PATIENCE_S).body == {"pong": 1}
+    client.close()
+    deaf.communicate("\n")
+    assert deaf.returncode == 0
 
 
 class Flood:
