@@ -34,7 +34,7 @@ from robot_rl.report import (
     training_summary,
 )
 from robot_rl.resources import check_resources
-from robot_rl.run_folder import EvaluationFiles, RunFolder, RunSettings
+from robot_rl.run_folder import EvaluationFiles, RunFolder, RunSettings, check_seed
 from robot_rl.signals import StopRequest
 from robot_rl.small_files import Tail, write_json
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
@@ -264,6 +264,7 @@ def evaluate_run(
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
     training. A `stop` ends it with the episodes before: KeyboardInterrupt if there is none, and nothing is written.
     """
+    check_seed(seed)
     policy, files = load_policy(folder.checkpoints, step), EvaluationFiles.of(folder.path, sampled, step)
     addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:

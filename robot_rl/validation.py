@@ -37,15 +37,18 @@ class Source:
         return "\n".join(f"{self.path}:{_line(self.lines, place)}: {dotted(place)}{text}" for place, text in problems)
 
 
+_MOST_CHARACTERS = 200
+"""Of a name that is compared with others: the time for it grows with the square."""
+
 # No coercion: "0.3" is not a number and 1 is not a bool. JSON mode lets a list stand for a tuple, an int for a float.
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`a, b, c (did you mean 'b'?)`: what every complaint about a name ends with."""
+    """`a, b, c (did you mean 'b'?)`: what every complaint about a name ends with. A very long one is near to none."""
     names = sorted(allowed)
     listing = ", ".join(names) or "nothing"
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5) if len(name) <= _MOST_CHARACTERS else []
     return f"{listing} (did you mean {close[0]!r}?)" if close else listing
 
 

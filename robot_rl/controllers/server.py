@@ -38,6 +38,7 @@ from robot_rl.controllers.setup import (
     open_driver,
 )
 from robot_rl.transport.endpoint import bind, new_socket
+from robot_rl.transport.seldom import Seldom
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmState,
@@ -58,6 +59,7 @@ from robot_rl.types import (
 )
 
 log = logging.getLogger(__name__)
+_seldom = Seldom(log)
 
 POLL_MS = 50
 PRIORITY = 10
@@ -66,6 +68,12 @@ STILL = (0.002, 0.005)
 """[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to know."""
 
 STATS_EVERY_S = 60.0
+
+WAITING = 4
+"""Requests of one client that wait to be taken."""
+
+GARBAGE_PAUSE_S = 0.001
+"""After what is no message nothing is answered for so long: who sends it without a pause keeps no processor busy."""
 
 MOST_CLIENTS = 100_000
 """That move or acknowledge under one set-up, and whose messages are told from their copies."""
@@ -191,7 +199,7 @@ class Server:
         self._setup, self._is_set_up = secrets.randbelow(messages.SETUPS - 1) + 1, False
         self._last_numbers: dict[int, int] = {}
         self._socket = new_socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
+        self._socket.bound(messages.MAX_BYTES, WAITING)
         try:
             self.address = bind(self._socket, config.address)
         except RobotRLError as error:
@@ -206,8 +214,10 @@ class Server:
         """
         asked = bool(self._socket.poll(timeout_ms))
         if asked:
-            client, *frames = self._socket.recv_multipart()
-            self._socket.send_multipart([client, self._answer(frames)])
+            frames = self._socket.recv_bounded(most_frames=4)  # more than one too many, so that it is told
+            if frames is not None:
+                client, *parts = (frame.bytes for frame in frames)
+                self._socket.send_multipart([client, self._answer(parts)])
         if self._arm.clock == "real":
             try:
                 self._arm.require_alive()
@@ -229,9 +239,15 @@ class Server:
             answer = self._handle(kind, request.body)
             return messages.encode(kind, self._life, number, answer, setup=self._setup)
         except RobotRLError as error:
-            log.warning("arm '%s' refused a request: %s", self._config.name, error)
+            _seldom.warning("arm '%s' refused a request: %s", self._config.name, error)
             status = messages.WRONG if isinstance(error, ConfigError) else messages.ERROR
+            if not kind:
+                time.sleep(GARBAGE_PAUSE_S)
             return messages.encode(kind, self._life, number, str(error).encode(), status)
+        except Exception as error:  # noqa: BLE001  one request must not end what holds an arm
+            _seldom.exception("arm '%s' could not carry out a request", self._config.name)
+            text = f"{type(error).__name__}: {error}".encode()
+            return messages.encode(kind, self._life, number, text, messages.ERROR)
 
     def _admit(self, request: messages.Message) -> None:
         """Raise LinkError for a request of somebody who may not ask this, or of a message that came before."""
@@ -295,8 +311,11 @@ class Server:
         if not self._info.simulated:
             raise DeviceError(f"arm '{self._config.name}' is not simulated: it has no world to ask or to reset")
         if kind == Kind.RESET:
+            seed = int(messages.body_as(messages.SEED, body)["seed"])
+            if seed < 0:
+                raise ConfigError(f"a world is reset with a seed of 0 to 2^63 - 1, not with {seed}")
             self._held = True
-            return messages.record(self._world_layout, arm.reset(int(messages.body_as(messages.SEED, body)["seed"])))
+            return messages.record(self._world_layout, arm.reset(seed))
         return messages.record(self._world_layout, arm.world())
 
     def _checked(self, target: Command) -> Command:

@@ -20,6 +20,10 @@ _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 3
 DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
 ALIGNMENT = 8
 _NATIVE = "|=<" if sys.byteorder == "little" else "|<"  # byte orders of a dtype that lie in memory as they travel
+MOST_LAYOUT_BYTES = 1 << 18
+"""Of any layout that is read: the largest policy's has a tenth of it."""
+
+_MOST_BYTES = 1 << 40  # of one array, and so small enough that no sum of them is too large to count with
 _LENGTH = struct.Struct("<I")
 _PADDING = tuple(bytes(n) for n in range(ALIGNMENT))
 
@@ -53,25 +57,34 @@ def encode_layout(layout: Layout) -> bytes:
     return _LENGTH.pack(len(text)) + text
 
 
-def decode_layout(buffer: bytes | memoryview, offset: int = 0) -> tuple[Layout, int]:
-    """The layout at `offset`, and where its first array begins. Raises DataError for anything malformed."""
+def decode_layout(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_BYTES) -> tuple[Layout, int]:
+    """The layout at `offset`, of `most` bytes, and where its first array begins. DataError for anything malformed."""
     try:
         (length,) = _LENGTH.unpack_from(buffer, offset)
         start = offset + _LENGTH.size
         if start + length > len(buffer):
             raise ValueError(f"it says {length} bytes, {len(buffer) - start} are there")
+        if length > most:
+            raise ValueError(f"it has {length} bytes; at most {most} are allowed")
         rows = json.loads(bytes(buffer[start : start + length]))
+        if not isinstance(rows, list):
+            raise ValueError("it is no list")
         return [_checked_row(row) for row in rows], start + length
     except (struct.error, ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"the layout of the arrays is damaged: {error}") from error
+        raise DataError(f"the layout of the arrays is damaged: {error!s:.300}") from error
 
 
 def _checked_row(row: Any) -> tuple[str, str, tuple[int, ...]]:
+    if not isinstance(row, list) or len(row) != 3:
+        raise ValueError(f"{row!r:.80} is not [name, dtype, shape]")
     name, dtype, shape = row
     if not isinstance(name, str) or dtype not in DTYPES:
-        raise ValueError(f"{row!r} is not [name, dtype, shape] with dtype one of {', '.join(DTYPES)}")
+        raise ValueError(f"{row!r:.80} is not [name, dtype, shape] with dtype one of {', '.join(DTYPES)}")
     if not isinstance(shape, list) or len(shape) > 16 or not all(type(n) is int and 0 <= n < 2**32 for n in shape):
-        raise ValueError(f"array '{name}' has the shape {shape!r}")
+        raise ValueError(f"array '{name:.80}' has the shape {shape!r:.80}")
+    # numpy multiplies the sizes that are not zero, also where one is and the array is empty
+    if math.prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize > _MOST_BYTES:
+        raise ValueError(f"array '{name:.80}' has the shape {shape}, which is larger than any memory")
     return name, dtype, tuple(shape)
 
 
@@ -93,9 +106,12 @@ def raw(array: Array) -> memoryview | bytes:
     return little.data.cast("B")
 
 
-def unpack(buffer: bytes | memoryview, offset: int = 0) -> dict[str, Array]:
-    """The arrays packed from `offset` to the end of the buffer, as read-only views of it."""
-    layout, at = decode_layout(buffer, offset)
+def unpack(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_BYTES) -> dict[str, Array]:
+    """The arrays packed from `offset` to the end of the buffer, as read-only views of it.
+
+    Nothing is copied but their layout, which has `most` bytes. Raises DataError for whatever else the bytes may be.
+    """
+    layout, at = decode_layout(buffer, offset, most)
     if len({name for name, _, _ in layout}) != len(layout):
         raise DataError("an array is named twice")
     expected = at + sum(size_of(d, s) + len(padding(size_of(d, s))) for _, d, s in layout)

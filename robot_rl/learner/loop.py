@@ -24,11 +24,11 @@ from robot_rl.learner.training import Training
 from robot_rl.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.small_files import JsonLines
-from robot_rl.transport.calls import CallServer
+from robot_rl.transport.calls import CallServer, packed
 from robot_rl.transport.hello import Hello, check
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
-from robot_rl.transport.upload import Inbox
+from robot_rl.transport.upload import REQUEST_BYTES, Inbox
 from robot_rl.transport.weights import WeightsPublisher
 from robot_rl.types import Array, DivergedError, Identity, Mark, Step
 
@@ -39,6 +39,7 @@ UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrive
 SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
 FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
 REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
+CALLS_SHARE = 0.05  # of the time, while there is something to learn, goes into answering calls
 QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
 
 
@@ -80,7 +81,7 @@ class Learner:
         self._receiver = StepReceiver(self._settings.steps_address, self._space, self._log.positions)
         self._weights = WeightsPublisher(self._settings.weights_address)
         self._status = StatusPublisher(self._settings.learner_status_address, "learner")
-        self._calls = CallServer(self._settings.calls_address)
+        self._calls = CallServer(self._settings.calls_address, REQUEST_BYTES)
         self._calls.register("hello", self._answer_hello)
         self._calls.register("policy", self._answer_policy)
         self._calls.register("run", lambda *_: {"name": folder.path.name, "sections": folder.sections})
@@ -93,6 +94,7 @@ class Learner:
         self._checkpointed = 0
         self._reported = self._begun
         self._policy_taken = False
+        self._packed: dict[bool, tuple[tuple[int, ...], bytes]] = {}  # the newest policies that were asked for
 
     def prepare(self) -> bool:
         """Compile, wait for the demonstrations, begin with them or where the run was left. False: stopped before."""
@@ -259,7 +261,7 @@ class Learner:
         for received in batch:
             self._arrived.append((received.identity, received.said))
             self._count_episode(received.said)
-        self._calls.poll()
+        self._calls.poll(share=CALLS_SHARE)
         return len(batch)
 
     def _count_episode(self, said: Step | Mark) -> None:
@@ -349,11 +351,20 @@ class Learner:
         }
         return asdict(self._ours) | run
 
-    def _answer_policy(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Architecture and all weights: the newest for an actor that begins, the averaged ones for use afterwards."""
+    def _answer_policy(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], bytes]:
+        """Architecture and all weights: the newest for an actor that begins, the averaged ones for use afterwards.
+
+        The newest are those of the version that is published, and made ready once for all who ask.
+        """
         self._policy_taken = averaged = bool(body.get("averaged"))
-        weights = self.training.averaged_policy() if averaged else self.training.policy()
-        return {"spec": self.training.spec.to_json(), "version": self._version}, weights
+        training = self.training
+        updates = training.governor.updates if averaged else 0
+        state = self._version, updates, training.offline_updates, training.renewals
+        made_of, weights = self._packed.get(averaged, ((), b""))
+        if made_of != state:
+            weights = packed(training.averaged_policy() if averaged else training.policy())
+            self._packed[averaged] = state, weights
+        return {"spec": training.spec.to_json(), "version": self._version}, weights
 
     def _take_demos(self, facts: dict[str, Any]) -> None:
         """The demonstrations of an actor on another machine are here, `facts` counts them as `demos.json` does."""

@@ -8,21 +8,25 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import zmq
 
 from robot_rl.data import arrays as named
 from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, bind, connect, new_socket
+from robot_rl.transport.seldom import Seldom
 from robot_rl.types import Array, DataError, LinkError, RefusedError, RobotRLError
 
 log = logging.getLogger(__name__)
+_seldom = Seldom(log)
 
 Body = Mapping[str, Any]
 Arrays = Mapping[str, Array]
-Handler = Callable[[dict[str, Any], dict[str, Array]], Body | tuple[Body, Arrays] | None]
+Handler = Callable[[dict[str, Any], dict[str, Array]], Body | tuple[Body, Arrays | bytes] | None]
 """From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the message.
+
+Arrays that are asked for often may be packed already: as bytes (`packed`).
 
 It may be asked the same thing twice: the caller asks again when it cannot know whether the request arrived."""
 
@@ -30,8 +34,22 @@ AGAIN_S = 10.0
 """A request without an answer is sent again after this: a server that dies takes those with it that it has taken."""
 
 MAX_BYTES = 1 << 30
-MAX_REQUEST_BYTES = 1 << 26
-"""Larger frames end the connection before they take memory: replies hold whole policies, requests little."""
+"""Of a reply's frame, which may hold a whole policy. Larger ones end the connection before they take memory."""
+
+REQUEST_BYTES = 16 << 10
+"""The same of a request, unless its server expects more. Its head has no more in any case."""
+
+LAYOUT_BYTES = 1 << 10
+"""Of the layout of a request's arrays."""
+
+WAITING = 2
+"""Requests of one caller that wait to be taken, and replies that wait until one takes them; more are lost."""
+
+AT_ONCE = 16
+AT_ONCE_S = 0.01
+"""At one look at the requests: so many are answered at most, and none after this time."""
+
+MOST_PAUSE_S = 1.0
 
 
 class Reply(NamedTuple):
@@ -50,59 +68,79 @@ class CallServer:
     while running:
         server.poll()
     ```
+
+    Callers take turns: whoever asks without a pause is answered as often as each of the others.
     """
 
-    def __init__(self, address: str = ANY_PORT):
+    def __init__(self, address: str = ANY_PORT, most_bytes: int = REQUEST_BYTES):
+        """Requests of more than `most_bytes` end their connection."""
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST_BYTES)
+        self._socket.bound(most_bytes, WAITING)
+        self._socket.setsockopt(zmq.SNDHWM, WAITING)
         self.address = bind(self._socket, address)
         self._handlers: dict[str, Handler] = {}
-        self._closing = False
+        self._free_at = 0.0
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def register(self, name: str, handler: Handler) -> None:
         self._handlers[name] = handler
 
-    def poll(self, timeout_s: float = 0.0) -> int:
-        """Answer what is waiting, after waiting for the first up to `timeout_s`; returns how many there were."""
-        handled = 0
-        timeout_ms = int(1000 * timeout_s)
-        while self._socket.poll(timeout_ms):
-            frames = self._socket.recv_multipart()
-            self._socket.send_multipart([frames[0], *self._answer(frames[1:])], copy=False)
+    def poll(self, timeout_s: float = 0.0, share: float = 1.0) -> int:
+        """Answer what is waiting, after waiting for the first up to `timeout_s`; returns how many there were.
+
+        Of `AT_ONCE` at most: what else is there waits for the next time. No more than a `share` of the time goes into
+        answers: when others have taken 1 ms, with a share of 0.1, none is answered for 9 ms. A share of 1 never waits.
+        """
+        if share < 1.0 and (pause_s := self._free_at - time.monotonic()) > 0.0:
+            self._closing.wait(min(pause_s, timeout_s))
+            if pause_s > timeout_s:
+                return 0
+        if not self._socket.poll(int(1000 * timeout_s)):
+            return 0
+        clock = time.monotonic if self._thread is None else time.thread_time  # a thread does not pay for its waiting
+        begun, worked, handled = time.monotonic(), clock(), 0
+        while handled < AT_ONCE and time.monotonic() - begun < AT_ONCE_S and self._socket.poll(0):
+            self._serve()
             handled += 1
-            timeout_ms = 0
+        self._free_at = time.monotonic() + min((clock() - worked) * (1.0 / share - 1.0), MOST_PAUSE_S)
         return handled
 
-    def start(self) -> None:
-        """Answer in a thread of its own from now on."""
-        self._thread = threading.Thread(target=self._run, name="calls", daemon=True)
+    def start(self, share: float = 1.0) -> None:
+        """Answer in a thread of its own from now on, which takes no more than this share of its time for it."""
+        self._thread = threading.Thread(target=self._run, args=(share,), name="calls", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        self._closing = True
+        self._closing.set()
         if self._thread is not None:
             self._thread.join()
         self._socket.close()
 
-    def _run(self) -> None:
-        while not self._closing:
-            self.poll(timeout_s=0.1)
+    def _run(self, share: float) -> None:
+        while not self._closing.is_set():
+            self.poll(0.1, share)
 
-    def _answer(self, frames: list[bytes]) -> list[bytes]:
+    def _serve(self) -> None:
+        frames = self._socket.recv_bounded(most_frames=4)  # more than one too many, so that it is told
+        if frames is not None:
+            self._socket.send_multipart([frames[0].bytes, *self._answer([f.buffer for f in frames[1:]])], copy=False)
+
+    def _answer(self, frames: Sequence[bytes | memoryview]) -> list[bytes]:
         number: Any = None
         try:
             number, name, body, arrays = _read_request(frames)
             if name not in self._handlers:
-                raise LinkError(f"there is no call '{name}'; there are: {', '.join(sorted(self._handlers)) or 'none'}")
+                known = ", ".join(sorted(self._handlers)) or "none"
+                raise LinkError(f"there is no call '{name:.80}'; there are: {known}")
             reply = self._handlers[name](body, arrays)
             reply_body, reply_arrays = reply if isinstance(reply, tuple) else (reply or {}, {})
             return _write({"id": number, "body": reply_body}, reply_arrays)
         except RobotRLError as error:
             refused = {"refused": True} if isinstance(error, RefusedError) else {}
             return _write({"id": number, "error": str(error)} | refused, {})
-        except Exception as error:  # whatever a handler raises is the caller's to know
-            log.exception("a call failed")
+        except Exception as error:  # noqa: BLE001  whatever a handler raises is the caller's to know
+            _seldom.exception("a call failed")
             return _write({"id": number, "error": f"{type(error).__name__}: {error}"}, {})
 
 
@@ -168,24 +206,33 @@ class CallClient:
         return socket
 
 
-def _write(head: Body, arrays: Arrays) -> list[bytes]:
-    return [json.dumps(head).encode(), b"".join(named.pack(arrays))]
+def packed(arrays: Arrays) -> bytes:
+    """Arrays as they travel. Raises DataError for a dtype that does not."""
+    return b"".join(named.pack(arrays))
 
 
-def _read(frames: list[bytes]) -> tuple[dict[str, Any], dict[str, Array]]:
+def _write(head: Body, arrays: Arrays | bytes) -> list[bytes]:
+    return [json.dumps(head).encode(), arrays if isinstance(arrays, bytes) else packed(arrays)]
+
+
+def _read(
+    frames: Sequence[bytes | memoryview], most_layout: int = named.MOST_LAYOUT_BYTES
+) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         head_bytes, array_bytes = frames
-        head = json.loads(head_bytes)
+        head = json.loads(bytes(head_bytes))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"this is no call: {error}") from error
+        raise DataError(f"this is no call: {error!s:.200}") from error
     if not isinstance(head, dict):
         raise DataError("this is no call: its head is not an object")
-    return head, named.unpack(array_bytes)
+    return head, named.unpack(array_bytes, most=most_layout)
 
 
-def _read_request(frames: list[bytes]) -> tuple[Any, str, dict[str, Any], dict[str, Array]]:
-    head, arrays = _read(frames)
-    name, body = head.get("name"), head.get("body")
-    if not isinstance(name, str) or not isinstance(body, dict):
-        raise DataError("this is no call: it lacks a name or a body")
-    return head.get("id"), name, body, arrays
+def _read_request(frames: Sequence[bytes | memoryview]) -> tuple[Any, str, dict[str, Any], dict[str, Array]]:
+    if frames and len(frames[0]) > REQUEST_BYTES:
+        raise DataError(f"the head of a call has {len(frames[0])} bytes; at most {REQUEST_BYTES} are allowed")
+    head, arrays = _read(frames, LAYOUT_BYTES)
+    number, name, body = head.get("id"), head.get("name"), head.get("body")
+    if type(number) is not int or not isinstance(name, str) or not isinstance(body, dict):
+        raise DataError("this is no call: it lacks a number, a name or a body")
+    return number, name, body, arrays

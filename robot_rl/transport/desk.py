@@ -2,6 +2,10 @@
 
 The actor's loop leaves its newest step here and goes on; whoever looks asks for it, and only then, in the desk's own
 thread, are pictures made small. The other way come words on the episode, orders, and where the gizmo is held.
+
+The control loop shares the process: no request is larger than 16 kB, each takes less than a millisecond but for new
+pictures, which are made once for all who ask, and answers take a fifth of the time at most. Callers take turns, so a
+word of the operator is heard whatever others send.
 """
 
 import math
@@ -16,6 +20,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from robot_rl.small_files import finite
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import ANY_PORT
 from robot_rl.types import WORDS, ArmState, Array, DataError, Outcome, Step
@@ -26,6 +31,10 @@ WHOLE_PIXELS = 640  # the same, of a camera's whole picture
 JPEG_QUALITY = 85
 MAX_WORDS = 100  # that wait to be heard; who says more is no person
 NEEDS_HUMAN = "needs a human"  # the phase in which the arm holds until a person has put things back
+MOST_CHARACTERS = 100  # of a word or a camera's name
+SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the same process
+PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, whoever asks
+FAR = 1e6  # [m]; no arm reaches there
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
 
 
@@ -95,6 +104,7 @@ class Desk:
         self._number = 0
         self._times: deque[float] = deque(maxlen=20)
         self._jpegs: tuple[Shown | None, dict[str, Array]] = (None, {})
+        self._whole: dict[str, tuple[float, dict[str, Any], dict[str, Array]]] = {}  # by camera: when, and the answer
         self._words: deque[Outcome] = deque(maxlen=MAX_WORDS)
         self._orders: deque[Order] = deque(maxlen=MAX_WORDS)
         self._grip: Array | None = None
@@ -103,7 +113,7 @@ class Desk:
         self._server.register("picture", self._picture)
         self._server.register("say", self._say)
         self._server.register("grip", self._take_grip)
-        self._server.start()
+        self._server.start(SHARE)
 
     def tell(self, **facts: Any) -> None:
         """Facts as JSON has them: `phase`, `reason`, counts. What is not named stays as it was."""
@@ -143,7 +153,9 @@ class Desk:
         facts["rate_hz"] = self._rate_hz()
         step = None if shown is None else described(shown)
         fresh = shown is not None and body.get("seen") != number
-        return {"number": number, "facts": plain(facts), "step": step}, self._pictures(shown) if fresh and shown else {}
+        return {"number": number, "facts": finite(facts), "step": step}, self._pictures(
+            shown
+        ) if fresh and shown else {}
 
     def _pictures(self, shown: Shown) -> dict[str, Array]:
         """Each camera's view as JPEG; made once, whoever asks."""
@@ -154,16 +166,21 @@ class Desk:
 
     def _picture(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
         """The whole picture of one camera, or what the policy sees of it; nothing if there is neither."""
-        name, shown = str(body.get("camera")), self._shown
+        name, shown = str(body.get("camera"))[:MOST_CHARACTERS], self._shown
+        made_t, *answer = self._whole.get(name, (-math.inf, {}, {}))
+        if time.monotonic() - made_t < PICTURE_EVERY_S:
+            return answer[0], answer[1]
         whole = getattr(self.cameras.get(name), "whole", None)
         image = whole if whole is not None or shown is None else shown.step.observation.get(f"image/{name}")
         if image is None:
             return {}, {}
-        size = [image.shape[1], image.shape[0]]
-        return {"size": size, "whole": whole is not None}, {"picture": to_jpeg(image, WHOLE_PIXELS)}
+        facts = {"size": [image.shape[1], image.shape[0]], "whole": whole is not None}
+        pictures = {"picture": to_jpeg(image, WHOLE_PIXELS)}
+        self._whole[name] = time.monotonic(), facts, pictures
+        return facts, pictures
 
     def _say(self, body: dict[str, Any], _: dict[str, Array]) -> None:
-        word = str(body.get("word"))
+        word = str(body.get("word"))[:MOST_CHARACTERS]
         if word in WORDS:
             self._words.append(WORDS[word])
         elif word in [*Order]:
@@ -176,11 +193,10 @@ class Desk:
         if pose is None:
             self._grip = None
             return
-        try:
-            held = np.array(pose, np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"a gizmo is held at a pose of 7 numbers, not at {pose!r:.80}") from error
-        if held.shape != (7,) or not np.isfinite(held).all() or not 0.99 < np.linalg.norm(held[3:]) < 1.01:
+        if not isinstance(pose, list) or len(pose) != 7 or not all(type(x) in (int, float) for x in pose):
+            raise DataError(f"a gizmo is held at a pose of 7 numbers, not at {pose!r:.80}")
+        held = np.array([math.inf if abs(x) > FAR else x for x in pose], np.float64)
+        if not np.isfinite(held).all() or not 0.99 < np.linalg.norm(held[3:]) < 1.01:
             raise DataError(f"a gizmo is held at a pose [m], [xyzw], not at {pose!r:.80}")
         self._grip, self._grip_t = held, time.monotonic()
 
@@ -229,7 +245,7 @@ class DeskClient:
 def described(shown: Shown) -> dict[str, Any]:
     """A step in words and numbers, as JSON has them."""
     step = shown.step
-    return plain({
+    return finite({
         "episode": step.episode,
         "index": step.index,
         "author": step.provenance.name.lower(),
@@ -246,17 +262,6 @@ def described(shown: Shown) -> dict[str, Any]:
             for arm in shown.arms
         ],
     })  # fmt: skip
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON has it; what is not finite is None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def to_jpeg(image: Array, pixels: int = VIEW_PIXELS) -> Array:

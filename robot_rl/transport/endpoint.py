@@ -17,6 +17,7 @@ import zmq
 
 from robot_rl.transport.address import Address, parse_address
 from robot_rl.transport.allow_list import guard
+from robot_rl.transport.flood import Door, watch
 from robot_rl.transport.handshake import BREAKING_S, Handshake
 from robot_rl.transport.keys import SELF, Keyring
 from robot_rl.types import LinkError
@@ -26,6 +27,12 @@ ANY_PORT = "tcp://127.0.0.1:*"
 
 FREE_PORTS = range(20_000, 32_000)
 """What `free_addresses` chooses from."""
+
+_SKIPPED_AT_ONCE = 200
+"""Frames of a message that is passed over, taken at one call: 0.1 ms."""
+
+_SLACK = 1 << 16
+"""Bytes of ZeroMQ's own, and of the encryption, around the messages that may wait."""
 
 _PATIENCE_S = 1.0
 _LOOK_S = 0.1
@@ -37,6 +44,9 @@ class LinkSocket(zmq.Socket[bytes]):
 
     _handshake: Handshake | None = None
     _peer: str | None = None  # what it is connected to, if it sends and waits for answers
+    _most = 0  # bytes that a connection may bring without an end of a message; 0: any
+    _door: Door | None = None
+    _skipping = False  # in the midst of a message that has too many frames
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
@@ -73,7 +83,38 @@ class LinkSocket(zmq.Socket[bytes]):
             self.connect(self._peer)
             return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
 
+    def bound(self, most_bytes: int, waiting: int = 0) -> None:
+        """Before bind: nobody's message is larger than this, in all its frames; so many may wait to be taken.
+
+        For whoever takes none (a publisher), `waiting` is 0: then it is all that a connection may bring, but for a
+        trickle. What is larger ends the connection. Over TCP alone whole messages can be counted (`flood.py`); frames
+        are in any case.
+        """
+        self.setsockopt(zmq.MAXMSGSIZE, most_bytes)
+        if waiting:
+            self.setsockopt(zmq.RCVHWM, waiting)
+        self._most = most_bytes * (waiting + 1) + _SLACK
+
+    def recv_bounded(self, most_frames: int) -> "list[zmq.Frame] | None":
+        """The next message, its sender's name in front; None if it has more frames: it is passed over.
+
+        Some frames of it at each call, so that no call takes long.
+        """
+        frames: list[zmq.Frame] = []
+        while len(frames) < (_SKIPPED_AT_ONCE if self._skipping else most_frames):
+            frames.append(self.recv(copy=False))
+            if not frames[-1].more:
+                was_skipped, self._skipping = self._skipping, False
+                if self._door is not None:
+                    self._door.take(frames[-1])
+                return None if was_skipped else frames
+        self._skipping = True
+        return None
+
     def close(self, linger: int | None = None) -> None:
+        if self._door is not None:
+            self._door.close()
+            self._door = None
         if self._handshake is not None:
             self._handshake.close()
             self._handshake = None
@@ -91,6 +132,7 @@ def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
     socket.setsockopt(zmq.HEARTBEAT_IVL, 2000)  # ends half-open connections
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, 10000)  # and so does the other side, which does not ask itself
     socket.setsockopt(zmq.HANDSHAKE_IVL, 10000)  # and those that never say who they are
     return socket
 
@@ -108,6 +150,7 @@ def bind(socket: LinkSocket, address: str) -> str:
             raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
         if where.needs_keys:
             guard(socket, Keyring())
+        without_heartbeats(socket)
         while True:
             try:
                 socket.bind(where.endpoint)
@@ -117,7 +160,9 @@ def bind(socket: LinkSocket, address: str) -> str:
                     raise LinkError(f"cannot listen at {address}: {error.strerror}. Is another run using it? Stop that "
                                     "run, or give this one other ports") from error  # fmt: skip
                 time.sleep(0.02)
-    bound = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
+    bound = _last_endpoint(socket)
+    if socket._most:
+        socket._door = watch(socket, bound, socket._most)
     return bound.replace("://", f"://{where.machine}@", 1) if where.machine else bound
 
 
@@ -143,6 +188,27 @@ def connect(socket: LinkSocket, address: str) -> None:
             raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
         if socket.type == zmq.DEALER:
             socket._peer = where.endpoint
+
+
+def without_heartbeats(socket: LinkSocket) -> None:
+    """Who listens sends none: it answers those of the others, and leaves the rest to the kernel. Before bind.
+
+    ZeroMQ (4.3.5) ends the process when a heartbeat is due on a connection that has brought more than may wait (so that
+    nobody looks at it) and is broken: "Assertion failed: !_io_error". Anybody who connects could do that.
+    """
+    socket.setsockopt(zmq.HEARTBEAT_IVL, 0)
+    for option, value in (
+        (zmq.TCP_KEEPALIVE, 1),
+        (zmq.TCP_KEEPALIVE_IDLE, 10),
+        (zmq.TCP_KEEPALIVE_INTVL, 2),
+        (zmq.TCP_KEEPALIVE_CNT, 5),
+    ):
+        socket.setsockopt(option, value)
+
+
+def _last_endpoint(socket: LinkSocket) -> str:
+    endpoint: bytes = socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]
+    return endpoint.rstrip(b"\x00").decode()
 
 
 def check_address(address: str) -> str:

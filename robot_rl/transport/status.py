@@ -14,12 +14,17 @@ from typing import Any
 import zmq
 
 from robot_rl.small_files import finite
-from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
+from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket, without_heartbeats
+from robot_rl.transport.seldom import Seldom
 
 log = logging.getLogger(__name__)
+_seldom = Seldom(log)
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 16
 """Larger messages are not accepted; pictures belong elsewhere."""
+
+AT_ONCE = 1000
+"""Messages of one sender at one look: more than wait there, if nobody sends meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class StatusPublisher:
         self.sender = sender
         self._socket = new_socket(zmq.PUB, linger_s=0.1)
         self._socket.setsockopt(zmq.CONFLATE, 1)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, 1 << 12)  # readers send subscriptions and nothing else
+        self._socket.bound(1 << 12)  # readers send subscriptions and nothing else
         self.address = bind(self._socket, address)
 
     def publish(self, values: Mapping[str, Any]) -> None:
@@ -61,17 +66,21 @@ class StatusReader:
             socket = new_socket(zmq.SUB)  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
             socket.setsockopt(zmq.SUBSCRIBE, b"")
+            without_heartbeats(socket)  # as it may not be looked at for long
             connect(socket, address)
             self._sockets[sender] = socket
 
     def latest(self) -> dict[str, Status]:
         """The newest status of each sender that was ever heard. Never blocks."""
         for sender, socket in self._sockets.items():
-            newest: list[bytes] = []
-            while socket.poll(0):
-                newest = socket.recv_multipart()
-            if newest:
-                self._take(sender, newest[0])
+            newest: bytes | None = None
+            for _ in range(AT_ONCE):
+                if not socket.poll(0):
+                    break
+                frames = socket.recv_bounded(most_frames=1)
+                newest = frames[0].bytes if frames else newest
+            if newest is not None:
+                self._take(sender, newest)
             elif sender not in self._latest and sender not in self._silent and (problem := socket.problem()):
                 self._silent.add(sender)
                 log.warning("there will be no status of '%s': %s", sender, problem)
@@ -86,6 +95,6 @@ class StatusReader:
             message = json.loads(data)
             status = Status(sender, float(message["t_wall"]), dict(message["values"]))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            log.warning("status of '%s' passed over: %s", sender, error)
+            _seldom.warning("status of '%s' passed over: %s", sender, error)
             return
         self._latest[sender] = status

@@ -16,6 +16,8 @@ from robot_rl.transport.calls import CallClient
 from robot_rl.types import Array, DataError
 
 PORTION = 4 << 20
+REQUEST_BYTES = PORTION + (1 << 14)
+"""What the server of the calls lets in: a portion, and what is said of it."""
 
 
 class Inbox:
@@ -24,6 +26,8 @@ class Inbox:
 
     def __init__(self, target: Path, arrived: Callable[[dict[str, Any]], None]):
         self._target, self._arrived = target, arrived
+        self._checked: tuple[int, int] | None = None  # size and time of change of the target with `_checksum`
+        self._checksum = 0
 
     def answer(self, body: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         """Take `arrays["data"]`, the bytes from `offset` on of a file of `size` bytes with checksum `crc32`.
@@ -32,7 +36,7 @@ class Inbox:
         """
         offset, size, crc = (_count(body, name) for name in ("offset", "size", "crc32"))
         if self._target.exists():
-            if checksum(self._target) != crc:
+            if self._target_checksum() != crc:
                 raise DataError(f"{self._target.name} is here already, and nothing is written over")
             self._arrived(body)  # again: whoever took it may have died before it could act on that
             return {"have": size}
@@ -53,6 +57,14 @@ class Inbox:
         draft.rename(self._target)
         self._arrived(body)
         return {"have": have}
+
+    def _target_checksum(self) -> int:
+        """Made once, not for everybody who asks."""
+        stat = self._target.stat()
+        if self._checked != (stat.st_size, stat.st_mtime_ns):
+            self._checksum = checksum(self._target)
+            self._checked = stat.st_size, stat.st_mtime_ns
+        return self._checksum
 
 
 def upload(calls: CallClient, path: Path, facts: dict[str, Any], timeout_s: float = 60.0) -> None:

@@ -23,9 +23,11 @@ import zmq
 from robot_rl.data import arrays
 from robot_rl.data.checksum import crc32c
 from robot_rl.transport.endpoint import ANY_PORT, Wakeup, bind, connect, new_socket
+from robot_rl.transport.seldom import Seldom
 from robot_rl.types import Array, DataError, LinkError
 
 log = logging.getLogger(__name__)
+_seldom = Seldom(log)
 
 _PREFIX = struct.Struct("<4sI")  # magic, checksum
 _HEADER = struct.Struct("<QqQ")  # publisher, version, hash of the layout
@@ -36,6 +38,8 @@ PATIENCE_S = 60.0
 """For so long an actor on a real clock goes on with the weights that it has while only such come that it refuses."""
 
 _MAX_SUBSCRIPTION = 1 << 12  # bytes: all that a subscriber sends
+_AGAIN_S = 0.1  # the same version is sent no more often, whoever subscribes anew
+_AT_ONCE = 100  # subscriptions between two looks at what there is to send
 
 
 class WeightsPublisher:
@@ -49,7 +53,7 @@ class WeightsPublisher:
         self._socket = new_socket(zmq.XPUB, linger_s=0.2)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # else only the first subscriber is announced
         self._socket.setsockopt(zmq.SNDHWM, 4)  # frames that wait for one slow subscriber: 4 x 20 MB
-        self._socket.setsockopt(zmq.MAXMSGSIZE, _MAX_SUBSCRIPTION)
+        self._socket.bound(_MAX_SUBSCRIPTION)
         self.address = bind(self._socket, address)
         self._publisher = secrets.randbits(63)
         self._frame: bytes | None = None
@@ -81,16 +85,20 @@ class WeightsPublisher:
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._wake.fd, zmq.POLLIN)
         sent: bytes | None = None
+        joined, again_at = False, 0.0
         while not self._closing:
-            poller.poll()
+            waits = joined and self._frame is not None
+            poller.poll(1 + int(1000 * max(0.0, again_at - time.monotonic())) if waits else None)
             self._wake.clear()  # from here on a new frame is seen below, or wakes the next round
-            joined = False
-            while self._socket.poll(0):
+            for _ in range(_AT_ONCE):
+                if not self._socket.poll(0):
+                    break
                 joined |= self._socket.recv().startswith(b"\x01")
             frame = self._frame
-            if frame is not None and (joined or frame is not sent):
+            is_due = joined and time.monotonic() >= again_at
+            if frame is not None and (is_due or frame is not sent):
                 self._socket.send(frame, copy=False)
-                sent = frame
+                sent, joined, again_at = frame, False, time.monotonic() + _AGAIN_S
 
 
 class WeightsSubscriber:
@@ -154,12 +162,12 @@ class WeightsSubscriber:
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
 
     def _drain(self) -> None:
-        while self._socket.poll(0):
+        if self._socket.poll(0):  # it holds the newest alone
             frame = self._socket.recv(copy=False)
             try:
                 self._take(*_decode(frame.buffer))
             except DataError as error:
-                log.warning("weights from %s passed over: %s", self._address, error)
+                _seldom.warning("weights from %s passed over: %s", self._address, error)
         self._socket.check()
 
     def _take(self, publisher: int, version: int, layout: int, parameters: dict[str, Array]) -> None:
