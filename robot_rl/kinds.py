@@ -87,7 +87,10 @@ def find(kind: str, name: str) -> ModuleType:
 
 
 def load_own(path: Path) -> ModuleType:
-    """A user's own file, once: it may change when the program is started again. Raises ConfigError if it does not run."""
+    """A user's own file, once: it may change when the program is started again.
+
+    Raises ConfigError, with file and line, if it does not run.
+    """
     name = f"robot_rl_own.{path.parent.name}.{path.stem}"
     if name in sys.modules and sys.modules[name].__file__ == str(path):
         return sys.modules[name]

@@ -4,9 +4,12 @@ What libraries keep for later (compiled functions, say) may be executed when it 
 or nowhere: never at a predictable place of the temporary folder, which anybody may have made first.
 """
 
+import atexit
 import contextlib
 import os
+import shutil
 import stat
+import tempfile
 from pathlib import Path
 
 
@@ -42,3 +45,21 @@ def state_folder() -> Path:
     """Where this user's own things lie that are no run's: `$XDG_STATE_HOME/robot_rl`. Raises OSError as above."""
     states = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return private_folder(states / "robot_rl")
+
+
+def keep_torch_private() -> None:
+    """Have torch's compiler keep what it makes in a folder of this user's own, or in a new one that goes with us.
+
+    It unpickles and loads what it finds there. Left alone it takes a place in the temporary folder that can be guessed.
+    The processes that this one starts do as it does, and so does it if somebody has said TORCHINDUCTOR_CACHE_DIR.
+    Precompiled headers lie at that place whatever is said: it makes none.
+    """
+    os.environ.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
+    if os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
+        return
+    try:
+        folder = str(cache_folder("torch"))
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+        folder = tempfile.mkdtemp(prefix="robot_rl-torch-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder

@@ -1,6 +1,7 @@
 """The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
 
 import json
+import os
 import secrets
 import subprocess
 from dataclasses import dataclass, replace
@@ -90,7 +91,7 @@ class RunFolder:
     def create(cls, path: str | Path, sections: dict[str, Any]) -> "RunFolder":
         """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
 
-        A run without an `id` gets one. Raises ConfigError if there is a run already.
+        A run without an `id` gets one. Raises ConfigError if there is a run already, or somebody else made the folder.
         """
         path = Path(path)
         if (path / "config.json").exists():
@@ -98,6 +99,8 @@ class RunFolder:
                 f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
             )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if {path.lstat().st_uid, path.stat().st_uid} != {os.geteuid()}:
+            raise ConfigError(f"'{path}' belongs to somebody else: choose another --name")
         if not sections["run"].id:
             sections = sections | {"run": replace(sections["run"], id=secrets.token_hex(8))}
         data = {name: config.to_json(section) for name, section in sections.items()}

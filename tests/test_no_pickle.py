@@ -1,13 +1,17 @@
 """Nothing that is read can execute: no source uses a format that does, and hostile bytes are an error, no more.
 
 multiprocessing's own start-up pickles what a process is started with, by this code for this code; its queues and pipes
-would pickle what comes later, and are not used.
+would pickle what comes later, and are not used. numba keeps compiled functions as pickles, in a folder of this user's
+own (`private.py`): the last test watches real processes and all that their libraries unpickle.
 """
 
 import ast
 import io
 import json
+import os
 import pickle
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,6 +24,7 @@ import torch
 import zmq
 
 from robot_rl import config
+from robot_rl.actor.loop import ActorConfig
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind
@@ -31,8 +36,9 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.marks import decode_mark
 from robot_rl.data.spool import Spool
 from robot_rl.learner import checkpoint
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.resnet10 import ResNet10, load_weights
-from robot_rl.run_folder import RunFolder
+from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.transport import calls, weights
 from robot_rl.transport.endpoint import ANY_PORT, bind, new_socket
 from robot_rl.transport.keys import Keyring
@@ -389,3 +395,45 @@ def test_the_space_of_a_log_is_plain_data(tmp_path: Path) -> None:
     assert space_hash(SPACE).encode() in (tmp_path / "a.log").read_bytes()
     with pytest.raises((DataError, ConfigError)):
         StepLog(tmp_path / "a.log", SpaceSpec({}, 6))
+
+
+WATCH = """
+import os, sys
+last, log = "", os.open(os.environ["WATCHED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+def watch(event, args):
+    global last
+    if event == "open" and isinstance(args[0], str):
+        last = os.path.abspath(args[0])
+    elif event == "pickle.find_class":
+        os.write(log, f"{last}\\t{args[0]}.{args[1]}\\n".encode())
+sys.addaudithook(watch)
+"""
+"""In every process, children too: which file was opened last when pickle looks for something that it could call."""
+
+
+def watched(folder: Path, *arguments: str) -> tuple[str, set[str], set[str]]:
+    """What a verb said, the files that were opened last before something was unpickled, and what was looked for."""
+    (folder / "hook").mkdir(exist_ok=True)
+    (folder / "hook" / "sitecustomize.py").write_text(WATCH)
+    path = os.pathsep.join([str(folder / "hook"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"WATCHED": str(folder / "watched"), "PYTHONPATH": path}
+    (folder / "watched").write_text("")
+    said = subprocess.run([sys.executable, "-m", "robot_rl.cli", *arguments], env=env, cwd=folder, timeout=120,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    rows = [line.split("\t") for line in (folder / "watched").read_text().splitlines()]
+    return said.stdout + said.stderr, {row[0] for row in rows}, {row[1] for row in rows}
+
+
+@pytest.mark.parametrize("verb", [["learner"], ["actor"], ["data", "ls"], ["data", "stats"]], ids=" ".join)
+def test_of_a_run_full_of_pickles_no_process_unpickles_any(verb: list[str], tmp_path: Path) -> None:
+    run, mark = tmp_path / "runs" / "r", tmp_path / "executed"
+    parts = {"run": RunSettings("peg_insert", "sim_panda", obs="state"), "actor": ActorConfig()}
+    RunFolder.create(run, parts | {"learner": LearnerConfig()})
+    (run / "checkpoints" / "step_00000001").mkdir(parents=True)
+    for name in ("steps.log", "demos.log", "outcomes.log", "features.bin", "demos.json", "outcomes.json",
+                 "metrics.jsonl", "episodes.jsonl", "checkpoints/step_00000001/checkpoint.json",
+                 "checkpoints/step_00000001/agent.safetensors", "checkpoints/step_00000001/policy.safetensors"):  # fmt: skip
+        (run / name).write_bytes(pickle.dumps(Bomb(mark)))
+    said, _, classes = watched(tmp_path, *verb, str(run))
+    assert said and not mark.exists()
+    assert not {name for name in classes if not name.startswith(("numba.", "numpy.", "copyreg.", "builtins.object"))}

@@ -1,16 +1,10 @@
 """torch.compile that a run can do without."""
 
-import atexit
 import logging
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import torch
-
-from robot_rl import private
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +16,6 @@ class Compiled:
     """
 
     def __init__(self, function: Callable[..., Any]):
-        keep_privately()
         self._plain = function
         self._call = torch.compile(function, dynamic=False)
         self._proven = False
@@ -39,19 +32,3 @@ class Compiled:
             result = self._plain(*args)
         self._proven = True
         return result
-
-
-def keep_privately() -> None:
-    """Have the compiler keep what it makes in a folder of this user's own, or in a new one that goes with this process.
-
-    It unpickles and loads what it finds there. Left alone it takes a place in the temporary folder that can be guessed,
-    and that somebody else may have made first.
-    """
-    if os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
-        return
-    try:
-        folder = str(private.cache_folder("torch"))
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home
-        folder = tempfile.mkdtemp(prefix="robot_rl-torch-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
