@@ -4,6 +4,7 @@
 `chromium` draws the page in software, on the cores that are measured.
 """
 
+import http.client
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import tyro
 
@@ -31,12 +33,21 @@ def _receive(url: str) -> None:
     from websockets import Subprotocol
     from websockets.sync.client import connect
 
-    spoken = Subprotocol(f"viser-v{viser.__version__}")
-    with connect(url.replace("http", "ws", 1), subprotocols=[spoken], max_size=None) as page:
+    spoken, (address, cookie) = Subprotocol(f"viser-v{viser.__version__}"), _come_in(url)
+    with connect(address, subprotocols=[spoken], additional_headers={"Cookie": cookie}, max_size=None) as page:
         page.recv()
         print(READY, flush=True)
         for _ in page:
             pass
+
+
+def _come_in(url: str) -> tuple[str, str]:
+    """The address of the page's websocket, and the cookie for it, from the link with the token."""
+    door = http.client.HTTPConnection(urlsplit(url).netloc)
+    door.request("GET", f"/?{urlsplit(url).query}")
+    fields = door.getresponse().headers
+    door.close()
+    return f"ws://{urlsplit(url).netloc}{fields['Location']}", fields["Set-Cookie"].partition(";")[0]
 
 
 def _draw(url: str) -> None:

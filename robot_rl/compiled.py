@@ -3,35 +3,40 @@
 numba's own cache looks at the file of the function alone. After a change in `geometry.py` a cached torque law in
 another file would go on with the old geometry, in silence. Here the cache lies in a folder named after the contents
 of all files that hold compiled functions, so that a change in one of them compiles all of them anew.
+
+numba executes what it finds there (it is pickled machine code): the folder is this user's alone, or there is no cache.
 """
 
 import hashlib
-import os
-import tempfile
+import logging
 from pathlib import Path
 
 import numba
 
+from robot_rl import private
+
 PACKAGE = Path(__file__).parent
+log = logging.getLogger(__name__)
 
 
-def cache_folder() -> Path:
-    """Where compiled functions of these very sources lie; in the temporary folder if there is no writable home."""
+def cache_folder() -> Path | None:
+    """Where compiled functions of these very sources lie; None, with a warning, if there is no such folder."""
     digest = hashlib.sha256()
     for path in [PACKAGE / "geometry.py", *sorted((PACKAGE / "controllers").rglob("*.py"))]:
         source = path.read_bytes()
         digest.update(source if b"njit" in source else b"")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robot_rl"
-    for root in (home, Path(tempfile.gettempdir()) / f"robot_rl-{os.getuid()}"):
-        folder = root / f"numba-{digest.hexdigest()[:16]}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
-    return PACKAGE / "__pycache__"
+    try:
+        return private.cache_folder(f"numba-{digest.hexdigest()[:16]}")
+    except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+        log.warning(
+            "every process compiles its functions anew, which takes it a minute: there is no folder to keep them in "
+            "(%s). Name one with XDG_CACHE_HOME",
+            error,
+        )
+        return None
 
 
-numba.config.CACHE_DIR = str(cache_folder())  # type: ignore[attr-defined]
-njit = numba.njit(cache=True)
+_folder = cache_folder()
+if _folder is not None:
+    numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]
+njit = numba.njit(cache=_folder is not None)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from robot_rl.hardware_problems import complete_limits, hardware_problems, machine_problems
 from robot_rl.kinds import KINDS as KINDS
+from robot_rl.kinds import NAMES_ARE, is_name
 from robot_rl.kinds import PACKAGE as PACKAGE
 from robot_rl.kinds import find as find
 from robot_rl.kinds import make as make
@@ -249,7 +250,7 @@ def require_machine(hardware: Hardware) -> None:
 
 def has_task(name: str) -> bool:
     """Whether there is a task file of this name."""
-    return any((folder / f"{name}.py").is_file() for folder in _folders("tasks"))
+    return is_name(name) and any((folder / f"{name}.py").is_file() for folder in _folders("tasks"))
 
 
 def _folders(folder: str) -> list[Path]:
@@ -258,8 +259,10 @@ def _folders(folder: str) -> list[Path]:
 
 
 def _locate(folder: str, name: str, ending: str) -> Path:
-    """The first file of this name in the folders."""
+    """The first file of this name in the folders. What is no name is refused before it is made into a path."""
     folders = _folders(folder)
+    if not is_name(name):
+        raise ConfigError(f"{name!r:.100} is no name of a file in {folder}/: {NAMES_ARE}")
     for candidate in folders:
         if (candidate / f"{name}{ending}").is_file():
             return candidate / f"{name}{ending}"

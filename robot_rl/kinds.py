@@ -7,6 +7,7 @@ kind itself refuses.
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -38,6 +39,14 @@ GIVEN = {
 """By kind: what the program itself hands to a maker, beside the options of a file."""
 
 
+NAMES_ARE = "a name is made of letters, digits, _ and -, and is no path"
+
+
+def is_name(name: str) -> bool:
+    """Whether a task, a hardware file or a kind may be called so: what others say names a file of ours, and no path."""
+    return re.fullmatch(r"[A-Za-z0-9_-]+", name) is not None
+
+
 def folders_of(kind: str) -> list[Path]:
     """Where files of a kind are looked for: `./arms` (or `./cameras`, ...) where one works, then inside the package."""
     own = Path.cwd() / kind.rpartition("/")[2]
@@ -47,7 +56,10 @@ def folders_of(kind: str) -> list[Path]:
 def names_of(kind: str) -> list[str]:
     """What there is of a kind: the names of its folders' files, `names_of("cameras")`."""
     return sorted({
-        path.stem for folder in folders_of(kind) for path in folder.glob("*.py") if not path.stem.startswith("_")
+        path.stem
+        for folder in folders_of(kind)
+        for path in folder.glob("*.py")
+        if is_name(path.stem) and not path.stem.startswith("_")
     })
 
 
@@ -61,7 +73,7 @@ def find(kind: str, name: str) -> ModuleType:
         raise ConfigError(f"{name!r} is not in robot_rl/{kind}; it has: {nearest(name, names_of(kind))}")
     own = folders_of(kind)[0] / f"{name}.py"
     if own.is_file() and own.parent != PACKAGE / kind:
-        return _load_own(own)
+        return load_own(own)
     module = ".".join(["robot_rl", *kind.split("/"), name])
     try:
         return importlib.import_module(module)
@@ -74,8 +86,11 @@ def find(kind: str, name: str) -> ModuleType:
         ) from error
 
 
-def _load_own(path: Path) -> ModuleType:
-    """A user's own file, once: it may change when the program is started again."""
+def load_own(path: Path) -> ModuleType:
+    """A user's own file, once: it may change when the program is started again.
+
+    Raises ConfigError, with file and line, if it does not run.
+    """
     name = f"robot_rl_own.{path.parent.name}.{path.stem}"
     if name in sys.modules and sys.modules[name].__file__ == str(path):
         return sys.modules[name]

@@ -15,6 +15,7 @@ from typing import Any
 from robot_rl import config
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.arms import start_arms
+from robot_rl.kinds import is_name
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import PolicySpec
@@ -64,6 +65,8 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
     sections = described["sections"]
     settings = config.from_json(RunSettings, sections["run"], "the learner's run")
     settings = with_addresses(settings, address)
+    if not name and not is_name(str(described["name"]).replace(".", "")):
+        raise ConfigError(f"the learner calls its run {described['name']!r:.100}: choose this machine's with --name")
     path = Path("runs") / (name or f"{described['name']}-robot")
     if (path / "config.json").exists():
         earlier = RunFolder(path).settings

@@ -115,8 +115,8 @@ class RunFolder:
     def create(cls, path: str | Path, sections: dict[str, Any], again: bool = False) -> "RunFolder":
         """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
 
-        A run without an `id` gets one. Raises ConfigError if there is a run already, unless it is to be written
-        `again`.
+        A run without an `id` gets one. Raises ConfigError if somebody else made the folder, or if there is a run
+        already, unless it is to be written `again`.
         """
         path = Path(path)
         if (path / "config.json").exists() and not again:
@@ -124,6 +124,8 @@ class RunFolder:
                 f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
             )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if {path.lstat().st_uid, path.stat().st_uid} != {os.geteuid()}:
+            raise ConfigError(f"'{path}' belongs to somebody else: choose another --name")
         if not sections["run"].id:
             sections = sections | {"run": replace(sections["run"], id=secrets.token_hex(8))}
         data = {name: config.to_json(section) for name, section in sections.items()}

@@ -1,13 +1,16 @@
 """Nothing that is read can execute: no source uses a format that does, and hostile bytes are an error, no more.
 
 multiprocessing's own start-up pickles what a process is started with, by this code for this code; its queues and pipes
-would pickle what comes later, and are not used.
+would pickle what comes later, and are not used. numba keeps compiled functions as pickles, in a folder of this user's
+own (`private.py`): the last test watches real processes and all that their libraries unpickle.
 """
 
 import ast
 import io
 import json
 import pickle
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -31,8 +34,9 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.marks import decode_mark
 from robot_rl.data.spool import Spool
 from robot_rl.learner import checkpoint
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.resnet10 import ResNet10, load_weights
-from robot_rl.run_folder import RunFolder
+from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.transport import calls, weights
 from robot_rl.transport.endpoint import ANY_PORT, bind, new_socket
 from robot_rl.transport.keys import Keyring
@@ -389,3 +393,30 @@ def test_the_space_of_a_log_is_plain_data(tmp_path: Path) -> None:
     assert space_hash(SPACE).encode() in (tmp_path / "a.log").read_bytes()
     with pytest.raises((DataError, ConfigError)):
         StepLog(tmp_path / "a.log", SpaceSpec({}, 6))
+
+
+WATCH = """
+import json, sys
+from robot_rl.cli import main
+found = set()
+sys.addaudithook(lambda event, args: found.add(f"{args[0]}.{args[1]}") if event == "pickle.find_class" else None)
+codes = [main([*verb.split(), sys.argv[1]]) for verb in ("data ls", "data stats", "learner")]
+print("\\n" + json.dumps([codes, sorted(found)]))
+"""
+"""Verbs about a run, and what pickle has looked for meanwhile, to call it, whoever used pickle."""
+
+
+def test_of_a_run_full_of_pickles_no_library_unpickles_any(tmp_path: Path) -> None:
+    run, mark = tmp_path / "runs" / "r", tmp_path / "executed"
+    parts = {"run": RunSettings("peg_insert", "sim_panda", obs="state"), "learner": LearnerConfig()}
+    RunFolder.create(run, parts)
+    (run / "checkpoints" / "step_00000001").mkdir(parents=True)
+    names = ["steps.log", "demos.log", "outcomes.log", "features.bin", "demos.json", "outcomes.json", "episodes.jsonl"]
+    names += [f"checkpoints/step_00000001/{name}" for name in ("checkpoint.json", "agent.safetensors")]
+    for name in names:
+        (run / name).write_bytes(pickle.dumps(Bomb(mark)))
+    watched = subprocess.run([sys.executable, "-c", WATCH, str(run)], cwd=tmp_path, timeout=120, text=True,
+                             capture_output=True, check=False)  # fmt: skip
+    codes, found = json.loads(watched.stdout.splitlines()[-1])
+    assert codes[-1] == 2 and not mark.exists(), watched.stderr
+    assert {name.split(".")[0] for name in {*found} - {"builtins.object"}} <= {"numba", "numpy", "copyreg"}, found

@@ -185,6 +185,7 @@ def teleop(arguments: Sequence[str]) -> None:
 def console(arguments: Sequence[str]) -> None:
     """The operator's page in the browser: views, arm, curves, buttons, gizmo."""
     from robot_rl.console.serve import Console
+    from robot_rl.console.token import console_token
     from robot_rl.console.watch import Sources
     from robot_rl.run_folder import RunFolder
     from robot_rl.signals import StopRequest
@@ -193,15 +194,16 @@ def console(arguments: Sequence[str]) -> None:
         what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE")],
         host: str = "127.0.0.1",
         port: int = 8080,
-        token: str = "",
     ) -> None:
         """Serve the operator's page of a run, or of a bench alone. It may come and go: nothing waits for it.
 
+        Whoever opens it needs the token in the printed link. It is this user's, for all consoles; another may be said
+        in ROBOT_RL_CONSOLE_TOKEN.
+
         Args:
             what: folder of a run, its name in runs/, or a file of hardware_configs/.
-            host: where to listen; any address that is not loopback asks for a token.
+            host: where to listen; this machine alone can come to 127.0.0.1, nothing is encrypted on the way to others.
             port: where to listen; 0 for any that is free.
-            token: to be asked for; a new one each time, if not said.
         """
         path = run_path(what)
         if path.exists():
@@ -209,7 +211,7 @@ def console(arguments: Sequence[str]) -> None:
         else:
             sources = Sources.of_bench(config.load_hardware(what))
         with StopRequest() as stop:
-            page = Console(sources, host=host, port=port, token=token)
+            page = Console(sources, host=host, port=port, token=console_token())
             print(f"{sources.title}: {page.url}", flush=True)
             try:
                 page.run(stop.is_set)

@@ -1,25 +1,33 @@
-"""The page: a viser server on loopback, its layout, and what an operator does on it. The only file that knows viser.
+"""The page: a viser server behind the door, its layout, what an operator does on it. The only file that knows viser.
 
 Its callbacks run in viser's threads; they leave what was done in `Said`, for whoever passes it on.
 """
 
 import html
 import io
+import logging
+import socket
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import cv2
 import numpy as np
 import trimesh
 import viser
+import websockets.asyncio.server
 from viser import uplot
+from websockets import Headers
+from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Request, Response
 
 from robot_rl.config import ArmConfig, CameraConfig
 from robot_rl.console.crop import CropTab
+from robot_rl.console.door import KEEP_QUIET, Answer, Door
 from robot_rl.console.watch import WINDOW, History, Sight
 from robot_rl.data.pictures import in_rows
 from robot_rl.data.stats import wilson_interval
@@ -76,6 +84,58 @@ class Said:
         self.waiting.set()
 
 
+@contextmanager
+def _behind(door: Door, listener: socket.socket) -> Iterator[None]:
+    """A viser server that is made meanwhile listens at this socket alone, and whoever comes is asked at the door.
+
+    viser takes a host and a port, and lets everybody in. What it calls to listen also takes a socket, and somebody who
+    looks at each request, of a page or of a websocket, before anything else does.
+    """
+    listen, used = websockets.asyncio.server.serve, threading.Event()
+
+    def serve(handler: Any, *_: Any, process_request: Any, **options: Any) -> Any:
+        used.set()
+        return listen(handler, sock=listener, process_request=_asking(door, process_request), logger=QUIET, **options)
+
+    websockets.asyncio.server.serve = serve  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        websockets.asyncio.server.serve = listen  # type: ignore[misc]
+    if not used.is_set():
+        raise RuntimeError(
+            f"viser {viser.__version__} listens in another way than this file knows: the page has no door"
+        )
+
+
+def _asking(door: Door, page: Callable[[ServerConnection, Request], Response | None]) -> Any:
+    """Whoever looks at a request: the door first, then the page, which sees the path without what the door needs."""
+
+    def process_request(connection: ServerConnection, request: Request) -> Response | None:
+        peer = connection.remote_address
+        said = door.ask(request.path, list(request.headers.raw_items()), (peer[0], peer[1]))
+        if isinstance(said, Answer):
+            fields = Headers([*said.fields, ("Content-Type", "text/plain; charset=utf-8")])
+            response: Response | None = Response(
+                said.status, HTTPStatus(said.status).phrase, fields, said.body.encode()
+            )
+        else:
+            request.path = said
+            response = page(connection, request)
+        if response is not None:
+            response.headers["Content-Length"] = str(len(response.body))
+            for name, value in KEEP_QUIET:
+                response.headers[name] = value
+        return response
+
+    return process_request
+
+
+QUIET = logging.getLogger(f"{__name__}.websockets")
+QUIET.addFilter(lambda record: not record.getMessage().startswith(("opening handshake failed", "connection rejected")))
+"""It says nothing of strangers: they could fill a disk with what they send."""
+
+
 class Page:
     """One page; whoever opens it sees and does the same."""
 
@@ -84,15 +144,15 @@ class Page:
         title: str,
         arms: Sequence[tuple[ArmConfig, Sequence[Shape]]],
         *,
-        port: int,
+        listener: socket.socket,
+        door: Door,
         gizmo: str | None,
         cameras: Sequence[CameraConfig] = (),
     ):
-        """`gizmo` names the arm that it drives. Raises OSError if nobody can listen on the port (0: any)."""
+        """It listens at `listener` and nowhere else, and asks the door. `gizmo` names the arm that it drives."""
         self.said = Said()
-        with redirect_stdout(io.StringIO()):  # it prints an address that is not the door's
-            self._server = viser.ViserServer(host="127.0.0.1", port=port, label=f"robot_rl: {title}", verbose=False)
-        self.port = self._server.get_port()
+        with redirect_stdout(io.StringIO()), _behind(door, listener):  # it prints an address without the token
+            self._server = viser.ViserServer(label=f"robot_rl: {title}", verbose=False)
         gui, scene = self._server.gui, self._server.scene
         gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108))
         self._shown: dict[str, Any] = {}

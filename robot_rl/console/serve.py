@@ -1,12 +1,13 @@
 """`robot-rl console`: look ten times a second, show it, and pass on what is done on the page."""
 
-import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 
-from robot_rl.console.door import Door, is_loopback
+from robot_rl.console.door import Door
+from robot_rl.console.token import new_token
 from robot_rl.console.watch import Sources, Watch
 from robot_rl.controllers.client import ArmClient
 from robot_rl.sim.shapes import ArmShapes
@@ -20,10 +21,10 @@ HALT_TRIES = 10  # a second each, until an actor that is busy has heard it: said
 
 
 class Console:
-    """The page, the door to it, and the threads behind them."""
+    """The page, the door to it, and the threads behind them. `url` is the link with the token."""
 
     def __init__(self, sources: Sources, *, host: str = "127.0.0.1", port: int = 8080, token: str = ""):
-        """Raises LinkError if nobody can listen there, ConfigError without the extra."""
+        """A new token, if none is given. Raises LinkError if nobody can listen there, ConfigError without the extra."""
         try:
             from robot_rl.console.page import Page
         except ModuleNotFoundError as error:
@@ -36,11 +37,10 @@ class Console:
         drawn = [(arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)]
         teleop = hardware.teleop
         gizmo = teleop.options.get("arm", hardware.arms[0].name) if teleop and teleop.name == "browser" else None
-        self.page = Page(sources.title, drawn, port=0, gizmo=gizmo, cameras=hardware.cameras)
-        self.token = token or ("" if is_loopback(host) else secrets.token_urlsafe(24))
-        self._door = Door(host, port, self.page.port, self.token)
-        link = f"?token={self.token}" if self.token else ""
-        self.url = f"http://{host}:{self._door.port}/{link}"
+        listener = _listen(host, port)
+        door = Door(host, listener.getsockname()[1], token or new_token())
+        self.url = door.url
+        self.page = Page(sources.title, drawn, listener=listener, door=door, gizmo=gizmo, cameras=hardware.cameras)
         self._watch = Watch(sources)
         self._closing = threading.Event()
         self._mouth = threading.Thread(target=self._speak, name="console mouth", daemon=True)
@@ -68,7 +68,6 @@ class Console:
         self._closing.set()
         self.page.said.waiting.set()
         self._mouth.join()
-        self._door.close()
         self.page.stop()
         self._watch.close()
 
@@ -122,3 +121,13 @@ class Console:
             except LinkError:
                 if left == 0 or self._closing.is_set():
                     raise
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket at an address that nobody has. Raises LinkError."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address, family=family)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LinkError(f"cannot listen at {host}:{port}: {reason}. Choose another --port or --host") from error

@@ -171,7 +171,7 @@ def number_of(name: str) -> int:
 def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, Any]) -> None:
     """Write a black box, and drop the oldest of its event. A disk that refuses is no second fault: it is logged."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         with partial.open("wb") as file:
             np.savez_compressed(file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about)))

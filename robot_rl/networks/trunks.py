@@ -6,13 +6,16 @@ A frozen trunk runs once per frame; what it makes of the frame is cached, and an
 import importlib
 import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from itertools import cycle
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from robot_rl.kinds import is_name, load_own
 from robot_rl.types import ConfigError
 
 SPATIAL_EMBEDDINGS = 8
@@ -106,24 +109,37 @@ def output_shape(trunk: nn.Module, image_size: tuple[int, int]) -> torch.Size:
 
 
 def module_class(encoder: str) -> type[nn.Module]:
-    """The class that `module:package.module:ClassName` names, installed or in the working directory.
+    """The class that `module:package.module:ClassName` names: of a file in the working directory, or installed.
 
-    Raises ConfigError if there is none, or if it is no `torch.nn.Module`.
+    A run, a checkpoint or a learner may say the name: of the working directory, files alone are looked at, none of its
+    folders. Raises ConfigError if there is none, or if it is no `torch.nn.Module`.
     """
     path, _, name = encoder.removeprefix(MODULE).partition(":")
-    if not path or not name:
+    if not name or not all(is_name(part) for part in path.split(".")):
         raise ConfigError(f"encoder {encoder!r} names no class; wanted: {MODULE}package.module:ClassName")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        module = importlib.import_module(path)
-    except ImportError as error:
-        raise ConfigError(f"encoder {encoder!r} cannot be imported from {here}: {error}") from error
+    own = Path.cwd() / f"{path}.py"
+    if "." not in path and own.is_file():
+        if str(own.parent) not in sys.path:
+            sys.path.append(str(own.parent))  # for what it imports itself
+        module = load_own(own)
+    else:
+        module = _installed(encoder, path)
     found = getattr(module, name, None)
     if not isinstance(found, type) or not issubclass(found, nn.Module):
         raise ConfigError(f"encoder {encoder!r}: {module.__file__} holds no torch.nn.Module of the name {name!r}")
     return found
+
+
+def _installed(encoder: str, path: str) -> ModuleType:
+    """A module of an installed package. Raises ConfigError if there is none."""
+    here = Path.cwd()
+    elsewhere = [entry for entry in sys.path if entry and Path(entry) != here]
+    try:
+        if PathFinder.find_spec(path.partition(".")[0], elsewhere) is None:
+            raise ModuleNotFoundError(f"there is no {path.partition('.')[0]}.py in it, and no such package installed")
+        return importlib.import_module(path)
+    except ImportError as error:
+        raise ConfigError(f"encoder {encoder!r} cannot be imported from {here}: {error}") from error
 
 
 def make_trunk(cls: type[nn.Module]) -> nn.Module:

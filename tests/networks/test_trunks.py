@@ -60,13 +60,10 @@ not_a_module = 3
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a user's module in the working directory."""
-    (tmp_path / "my_eyes").mkdir()
-    (tmp_path / "my_eyes" / "eyes.py").write_text(MINE)
+    (tmp_path / "my_eyes.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    yield "module:my_eyes.eyes"
-    for name in ("my_eyes", "my_eyes.eyes"):
-        sys.modules.pop(name, None)
+    yield "module:my_eyes"
 
 
 def images(count: int = 2) -> dict[str, torch.Tensor]:
