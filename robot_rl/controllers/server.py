@@ -7,6 +7,7 @@ leaves a black box (`recorder.py`).
 """
 
 import contextlib
+import hmac
 import logging
 import math
 import os
@@ -37,7 +38,7 @@ from robot_rl.controllers.setup import (
     check_setup,
     open_driver,
 )
-from robot_rl.transport.endpoint import bind, new_socket
+from robot_rl.transport.endpoint import bind, draw_secret, new_socket
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmState,
@@ -191,6 +192,7 @@ class Server:
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         try:
             self.address = bind(self._socket, config.address)
+            self._secret = draw_secret(self.address)
         except RobotRLError as error:
             arm.close()
             raise LinkError(f"arm '{config.name}': {error}") from error
@@ -231,12 +233,20 @@ class Server:
             return messages.encode(kind, self._life, number, str(error).encode(), status)
 
     def _admit(self, request: messages.Message) -> None:
-        """Raise LinkError for a request of somebody who may not ask this, or of a message that came before."""
+        """Raise LinkError for a request of somebody who may not ask this, or of a message that came before.
+
+        ConfigError for one that needs the secret, which the next try would not know either.
+        """
         kind = request.kind
         if kind == Kind.INFO:
             return
         if request.life != self._life:
             raise LinkError("its process was started anew and knows nothing of the task: connect again")
+        if kind not in messages.OPEN and not hmac.compare_digest(request.secret, self._secret):
+            raise ConfigError(
+                f"{kind.name} wants the arm's secret, which lies beside its socket: who does not know it may look on "
+                "and ask for a hold. Connect again, as the user that the arm runs as"
+            )
         if kind in messages.MOVING and not self._is_set_up:
             raise LinkError("nobody has set it up yet, with a tool and limits: configure it first")
         if kind in messages.MOVING + messages.DELIBERATE and request.setup != self._setup:
