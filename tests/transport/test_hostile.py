@@ -376,7 +376,11 @@ def test_who_has_no_keys_or_wrong_ones_is_refused_and_disturbs_nobody(name, tmp_
         stranger.trust("victim", keys.make().public.hex())
         impostor_known = Keyring(tmp_path / "fooled")
         impostor_known.trust("victim", stranger.make().public.hex())
-        for folder, machine in ((stranger.folder, "victim@"), (impostor_known.folder, "victim@"), (keys.folder, "")):
+        for folder, machine in (
+            (stranger.folder, "victim@"),
+            (impostor_known.folder, "victim@"),
+            (stranger.folder, ""),
+        ):
             with monkeypatch.context() as patch, new_socket(service.client) as socket:
                 patch.setenv("ROBOT_RL_KEYS", str(folder))
                 connect(socket, f"tcp://{machine}127.0.0.1:{service.port}")
