@@ -9,13 +9,15 @@ import contextlib
 import errno
 import os
 import resource
+import socket as system_socket
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
-from robot_rl.transport import local
+from robot_rl.transport import local, turnstile
 from robot_rl.transport.address import Address, parse_address
 from robot_rl.transport.allow_list import guard
 from robot_rl.transport.handshake import BREAKING_S, Handshake
@@ -39,6 +41,7 @@ class LinkSocket(zmq.Socket[bytes]):
     _handshake: Handshake | None = None
     _peer: str | None = None  # what it is connected to, if it sends and waits for answers
     _listener: local.LocalListener | None = None
+    _watched: system_socket.socket | None = None
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
@@ -82,6 +85,9 @@ class LinkSocket(zmq.Socket[bytes]):
         if self._listener is not None:
             self._listener.remove()
             self._listener = None
+        if self._watched is not None:
+            turnstile.forget(self._watched)
+            self._watched = None
         super().close(linger)
 
 
@@ -133,9 +139,19 @@ def _listen(socket: LinkSocket, where: Address) -> str:
         socket.setsockopt(zmq.USE_FD, socket._listener.detach())  # bound already: ZeroMQ would take a living one's file
         socket.bind(f"ipc://{local.path_of(where.name)}")
         return where.endpoint
-    socket.bind(where.endpoint)
+    socket._watched = turnstile.watch(_bound(socket, where.endpoint))
     bound = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\x00").decode()  # type: ignore[union-attr]
     return bound.replace("://", f"://{where.machine}@", 1) if where.machine else bound
+
+
+def _bound(socket: LinkSocket, endpoint: str) -> int:
+    """Bind, and the descriptor at which ZeroMQ listens: it tells that to whoever watches meanwhile."""
+    monitor = socket.get_monitor_socket(zmq.EVENT_LISTENING)
+    try:
+        socket.bind(endpoint)
+        return recv_monitor_message(monitor)["value"]
+    finally:
+        socket.disable_monitor()
 
 
 def connect(socket: LinkSocket, address: str) -> None:
