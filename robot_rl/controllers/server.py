@@ -38,7 +38,7 @@ from robot_rl.controllers.setup import (
     check_setup,
     open_driver,
 )
-from robot_rl.transport.endpoint import bind, draw_secret, new_socket
+from robot_rl.transport.endpoint import bind, draw_secret, keep_secret, new_socket
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmState,
@@ -67,6 +67,9 @@ STILL = (0.002, 0.005)
 """[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to know."""
 
 STATS_EVERY_S = 60.0
+
+SECRET_EVERY_S = 3600.0
+"""How often the secret is laid beside the socket anew, lest somebody clears it away."""
 
 MOST_CLIENTS = 100_000
 """That move or acknowledge under one set-up, and whose messages are told from their copies."""
@@ -179,6 +182,7 @@ class Server:
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
         self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)
         self._stats_due = time.monotonic() + STATS_EVERY_S
+        self._secret_due = time.monotonic() + SECRET_EVERY_S
         self._setup_layout = messages.setup_layout(arm.joints)
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
@@ -207,6 +211,10 @@ class Server:
         if asked:
             client, *frames = self._socket.recv_multipart()
             self._socket.send_multipart([client, self._answer(frames)])
+        elif time.monotonic() > self._secret_due:
+            self._secret_due = time.monotonic() + SECRET_EVERY_S
+            with contextlib.suppress(LinkError):  # a full disk is no reason to let go of an arm
+                keep_secret(self.address, self._secret)
         if self._arm.clock == "real":
             try:
                 self._arm.require_alive()

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import resource
+import secrets
 import socket as system_socket
 import time
 from collections.abc import Iterator, Sequence
@@ -224,8 +225,16 @@ def draw_secret(address: str) -> bytes:
 
     The keys say the same: who has them is this user, or a machine that is trusted.
     """
+    drawn = secrets.token_bytes(local.SECRET_BYTES) if parse_address(address).is_local else bytes(local.SECRET_BYTES)
+    keep_secret(address, drawn)
+    return drawn
+
+
+def keep_secret(address: str, secret: bytes) -> None:
+    """Lay it beside its socket again: what lies in a temporary folder for many days is cleared away."""
     where = parse_address(address)
-    return local.draw_secret(where.name) if where.is_local else bytes(local.SECRET_BYTES)
+    if where.is_local:
+        local.lay_secret(where.name, secret)
 
 
 def read_secret(address: str) -> bytes:

@@ -98,17 +98,17 @@ class LocalListener:
                 self._path.with_suffix(_SECRET).unlink(missing_ok=True)
 
 
-def draw_secret(name: str) -> bytes:
-    """A new secret for the service that listens at `local://NAME`, for clients of this user to find beside it."""
-    drawn = secrets.token_bytes(SECRET_BYTES)
+def lay_secret(name: str, secret: bytes) -> None:
+    """Let the secret of the service that listens at `local://NAME` lie beside it, for clients of this user to find."""
     path = path_of(name).with_suffix(_SECRET)
+    draft = path.with_suffix(f".{secrets.token_hex(6)}{_SECRET}")
     try:
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(drawn.hex())
+        with _alone(path.parent):
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secret.hex())
+            draft.rename(path)
     except OSError as error:
         raise LinkError(f"the secret {path} cannot be written: {error.strerror}. Make room there") from error
-    return drawn
 
 
 def read_secret(name: str) -> bytes:

@@ -25,7 +25,7 @@ import pytest
 import zmq
 
 from robot_rl import cli, config
-from robot_rl.controllers import messages
+from robot_rl.controllers import messages, server
 from robot_rl.controllers.client import ArmClient, ArmLink
 from robot_rl.controllers.messages import Kind
 from robot_rl.supervise import GONE
@@ -38,11 +38,11 @@ from robot_rl.transport.local import path_of
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import ArmTarget, ConfigError, DeviceError, RefusedError
+from robot_rl.types import ArmTarget, ConfigError, RefusedError
 from tests.controllers.bench import LIMITS, TASK, TOOL
 from tests.data.test_codec import SPACE
 from tests.teleop.benches import require
-from tests.transport.test_hostile import greeting, ready
+from tests.transport.test_hostile import greeting, ready, serve_arm
 
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 PATIENCE_S = 60.0
@@ -145,9 +145,9 @@ def test_who_has_no_keys_is_not_heard_at_a_port(what):
         port = open_to_all.bind_to_random_port("tcp://127.0.0.1")
         shout(port, BYTES[what])
         assert open_to_all.poll(60_000) and open_to_all.recv_multipart()[-2:] == REQUEST
-    with pressed_by("tcp://127.0.0.1:*") as (server, presses):
-        shout(int(server.address.rpartition(":")[2]), BYTES[what])
-        client = CallClient(server.address)
+    with pressed_by("tcp://127.0.0.1:*") as (buttons, presses):
+        shout(int(buttons.address.rpartition(":")[2]), BYTES[what])
+        client = CallClient(buttons.address)
         client.call("ping", timeout_s=PATIENCE_S)  # whatever was said before is heard by now
         client.close()
         assert presses == []
@@ -157,12 +157,12 @@ def test_who_has_no_keys_is_not_heard_at_a_port(what):
 def pressed_by(address: str) -> Iterator[tuple[CallServer, list[int]]]:
     """A server with a button, and how often it was pressed."""
     presses: list[int] = []
-    server = CallServer(address)
-    server.register("pause", lambda *_: presses.append(1))
-    server.register("ping", lambda *_: {})
-    server.start()
-    with closing(server):
-        yield server, presses
+    buttons = CallServer(address)
+    buttons.register("pause", lambda *_: presses.append(1))
+    buttons.register("ping", lambda *_: {})
+    buttons.start()
+    with closing(buttons):
+        yield buttons, presses
 
 
 def test_a_page_in_a_browser_presses_nothing():
@@ -174,18 +174,18 @@ def test_a_page_in_a_browser_presses_nothing():
 
     page_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
     threading.Thread(target=page_server.serve_forever, daemon=True).start()
-    with sync_playwright() as playwright, pressed_by("tcp://127.0.0.1:*") as (server, presses):
+    with sync_playwright() as playwright, pressed_by("tcp://127.0.0.1:*") as (buttons, presses):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{page_server.server_port}/nothing")
-        port = server.address.rpartition(":")[2]
+        port = buttons.address.rpartition(":")[2]
         body = list(version_1(REQUEST) * 3)
         said = page.evaluate(
             "([port, body]) => fetch(`http://127.0.0.1:${port}`, {method: 'POST', mode: 'no-cors',"
             " body: new Uint8Array(body)}).then(() => 'answered', error => 'hung up on')", [port, body]
         )  # fmt: skip
         browser.close()
-        client = CallClient(server.address)
+        client = CallClient(buttons.address)
         client.call("ping", timeout_s=PATIENCE_S)
         client.close()
         assert said == "hung up on" and presses == []
@@ -198,6 +198,8 @@ def test_a_page_in_a_browser_presses_nothing():
 def test_who_does_not_know_the_secret_moves_nothing_and_may_stop_and_look_on(start_arm):
     process = start_arm("lockstep")
     arm = configured(process.address)
+    command = Path(f"/proc/{process.process.pid}/cmdline").read_bytes()
+    assert read_secret(process.address).hex().encode() not in command
     before = arm.refresh()
     pose = before.pose_base_tcp + [0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     target = messages.record(messages.TARGET, ArmTarget(pose, 0.1, seen_t=before.t))
@@ -220,22 +222,24 @@ def test_who_does_not_know_the_secret_moves_nothing_and_may_stop_and_look_on(sta
     arm.close()
 
 
-def test_the_secret_is_another_one_each_time_and_in_no_list_of_processes(start_arm):
-    process = start_arm("lockstep")
-    arm = configured(process.address)
-    first = read_secret(process.address)
-    assert first != messages.NO_SECRET
-    command = Path(f"/proc/{process.process.pid}/cmdline").read_bytes()
-    assert first not in command and first.hex().encode() not in command
-    process.stop()
-    assert read_secret(process.address) == messages.NO_SECRET
-    start_arm("lockstep")
-    again = configured(process.address)
-    assert read_secret(process.address) not in (first, messages.NO_SECRET)
-    with pytest.raises(DeviceError, match="started anew"):
-        arm.refresh()
-    for client in (arm, again):
-        client.close()
+def test_the_secret_is_another_one_each_time_an_arm_is_started():
+    drawn = set()
+    for _ in range(2):
+        arm = serve_arm("local://attacked")
+        drawn.add(read_secret(arm.address))
+        arm.close()
+    assert len(drawn) == 2 and messages.NO_SECRET not in drawn
+
+
+def test_a_secret_that_was_cleared_away_is_laid_there_again(monkeypatch):
+    monkeypatch.setattr(server, "SECRET_EVERY_S", 0.0)
+    arm = serve_arm("local://*")
+    secret = read_secret(arm.address)
+    path_of(parse_address(arm.address).name).with_suffix(".secret").unlink()
+    arm.serve()
+    assert read_secret(arm.address) == secret != messages.NO_SECRET
+    arm.close()
+    assert read_secret(arm.address) == messages.NO_SECRET
 
 
 # a robot of another run
@@ -245,10 +249,10 @@ def test_a_robot_of_another_run_is_sent_away_with_both_named():
     task, hardware = config.load_task("peg_insert"), config.load_hardware("sim_panda")
     ours = Hello.of("learner", task, hardware, SPACE, "a" * 16)
     theirs = replace(ours, role="actor", run="b" * 16)
-    with closing(CallServer()) as server:
-        server.register("hello", lambda body, arrays: check(ours, body))
-        server.start()
-        with closing(CallClient(server.address)) as client:
+    with closing(CallServer()) as calls:
+        calls.register("hello", lambda body, arrays: check(ours, body))
+        calls.start()
+        with closing(CallClient(calls.address)) as client:
             with pytest.raises(RefusedError, match=rf"two runs.*{'a' * 16}.*{'b' * 16}.*robot-rl join"):
                 client.call("hello", asdict(theirs), timeout_s=PATIENCE_S)
             for run in ("a" * 16, ""):  # runs were made before they had ids
@@ -273,11 +277,11 @@ while True:
 
 def test_more_silent_connections_than_a_process_may_have_files_end_nothing():
     allow_many_files()
-    server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
-    with server, contextlib.ExitStack() as opened:
-        opened.callback(server.kill)
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
+    process = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    with process, contextlib.ExitStack() as opened:
+        opened.callback(process.kill)
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
         port = int(address.rpartition(":")[2])
         with closing(CallClient(address)) as client:
             for i in range(1100):
@@ -288,7 +292,7 @@ def test_more_silent_connections_than_a_process_may_have_files_end_nothing():
                     assert client.call("ping", timeout_s=PATIENCE_S).body == {"opened": None}
         with closing(CallClient(address)) as client:  # who comes now is let in when the first ones are hung up on
             assert client.call("ping", timeout_s=PATIENCE_S).body == {"opened": None}
-        assert server.poll() is None
+        assert process.poll() is None
 
 
 def test_a_process_may_have_as_many_files_as_the_system_allows():
