@@ -33,7 +33,7 @@ from robot_rl.transport.steps.sender import WINDOW
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
 from robot_rl.types import Array, SpaceSpec
 
-OPEN, ENCRYPTED = "tcp://127.0.0.1:*", "tcp://self@127.0.0.1:*"
+OPEN, ENCRYPTED = "local://*", "tcp://127.0.0.1:*"
 _PATIENCE_S = 120.0
 _WARM_UP = 2_000  # steps that connect both sides, and fill the sender's queue once: its memory has been touched
 _DISTINCT = 64  # steps that are sent again and again: 6 MB, as if a camera had just written them

@@ -73,7 +73,7 @@ class ArmConfig:
     home: tuple[float, ...]
     limits: ArmLimits
     pose_flange_tcp: tuple[float, float, float, float, float, float, float]
-    address: str = "tcp://127.0.0.1:5560"
+    address: str = "local://arm"
     load: Load | None = None
     loop_cpu: int | None = None
     pose_bench_base: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)

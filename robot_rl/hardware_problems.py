@@ -29,7 +29,7 @@ _BENCH = Range(-10.0, 10.0, "m")
 _ON_FLANGE = Range(-0.5, 0.5, "m")
 _RADIUS = Range(0.0, 0.3, "m", above=True)
 _MASS = Range(0.0, 20.0, "kg")
-_ADDRESS = re.compile(r"tcp://([\w.-]+@)?[^\s:@/]+:(\*|\d{1,5})|(ipc|inproc)://.+")
+_ADDRESS = re.compile(r"tcp://([\w.-]+@)?[^\s:@/]+:(\*|\d{1,5})|local://[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _NO_TORQUES = {"max_torque": 1.0, "max_torque_rate": 1.0, "joint_margin": 0.0, "joint_speed_margin": 0.0}
 """Limits that an arm that follows poses has no use for, and numbers that do no harm in their place."""
 
@@ -92,8 +92,9 @@ def machine_problems(hardware: "Hardware") -> Iterator[Problem]:
 
 
 def _arm_problems(arm: "ArmConfig") -> Iterator[Problem]:
-    if not _ADDRESS.fullmatch(arm.address) or int(f"0{arm.address.rpartition(':')[2]}".rstrip("*") or 0) > 65535:
-        yield ("address",), f"= {arm.address!r}: wanted tcp://HOST:PORT, as tcp://127.0.0.1:5560"
+    port = re.search(r":(\d+)$", arm.address)
+    if not _ADDRESS.fullmatch(arm.address) or (port and int(port[1]) > 65535):
+        yield ("address",), f"= {arm.address!r}: wanted local://NAME, as local://arm, or tcp://HOST:PORT"
     if arm.loop_cpu is not None:
         yield from beyond(("loop_cpu",), arm.loop_cpu, Range(0, 1023))
     for name, room in (("pose_flange_tcp", _NEAR), ("pose_bench_base", _BENCH)):

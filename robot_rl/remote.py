@@ -70,6 +70,7 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
     path = Path("runs") / (name or f"{described['name']}-robot")
     if (path / "config.json").exists():
         earlier = RunFolder(path).settings
+        settings = replace(settings, id=settings.id or earlier.id)  # an older run has none, but this folder of it has
         if with_addresses(earlier, address, like=settings) != settings:
             raise ConfigError(f"'{path}' belongs to another run ({earlier.task}, seed {earlier.seed}) than the "
                               f"learner's ({settings.task}, seed {settings.seed}): choose another --name")  # fmt: skip

@@ -59,12 +59,12 @@ class RunSettings:
     block_steps: int = 50
     id: str = ""
     arm_addresses: tuple[str, ...] = ()
-    steps_address: str = "tcp://127.0.0.1:5561"
-    weights_address: str = "tcp://127.0.0.1:5562"
-    calls_address: str = "tcp://127.0.0.1:5563"
-    learner_status_address: str = "tcp://127.0.0.1:5564"
-    actor_status_address: str = "tcp://127.0.0.1:5565"
-    desk_address: str = "tcp://127.0.0.1:5566"
+    steps_address: str = "local://steps"
+    weights_address: str = "local://weights"
+    calls_address: str = "local://calls"
+    learner_status_address: str = "local://learner-status"
+    actor_status_address: str = "local://actor-status"
+    desk_address: str = "local://desk"
     remote_actor: bool = False
 
     def __post_init__(self) -> None:

@@ -3,10 +3,13 @@
 Everything here imports lazily, so that a test of one room does not load the others.
 """
 
+import atexit
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +19,11 @@ from hypothesis import settings
 
 # as the learner's process: threads that spin while they wait make a test beside any other load fifty times slower
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# keys that a test makes are none of this user's
+if "ROBOT_RL_KEYS" not in os.environ:
+    os.environ["ROBOT_RL_KEYS"] = tempfile.mkdtemp(prefix="robot_rl-keys-")
+    atexit.register(shutil.rmtree, os.environ["ROBOT_RL_KEYS"], ignore_errors=True)
 
 # who starts the tests in the background of a script has them ignore Ctrl-C, which every process below inherits
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -40,11 +48,7 @@ def gl() -> None:
 
 @pytest.fixture
 def address() -> str:
-    """A loopback address that was free a moment ago.
-
-    Found with the system's sockets, which are closed at once. ZeroMQ closes in the background: a client would meet the
-    one that is about to go, and what it said would be lost.
-    """
+    """An address of this machine that nobody has."""
     from robot_rl.transport.endpoint import free_addresses
 
     return free_addresses(1)[0]

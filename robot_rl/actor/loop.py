@@ -79,7 +79,7 @@ class Actor:
         task, hardware = folder.load_task(), folder.load_hardware()
 
         self._calls = CallClient(self._settings.calls_address)
-        self._hello = Hello.of("actor", task, hardware, folder.spaces())
+        self._hello = Hello.of("actor", task, hardware, folder.spaces(), self._settings.id)
         learner = self._ask_learner()  # one that does not fit refuses here, before it gets any steps
         if not learner["has_demos"]:
             upload(self._calls, folder.demos_log, folder.demos())

@@ -19,6 +19,7 @@ from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, R
 from robot_rl.validation import nearest
 
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+NO_FILES = (errno.EMFILE, errno.ENFILE)  # of strangers' connections: another start has room again
 MUST_BE_MENDED = (ArmFaultError, RefusedError)  # by somebody, before another start can go better
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
@@ -85,6 +86,9 @@ def _run(verb: str, rest: list[str]) -> int:
         print(f"robot-rl: {error}", file=sys.stderr)
         return GONE if isinstance(error, LinkError | DeviceError) and not isinstance(error, MUST_BE_MENDED) else 2
     except OSError as error:
+        if error.errno in NO_FILES:
+            print(f"robot-rl: {error.filename or 'a file'} cannot be opened: {error.strerror}", file=sys.stderr)
+            return GONE
         if error.errno not in DISK_REFUSES:
             raise
         print(

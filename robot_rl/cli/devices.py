@@ -20,6 +20,7 @@ from robot_rl.validation import nearest
 def arm(arguments: Sequence[str]) -> None:
     """The process of one arm: the control loop and the socket it serves."""
     from robot_rl.controllers.server import serve
+    from robot_rl.transport.endpoint import allow_many_files
 
     def arm(
         hardware: HardwareName,
@@ -45,6 +46,7 @@ def arm(arguments: Sequence[str]) -> None:
         chosen = choose_arm(read, arm, address)
         serve(chosen, scene=scene, clock=clock, blackbox=Path(blackbox) if blackbox else None)
 
+    allow_many_files()
     logging.getLogger().setLevel(logging.INFO)
     parse("arm", arm, arguments)
 

@@ -265,6 +265,8 @@ def learner(arguments: Sequence[str]) -> None:
 
 
 def _run_process(verb: str, body: Callable[[Path], None], arguments: Sequence[str]) -> None:
+    from robot_rl.transport.endpoint import allow_many_files
+
     def process(run: RunName) -> None:
         """One process of a run.
 
@@ -273,5 +275,6 @@ def _run_process(verb: str, body: Callable[[Path], None], arguments: Sequence[st
         """
         body(run_path(run))
 
+    allow_many_files()
     logging.getLogger().setLevel(logging.INFO)
     parse(verb, process, arguments)

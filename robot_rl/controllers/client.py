@@ -14,7 +14,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.messages import ArmInfo, Kind
 from robot_rl.controllers.recorder import LoopStats
 from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup
-from robot_rl.transport.endpoint import connect, new_socket
+from robot_rl.transport.endpoint import connect, new_socket, read_secret
 from robot_rl.types import (
     ArmFaultError,
     ArmLimits,
@@ -47,10 +47,12 @@ class ArmLink:
     20 for those of `DELIBERATE`.
     The first request is INFO, whose answer says with which life of the arm's process this link speaks, and which set-up
     is in force; the answer to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
+    `secret` is what the arm's process wants of whoever moves it; without one, that which lies beside its socket.
     """
 
-    def __init__(self, address: str, timeout_s: float):
+    def __init__(self, address: str, timeout_s: float, secret: bytes | None = None):
         self._address, self._timeout_s = address, timeout_s
+        self._secret, self._reads_secret = secret or messages.NO_SECRET, secret is None
         self._numbers = count(1)
         self._client = secrets.randbits(32)
         self._life, self._in_force, self._own = 0, 0, 0
@@ -67,7 +69,7 @@ class ArmLink:
         """
         number = next(self._numbers) & 0xFFFFFFFF
         setup = self._in_force if kind in messages.DELIBERATE else self._own
-        request = messages.encode(kind, self._life, number, body, setup=setup, client=self._client)
+        request = messages.encode(kind, self._life, number, body, setup=setup, client=self._client, secret=self._secret)
         timeout_s = ORDER_S if kind in messages.DELIBERATE else self._timeout_s
         # who is there is asked again and again: a process that ends takes the question along that it has just heard
         tries = max(1, round(timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
@@ -85,6 +87,8 @@ class ArmLink:
             error = ConfigError if answer.status == messages.WRONG else DeviceError
             raise error(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
         if kind == Kind.INFO:
+            if not self._life and self._reads_secret:  # now that the process is up, which draws it as it starts
+                self._secret = read_secret(self._address)
             self._life, self._in_force = self._life or answer.life, answer.setup
         elif kind == Kind.CONFIGURE:
             self._own = self._in_force = answer.setup
@@ -108,7 +112,7 @@ class ArmClient:
     """One arm as the actor sees it.
 
     ```
-    arm = ArmClient("tcp://127.0.0.1:5560")
+    arm = ArmClient("local://arm")
     arm.configure(pose_flange_tool, compliance, limits, leash_translation=0.02, leash_rotation=0.15)
     while running:
         arm.command(ArmTarget(pose_base_tcp, period_s))   # lockstep: the world advances by period_s meanwhile

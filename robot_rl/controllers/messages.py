@@ -1,6 +1,6 @@
 """What an arm's process and its clients say to each other: fixed layouts, sizes checked, nothing that executes.
 
-A message is one ZeroMQ frame: a header of 20 bytes and a body whose layout follows from the kind. The answer repeats
+A message is one ZeroMQ frame: a header of 36 bytes and a body whose layout follows from the kind. The answer repeats
 kind and number of its request, so that an answer that comes after its client has given up is recognised and dropped.
 An answer with another `status` than OK has an error's text as its body. `life` is a number that the arm's process
 draws when it starts; a request carries the one that its client knows, so that an arm that was started anew, and has
@@ -39,8 +39,9 @@ from robot_rl.types import (
     WrenchTarget,
 )
 
-HEADER = struct.Struct("<4sBBHIII")
-MAGIC = b"RRA5"
+HEADER = struct.Struct("<4sBBHIII16s")
+MAGIC = b"RRA6"
+NO_SECRET = bytes(16)
 SETUPS = 1 << 16
 OK, ERROR, WRONG = 0, 1, 2
 """What became of a request. WRONG: it asks for what may not be asked for, so that another try will not help."""
@@ -72,6 +73,9 @@ MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.PUSH, Kind.TUNE, Kind.TARE)
 
 DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE)
 """What anybody may ask that knows the number of the set-up in force."""
+
+OPEN = (Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD)
+"""What may be asked without the secret: to look on, and to stop the arm."""
 
 
 @dataclass(frozen=True)
@@ -301,9 +305,10 @@ def encode(
     *,
     setup: int = 0,
     client: int = 0,
+    secret: bytes = NO_SECRET,
 ) -> bytes:
     """A message."""
-    head = HEADER.pack(MAGIC, kind, status, setup, life, client, number)
+    head = HEADER.pack(MAGIC, kind, status, setup, life, client, number, secret)
     return head + (body if isinstance(body, bytes) else body.tobytes())
 
 
@@ -317,18 +322,19 @@ class Message(NamedTuple):
     client: int
     number: int
     body: bytes
+    secret: bytes = NO_SECRET
 
 
 def decode(message: bytes) -> Message:
     """The parts of a message. Raises DataError if it is none."""
     if len(message) < HEADER.size:
         raise DataError(f"a message of {len(message)} bytes is shorter than its header of {HEADER.size}")
-    magic, kind, status, setup, life, client, number = HEADER.unpack_from(message)
+    magic, kind, status, setup, life, client, number, secret = HEADER.unpack_from(message)
     if magic != MAGIC:
         raise DataError(f"a message must begin with {MAGIC!r}, not {magic!r}: another program or another version")
     if kind not in Kind.__members__.values():
         raise DataError(f"unknown kind {kind}; known: {', '.join(f'{k.value} {k.name}' for k in Kind)}")
-    return Message(Kind(kind), status, setup, life, client, number, message[HEADER.size :])
+    return Message(Kind(kind), status, setup, life, client, number, message[HEADER.size :], secret)
 
 
 def body_as(layout: np.dtype, body: bytes) -> Array:

@@ -7,6 +7,7 @@ leaves a black box (`recorder.py`).
 """
 
 import contextlib
+import hmac
 import logging
 import math
 import os
@@ -37,7 +38,7 @@ from robot_rl.controllers.setup import (
     check_setup,
     open_driver,
 )
-from robot_rl.transport.endpoint import bind, new_socket
+from robot_rl.transport.endpoint import bind, draw_secret, keep_secret, new_socket
 from robot_rl.transport.seldom import Seldom
 from robot_rl.types import (
     DRIVER_FAULTS,
@@ -74,6 +75,8 @@ WAITING = 4
 
 GARBAGE_PAUSE_S = 0.001
 """After what is no message nothing is answered for so long: who sends it without a pause keeps no processor busy."""
+SECRET_EVERY_S = 3600.0
+"""How often the secret is laid beside the socket anew, lest somebody clears it away."""
 
 MOST_CLIENTS = 100_000
 """That move or acknowledge under one set-up, and whose messages are told from their copies."""
@@ -189,6 +192,7 @@ class Server:
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
         self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)
         self._stats_due = time.monotonic() + STATS_EVERY_S
+        self._secret_due = time.monotonic() + SECRET_EVERY_S
         self._setup_layout = messages.setup_layout(arm.joints)
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects)
@@ -202,6 +206,7 @@ class Server:
         self._socket.bound(messages.MAX_BYTES, WAITING)
         try:
             self.address = bind(self._socket, config.address)
+            self._secret = draw_secret(self.address)
         except RobotRLError as error:
             arm.close()
             raise LinkError(f"arm '{config.name}': {error}") from error
@@ -218,6 +223,10 @@ class Server:
             if frames is not None:
                 client, *parts = (frame.bytes for frame in frames)
                 self._socket.send_multipart([client, self._answer(parts)])
+        elif time.monotonic() > self._secret_due:
+            self._secret_due = time.monotonic() + SECRET_EVERY_S
+            with contextlib.suppress(LinkError):  # a full disk is no reason to let go of an arm
+                keep_secret(self.address, self._secret)
         if self._arm.clock == "real":
             try:
                 self._arm.require_alive()
@@ -250,12 +259,20 @@ class Server:
             return messages.encode(kind, self._life, number, text, messages.ERROR)
 
     def _admit(self, request: messages.Message) -> None:
-        """Raise LinkError for a request of somebody who may not ask this, or of a message that came before."""
+        """Raise LinkError for a request of somebody who may not ask this, or of a message that came before.
+
+        ConfigError for one that needs the secret, which the next try would not know either.
+        """
         kind = request.kind
         if kind == Kind.INFO:
             return
         if request.life != self._life:
             raise LinkError("its process was started anew and knows nothing of the task: connect again")
+        if kind not in messages.OPEN and not hmac.compare_digest(request.secret, self._secret):
+            raise ConfigError(
+                f"{kind.name} wants the arm's secret, which lies beside its socket: who does not know it may look on "
+                "and ask for a hold. Connect again, as the user that the arm runs as"
+            )
         if kind in messages.MOVING and not self._is_set_up:
             raise LinkError("nobody has set it up yet, with a tool and limits: configure it first")
         if kind in messages.MOVING + messages.DELIBERATE and request.setup != self._setup:

@@ -86,7 +86,8 @@ class Learner:
         self._calls.register("policy", self._answer_policy)
         self._calls.register("run", lambda *_: {"name": folder.path.name, "sections": folder.sections})
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
-        self._ours = Hello.of("learner", folder.load_task(), folder.load_hardware(), self._space)
+        task, hardware = folder.load_task(), folder.load_hardware()
+        self._ours = Hello.of("learner", task, hardware, self._space, self._settings.id)
         self._arrived: deque[tuple[Identity, Step | Mark]] = deque()
         self._next_episode = 0
         self._version = 0

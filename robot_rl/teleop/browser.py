@@ -13,7 +13,7 @@ from robot_rl.config import Task
 from robot_rl.transport.desk import Desk
 from robot_rl.types import WORDS, ArmState, ConfigError, Feel, Handover, Outcome
 
-ADDRESS = "tcp://127.0.0.1:5570"
+ADDRESS = "local://teleop"
 """Where a device that is tried by itself listens; in a run it is the run's own desk."""
 
 

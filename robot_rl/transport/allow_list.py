@@ -4,6 +4,7 @@ Of our own instead of pyzmq's authenticators, because these keep the keys that a
 for one folder only, and bring an event loop into the arm's process.
 """
 
+import errno
 import hashlib
 import logging
 import threading
@@ -17,16 +18,23 @@ from robot_rl.types import LinkError, RobotRLError
 log = logging.getLogger(__name__)
 
 REPORT_S = 60.0
+MOST_REPORTS = 6
+"""Lines about strangers in `REPORT_S`: who is refused tries twenty times a second, under as many keys as it likes."""
+
+NO_FILES = (errno.EMFILE, errno.ENFILE)
 _ENDPOINT = "inproc://zeromq.zap.01"
 _lock = threading.Lock()
 _running: "AllowList | None" = None
 
 
-def guard(socket: "zmq.Socket[bytes]", keys: Keyring) -> None:
-    """Let only machines that `keys` trusts connect to this socket, encrypted. Before bind. LinkError without keys."""
+def guard(socket: "zmq.Socket[bytes]", keys: Keyring, *, alone: bool = False) -> None:
+    """Let only machines that `keys` trusts connect to this socket, encrypted. Before bind. LinkError without keys.
+
+    `alone`: none but this machine is expected; then keys are made if there are none.
+    """
     global _running
-    pair = keys.require_own()
-    if not keys.trusted():
+    pair = keys.make() if alone else keys.require_own()
+    if not alone and not keys.trusted():
         log.warning("no machine is trusted yet, so none can connect: robot-rl keys --trust NAME KEY")
     with _lock:
         if _running is None or _running.context is not socket.context:  # another context after a fork
@@ -44,7 +52,8 @@ class AllowList:
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]"):
         self.context = context
         self._keyrings: dict[bytes, Keyring] = {}
-        self._refused, self._reported = ("", ""), 0.0
+        self._known: dict[bytes, frozenset[bytes]] = {}  # the keys that each held when it was last read
+        self._reports = _Reports()
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         try:
@@ -56,6 +65,7 @@ class AllowList:
     def add(self, keys: Keyring) -> bytes:
         """The domain under which this keyring is asked."""
         domain = hashlib.sha256(str(keys.folder).encode(errors="surrogateescape")).hexdigest()[:16].encode()
+        self._known[domain] = keys.may_come_in()
         self._keyrings[domain] = keys
         return domain
 
@@ -81,21 +91,47 @@ class AllowList:
         keys = self._keyrings.get(domain)
         if keys is None or mechanism != b"CURVE" or len(credentials) != 1:
             return False
+        peer = address.decode(errors="replace")
         try:
-            allowed = keys.may_come_in(credentials[0])
+            known = self._known[domain] = self._read(domain, keys)
         except (RobotRLError, OSError) as error:
-            log.error("nobody is let in: %s", error)
+            self._reports.say(logging.ERROR, f"nobody is let in, {peer} neither: {error}")
             return False
-        if not allowed:
-            self._report(address.decode(errors="replace"), credentials[0].hex())
-        return allowed
+        if credentials[0] in known:
+            return True
+        self._reports.say(
+            logging.WARNING,
+            f"somebody at {peer} is refused: its key, {credentials[0].hex()[:8]}..., is not trusted here. If that is a "
+            "machine of yours, run `robot-rl keys` there: it prints the line to run here",
+        )
+        return False
 
-    def _report(self, address: str, key: str) -> None:
-        """Log a refusal, if it is not that of a moment ago: who is refused tries twenty times a second."""
+    def _read(self, domain: bytes, keys: Keyring) -> frozenset[bytes]:
+        """The keys that may come in; those that were read last while this process cannot open another file."""
+        try:
+            return keys.may_come_in()
+        except OSError as error:
+            if error.errno not in NO_FILES:
+                raise
+            return self._known[domain]
+
+
+class _Reports:
+    """Says `MOST_REPORTS` lines in `REPORT_S`, and then how many more there would have been. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._since, self._said, self._kept = 0.0, 0, 0
+
+    def say(self, level: int, text: str) -> None:
         now = time.monotonic()
-        if (address, key) != self._refused or now - self._reported > REPORT_S:
-            self._refused, self._reported = (address, key), now
-            log.warning(
-                "a machine at %s with the key %s is refused; to let it in: robot-rl keys --trust NAME %s",
-                address, key, key,
-            )  # fmt: skip
+        if now - self._since > REPORT_S:
+            if self._kept:
+                log.warning("%d more connections were refused in the %.0f s before", self._kept, now - self._since)
+            self._since, self._said, self._kept = now, 0, 0
+        if self._said >= MOST_REPORTS:
+            self._kept += 1
+            return
+        self._said += 1
+        log.log(level, "%s", text)
+        if self._said == MOST_REPORTS:
+            log.warning("what else is refused in the next %.0f s is counted alone", REPORT_S - (now - self._since))

@@ -1,12 +1,14 @@
-"""Sockets: what all links share. Loopback needs no keys; any other address is encrypted, and asks who comes.
+"""Sockets: what all links share. Within a machine only this user reaches them; tcp is encrypted, and asks who comes.
 
-Every socket of the project is made, bound and connected here, with every option set before bind or connect. Which
-addresses need keys: `address.py`. Whose keys: `keys.py`. Who may come in: `allow_list.py`.
+Every socket of the project is made, bound and connected here, with every option set before bind or connect. How an
+address is written: `address.py`. Where local ones are: `local.py`. Whose keys: `keys.py`. Who may come in:
+`allow_list.py`.
 """
 
 import contextlib
 import errno
 import os
+import resource
 import secrets
 import socket as system_socket
 import time
@@ -14,19 +16,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
+from robot_rl.transport import local, turnstile
 from robot_rl.transport.address import Address, parse_address
 from robot_rl.transport.allow_list import guard
 from robot_rl.transport.flood import Door, watch
 from robot_rl.transport.handshake import BREAKING_S, Handshake
-from robot_rl.transport.keys import SELF, Keyring
+from robot_rl.transport.keys import SELF, KeyPair, Keyring
 from robot_rl.types import LinkError
 
-ANY_PORT = "tcp://127.0.0.1:*"
-"""Bind here for a free port; `bind` returns the address that it became."""
+ANY_PORT = "local://*"
+"""Bind here for an address that nobody has; `bind` returns it."""
 
-FREE_PORTS = range(20_000, 32_000)
-"""What `free_addresses` chooses from."""
+HANDSHAKE_MS = 10_000
+"""How long a connection has to say who it is."""
 
 _SKIPPED_AT_ONCE = 200
 """Frames of a message that is passed over, taken at one call: 0.1 ms."""
@@ -47,6 +51,8 @@ class LinkSocket(zmq.Socket[bytes]):
     _most = 0  # bytes that a connection may bring without an end of a message; 0: any
     _door: Door | None = None
     _skipping = False  # in the midst of a message that has too many frames
+    _listener: local.LocalListener | None = None
+    _watched: system_socket.socket | None = None
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
@@ -118,6 +124,12 @@ class LinkSocket(zmq.Socket[bytes]):
         if self._handshake is not None:
             self._handshake.close()
             self._handshake = None
+        if self._listener is not None:
+            self._listener.remove()
+            self._listener = None
+        if self._watched is not None:
+            turnstile.forget(self._watched)
+            self._watched = None
         super().close(linger)
 
 
@@ -133,61 +145,84 @@ def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
     socket.setsockopt(zmq.HEARTBEAT_IVL, 2000)  # ends half-open connections
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
     socket.setsockopt(zmq.HEARTBEAT_TTL, 10000)  # and so does the other side, which does not ask itself
-    socket.setsockopt(zmq.HANDSHAKE_IVL, 10000)  # and those that never say who they are
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)  # and those that never say who they are
     return socket
 
 
 def bind(socket: LinkSocket, address: str) -> str:
-    """Bind and return the address with the port it got; the socket is closed if that fails.
+    """Bind and return the address that it became; the socket is closed if that fails.
 
-    A port that is taken is tried for `_PATIENCE_S`: ZeroMQ lets go of one some time after its socket was closed, and a
-    service that restarts wants its own back. LinkError if the address needs keys and there are none.
+    An address that is taken is tried for `_PATIENCE_S`: ZeroMQ lets go of a port some time after its socket was closed,
+    and a service that restarts wants its own back. LinkError if it stays taken, if other users could reach it, or if it
+    needs keys and there are none; loopback's are made.
     """
     deadline = time.monotonic() + _PATIENCE_S
     with _closed_on_error(socket):
         where = parse_address(address)
+        if where.name == "*":
+            where = parse_address(f"local://{local.new_name()}")
         if where.machine not in ("", SELF):
             raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
-        if where.needs_keys:
-            guard(socket, Keyring())
+        if not where.is_local:
+            guard(socket, Keyring(), alone=where.is_loopback)
         without_heartbeats(socket)
         while True:
             try:
-                socket.bind(where.endpoint)
-                break
-            except zmq.ZMQError as error:
+                return _listen(socket, where)
+            except (OSError, zmq.ZMQError) as error:
                 if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
                     raise LinkError(f"cannot listen at {address}: {error.strerror}. Is another run using it? Stop that "
-                                    "run, or give this one other ports") from error  # fmt: skip
+                                    "run, or give this one another address") from error  # fmt: skip
                 time.sleep(0.02)
+
+
+def _listen(socket: LinkSocket, where: Address) -> str:
+    """Listen there and return the address as clients write it. OSError if that cannot be."""
+    if where.is_local:
+        socket._listener = local.LocalListener(where.name)
+        socket.setsockopt(zmq.USE_FD, socket._listener.detach())  # bound already: ZeroMQ would take a living one's file
+        socket.bind(f"ipc://{local.path_of(where.name)}")
+        return where.endpoint
+    socket._watched = turnstile.watch(_bound(socket, where.endpoint))
     bound = _last_endpoint(socket)
     if socket._most:
         socket._door = watch(socket, bound, socket._most)
     return bound.replace("://", f"://{where.machine}@", 1) if where.machine else bound
 
 
+def _bound(socket: LinkSocket, endpoint: str) -> int:
+    """Bind, and the descriptor at which ZeroMQ listens: it tells that to whoever watches meanwhile."""
+    monitor = socket.get_monitor_socket(zmq.EVENT_LISTENING)
+    try:
+        socket.bind(endpoint)
+        return recv_monitor_message(monitor)["value"]
+    finally:
+        socket.disable_monitor()
+
+
 def connect(socket: LinkSocket, address: str) -> None:
     """Connect, now or whenever the other side comes up; the socket is closed if the address or a key is wrong.
 
-    LinkError if the address needs keys and this machine has none, or does not know the other's.
+    LinkError if the address needs keys and this machine has none, or does not know the other's; and if other users
+    could have their hands in a local one.
     """
     with _closed_on_error(socket):
         where = _reachable(address)
-        machine = ""
-        if where.needs_keys:
-            keys = Keyring()
-            pair = keys.require_own()
-            machine, server = keys.server(where.machine, where.host)
+        machine, endpoint = "", where.endpoint
+        if where.is_local:
+            endpoint = f"ipc://{local.path_of(where.name)}"
+        else:
+            pair, machine, server = _keys_for(where)
             socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret)
             socket.setsockopt(zmq.CURVE_PUBLICKEY, pair.public)
             socket.setsockopt(zmq.CURVE_SERVERKEY, server)
         socket._handshake = Handshake(socket, where, machine)
         try:
-            socket.connect(where.endpoint)
+            socket.connect(endpoint)
         except zmq.ZMQError as error:
             raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
         if socket.type == zmq.DEALER:
-            socket._peer = where.endpoint
+            socket._peer = endpoint
 
 
 def without_heartbeats(socket: LinkSocket) -> None:
@@ -214,15 +249,25 @@ def _last_endpoint(socket: LinkSocket) -> str:
 def check_address(address: str) -> str:
     """The address, if `connect` would take it; else its LinkError, in the thread of whoever gave it."""
     where = _reachable(address)
-    if where.needs_keys:
-        Keyring().require_own()
-        Keyring().server(where.machine, where.host)
+    if where.is_local:
+        local.path_of(where.name)
+    else:
+        _keys_for(where)
     return address
+
+
+def _keys_for(where: Address) -> tuple[KeyPair, str, bytes]:
+    """This machine's pair, and name and public key of the machine there."""
+    keys = Keyring()
+    if where.is_loopback:
+        pair = keys.make()
+        return pair, SELF, pair.public
+    return keys.require_own(), *keys.server(where.machine, where.host)
 
 
 def _reachable(address: str) -> Address:
     where = parse_address(address)
-    if where.is_all_interfaces:
+    if where.is_all_interfaces or where.name == "*":
         raise LinkError(f"'{address}' is an address to listen at; to connect, name the machine: tcp://HOST:PORT")
     return where
 
@@ -237,20 +282,40 @@ def _closed_on_error(socket: LinkSocket) -> Iterator[None]:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Distinct loopback addresses that nobody uses at the moment, for processes that are still to be started.
+    """Distinct addresses within this machine that nobody has, for processes that are still to be started."""
+    return [f"local://{local.new_name()}" for _ in range(count)]
 
-    None of the ports is of those that systems hand out by themselves (ip-sysctl: `ip_local_port_range`, from 32768):
-    any connection of another program might have taken one of these before the process is up. Raises LinkError if there
-    are not so many.
+
+def draw_secret(address: str) -> bytes:
+    """A new secret for the service that is bound there, which lies beside its socket; zeros where there are keys.
+
+    The keys say the same: who has them is this user, or a machine that is trusted.
     """
-    found: list[str] = []
-    for port in secrets.SystemRandom().sample(FREE_PORTS, len(FREE_PORTS)):
-        if len(found) == count:
-            return found
-        with contextlib.closing(system_socket.socket()) as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(f"tcp://127.0.0.1:{port}")
-    raise LinkError(f"no {count} ports from {FREE_PORTS[0]} to {FREE_PORTS[-1]} are free on 127.0.0.1")
+    drawn = secrets.token_bytes(local.SECRET_BYTES) if parse_address(address).is_local else bytes(local.SECRET_BYTES)
+    keep_secret(address, drawn)
+    return drawn
+
+
+def keep_secret(address: str, secret: bytes) -> None:
+    """Lay it beside its socket again: what lies in a temporary folder for many days is cleared away."""
+    where = parse_address(address)
+    if where.is_local:
+        local.lay_secret(where.name, secret)
+
+
+def read_secret(address: str) -> bytes:
+    """The secret of the service that listens there, for clients of the same user; zeros if there is none."""
+    where = parse_address(address)
+    return local.read_secret(where.name) if where.is_local else bytes(local.SECRET_BYTES)
+
+
+def allow_many_files() -> None:
+    """Let this process have as many open files, and so connections, as the system lets it (often 1024 to begin with).
+
+    A connection of a stranger takes one until it has said who it is, or its time for that is up.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Wakeup:

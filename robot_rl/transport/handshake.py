@@ -11,6 +11,7 @@ from itertools import count
 import zmq
 
 from robot_rl.transport.address import Address
+from robot_rl.transport.keys import SELF
 
 BREAKING_S = 3.0
 """How long handshakes have to break off until the other side is taken for the wrong one: a restart of the other side,
@@ -29,7 +30,7 @@ _numbers = count()
 class Handshake:
     """Watches the handshakes of one socket. Made before it connects, by the thread that uses it.
 
-    `machine` is the name under which the other side's key is trusted, empty without keys.
+    `machine` is the name under which the other side's key is trusted, empty for a local socket.
     """
 
     def __init__(self, socket: "zmq.Socket[bytes]", address: Address, machine: str):
@@ -51,10 +52,11 @@ class Handshake:
             event, value = _EVENT.unpack(self._events.recv_multipart()[0])
             self._take(event, value)
         if self._problem is None and time.monotonic() - self._breaking_since >= patience_s:
-            return (
-                f"each handshake with {self._address.endpoint} breaks off: the machine there does not have the key "
-                f"that is trusted as '{self._machine}'. Compare `robot-rl keys` there with `robot-rl keys --list` here"
-            )
+            begin = f"each handshake with {self._address.endpoint} breaks off: the machine there does not have the key "
+            if self._machine == SELF:
+                return begin + "of this user here. Another user, or another program, listens there"
+            return begin + (f"that is trusted as '{self._machine}'. Compare `robot-rl keys` there with "
+                            "`robot-rl keys --list` here")  # fmt: skip
         return self._problem
 
     def close(self) -> None:
@@ -72,17 +74,10 @@ class Handshake:
             )
         elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:  # ZeroMQ does not try again after this
             if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
-                self._problem = self._mismatch()
+                self._problem = (f"{self._address.endpoint} speaks without keys: another program listens there, or "
+                                 "another version of this one")  # fmt: skip
             else:
                 self._problem = (f"what listens at {self._address.endpoint} is not the service that is wanted there: "
                                  "is the port right, and does another program use it?")  # fmt: skip
         elif self._machine:
             self._breaking_since = min(self._breaking_since, time.monotonic())
-
-    def _mismatch(self) -> str:
-        if self._machine:
-            return (f"{self._address.endpoint} speaks without keys, which is allowed on one machine alone: let it "
-                    "listen at tcp://0.0.0.0:PORT")  # fmt: skip
-        port = self._address.endpoint.rpartition(":")[2]
-        return (f"{self._address.endpoint} wants keys, as it listens to other machines: connect to "
-                f"tcp://self@127.0.0.1:{port}")  # fmt: skip

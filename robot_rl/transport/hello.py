@@ -1,4 +1,4 @@
-"""The handshake: two processes work together only if they agree on schema, spaces, task, hardware and code.
+"""The handshake: two processes work together only if they agree on run, schema, spaces, task, hardware and code.
 
 Task, hardware and code are compared by content: two files of one name that differ are refused.
 """
@@ -21,7 +21,10 @@ MUST_AGREE = ("schema", "space", "task", "hardware", "code")
 
 @dataclass(frozen=True)
 class Hello:
-    """What a process says of itself: its role, and what must be equal on both sides (names with a content's hash)."""
+    """What a process says of itself: its role, and what must be equal on both sides (names with a content's hash).
+
+    `run` is the run's id; a run that was made before there were any has none, and fits any other.
+    """
 
     role: str
     task: str
@@ -29,9 +32,10 @@ class Hello:
     space: str
     schema: int
     code: str
+    run: str = ""
 
     @staticmethod
-    def of(role: str, task: Task, hardware: Hardware, space: SpaceSpec) -> "Hello":
+    def of(role: str, task: Task, hardware: Hardware, space: SpaceSpec, run: str = "") -> "Hello":
         """What this process is. Addresses do not count: each machine has its own."""
         anywhere = replace(hardware, arms=tuple(replace(arm, address="") for arm in hardware.arms))
         return Hello(
@@ -41,6 +45,7 @@ class Hello:
             space_hash(space),
             SCHEMA,
             f"{robot_rl.__version__} ({source_hash()})",
+            run,
         )
 
 
@@ -59,6 +64,12 @@ def _hash(value: Any) -> str:
 def check(ours: Hello, theirs: dict[str, Any]) -> None:
     """Raise RefusedError naming both sides of everything that differs."""
     role = theirs.get("role", "the other side")
+    if ours.run and theirs.get("run") and theirs["run"] != ours.run:
+        raise RefusedError(
+            f"{ours.role} and {role} belong to two runs: {ours.role} to the one with the id {ours.run}, {role} to "
+            f"{theirs['run']}. Each run keeps its own steps: stop the {role} and start it for this run (a robot on "
+            f"another machine: `robot-rl join` anew), or start the {ours.role} of its run here"
+        )
     differ = [
         f"{name}: {ours.role} has {getattr(ours, name)!r}, {role} has {theirs.get(name)!r}"
         for name in MUST_AGREE

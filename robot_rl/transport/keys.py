@@ -10,6 +10,7 @@ own for the others. Changes count from the next connection on; one that is open 
 """
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -60,6 +61,8 @@ class Keyring:
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # nothing is wrong with the key
+                raise
             raise ConfigError(f"secret key {self._secret} cannot be read: {error.strerror}") from error
         return KeyPair(z85.decode(zmq.curve_public(z85.encode(secret))), secret)
 
@@ -117,15 +120,17 @@ class Keyring:
     def trusted(self) -> dict[str, bytes]:
         """The public key of each trusted machine, by name."""
         found = {}
-        for path in sorted(self._trusted.glob("[!.]*.key")):
-            with contextlib.suppress(FileNotFoundError):  # revoked a moment ago
-                found[path.stem] = _decoded(path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for name in sorted(os.listdir(self._trusted)):  # noqa: PTH208, a glob hides why a folder cannot be read
+                if name.endswith(".key") and not name.startswith("."):
+                    with contextlib.suppress(FileNotFoundError):  # revoked a moment ago
+                        found[name.removesuffix(".key")] = _decoded(self._trusted / name)
         return found
 
-    def may_come_in(self, public: bytes) -> bool:
-        """Whether this is the public key of a trusted machine, or of this one."""
+    def may_come_in(self) -> frozenset[bytes]:
+        """The public keys of the trusted machines and of this one."""
         pair = self.own()
-        return (pair is not None and public == pair.public) or public in self.trusted().values()
+        return frozenset([*self.trusted().values(), *([pair.public] if pair is not None else [])])
 
     def server(self, machine: str, host: str) -> tuple[str, bytes]:
         """Name and public key of the machine to connect to, from the address `tcp://MACHINE@HOST:PORT`.

@@ -53,5 +53,5 @@ def test_a_body_of_the_wrong_size_is_refused(body):
 
 
 def test_a_message_says_what_it_is():
-    message = messages.encode(Kind.COMMAND, 5, 77, b"abc", setup=3, client=9)
-    assert tuple(messages.decode(message)) == (Kind.COMMAND, messages.OK, 3, 5, 9, 77, b"abc")
+    message = messages.encode(Kind.COMMAND, 5, 77, b"abc", setup=3, client=9, secret=b"s" * 16)
+    assert tuple(messages.decode(message)) == (Kind.COMMAND, messages.OK, 3, 5, 9, 77, b"abc", b"s" * 16)

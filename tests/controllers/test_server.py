@@ -18,6 +18,7 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.server import open_arm
 from robot_rl.sim.world import WorldClient
+from robot_rl.transport import endpoint
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
@@ -73,14 +74,13 @@ def test_lockstep_time_stands_still_between_targets(start_arm):
 def test_garbage_gets_an_error_and_the_server_lives(start_arm):
     process = start_arm("lockstep")
     arm = connect(process.address)
-    raw: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    raw.setsockopt(zmq.LINGER, 0)
-    raw.connect(process.address)
+    raw = raw_client(process.address)
     rng = np.random.default_rng(0)
     junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
-    life = life_of(raw)
-    junk += [messages.encode(kind, life, 1, rng.bytes(3)) for kind in (Kind.COMMAND, Kind.CONFIGURE, Kind.RESET)]
-    junk += [messages.encode(200, life, 1), messages.encode(Kind.COMMAND, life, 1, b"\xff" * messages.TARGET.itemsize)]
+    life, secret = life_of(raw), endpoint.read_secret(process.address)
+    bodies = {Kind.COMMAND: b"\xff" * messages.TARGET.itemsize, Kind.CONFIGURE: rng.bytes(3), Kind.RESET: rng.bytes(3)}
+    junk += [messages.encode(kind, life, 1, body, secret=secret) for kind, body in bodies.items()]
+    junk += [messages.encode(200, life, 1), messages.encode(Kind.COMMAND, life, 1, rng.bytes(3), secret=secret)]
     for message in junk:
         raw.send(message)
         assert raw.poll(5000), "no answer"
@@ -90,6 +90,12 @@ def test_garbage_gets_an_error_and_the_server_lives(start_arm):
     assert step(arm, 0.001).fault == Fault.NONE
     raw.close()
     arm.close()
+
+
+def raw_client(address):
+    raw = endpoint.new_socket(zmq.DEALER)
+    endpoint.connect(raw, address)
+    return raw
 
 
 def life_of(raw):
@@ -117,9 +123,9 @@ def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(
 
 
 def test_who_is_there_is_asked_again_if_the_one_who_heard_it_has_died(start_arm, address):
-    dying: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    dying = endpoint.new_socket(zmq.ROUTER)
     with dying, ThreadPoolExecutor() as pool:
-        dying.bind(address)
+        endpoint.bind(dying, address)
         connecting = pool.submit(ArmClient, address, timeout_s=100.0)
         assert dying.poll(10_000), "it is not asked"
         dying.recv_multipart()
@@ -157,11 +163,10 @@ def test_who_has_not_set_the_arm_up_does_not_move_it(start_arm):
     for ask in (lambda: step(stranger, 0.01), lambda: stranger.tune(TASK.compliance), stranger.tare):
         with pytest.raises(DeviceError, match="nobody has set it up"):
             ask()
-    raw: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    raw.connect(process.address)
+    raw = raw_client(process.address)
     life = life_of(raw)
     for kind in (Kind.ACKNOWLEDGE, Kind.CONFIGURE):  # without the number that an answer to INFO says
-        raw.send(messages.encode(kind, life, 2, client=7))
+        raw.send(messages.encode(kind, life, 2, client=7, secret=endpoint.read_secret(process.address)))
         assert raw.poll(5000) and b"set it up" in messages.decode(raw.recv()).body
     assert stranger.refresh().t == before.t
     raw.close(0)
@@ -173,9 +178,8 @@ def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(start_arm, cloc
     """An attacker's replay, a proxy that sends twice, a program that does not look before it leaps."""
     process = start_arm(clock)
     arm = connect(process.address)
-    raw: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    raw.connect(process.address)
-    life = life_of(raw)
+    raw = raw_client(process.address)
+    life, secret = life_of(raw), endpoint.read_secret(process.address)
 
     def say(number, seen_t):
         state = arm.refresh()
@@ -183,7 +187,7 @@ def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(start_arm, cloc
         seen_t = state.t if seen_t is None else seen_t
         body = messages.record(messages.TARGET, ArmTarget(pose, 0.1, seen_t=seen_t))
         setup = arm._link._own
-        message = messages.encode(Kind.COMMAND, life, number, body, setup=setup, client=3)
+        message = messages.encode(Kind.COMMAND, life, number, body, setup=setup, client=3, secret=secret)
         raw.send(message)
         assert raw.poll(5000)
         return message, messages.decode(raw.recv())

@@ -1,6 +1,6 @@
-"""A bad network between actor and learner: TCP over loopback that can be cut, stalled and left half-open.
+"""A bad network between actor and learner: local sockets that can be cut, stalled and left half-open.
 
-TCP loses no byte of a connection that lives, so what a bad network does to a program is one of these: the connection
+A stream loses no byte of a connection that lives, so what a bad network does to a program is one of these: it
 breaks, in the middle of a message as a rule; nothing comes for a while and then everything; or one side waits on a
 connection that the other side no longer knows.
 """
@@ -8,13 +8,13 @@ connection that the other side no longer knows.
 import contextlib
 import random
 import socket
-import struct
 import threading
 import time
 
+from robot_rl.transport.address import parse_address
 from robot_rl.transport.endpoint import free_addresses
+from robot_rl.transport.local import LocalListener, path_of
 
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a reset instead of the rest
 _CHUNK = 1 << 16
 _BREAKING_S = 0.05
 
@@ -34,14 +34,16 @@ class Proxy:
 
     def __init__(self, target: str, seed: int = 0):
         self.address = free_addresses(1)[0]
-        self._target = _host_and_port(target)
+        self._target = str(path_of(parse_address(target).name))
         self._random = random.Random(seed)
         self._flowing = threading.Event()
         self._flowing.set()
         self._refusing = False
         self._closing = False
         self._connections: list[_Connection] = []
-        self._listener = socket.create_server(_host_and_port(self.address))
+        self._local = LocalListener(parse_address(self.address).name)
+        self._listener = socket.socket(fileno=self._local.detach())
+        self._listener.setblocking(True)
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
 
     def cut(self) -> None:
@@ -69,6 +71,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
         self._listener.close()
+        self._local.remove()
         self.cut()
         self._flowing.set()
 
@@ -82,15 +85,15 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            server = socket.socket(socket.AF_UNIX)
             try:
                 if self._refusing:
                     raise ConnectionRefusedError
-                server = socket.create_connection(self._target, timeout=5.0)
+                server.connect(self._target)
             except OSError:  # as where nobody listens: the learner is away
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                server.close()
                 client.close()
                 continue
-            server.settimeout(None)
             self._connections.append(_Connection(client, server, self._flowing, self._random))
 
 
@@ -103,15 +106,13 @@ class _Connection:
         self._ends = (client, server)
         self._flowing, self._random = flowing, draw
         for source, sink in (self._ends, self._ends[::-1]):
-            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
     def reset(self) -> None:
         """Break it now."""
         for end in self._ends:
             with contextlib.suppress(OSError):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                end.shutdown(socket.SHUT_RD)  # wakes its thread
+                end.shutdown(socket.SHUT_RDWR)  # wakes its thread
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -127,8 +128,3 @@ class _Connection:
         for end in self._ends:
             with contextlib.suppress(OSError):
                 end.close()
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.removeprefix("tcp://").rpartition(":")
-    return host, int(port)

@@ -16,7 +16,7 @@ import zmq
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
 from robot_rl.learner.checkpoint import load_newest
-from robot_rl.transport.endpoint import LinkSocket, connect, new_socket
+from robot_rl.transport.endpoint import LinkSocket, connect, new_socket, read_secret
 from robot_rl.types import ArmTarget
 from tests.faults import damage, disks
 from tests.faults.bench import Bench, FaultError
@@ -187,13 +187,15 @@ def everything_delivered(bench: Bench) -> bool:
 
 def arm_told_nonsense(bench: Bench) -> None:
     """A target of NaN, as if from the actor: the arm latches a fault, in an episode or in a reset as chance has it."""
+    address = bench.learner_folder.settings.arm_addresses[0]
     with new_socket(zmq.DEALER) as socket:
-        connect(socket, bench.learner_folder.settings.arm_addresses[0])
+        connect(socket, address)
         info = ask(socket, messages.encode(Kind.INFO, 0, 1))
         layout = messages.state_layout(messages.to_info(messages.body_as(messages.INFO, info.body)).joints)
         state = messages.body_as(layout, ask(socket, messages.encode(Kind.STATE, info.life, 2)).body)
         target = messages.record(messages.TARGET, ArmTarget(np.full(7, np.nan), 0.001, seen_t=float(state["t"])))
-        answer = ask(socket, messages.encode(Kind.COMMAND, info.life, 3, target, setup=info.setup))
+        secret = read_secret(address)
+        answer = ask(socket, messages.encode(Kind.COMMAND, info.life, 3, target, setup=info.setup, secret=secret))
     if answer.status != messages.OK:
         raise FaultError(f"the arm did not take the target: {answer.body.decode()}")
 

@@ -133,8 +133,12 @@ SIM = [
     ),
     ("    limits:\n", "    loop_cpu: 999\n    limits:\n", "loop_cpu = 999: this machine has the cores 0 to "),
     ("    limits:\n", "    loop_cpu: -1\n    limits:\n", "loop_cpu = -1: wanted 0 to 1023"),
-    ("    limits:\n", "    address: 127.0.0.1:5560\n    limits:\n", "wanted tcp://HOST:PORT, as tcp://127.0.0.1:5560"),
-    ("    limits:\n", "    address: tcp://127.0.0.1:77777\n    limits:\n", "wanted tcp://HOST:PORT"),
+    (
+        "    limits:\n",
+        "    address: 127.0.0.1:5560\n    limits:\n",
+        "wanted local://NAME, as local://arm, or tcp://HOST:PORT",
+    ),
+    ("    limits:\n", "    address: tcp://127.0.0.1:77777\n    limits:\n", "wanted local://NAME"),
     (
         "    limits:\n",
         "    guards: [{name: rack, start: [60, 0, 20], end: [0.1, 0, 0], radius_m: 0.03}]\n    limits:\n",

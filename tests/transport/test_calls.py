@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from robot_rl.transport.calls import CallClient, CallServer
-from robot_rl.transport.endpoint import free_addresses, new_socket
+from robot_rl.transport.endpoint import bind, connect, free_addresses, new_socket
 from robot_rl.types import DataError, LinkError, SpaceSpec
 
 SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
@@ -71,7 +71,7 @@ def test_a_server_that_dies_with_the_request_is_followed_by_one_that_is_asked_ag
     monkeypatch.setattr("robot_rl.transport.calls.AGAIN_S", 0.2)
     address = free_addresses(1)[0]
     dying = new_socket(zmq.ROUTER)
-    dying.bind(address)
+    bind(dying, address)
     client = CallClient(address)
     with ThreadPoolExecutor(1) as asking:
         answer = asking.submit(client.call, "nothing", timeout_s=60.0)
@@ -124,14 +124,14 @@ def test_client_survives_a_restart_of_the_server(server, client):
 )
 def test_garbage_leaves_the_server_running(server, frames):
     with new_socket(zmq.DEALER, linger_s=0.1) as socket:
-        socket.connect(server.address)
+        connect(socket, server.address)
         socket.send_multipart([*frames, b""])
     assert server._thread.is_alive()
 
 
 def test_server_answers_after_garbage(server, client):
     with new_socket(zmq.DEALER, linger_s=0.1) as socket:
-        socket.connect(server.address)
+        connect(socket, server.address)
         socket.send_multipart([b"\xff" * 50])
         assert socket.poll(2000)
         assert b"error" in socket.recv_multipart()[0]

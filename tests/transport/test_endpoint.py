@@ -1,10 +1,15 @@
 """Laws of addresses: this machine as it is, others with keys alone, and an error says what to do."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import zmq
 
 from robot_rl.transport.address import parse_address
-from robot_rl.transport.endpoint import FREE_PORTS, bind, check_address, connect, free_addresses, new_socket
+from robot_rl.transport.endpoint import bind, check_address, connect, draw_secret, free_addresses, new_socket
+from robot_rl.transport.keys import Keyring
 from robot_rl.types import LinkError
 
 OTHER_MACHINES = ["tcp://192.168.1.7:5555", "tcp://robot:5555", "tcp://gpu@10.0.0.2:5555", "tcp://gpu@127.0.0.1:5555"]
@@ -16,13 +21,23 @@ def no_keys(tmp_path, monkeypatch):
     monkeypatch.setenv("ROBOT_RL_KEYS", str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://127.0.0.1:*", "ipc:///tmp/x"])
-def test_this_machine_needs_no_keys(address):
-    assert not parse_address(address).needs_keys
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://self@127.0.0.1:5555"])
+def test_loopback_takes_the_keys_that_it_needs_from_this_machine(address):
+    assert parse_address(address).is_loopback
     assert check_address(address) == address
+    assert Keyring().own() is not None
 
 
-@pytest.mark.parametrize("address", [*OTHER_MACHINES, *ALL_INTERFACES, "tcp://self@127.0.0.1:5555"])
+@pytest.mark.parametrize("address", ["local://arm", "local://*"])
+def test_a_local_address_needs_no_keys(address):
+    assert parse_address(address).is_local
+    with new_socket(zmq.ROUTER) as socket:
+        assert check_address(bind(socket, address)).startswith("local://")
+        assert socket.getsockopt(zmq.MECHANISM) == zmq.NULL
+    assert Keyring().own() is None
+
+
+@pytest.mark.parametrize("address", [*OTHER_MACHINES, *ALL_INTERFACES])
 def test_without_keys_nobody_listens_to_other_machines(address):
     socket = new_socket(zmq.ROUTER)
     with pytest.raises(LinkError, match=r"`robot-rl keys`|can be named"):
@@ -47,19 +62,35 @@ def test_all_interfaces_are_nothing_to_connect_to(address):
 
 @pytest.mark.parametrize(
     "address",
-    ["", "5555", "127.0.0.1:5555", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "tcp://127.0.0.1:70000", "tcp://@host:1"],
+    [
+        "",
+        "5555",
+        "ipc:///tmp/x",
+        "inproc://x",
+        "local://",
+        "local://../x",
+        "local://" + 41 * "x",
+        "127.0.0.1:5555",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:x",
+        "tcp://127.0.0.1:70000",
+        "tcp://@host:1",
+    ],
 )
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(LinkError, match="is no address"):
         check_address(address)
 
 
-def test_taken_port_is_named():
-    first = new_socket(zmq.ROUTER)
-    address = bind(first, "tcp://127.0.0.1:*")
-    with pytest.raises(LinkError, match=f"cannot listen at {address}"):
-        bind(new_socket(zmq.ROUTER), address)
-    first.close()
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "local://*"])
+def test_an_address_that_is_taken_is_named(address):
+    with new_socket(zmq.ROUTER) as first, new_socket(zmq.DEALER) as client:
+        address = bind(first, address)
+        with pytest.raises(LinkError, match=f"cannot listen at {address}.*another run"):
+            bind(new_socket(zmq.ROUTER), address)
+        connect(client, address)
+        client.send(b"still there")
+        assert first.poll(10_000) and first.recv_multipart()[1] == b"still there"
 
 
 def test_free_addresses_are_distinct_and_free():
@@ -71,11 +102,97 @@ def test_free_addresses_are_distinct_and_free():
         socket.close()
 
 
-def test_free_addresses_are_none_that_systems_hand_out_meanwhile():
-    assert FREE_PORTS.stop <= 32768
-    assert all(int(address.rsplit(":", 1)[1]) in FREE_PORTS for address in free_addresses(50))
+# the folder of local sockets
 
 
-def test_addresses_that_are_not_there_are_an_error():
-    with pytest.raises(LinkError, match="no 100000 ports from 20000 to 31999 are free"):
-        free_addresses(100_000)
+@pytest.fixture
+def links(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROBOT_RL_LINKS", str(tmp_path / "links"))
+    return tmp_path / "links"
+
+
+def test_the_folder_is_this_users_alone_and_is_left_empty(links):
+    with new_socket(zmq.ROUTER) as socket:
+        bind(socket, "local://x")
+        draw_secret("local://x")
+        assert links.stat().st_mode & 0o777 == 0o700
+        assert (links / "x").is_socket() and (links / "x.secret").stat().st_mode & 0o777 == 0o600
+    assert list(links.iterdir()) == []
+
+
+def test_a_folder_that_is_gone_is_made_anew(links):
+    for _ in range(2):
+        with new_socket(zmq.ROUTER) as socket:
+            bind(socket, "local://x")
+        links.rmdir()
+
+
+def spoil_mode(folder):
+    folder.mkdir()
+    folder.chmod(0o750)
+
+
+def spoil_link(folder):
+    (folder.parent / "elsewhere").mkdir(mode=0o700)
+    folder.symlink_to(folder.parent / "elsewhere")
+
+
+def spoil_owner(folder):
+    if os.getuid() != 0:
+        pytest.skip("only root can give a folder away")
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (spoil_mode, "others may enter"),
+        (spoil_link, "is no folder"),
+        (spoil_owner, "belongs to another user"),
+        (lambda folder: folder.write_text(""), "is no folder"),
+    ],
+)
+def test_a_folder_in_which_others_have_their_hands_is_never_used(links, spoil, why):
+    spoil(links)
+    for use in (bind, connect):
+        socket = new_socket(zmq.DEALER)
+        with pytest.raises(LinkError, match=why):
+            use(socket, "local://x")
+        assert socket.closed
+
+
+def test_a_path_too_long_for_a_socket_is_refused(links, monkeypatch):
+    monkeypatch.setenv("ROBOT_RL_LINKS", str(links) + "x" * 100)
+    with pytest.raises(LinkError, match="too long for a socket"):
+        bind(new_socket(zmq.ROUTER), "local://x")
+
+
+KILLED = """
+import os, signal, zmq
+from robot_rl.transport.endpoint import bind, draw_secret, new_socket
+socket = new_socket(zmq.ROUTER)
+bind(socket, "local://x")
+draw_secret("local://x")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_hinders_nobody_and_does_not_stay(links):
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED], check=False, timeout=60)
+        assert sorted(path.name for path in links.iterdir()) == ["x", "x.secret"]
+    with new_socket(zmq.ROUTER) as socket:
+        bind(socket, "local://other")
+        assert [path.name for path in links.iterdir()] == ["other"]
+
+
+def test_a_service_that_starts_again_at_once_is_reached_by_who_was_connected(links):
+    with new_socket(zmq.DEALER) as client:
+        connect(client, "local://x")
+        for i in range(8):
+            with new_socket(zmq.ROUTER) as server:
+                bind(server, "local://x")
+                while not server.poll(200):  # what was said to the one before is lost
+                    client.send_multipart([b"%d" % i])
+                assert server.recv_multipart()

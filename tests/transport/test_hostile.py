@@ -25,9 +25,11 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.server import Server
+from robot_rl.transport.address import parse_address
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, bind, connect, new_socket
 from robot_rl.transport.keys import Keyring
+from robot_rl.transport.local import path_of
 from robot_rl.transport.status import StatusPublisher, StatusReader
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
@@ -52,6 +54,16 @@ class Service:
     @property
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])
+
+    def open_stream(self) -> system_socket.socket:
+        """A connection below ZeroMQ."""
+        where = parse_address(self.address)
+        if not where.is_local:
+            return system_socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        connection = system_socket.socket(system_socket.AF_UNIX)
+        connection.settimeout(PATIENCE_S)
+        connection.connect(str(path_of(where.name)))
+        return connection
 
 
 class StandingArm:
@@ -189,7 +201,7 @@ def running(name: str, address: str) -> Iterator[Service]:
     assert failures == []
 
 
-@pytest.fixture(scope="module", params=["tcp://127.0.0.1:*", "tcp://self@127.0.0.1:*"], ids=["plain", "keys"])
+@pytest.fixture(scope="module", params=[ANY_PORT, "tcp://127.0.0.1:*"], ids=["local", "keys"])
 def any_address(request) -> str:
     return request.param
 
@@ -247,7 +259,7 @@ def test_raw_streams_leave_a_service_running(service):
         @settings(max_examples=30)
         @given(stream=STREAMS, stays=st.booleans())
         def attack(stream: bytes, stays: bool) -> None:
-            connection = system_socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S)
+            connection = service.open_stream()
             with contextlib.suppress(OSError):  # the service may have hung up
                 connection.sendall(stream)
             if stays:
@@ -262,7 +274,7 @@ def test_raw_streams_leave_a_service_running(service):
 def test_many_connections_that_say_half_a_greeting_and_stay_keep_nobody_out(service):
     with contextlib.ExitStack() as half_open:
         for i in range(100):
-            connection = system_socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S)
+            connection = service.open_stream()
             half_open.enter_context(connection)
             connection.sendall(greeting(b"CURVE" if i % 2 else b"NULL")[: 1 + i % 64])
         service.ask()
@@ -271,13 +283,11 @@ def test_many_connections_that_say_half_a_greeting_and_stay_keep_nobody_out(serv
 @pytest.mark.parametrize("name", ["steps", "calls", "arm"])
 def test_a_frame_that_announces_more_than_is_allowed_is_hung_up_on(name):
     """In memory it would be this machine's end: a call may have 64 MB, an arm's message 64 kB."""
-    with running(name, "tcp://127.0.0.1:*") as service:
-        address = ("127.0.0.1", service.port)
-        with system_socket.create_connection(address, timeout=PATIENCE_S) as connection:
-            connection.sendall(greeting(b"NULL") + ready(b"DEALER") + announced(1 << 40, b"x" * 1000))
-            with contextlib.suppress(ConnectionResetError):
-                while connection.recv(4096):
-                    pass  # an empty answer, or a reset, is the end of the connection
+    with running(name, ANY_PORT) as service, service.open_stream() as connection:
+        connection.sendall(greeting(b"NULL") + ready(b"DEALER") + announced(1 << 40, b"x" * 1000))
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(4096):
+                pass  # an empty answer, or a reset, is the end of the connection
 
 
 # ZeroMQ, but none of ours
@@ -311,9 +321,9 @@ def test_messages_that_are_too_large_leave_a_service_running(service):
 def test_a_subscription_of_a_megabyte_leaves_a_publisher_running(name):
     """Not by a socket of ZeroMQ: it would keep the subscription in a tree so deep that its own removal is its end."""
     topic = os.urandom(TOO_LARGE)
-    with running(name, "tcp://127.0.0.1:*") as service:
+    with running(name, ANY_PORT) as service:
         for minor, message in ((0, announced(len(topic) + 1, b"\x01" + topic)), (1, command(b"SUBSCRIBE", topic))):
-            with system_socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S) as connection:
+            with service.open_stream() as connection:
                 with contextlib.suppress(OSError):
                     connection.sendall(greeting(b"NULL", minor) + ready(b"SUB") + message)
                 service.ask()
@@ -362,11 +372,15 @@ def is_refused(socket: LinkSocket) -> bool:
 @pytest.mark.parametrize("name", SERVICES)
 def test_who_has_no_keys_or_wrong_ones_is_refused_and_disturbs_nobody(name, tmp_path, monkeypatch, keys):
     stranger = Keyring(tmp_path / "stranger")
-    with running(name, "tcp://self@127.0.0.1:*") as service:
+    with running(name, "tcp://127.0.0.1:*") as service:
         stranger.trust("victim", keys.make().public.hex())
         impostor_known = Keyring(tmp_path / "fooled")
         impostor_known.trust("victim", stranger.make().public.hex())
-        for folder, machine in ((stranger.folder, "victim@"), (impostor_known.folder, "victim@"), (keys.folder, "")):
+        for folder, machine in (
+            (stranger.folder, "victim@"),
+            (impostor_known.folder, "victim@"),
+            (stranger.folder, ""),
+        ):
             with monkeypatch.context() as patch, new_socket(service.client) as socket:
                 patch.setenv("ROBOT_RL_KEYS", str(folder))
                 connect(socket, f"tcp://{machine}127.0.0.1:{service.port}")

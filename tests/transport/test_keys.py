@@ -8,8 +8,9 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robot_rl.transport import allow_list
 from robot_rl.transport.calls import CallClient, CallServer
-from robot_rl.transport.endpoint import ANY_PORT, bind, check_address, connect, new_socket
+from robot_rl.transport.endpoint import bind, check_address, connect, new_socket
 from robot_rl.transport.keys import KeyPair, Keyring, check_name, parse_key, this_machine
 from robot_rl.transport.status import StatusPublisher, StatusReader
 from robot_rl.transport.steps import StepReceiver, StepSender
@@ -30,11 +31,12 @@ class Machine:
 
     def __enter__(self):
         """What is bound or connected from now on is this machine's."""
+        self._before = os.environ["ROBOT_RL_KEYS"]
         self._monkeypatch.setenv("ROBOT_RL_KEYS", str(self.keys.folder))
         return self
 
     def __exit__(self, *_):
-        self._monkeypatch.delenv("ROBOT_RL_KEYS")
+        self._monkeypatch.setenv("ROBOT_RL_KEYS", self._before)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def make_friends(gpu, robot):
 
 
 def at(address, machine=""):
-    """The same port, for a client that names the machine, or for one that has no keys."""
+    """The same port, for a client that names the machine, or for one that takes it for its own."""
     return f"tcp://{machine}{'@' * bool(machine)}127.0.0.1:{address.rpartition(':')[2]}"
 
 
@@ -218,18 +220,17 @@ def test_a_server_that_has_another_key_than_the_trusted_one_is_not_believed(serv
         ping(at(served, "gpu"), timeout_s=0.5)
 
 
-def test_a_client_without_keys_is_told_that_it_needs_them(served):
-    with pytest.raises(LinkError, match=r"wants keys.*tcp://self@127.0.0.1"):
+def test_a_service_of_another_user_of_this_machine_is_not_taken_for_ones_own(served):
+    with pytest.raises(LinkError, match=r"does not have the key of this user.*Another user"):
         ping(at(served))
 
 
 def test_a_client_with_keys_does_not_talk_to_a_server_without(gpu, robot):
     make_friends(gpu, robot)
-    server = CallServer()
-    server.start()
-    with robot, pytest.raises(LinkError, match="speaks without keys"):
-        ping(at(server.address, "gpu"))
-    server.close()
+    with new_socket(zmq.ROUTER) as server:
+        port = server.bind_to_random_port("tcp://127.0.0.1")
+        with robot, pytest.raises(LinkError, match="speaks without keys"):
+            ping(f"tcp://gpu@127.0.0.1:{port}")
 
 
 def test_a_server_whose_keys_cannot_be_read_lets_nobody_in(served, gpu, robot):
@@ -268,7 +269,7 @@ def test_a_service_for_all_interfaces_is_reached_with_keys_alone(gpu, robot):
     server.start()
     with robot:
         assert ping(at(server.address, "gpu")) == {"pong": 1}
-    with pytest.raises(LinkError, match="wants keys"):
+    with pytest.raises(LinkError, match="does not have the key"):
         ping(at(server.address))
     server.close()
 
@@ -313,14 +314,32 @@ def test_steps_and_weights_that_are_refused_say_so(gpu, robot, caplog):
             part.close()
 
 
-def test_loopback_without_keys_stays_as_it_was(gpu):
-    with gpu:  # even where there are keys
-        server = CallServer(ANY_PORT)
-        server.register("ping", lambda body, arrays: {"pong": 1})
-        server.start()
-        assert server.address.startswith("tcp://127.0.0.1:")
-        assert ping(server.address) == {"pong": 1}
-        with new_socket(zmq.DEALER) as socket:
-            connect(socket, server.address)
-            assert socket.getsockopt(zmq.MECHANISM) == zmq.NULL
-        server.close()
+def test_tcp_on_loopback_has_keys_without_being_asked_and_makes_them(machine, tmp_path, monkeypatch):
+    """As in the config of a run that was made when loopback had none."""
+    monkeypatch.setenv("ROBOT_RL_KEYS", str(tmp_path / "none yet"))
+    server = CallServer("tcp://127.0.0.1:*")
+    server.register("ping", lambda body, arrays: {"pong": 1})
+    server.start()
+    assert server.address.startswith("tcp://127.0.0.1:")
+    assert ping(server.address) == ping(server.address.replace("127.0.0.1", "self@127.0.0.1")) == {"pong": 1}
+    with new_socket(zmq.DEALER) as socket:
+        connect(socket, server.address)
+        assert socket.getsockopt(zmq.MECHANISM) == zmq.CURVE
+    with machine("another user"), pytest.raises(LinkError, match="does not have the key"):
+        ping(server.address)
+    server.close()
+
+
+def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(served, gpu, machine, caplog, monkeypatch):
+    make_friends(gpu, machine("robot"))
+    monkeypatch.setattr(allow_list._running, "_reports", allow_list._Reports())
+    publics = []
+    for i in range(10):
+        stranger = machine(f"stranger {i}")
+        stranger.keys.trust("gpu", gpu.public)
+        publics.append(stranger.public)
+        with stranger, pytest.raises(LinkError, match="refuses this machine's key"):
+            ping(at(served, "gpu"))
+    lines = [line for line in caplog.messages if "refused" in line]
+    assert 1 <= len(lines) <= allow_list.MOST_REPORTS + 1
+    assert "robot-rl keys" in lines[0] and not any(key in caplog.text for key in publics)

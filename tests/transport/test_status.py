@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import zmq
 
-from robot_rl.transport.endpoint import new_socket
+from robot_rl.transport.endpoint import ANY_PORT, bind, new_socket
 from robot_rl.transport.status import StatusPublisher, StatusReader
 
 
@@ -63,8 +63,7 @@ def test_publishing_without_readers_does_not_wait(actor):
 )
 def test_garbage_is_passed_over(data):
     with new_socket(zmq.XPUB, linger_s=0.1) as socket:
-        port = socket.bind_to_random_port("tcp://127.0.0.1")
-        reader = StatusReader({"actor": f"tcp://127.0.0.1:{port}"})
+        reader = StatusReader({"actor": bind(socket, ANY_PORT)})
         assert socket.poll(2000) and socket.recv() == b"\x01"
         socket.send(data)
         time.sleep(0.05)

@@ -16,18 +16,16 @@ from hypothesis import strategies as st
 from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
 from robot_rl.data.log import StepLog
 from robot_rl.data.records import Kind, Record, frame
-from robot_rl.transport.endpoint import free_addresses, new_socket
+from robot_rl.transport.endpoint import ANY_PORT, connect, free_addresses, new_socket
 from robot_rl.transport.steps import Received, StepReceiver, StepSender, protocol
 from robot_rl.transport.steps.protocol import Greeting
 from robot_rl.types import DataError, Identity, LinkError, SpaceSpec, Step
 from tests.data.test_codec import SPACE, assert_same, make_step
 
-ANY = "tcp://127.0.0.1:*"
-
 
 @pytest.fixture
 def receiver():
-    receiver = StepReceiver(ANY, SPACE)
+    receiver = StepReceiver(ANY_PORT, SPACE)
     yield receiver
     receiver.close()
 
@@ -167,7 +165,7 @@ def test_wrong_step_is_refused_at_the_sender(sender):
 @given(frames=st.lists(st.binary(max_size=200), min_size=1, max_size=4))
 def test_garbage_leaves_the_receiver_running(receiver, frames):
     with new_socket(zmq.DEALER, linger_s=0.1) as socket:
-        socket.connect(receiver.address)
+        connect(socket, receiver.address)
         socket.send_multipart(frames)
         socket.send_multipart([frames[0], b"x" * 2_000_000])  # more than eight steps have
         assert receiver.receive(timeout_s=0.01) == []
@@ -176,7 +174,7 @@ def test_garbage_leaves_the_receiver_running(receiver, frames):
 
 def test_steps_pass_while_another_peer_sends_garbage(receiver, sender):
     with new_socket(zmq.DEALER, linger_s=0.1) as socket:
-        socket.connect(receiver.address)
+        connect(socket, receiver.address)
         for i in range(20):
             socket.send_multipart([os.urandom(20), os.urandom(50)])
             sender.send(make_step(i))
@@ -187,7 +185,7 @@ def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
     records = [framed(seq) for seq in range(4)]
     damaged = records[2]._replace(payload=bytes(records[2].payload[:-1]) + b"x")
     with new_socket(zmq.DEALER) as socket:
-        socket.connect(receiver.address)
+        connect(socket, receiver.address)
         socket.send_multipart(protocol.hello(Greeting("a", 1, 0, SCHEMA, space_hash(SPACE))))
         for sent in ([records[0]], [records[2], records[3]], [records[1]], [damaged], [records[0], records[1]]):
             socket.send_multipart(protocol.batch(1, sent))
@@ -202,7 +200,7 @@ def framed(seq: int, actor: str = "a", epoch: int = 1) -> Record:
 
 def test_nobody_sends_in_the_name_of_another(receiver):
     with new_socket(zmq.DEALER) as socket:
-        socket.connect(receiver.address)
+        connect(socket, receiver.address)
         socket.send_multipart(protocol.batch(1, [framed(0)]))  # without a greeting
         socket.send_multipart(protocol.hello(Greeting("a", 1, 0, SCHEMA, space_hash(SPACE))))
         socket.send_multipart(protocol.batch(1, [framed(0, actor="b")]))

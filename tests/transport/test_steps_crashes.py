@@ -11,13 +11,13 @@ import pytest
 
 from robot_rl.data.log import StepLog
 from robot_rl.data.recovery import repair
-from robot_rl.transport.endpoint import free_addresses
+from robot_rl.transport.endpoint import ANY_PORT, free_addresses
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.steps.outbox import KEPT_WINDOWS
 from robot_rl.types import DataError, Identity, LinkError, Mark, MarkKind, Step
 from tests.data.full_disk import files_of_at_most
 from tests.data.test_codec import SPACE, make_step
-from tests.transport.test_steps import ANY, start_learner
+from tests.transport.test_steps import start_learner
 
 ACTOR = """
 import sys, time
@@ -117,7 +117,7 @@ def test_actor_and_learner_are_killed_and_nothing_stored_is_lost(tmp_path, order
 class Here:
     """A learner in this process: a receiver and its log."""
 
-    def __init__(self, path: Path, address: str = ANY):
+    def __init__(self, path: Path, address: str = ANY_PORT):
         self.log = StepLog(path, SPACE)
         self.receiver = StepReceiver(address, SPACE, self.log.positions)
         self.address = self.receiver.address

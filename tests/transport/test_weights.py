@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from robot_rl.data import arrays
 from robot_rl.transport import weights
-from robot_rl.transport.endpoint import new_socket
+from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
 from robot_rl.types import DataError, LinkError
 
@@ -126,7 +126,7 @@ def test_no_version_is_lost_among_other_events(publisher):
 
     def make_noise() -> None:
         with new_socket(zmq.XSUB) as socket:
-            socket.connect(publisher.address)
+            connect(socket, publisher.address)
             while not stop.is_set():
                 socket.send(b"\x02 no subscription")
                 time.sleep(0.0002)
@@ -188,10 +188,9 @@ def test_objects_are_not_published(publisher):
 def test_garbage_leaves_both_sides_running(publisher, data):
     with new_socket(zmq.SUB, linger_s=0.1) as socket:  # to the publisher: a strange subscription
         socket.setsockopt(zmq.SUBSCRIBE, data)
-        socket.connect(publisher.address)
+        connect(socket, publisher.address)
     with new_socket(zmq.XPUB, linger_s=0.1) as socket:  # to a subscriber: a strange frame
-        port = socket.bind_to_random_port("tcp://127.0.0.1")
-        subscriber = WeightsSubscriber(f"tcp://127.0.0.1:{port}")
+        subscriber = WeightsSubscriber(bind(socket, ANY_PORT))
         assert socket.poll(1000) and socket.recv() == b"\x01"
         socket.send(data)
         assert subscriber.wait_for(0, timeout_s=0.01) is None
