@@ -270,7 +270,7 @@ def test_many_connections_that_say_half_a_greeting_and_stay_keep_nobody_out(serv
 
 @pytest.mark.parametrize("name", ["steps", "calls", "arm"])
 def test_a_frame_that_announces_more_than_is_allowed_is_hung_up_on(name):
-    """In memory it would be this machine's end: a call may have 64 MB, an arm's message 64 kB."""
+    """In memory it would be this machine's end: a call may have 16 kB, an arm's message 64 kB."""
     with running(name, "tcp://127.0.0.1:*") as service:
         address = ("127.0.0.1", service.port)
         with system_socket.create_connection(address, timeout=PATIENCE_S) as connection:
