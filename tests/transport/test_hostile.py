@@ -282,7 +282,7 @@ def test_many_connections_that_say_half_a_greeting_and_stay_keep_nobody_out(serv
 
 @pytest.mark.parametrize("name", ["steps", "calls", "arm"])
 def test_a_frame_that_announces_more_than_is_allowed_is_hung_up_on(name):
-    """In memory it would be this machine's end: a call may have 64 MB, an arm's message 64 kB."""
+    """In memory it would be this machine's end: a call may have 16 kB, an arm's message 64 kB."""
     with running(name, ANY_PORT) as service, service.open_stream() as connection:
         connection.sendall(greeting(b"NULL") + ready(b"DEALER") + announced(1 << 40, b"x" * 1000))
         with contextlib.suppress(ConnectionError):
