@@ -6,11 +6,12 @@ pages that each name the next one. Whether the right ones were found its checksu
 """
 
 import contextlib
-import itertools
 import os
 import struct
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
 from robot_rl.data.store import LOG, OLD_MAGICS, PAGE, ROW_MAGIC, SPOOL, Store, lock, remove_file, unseal
 from robot_rl.types import DataError, Identity, Mark, MarkKind, Stream
 
+_ODD = 100_000
+"""A number that is so far from the next one is damaged itself."""
 _WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s8x"), struct.Struct(">II8s8x")
 
 
@@ -58,22 +61,21 @@ def write_anew(
     remove_file(path)
     kept = lost = 0
     last: dict[Stream, int] = {}
-    known: dict[Stream, int] = {}
     try:
         store = Store(path, "the new file", kind=about["kind"], create=about)
         try:
             for part in parts:
                 stream, seq = (part.identity.actor, part.identity.epoch), part.identity.seq
-                known[stream] = max(seq, known.get(stream, -1))
-                if isinstance(part, Record) and (seq > last.get(stream, -1)):
-                    begin = last.get(stream, -1 if about["kind"] == LOG else seq - 1) + 1
-                    lost += _fill(store, stream, range(begin, seq))
+                oldest = about["kind"] == SPOOL and not last  # whose first records may be delivered and removed
+                begin = last.get(stream, seq - 1 if oldest else -1) + 1
+                if seq < begin:
+                    continue
+                whole = isinstance(part, Record)
+                lost += _fill(store, stream, range(begin, seq if whole else seq + 1))
+                if isinstance(part, Record):
                     store.append([part])
-                    last[stream] = seq
                     kept += 1
-            for stream, newest in known.items():
-                if stream in last or about["kind"] == LOG:
-                    lost += _fill(store, stream, range(last.get(stream, -1) + 1, newest + 1))
+                last[stream] = seq
             nameless = max(0, expected - kept - lost)
             store.close(lost=lost_before + nameless)
         finally:
@@ -136,6 +138,10 @@ class _Place(NamedTuple):
     at: int
     whole: bool
 
+    @property
+    def stream(self) -> Stream:
+        return self.header.identity.actor, self.header.identity.epoch
+
 
 class _Found(NamedTuple):
     """What is in a damaged file, in the order of its numbers; so many were in it at least, and lost before."""
@@ -155,34 +161,66 @@ class _Found(NamedTuple):
             if before is None or (place.whole, place.n is not None) > (before.whole, before.n is not None):
                 best[place.header.identity] = place
         closed, before = state.get("closed"), state.get("lost", 0)
-        return _Found(_ordered(best.values()), 0 if closed is None else closed - first, before)
+        located = {place.stream for place in best.values() if place.n is not None}
+        here = [p for p in best.values() if about["kind"] == LOG or p.stream in located]  # else: delivered
+        return _Found(_ordered(here, first), 0 if closed is None else closed - first, before)
 
     def parts(self, pages: _Pages) -> Iterator[Record | Header]:
         """Record by record, or the headers of those that are not whole."""
         for place in self.places:
-            data = pages.page(place.page)[place.at : place.at + HEADER_SIZE]
             if place.whole:
+                data = pages.page(place.page)[place.at : place.at + HEADER_SIZE]
                 payload = _payload(pages, place.page, place.at, place.header)
                 yield Record(place.header.kind, place.header.identity, data, payload or b"")
             else:
                 yield place.header
 
 
-def _ordered(places: Iterable[_Place]) -> list[_Place]:
-    """By number; within each stream by seq, whatever a damaged number says."""
+def _ordered(places: Iterable[_Place], first: int) -> list[_Place]:
+    """By number, from `first` on; within each stream by seq, whatever a damaged number says.
+
+    Where a seq is missing in a stream there is a place that is not whole, with a number that no other has.
+    """
     streams: defaultdict[Stream, list[_Place]] = defaultdict(list)
     for place in places:
-        streams[place.header.identity.actor, place.header.identity.epoch].append(place)
+        streams[place.stream].append(place)
+    numbers = sorted(place.n for several in streams.values() for place in several if place.n is not None)
+    free = [
+        n
+        for before, after in pairwise([first - 1, *numbers])
+        if after - before < _ODD
+        for n in range(before + 1, after)
+    ]
     keyed: list[tuple[tuple[float, int], _Place]] = []
     for several in streams.values():
         several.sort(key=lambda place: place.header.identity.seq)
-        numbers = iter(sorted(place.n for place in several if place.n is not None))
-        last = -1
+        own = iter(sorted(place.n for place in several if place.n is not None))
+        last, seq = first - 1, several[0].header.identity.seq
+        number = several[0].n
+        if number is not None and number - first < _ODD:
+            for missing in range(seq - 1, max(0, seq - (number - first)) - 1, -1):  # where it begins at the latest
+                number = _next_free(free, number, -1)
+                keyed.append(((number, missing), _lost(several[0], missing)))
         for place in several:
-            if place.n is not None:
-                last = next(numbers)
-            keyed.append(((last, place.header.identity.seq), place))
+            for missing in range(seq, place.header.identity.seq):
+                last = _next_free(free, last)
+                keyed.append(((last, missing), _lost(place, missing)))
+            seq = place.header.identity.seq + 1
+            last = next(own) if place.n is not None else _next_free(free, last)
+            keyed.append(((last, seq - 1), place))
     return [place for _, place in sorted(keyed, key=lambda one: one[0])]
+
+
+def _next_free(free: list[int], last: int, way: int = 1) -> int:
+    """The next number behind (or before) `last` that no record has, for one that is lost; the same if there is none."""
+    at = bisect_right(free, last) - (way < 0)
+    return free.pop(at) if 0 <= at < len(free) else last
+
+
+def _lost(place: _Place, seq: int) -> _Place:
+    """A record of the same stream that has left no trace."""
+    identity = Identity(*place.stream, seq)
+    return _Place(None, place.header._replace(identity=identity), 0, 0, False)
 
 
 def _head(pages: _Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -284,7 +322,7 @@ def _from_varint(data: bytes) -> int | None:
 
 def _set_aside(path: Path) -> Path:
     """The damaged file under a name that none has yet, with its write-ahead log."""
-    names = (f"{path.name}.damaged" + (f"-{number}" if number > 1 else "") for number in itertools.count(1))
+    names = (f"{path.name}.damaged" + (f"-{number}" if number > 1 else "") for number in count(1))
     aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     path.rename(aside)
     wal = path.with_name(path.name + "-wal")

@@ -5,6 +5,7 @@ the one before. Acknowledged records are removed some seconds later, so that a l
 its last steps again. What an earlier process left behind is found on opening, and offered before the own records.
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from robot_rl.data.old_files import SPOOL_FILE
 from robot_rl.data.records import Record
 from robot_rl.data.store import SPOOL, Store
 from robot_rl.types import DataError, SpaceSpec
+
+log = logging.getLogger(__name__)
 
 SYNC_EVERY_S = 0.5
 KEEP_S = 5.0
@@ -65,11 +68,8 @@ class Spool:
         except BaseException:
             self._store.abandon()
             raise
-        ends = [*list(self._bases.values())[1:], self._store.end]
-        held = (
-            Held(epoch, max(self._store.first, base) - base, end - base)
-            for (epoch, base), end in zip(self._bases.items(), ends, strict=True)
-        )
+        lasts = {epoch: last for (_, epoch), last in self._store.positions.items()}
+        held = (Held(each, max(0, self._store.first - base), lasts[each] + 1) for each, base in self._bases.items())
         self.leftovers = [one for one in held if one.end > one.first]
         self._end = 0
         self._bases[epoch] = self._store.end
@@ -131,7 +131,10 @@ class Spool:
         if delivered or self._store.end == self._store.first:
             self._store.abandon(removed=True)
         else:
-            self._store.close()
+            try:
+                self._store.close()
+            except DataError as error:  # what is in it is as whole as that of a process that was killed
+                log.warning("%s", error)
 
     def _make_folder(self) -> None:
         try:

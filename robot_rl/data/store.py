@@ -193,10 +193,10 @@ class Store:
     def _create(self, about: dict[str, Any]) -> None:
         """Under another name first: what is there under its own is never half made."""
         draft = _beside(self.path, ".new")
-        for left in (draft, _beside(draft, "-journal")):
-            left.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as db:
-            db.execute(f"PRAGMA page_size={PAGE}")
+            for pragma in (f"page_size={PAGE}", "journal_mode=MEMORY", "synchronous=OFF"):
+                db.execute(f"PRAGMA {pragma}")
             db.execute("BEGIN")
             for sql in _TABLES.values():
                 db.execute(sql)
@@ -204,6 +204,7 @@ class Store:
             db.execute("INSERT INTO head VALUES (1, ?)", (_seal(_state(turn=0, first=0, closed=0, lost=0, streams=0)),))
             db.execute("INSERT INTO spare VALUES (0, ?)", (_seal(about),))
             db.execute("COMMIT")
+        sync_path(draft)
         draft.rename(self.path)
         sync_path(self.path.parent)
 
@@ -406,8 +407,8 @@ class Store:
     def damaged(self, number: int | None = None) -> DataError:
         """The error for a file, or its record `number`, that does not match its checksums. Nothing was changed."""
         if self.path.stat().st_size <= PAGE:
-            return DataError(f"{self.what} is damaged: it has {self.path.stat().st_size} bytes, and there can be no "
-                             "record in them. Restore it from a copy; remove it if nothing was recorded yet")  # fmt: skip
+            return DataError(f"{self.what} is damaged: it has {self.path.stat().st_size} bytes, which is no file of "
+                             "records. Restore it from a copy; remove it if nothing was recorded yet")  # fmt: skip
         where = "" if number is None else f": record {number} does not match its checksum, or is not there"
         return DataError(f"{self.what} is damaged{where}. 'robot-rl data repair {self.path}' keeps every record that "
                          "is whole, puts a mark in the place of what is lost, and leaves the damaged file beside it. "

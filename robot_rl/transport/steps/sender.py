@@ -43,8 +43,8 @@ class StepSender:
     When the disk refuses (full, read-only), `send` raises a DataError from then on, so that the actor ends the episode
     and the arm holds; what was handed over is still delivered if the learner is there (`drain`). When the link fails
     for good (another space or run, a log that lacks what was acknowledged), `send` raises that RefusedError; everything
-    is in the spool. If the last episode of the actor's process before this one has no end in the spool, the first record is a
-    mark GAP that says so.
+    is in the spool. If the last episode of the actor's process before this one has no end in the spool, the first
+    record is a mark GAP that says so.
     """
 
     def __init__(
