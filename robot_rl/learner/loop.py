@@ -346,7 +346,7 @@ def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -
     """
     known, path = counters.get("log_records", 0), folder.steps_log
     advice = (
-        f"its newest checkpoint was learnt from {known}. Put the run's own log back in its place (a repair leaves the "
+        f"its newest checkpoint was learnt from {known}. Restore it from a copy (a repair leaves the "
         "damaged one beside it), then resume; without it this run cannot go on, and a new one begins anew"
     )
     if known and not path.exists():
