@@ -1,7 +1,7 @@
 """Two weeks of one robot in fast motion: `python benchmarks/weeks.py --records 12000000 --folder /tmp`.
 
-A log of steps from state at 10 Hz is made at once; then it is opened, and a replay of 200,000 steps is filled from it as
-a learner that resumes fills it. A row for each, with the memory of the process.
+A log of steps from state at 10 Hz is made at once; then it is opened, and a replay of 200,000 steps is filled from it
+as a learner that resumes fills it. A row for each, with the memory of the process.
 """
 
 import argparse

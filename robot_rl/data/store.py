@@ -83,7 +83,9 @@ class Store:
                 self._opened.callback(lambda: self._db.close())
                 self._read_head()
             undone.pop_all()
-        self._sync = Periodic(sync_every_s, self._checkpoint) if sync_every_s is not None and not read_only else None
+        self._sync: Periodic | None = None
+        if sync_every_s is not None and not read_only:
+            self._sync = Periodic(sync_every_s, lambda: self.checkpoint())
 
     @property
     def positions(self) -> dict[Stream, int]:
@@ -148,7 +150,7 @@ class Store:
     def sync(self) -> None:
         """Wait until the disk has all that was appended (0.2 to 10 ms): survives a power cut from then on."""
         with self._translated("written"):
-            self._checkpoint()
+            self.checkpoint()
 
     def sync_soon(self) -> None:
         """Have that done now, in the background."""
@@ -347,7 +349,7 @@ class Store:
         state = _state(self._turn, first, closed, self.lost if lost is None else lost, crc)
         self._db.execute("UPDATE head SET row = ? WHERE id = 1", (_seal(state),))
 
-    def _checkpoint(self) -> None:
+    def checkpoint(self) -> None:
         """The write-ahead log to the disk, which takes a while, then into the file.
 
         One connection writes and does this, never two at once.
