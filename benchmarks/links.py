@@ -125,7 +125,7 @@ def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str
 
 
 def fleet(space: SpaceSpec, folder: Path, actors: int, rate_hz: float, seconds: float) -> tuple[float, float]:
-    """Parts of a core that `actors` at `rate_hz` take, all their spools and threads together, and their learner's log."""
+    """Parts of a core that `actors` at `rate_hz` take, all their spools and threads together, and their learner."""
     settle_memory()
     some, count = list(random_steps(space, _DISTINCT)), int(seconds * rate_hz)
     with Other("links.py", "take_steps", OPEN, json.dumps(space_json(space)), folder) as other, ExitStack() as stack:
