@@ -24,8 +24,8 @@ from robot_rl.types import Array, Identity, SpaceSpec
 def appends(folder: Path, space: SpaceSpec, count: int, rate_hz: float) -> Array:
     """Seconds of each append to the spool, one every 1 / `rate_hz`, made as the sender's thread makes them.
 
-    From the step's message, which has just been written, to the record in the page cache: the checksums, one system
-    call. The disk is told by the spool's own thread.
+    From the step's message, which has just been written, to the record in the page cache: the checksums, one
+    transaction. The disk is told by the spool's own thread.
     """
     codec, seconds = StepCodec(space), []
     some = list(random_steps(space, 50))

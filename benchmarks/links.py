@@ -10,11 +10,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import zmq
@@ -24,7 +23,8 @@ from robot_rl.benchmark import random_steps
 from robot_rl.data.codec import StepCodec, space_from_json, space_json
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
-from robot_rl.data.records import HEADER_SIZE
+from robot_rl.data.records import HEADER_SIZE, Record
+from robot_rl.data.store import Store
 from robot_rl.transport.endpoint import bind, connect, new_socket
 from robot_rl.transport.keys import Keyring
 from robot_rl.transport.steps import StepReceiver, StepSender
@@ -41,28 +41,31 @@ _DISTINCT = 64  # steps that are sent again and again: 6 MB, as if a camera had 
 
 @dataclass
 class DiskClock:
-    """Seconds that this process spends in the kernel for its disk: in `write` by whoever appends, in the background."""
+    """Seconds that this process spends on its file: in `append`, and in the background for the disk's sake."""
 
     write_s: float = 0.0
     sync_s: float = 0.0
 
-    def watch(self) -> "DiskClock":
-        """Count from now on, for the rest of this process."""
-        pwritev, fdatasync = os.pwritev, os.fdatasync
+    @contextmanager
+    def watching(self) -> Iterator["DiskClock"]:
+        """Count meanwhile."""
+        append, checkpoint = Store.append, Store.checkpoint
 
-        def timed_pwritev(*arguments: Any) -> int:
+        def timed_append(store: Store, several: Sequence[Record]) -> None:
             begun = time.perf_counter()
-            written = pwritev(*arguments)
+            append(store, several)
             self.write_s += time.perf_counter() - begun
-            return written
 
-        def timed_fdatasync(fd: Any) -> None:
+        def timed_checkpoint(store: Store) -> None:
             begun = time.perf_counter()
-            fdatasync(fd)
+            checkpoint(store)
             self.sync_s += time.perf_counter() - begun
 
-        os.pwritev, os.fdatasync = timed_pwritev, timed_fdatasync
-        return self
+        Store.append, Store.checkpoint = timed_append, timed_checkpoint  # type: ignore[assignment,method-assign]
+        try:
+            yield self
+        finally:
+            Store.append, Store.checkpoint = append, checkpoint  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -100,27 +103,50 @@ def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str
     settle_memory()
     some = list(random_steps(space, _DISTINCT))
     clock = DiskClock()
-    pwritev, fdatasync = os.pwritev, os.fdatasync
     with Other("links.py", "take_steps", address, json.dumps(space_json(space)), folder or "") as other:
         sender = StepSender(other.answer(), space, spool=folder and folder / "spool", wait_when_full=True)
         try:
             for number in range(_WARM_UP):
                 sender.send(some[number % _DISTINCT])
             sender.drain(_PATIENCE_S)
-            clock.watch()
-            begun, cpu = time.perf_counter(), time.process_time()
-            other.tell()
-            for number in range(count):
-                sender.send(some[number % _DISTINCT])
-            sender.drain(_PATIENCE_S)
-            seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+            with clock.watching():
+                begun, cpu = time.perf_counter(), time.process_time()
+                other.tell()
+                for number in range(count):
+                    sender.send(some[number % _DISTINCT])
+                sender.drain(_PATIENCE_S)
+                seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
         finally:
-            os.pwritev, os.fdatasync = pwritev, fdatasync
             other.tell()
             theirs = other.answer()
             sender.close()
     their_cpu, their_clock = theirs["cpu"], DiskClock(**theirs["clock"])
     return StepsResult(count / seconds, clock, their_clock, seconds, cpu / count, their_cpu / count)
+
+
+def fleet(space: SpaceSpec, folder: Path, actors: int, rate_hz: float, seconds: float) -> tuple[float, float]:
+    """Parts of a core that `actors` at `rate_hz` take, all their spools and threads together, and their learner."""
+    settle_memory()
+    some, count = list(random_steps(space, _DISTINCT)), int(seconds * rate_hz)
+    with Other("links.py", "take_steps", OPEN, json.dumps(space_json(space)), folder) as other, ExitStack() as stack:
+        address = other.answer()
+        senders = [StepSender(address, space, actor=f"actor{n}", spool=folder / f"spool{n}") for n in range(actors)]
+        for sender in senders:
+            stack.callback(sender.close)
+            sender.send(some[0])
+            sender.drain(_PATIENCE_S)
+        other.tell()
+        begun, cpu = time.perf_counter(), time.process_time()
+        for number in range(count):
+            for at, sender in enumerate(senders):
+                due = begun + (number + at / actors) / rate_hz
+                time.sleep(max(0.0, due - time.perf_counter()))
+                sender.send(some[number % _DISTINCT])
+        for sender in senders:
+            sender.drain(_PATIENCE_S)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - begun
+        other.tell()
+        return cpu / wall, other.answer()["cpu"] / wall
 
 
 def take_steps(address: str, space_text: str, folder: str) -> None:
@@ -131,15 +157,17 @@ def take_steps(address: str, space_text: str, folder: str) -> None:
     log = StepLog(Path(folder) / "steps.log", space, sync_every_s=0.5) if folder else None
     clock, cpu, told = DiskClock(), 0.0, 0
     say(receiver.address)
-    while told < 2:
-        heard = lines_heard()
-        if heard and not told:
-            clock, cpu = clock.watch(), time.process_time()
-        told += heard
-        batch = receiver.receive(0.05)
-        if log is not None:
-            log.append_records([received.record for received in batch])
-        receiver.ack(batch)
+    with ExitStack() as watching:
+        while told < 2:
+            heard = lines_heard()
+            if heard and not told:
+                cpu = time.process_time()
+                watching.enter_context(clock.watching())
+            told += heard
+            batch = receiver.receive(0.05)
+            if log is not None:
+                log.append_records([received.record for received in batch])
+            receiver.ack(batch)
     say({"clock": asdict(clock), "cpu": time.process_time() - cpu})
     receiver.close()
     if log is not None:

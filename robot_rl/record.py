@@ -123,6 +123,6 @@ def sitting_for(
             hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk
         )
         opened.callback(operator.close)
-        recorded = opened.enter_context(StepLog(path, folder.spaces()))
+        recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))
         gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
         yield Sitting(env, operator, recorded, seed=settings.seed, desk=desk, gate=gate)

@@ -169,7 +169,7 @@ def plot_demos(folder: RunFolder) -> Path:
 
 def _demos(folder: RunFolder) -> tuple[dict[int, list[Any]], list[np.ndarray], DemoTally]:
     """The tool's path of each demonstration that counts, the last views of each, and the tally."""
-    with StepLog(folder.demos_log, folder.spaces()) as log:
+    with StepLog(folder.demos_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
         tally = DemoTally.of(log)
         paths: dict[int, list[Any]] = {episode: [] for episode, said in tally.succeeded.items() if said.counts}
         last: dict[int, np.ndarray] = {}
@@ -188,7 +188,7 @@ def summarise_outcomes(folder: RunFolder) -> tuple[dict[str, int], Path | None]:
 
     Counted are frames, but for `episodes` and those of them `with_positives`; `neither` may not be learnt from.
     """
-    with StepLog(folder.outcomes_log, folder.spaces(), read_only=True) as log:
+    with StepLog(folder.outcomes_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
         episodes = labelled_episodes(log).values()
         positives, negatives = (sum(several) for several in zip(*(episode.counts for episode in episodes), strict=True))
         summary = {

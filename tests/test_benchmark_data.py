@@ -9,7 +9,8 @@ from benchmarks import data
 
 TINY = data.Sizes(
     replay_steps=120, batch=16, rounds=1, batches=2, link_steps=192, link_rounds=1, burst_steps=64, sustained_steps=64,
-    spool_steps=4, megabytes=0.1, versions=2, slow_versions=10, slow_s=0.05, log_steps=100, pixel_log_steps=50,
+    spool_steps=4, fleet_s=0.2,
+    megabytes=0.1, versions=2, slow_versions=10, slow_s=0.05, log_steps=100, pixel_log_steps=50,
 )  # fmt: skip
 
 
@@ -22,7 +23,7 @@ def test_every_part_is_measured(
     assert values.pop("machine")["cores"] >= 1
     for name in data.OTHERS:
         assert values.pop(f"{name}_percent_of_memcpy") is None
-    assert len(values) >= 17
+    assert len(values) >= 19
     values.pop("weights_slow_oldest_ms")  # a machine that is slow enough never looks in time
     assert all(value > 0.0 for value in values.values())
     assert values["step_bytes"] < 98_500

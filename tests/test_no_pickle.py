@@ -32,6 +32,7 @@ from robot_rl.data.codec import StepCodec, space_hash
 from robot_rl.data.episodes import Archive, ArchiveWriter
 from robot_rl.data.log import StepLog
 from robot_rl.data.marks import decode_mark
+from robot_rl.data.old_files import SPOOL_FILE
 from robot_rl.data.spool import Spool
 from robot_rl.learner import checkpoint
 from robot_rl.learner.options import LearnerConfig
@@ -174,14 +175,10 @@ def read_log_record(data: bytes, folder: Path) -> Any:
 
 
 def read_spool(data: bytes, folder: Path) -> Any:
-    """A segment of the spool is the bytes; it is set aside or refused, and nothing of it is delivered."""
-    spool = Spool(folder / "spool", "actor", 1, SPACE)
-    spool.close()
-    for path in (folder / "spool").iterdir():
-        path.write_bytes(data)
-    found = Spool(folder / "spool", "actor", 2, SPACE)
-    found.close()
-    raise DataError("an empty spool")
+    """The spool is the bytes: it is refused, and nothing of it is delivered."""
+    (folder / "spool").mkdir()
+    (folder / "spool" / SPOOL_FILE).write_bytes(data)
+    return Spool(folder / "spool", "actor", 2, SPACE)
 
 
 def read_weights(data: bytes, folder: Path) -> Any:

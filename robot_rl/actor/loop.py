@@ -88,6 +88,7 @@ class Actor:
             self._settings.steps_address,
             folder.spaces(),
             actor=self._config.name,
+            run=self._settings.id,
             spool=folder.spool / self._config.name,
             limit=1 if lockstep else 2_000,  # lockstep: a kill takes at most this one and the one being made
             wait_when_full=lockstep,

@@ -20,10 +20,11 @@ from robot_rl.cli.arguments import (
 
 
 def data(arguments: Sequence[str]) -> None:
-    """Look at recorded episodes: ls, show, stats; archive a run's, repair a log."""
+    """Look at recorded episodes: ls, show, stats; archive a run's, repair a log, convert one of an older version."""
     from rich.console import Console
 
     from robot_rl import browse
+    from robot_rl.data.old_files import convert as convert_file
     from robot_rl.data.recovery import repair as repair_file
 
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
@@ -96,13 +97,22 @@ def data(arguments: Sequence[str]) -> None:
                   f"{each.unfinished} not finished")  # fmt: skip
 
     def repair(path: DataPath) -> None:
-        """Write a log or spool that is damaged in the middle anew from its whole records; nobody may be using it.
+        """Write a log or spool that is damaged anew from its whole records; nobody may be using it.
 
         Args:
             path: the damaged file; it is kept beside the new one.
         """
-        kept, lost = repair_file(Path(path))
-        print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {path}.damaged")
+        kept, lost, aside = repair_file(Path(path))
+        print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {aside}")
+
+    def convert(path: DataPath) -> None:
+        """Make a log or spool of an older version one that this one reads; nobody may be using it.
+
+        Args:
+            path: a .log file, or the folder of an actor in spool/; the old file is kept beside the new one.
+        """
+        new, kept, lost = convert_file(Path(path))
+        print(f"{new}: {kept} records kept, {lost} lost, each with a mark in its place; before: NAME.old beside it")
 
     verbs: dict[str, Callable[..., Any]] = {
         "ls": ls,
@@ -110,6 +120,7 @@ def data(arguments: Sequence[str]) -> None:
         "stats": stats,
         "archive": archive,
         "repair": repair,
+        "convert": convert,
     }
     tyro.extras.subcommand_cli_from_dict(verbs, prog="robot-rl data", args=list(arguments), description=data.__doc__)
 

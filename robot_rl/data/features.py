@@ -60,6 +60,10 @@ class FeatureFile:
         self._next += len(steps)
         return np.ascontiguousarray(rows["features"])
 
+    def skip(self, count: int) -> None:
+        """So many steps are not asked for: what comes next are those behind them."""
+        self._next += count
+
     def close(self) -> None:
         """Let go of the file."""
         if self._fd >= 0:

@@ -4,7 +4,6 @@ Everything is read as it is now, also while it is being written; nothing is ever
 """
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -122,16 +121,9 @@ def run_context(run: Path) -> dict[str, Any]:
     return context | {"instruction": task.description, "rate_hz": task.rate_hz}
 
 
-def open_log(path: Path, patience_s: float = 2.0) -> StepLog:
-    """A log for reading, which may be growing: a record that is half written now is whole a moment later."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            return StepLog(path, read_space(path), read_only=True)
-        except DataError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+def open_log(path: Path) -> StepLog:
+    """A log for reading, which may be growing."""
+    return StepLog(path, read_space(path), read_only=True)
 
 
 def _assembled(log: StepLog, assembler: Assembler) -> Iterator[Episode]:

@@ -1,218 +1,94 @@
-"""Opening a file of records after whatever became of its writer: a torn tail goes, damage in the middle is named.
+"""Mending a damaged log or spool: whatever records are whole in it, wherever they lie, into a new file.
 
-A tail is torn if nothing whole follows: the record in hand at a kill, or what a power cut kept from the disk. A record
-that is damaged before whole ones is an error that changes nothing; `repair` keeps all the others. But a power cut may
-also leave a hole: a block that the disk never got, with later ones that it did. The file ends there then, and what
-follows the hole, which nobody had been promised, is set aside.
+SQLite is not asked: its tables lead to the records, and may be what is damaged. A record's header stands in one piece
+on a page and has a checksum of its own, so it is found by itself; the payload goes on behind it, and from there over
+pages that each name the next one. Whether the right ones were found its checksum says.
 """
 
-import logging
+import contextlib
 import os
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator
+import struct
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import count, pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from robot_rl.data import records
 from robot_rl.data.marks import encode_mark
 from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
+from robot_rl.data.store import LOG, OLD_MAGICS, PAGE, ROW_MAGIC, SPOOL, Store, lock, remove_file, unseal
 from robot_rl.types import DataError, Identity, Mark, MarkKind, Stream
 
-log = logging.getLogger(__name__)
-
-LOG_MAGIC = b"RRLOG\x00\x02\n"
-SPOOL_MAGIC = b"RRSPL\x00\x02\n"
-KINDS = {LOG_MAGIC: "step log", SPOOL_MAGIC: "spool"}
-"""The kinds of files made of records, by how they begin."""
-BLOCK = 4096
-MAYBE_UNSYNCED, MAYBE_UNSYNCED_RECORDS = 32 << 20, 4_000
-"""Bytes and records at the end of a file among which holes are looked for: far more than a robot makes until the next
-sync."""
-
-Positions = dict[Stream, int]
-"""The last sequence number of each stream."""
+_ODD = 100_000
+"""A number that is so far from the next one is damaged itself."""
+_WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s8x"), struct.Struct(">II8s8x")
 
 
-class Contents(NamedTuple):
-    """Where each whole record of a file begins, where the last one ends, and the last seq of each stream."""
+def repair(path: Path) -> tuple[int, int, Path]:
+    """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged` (or `-2`, ...).
 
-    offsets: array
-    end: int
-    positions: Positions
-
-
-def recover(path: Path, fd: int, start: int, what: str, writable: bool = True) -> Contents:
-    """Walk over the headers from byte `start` on and cut a torn tail off; DataError for damage in the middle.
-
-    The newest payloads are looked at too.
-    """
-    size = os.fstat(fd).st_size
-    offsets, end, positions = array("q"), start, {}
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)  # the payloads between the headers are not wanted from the disk
-    for offset, header in records.scan(fd, start, size):
-        offsets.append(offset)
-        positions[header.identity.actor, header.identity.epoch] = header.identity.seq
-        end = offset + HEADER_SIZE + header.length
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
-    used = _without_zeros(fd, end, size)
-    follows = end < used and records.next_header(fd, end + 1, used) is not None
-    if follows and not (used < size and is_hole(fd, end, end + HEADER_SIZE)):
-        raise DataError(f"{what} {path} is damaged in the middle: record {len(offsets)} at byte {end} has no valid "
-                        f"header, and there are records behind it. {how_to_repair(path)}")  # fmt: skip
-    whole = len(offsets)
-    torn = _first_torn(fd, offsets, end, used < size)
-    if torn < whole:
-        follows |= any(records.read(fd, offset) for offset in offsets[torn + 1 :])
-        end = offsets[torn]
-        del offsets[torn:]
-        positions = _count_again(fd, offsets)
-    if end < used:
-        if writable and follows:
-            _set_aside(path, fd, end, used)
-        done = "was cut off" if writable else "is passed over"
-        log.warning("%s %s: a torn tail of %d bytes %s, %d records remain", what, path, used - end, done, len(offsets))
-    if end < size and writable:
-        os.ftruncate(fd, end)
-    return Contents(offsets, end, positions)
-
-
-def is_hole(fd: int, begin: int, end: int) -> bool:
-    """Whether a block of the disk that these bytes lie in, wholly or in part, holds zeros alone."""
-    first = begin - begin % BLOCK
-    data = os.pread(fd, -(-(end - first) // BLOCK) * BLOCK, first)
-    return any(not data[at : at + BLOCK].strip(b"\0") for at in range(0, len(data), BLOCK))
-
-
-def _first_torn(fd: int, offsets: array, end: int, unclosed: bool) -> int:
-    """Which record a power cut has torn; their number, if none.
-
-    In a file that was not closed that is where there is a hole; else where nothing whole follows.
-    """
-    torn = len(offsets)
-    first = bisect_left(offsets, end - MAYBE_UNSYNCED, max(0, torn - MAYBE_UNSYNCED_RECORDS)) if unclosed else torn
-    for number in range(first, torn):
-        ends = offsets[number + 1] if number + 1 < torn else end
-        if records.read(fd, offsets[number]) is None and is_hole(fd, offsets[number], ends):
-            return number
-    while torn and records.read(fd, offsets[torn - 1]) is None:
-        torn -= 1  # a power cut may leave several whose bytes never reached the disk
-    return torn
-
-
-def _without_zeros(fd: int, begin: int, end: int) -> int:
-    """Where the zeros begin with which these bytes end."""
-    while end > begin:
-        data = os.pread(fd, min(end - begin, 1 << 20), max(begin, end - (1 << 20)))
-        kept = len(data.rstrip(b"\0"))
-        end -= len(data) - kept
-        if kept:
-            break
-    return end
-
-
-def _set_aside(path: Path, fd: int, begin: int, end: int) -> None:
-    """Keep the bytes that are about to be cut off although there are whole records among them."""
-    aside = path.with_name(f"{path.name}.cut-at-{begin}")
-    with aside.open("wb") as out:
-        for at in range(begin, end, 1 << 20):
-            out.write(os.pread(fd, min(1 << 20, end - at), at))
-    log.warning("%s: the disk never got a block of the record at byte %d (a power cut does that); the file ends there "
-                "now, and what followed is in %s", path, begin, aside)  # fmt: skip
-
-
-def damaged(path: Path, what: str, number: int, offset: int) -> DataError:
-    """The error for a record that does not match its checksum although others follow it."""
-    return DataError(f"{what} {path} is damaged: record {number} at byte {offset} does not match its checksum. "
-                     f"{how_to_repair(path)}")  # fmt: skip
-
-
-def how_to_repair(path: Path) -> str:
-    """What to do about a file with a damaged record in its middle."""
-    return (
-        f"The records before it and behind it are whole: 'robot-rl data repair {path}' keeps them all, puts a mark in "
-        "the place of what is lost, and leaves the damaged file beside it. Nothing was changed so far"
-    )
-
-
-def repair(path: Path) -> tuple[int, int]:
-    """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged`.
-
-    The seq of each stream stays without holes: a mark GAP stands for each record that is lost. Those at the end of a
-    stream are simply not there, since who sent them sends them again; unless it is over, because its actor has begun
-    another. Returns how many records are kept, and how many are lost. Nobody may have the file open. Raises DataError
-    if it is no file of records, OSError if it cannot be written.
+    The seq of each stream stays without holes: a mark GAP stands in the place of each record that is lost. Returns how
+    many records are kept, how many are lost, and where the damaged file is now. Raises DataError if somebody is writing
+    the file, if it is none of records, or if it or its new form cannot be read or written.
     """
     path = Path(path)
-    draft = path.with_name(path.name + ".repairing")
-    with path.open("rb") as file, draft.open("wb") as out:
-        fd = file.fileno()
-        magic = next((one for one in KINDS if os.pread(fd, 8, 0) in records.versions(one)), None)
-        if magic is None:
-            raise DataError(f"{path} is neither of these: {', '.join(KINDS.values())}")
-        head, start = records.read_head(path, fd, magic, KINDS[magic])
-        out.write(magic + os.pread(fd, start, 0)[len(magic) :])
-        writer = _Repaired(out, {(head["actor"], head["epoch"]): head["first"] - 1} if "first" in head else {})
-        for part in _parts(fd, start):
-            if isinstance(part, Record):
-                writer.keep(part)
-            else:
-                writer.miss(part)
-        out.flush()
-        os.fsync(out.fileno())
-    path.rename(path.with_name(path.name + ".damaged"))
-    draft.rename(path)
-    return writer.kept, writer.lost
+    with _explained(path):
+        if not path.is_file():
+            raise DataError(f"{path} is not a file: name the log or spool that is damaged")
+        with lock(path, str(path)), path.open("rb") as file:
+            pages = _Pages(path, file.fileno())
+            about, state = _head(pages)
+            if about is None:
+                raise DataError(_what_it_is(path, file.read(len(OLD_MAGICS[0]))))
+            found = _Found.of(pages, about, state)
+            draft = path.with_name(path.name + ".repairing")
+            kept, lost = write_anew(draft, about, found.parts(pages), found.expected, found.lost)
+            aside = _set_aside(path)
+            draft.rename(path)
+            return kept, lost, aside
 
 
-class _Repaired:
-    """Writes the whole records of a damaged file, and a mark in the place of each that is lost."""
+def write_anew(
+    path: Path, about: dict[str, Any], parts: Iterable[Record | Header], expected: int = 0, lost_before: int = 0
+) -> tuple[int, int]:
+    """A closed file with these records, a mark in the place of each that is missing in its stream; how many of both.
 
-    def __init__(self, out: BinaryIO, last: Positions):
-        self._out, self._last = out, last
-        self._newest: Stream | None = None
-        self._missed: Positions = {}  # the last seq of each stream that damaged records had
-        self._unknown = False  # whether there was one, since the newest whole record, that does not say whose it was
-        self.kept = self.lost = 0
+    A Header stands for a record that was there and is not whole. `expected`: so many there were at least; of which no
+    more is known is added to the `lost_before`, which have no mark. What is not complete does not stay.
+    """
+    remove_file(path)
+    kept = lost = 0
+    last: dict[Stream, int] = {}
+    try:
+        store = Store(path, "the new file", kind=about["kind"], create=about)
+        try:
+            for part in parts:
+                stream, seq = (part.identity.actor, part.identity.epoch), part.identity.seq
+                oldest = about["kind"] == SPOOL and not last  # whose first records may be delivered and removed
+                begin = last.get(stream, seq - 1 if oldest else -1) + 1
+                if seq < begin:
+                    continue
+                whole = isinstance(part, Record)
+                lost += _fill(store, stream, range(begin, seq if whole else seq + 1))
+                if isinstance(part, Record):
+                    store.append([part])
+                    kept += 1
+                last[stream] = seq
+            nameless = max(0, expected - kept - lost)
+            store.close(lost=lost_before + nameless)
+        finally:
+            store.abandon()
+    except BaseException:
+        remove_file(path)
+        raise
+    return kept, lost + nameless
 
-    def keep(self, record: Record) -> None:
-        """The next record that is whole."""
-        stream, seq = (record.identity.actor, record.identity.epoch), record.identity.seq
-        if stream not in self._last:
-            if self._unknown and seq == 0:
-                self._miss_behind(self._newest)
-            # a new process: nobody sends again what the one before has sent
-            for over in [missed for missed in self._missed if missed[0] == stream[0]]:
-                self._fill(over, self._missed.pop(over) + 1)
-        self._fill(stream, seq)
-        self._write(record)
-        self._last[stream] = seq
-        self._newest, self._unknown = stream, False
-        self.kept += 1
 
-    def miss(self, header: Header | None) -> None:
-        """A record that is not whole comes next, or bytes that are not even a header."""
-        if header is not None:
-            self._missed[header.identity.actor, header.identity.epoch] = header.identity.seq
-        self._unknown |= header is None
-
-    def _miss_behind(self, stream: Stream | None) -> None:
-        """The record behind the last one of a stream is lost; None: the very first of the file, whoever sent it."""
-        if stream is None:
-            self.lost += 1
-        else:
-            self._missed[stream] = max(self._last[stream], self._missed.get(stream, -1)) + 1
-
-    def _fill(self, stream: Stream, end: int) -> None:
-        """Marks for what is missing of a stream before the seq `end`."""
-        for seq in range(self._last.get(stream, -1) + 1, end):
-            self._write(placeholder(Identity(*stream, seq)))
-            self._last[stream] = seq
-            self.lost += 1
-
-    def _write(self, record: Record) -> None:
-        self._out.write(record.header)
-        self._out.write(record.payload)
+def _fill(store: Store, stream: Stream, missing: range) -> int:
+    store.append([placeholder(Identity(*stream, seq)) for seq in missing])
+    return len(missing)
 
 
 def placeholder(identity: Identity) -> Record:
@@ -221,24 +97,252 @@ def placeholder(identity: Identity) -> Record:
     return records.frame(Kind.MARK, identity, encode_mark(mark))
 
 
-def _parts(fd: int, start: int) -> Iterator[Record | Header | None]:
-    """What a damaged file holds: whole records, headers of those whose payload is not, None for other bytes."""
-    size = os.fstat(fd).st_size
-    at: int | None = start
-    while at is not None and at < size:
-        record = records.read(fd, at)
-        if record is not None:
-            yield record
-            at += record.size
-        else:
-            yield records.parse(os.pread(fd, HEADER_SIZE, at))
-            at = records.next_header(fd, at + 1, size)
+class _Pages:
+    """The pages of a file, as its writer left them: those in its write-ahead log lie over those in itself."""
+
+    def __init__(self, path: Path, fd: int):
+        self._fd = fd
+        self._written: dict[int, bytes] = {}
+        self.count = -(-os.fstat(fd).st_size // PAGE)
+        with contextlib.suppress(FileNotFoundError):
+            self._read_wal(path.with_name(path.name + "-wal").read_bytes())
+
+    def page(self, number: int) -> bytes:
+        """Page `number`, counted from 1; zeros where there is none."""
+        found = self._written.get(number) or os.pread(self._fd, PAGE, (number - 1) * PAGE)
+        return found.ljust(PAGE, b"\0")
+
+    def _read_wal(self, data: bytes) -> None:
+        """Frame by frame, as far as they are of this turn of it, up to the last that ends a transaction."""
+        if len(data) < _WAL_HEAD.size:
+            return
+        salts = _WAL_HEAD.unpack_from(data)[4:6]
+        pending: dict[int, bytes] = {}
+        for at in range(_WAL_HEAD.size, len(data) - PAGE - _FRAME.size + 1, PAGE + _FRAME.size):
+            number, size, salt = _FRAME.unpack_from(data, at)
+            if salt != b"".join(salts):
+                return
+            pending[number] = data[at + _FRAME.size : at + _FRAME.size + PAGE]
+            if size:
+                self._written |= pending
+                self.count = max(self.count, size)
+                pending = {}
 
 
-def _count_again(fd: int, offsets: array) -> Positions:
-    positions: Positions = {}
-    for offset in offsets:
-        header = records.parse(os.pread(fd, HEADER_SIZE, offset))
-        if header is not None:
-            positions[header.identity.actor, header.identity.epoch] = header.identity.seq
-    return positions
+class _Place(NamedTuple):
+    """Where a header was found: in the row of which record (None: that does not say), on which page, at which byte."""
+
+    n: int | None
+    header: Header
+    page: int
+    at: int
+    whole: bool
+
+    @property
+    def stream(self) -> Stream:
+        return self.header.identity.actor, self.header.identity.epoch
+
+
+class _Found(NamedTuple):
+    """What is in a damaged file, in the order of its numbers; so many were in it at least, and lost before."""
+
+    places: list[_Place]
+    expected: int
+    lost: int
+
+    @staticmethod
+    def of(pages: _Pages, about: dict[str, Any], state: dict[str, Any]) -> "_Found":
+        first = state.get("first", 0) if about["kind"] == SPOOL else 0
+        best: dict[Identity, _Place] = {}
+        for place in _places(pages):
+            if place.n is not None and place.n < first:
+                continue  # removed, and not written over yet
+            before = best.get(place.header.identity)
+            if before is None or (place.whole, place.n is not None) > (before.whole, before.n is not None):
+                best[place.header.identity] = place
+        closed, before = state.get("closed"), state.get("lost", 0)
+        located = {place.stream for place in best.values() if place.n is not None}
+        here = [p for p in best.values() if about["kind"] == LOG or p.stream in located]  # else: delivered
+        return _Found(_ordered(here, first), 0 if closed is None else closed - first, before)
+
+    def parts(self, pages: _Pages) -> Iterator[Record | Header]:
+        """Record by record, or the headers of those that are not whole."""
+        for place in self.places:
+            if place.whole:
+                data = pages.page(place.page)[place.at : place.at + HEADER_SIZE]
+                payload = _payload(pages, place.page, place.at, place.header)
+                yield Record(place.header.kind, place.header.identity, data, payload or b"")
+            else:
+                yield place.header
+
+
+def _ordered(places: Iterable[_Place], first: int) -> list[_Place]:
+    """By number, from `first` on; within each stream by seq, whatever a damaged number says.
+
+    Where a seq is missing in a stream there is a place that is not whole, with a number that no other has.
+    """
+    streams: defaultdict[Stream, list[_Place]] = defaultdict(list)
+    for place in places:
+        streams[place.stream].append(place)
+    numbers = sorted(place.n for several in streams.values() for place in several if place.n is not None)
+    free = [
+        n
+        for before, after in pairwise([first - 1, *numbers])
+        if after - before < _ODD
+        for n in range(before + 1, after)
+    ]
+    keyed: list[tuple[tuple[float, int], _Place]] = []
+    for several in streams.values():
+        several.sort(key=lambda place: place.header.identity.seq)
+        own = iter(sorted(place.n for place in several if place.n is not None))
+        last, seq = first - 1, several[0].header.identity.seq
+        number = several[0].n
+        if number is not None and number - first < _ODD:
+            for missing in range(seq - 1, max(0, seq - (number - first)) - 1, -1):  # where it begins at the latest
+                number = _next_free(free, number, -1)
+                keyed.append(((number, missing), _lost(several[0], missing)))
+        for place in several:
+            for missing in range(seq, place.header.identity.seq):
+                last = _next_free(free, last)
+                keyed.append(((last, missing), _lost(place, missing)))
+            seq = place.header.identity.seq + 1
+            last = next(own) if place.n is not None else _next_free(free, last)
+            keyed.append(((last, seq - 1), place))
+    return [place for _, place in sorted(keyed, key=lambda one: one[0])]
+
+
+def _next_free(free: list[int], last: int, way: int = 1) -> int:
+    """The next number behind (or before) `last` that no record has, for one that is lost; the same if there is none."""
+    at = bisect_right(free, last) - (way < 0)
+    return free.pop(at) if 0 <= at < len(free) else last
+
+
+def _lost(place: _Place, seq: int) -> _Place:
+    """A record of the same stream that has left no trace."""
+    identity = Identity(*place.stream, seq)
+    return _Place(None, place.header._replace(identity=identity), 0, 0, False)
+
+
+def _head(pages: _Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What the file is, and the newest of what it says of its state, wherever that is found."""
+    about: dict[str, Any] | None = None
+    state: dict[str, Any] = {}
+    for number in range(1, min(pages.count, 64) + 1):
+        page = pages.page(number)
+        for at in _all(page, ROW_MAGIC):
+            said = unseal(page[at:])
+            if said is not None and "kind" in said:
+                about = said
+            elif said is not None and said["turn"] >= state.get("turn", -1):
+                state = said
+    return about, state
+
+
+def _places(pages: _Pages) -> Iterator[_Place]:
+    """Every header that matches its checksum."""
+    for number in range(1, pages.count + 1):
+        page = pages.page(number)
+        for at in _all(page, records.MAGIC):
+            header = records.parse(page[at : at + HEADER_SIZE])
+            if header is not None:
+                n = _number(page, at, header)
+                yield _Place(n, header, number, at, _payload(pages, number, at, header) is not None)
+
+
+def _all(page: bytes, word: bytes) -> Iterator[int]:
+    at = page.find(word)
+    while at >= 0:
+        yield at
+        at = page.find(word, at + 1)
+
+
+def _row_head(header: Header) -> bytes:
+    """What stands in front of a record in its row: the types of the columns, as SQLite writes them."""
+    types = b"\0" + _varint(12 + 2 * HEADER_SIZE) + _varint(12 + 2 * header.length)
+    return bytes([1 + len(types)]) + types
+
+
+def _number(page: bytes, at: int, header: Header) -> int | None:
+    """The number of the row that a header stands in: in front of it are the row's size, its number and its head."""
+    head = _row_head(header)
+    size, end = _varint(len(head) + HEADER_SIZE + header.length), at - len(head)
+    for begin in range(end - 1, end - 10, -1):
+        number = _from_varint(page[max(0, begin) : end])
+        if number is not None and begin >= len(size) and page[begin - len(size) : begin] == size:
+            return number
+    return None
+
+
+def _payload(pages: _Pages, number: int, at: int, header: Header) -> bytes | None:
+    """The payload behind a header, or None if it does not match its checksum.
+
+    What does not fit into the page of the row goes on in others, each of which begins with the number of the next.
+    """
+    size = len(_row_head(header)) + HEADER_SIZE + header.length
+    if header.length > pages.count * PAGE:
+        return None
+    here, least = size, (PAGE - 12) * 32 // 255 - 23
+    if size > PAGE - 35:
+        here = least + (size - least) % (PAGE - 4)
+        here = here if here <= PAGE - 35 else least
+    page = pages.page(number)
+    begin, end = at + HEADER_SIZE, at - len(_row_head(header)) + here
+    parts, have = [page[begin:end]], end - begin
+    following = page[end : end + 4]
+    while have < header.length:
+        next_page = int.from_bytes(following, "big")
+        if not 0 < next_page <= pages.count:
+            return None
+        page = pages.page(next_page)
+        following = page[:4]
+        parts.append(page[4 : 4 + min(PAGE - 4, header.length - have)])
+        have += len(parts[-1])
+    payload = b"".join(parts)
+    record = Record(header.kind, header.identity, records.frame(header.kind, header.identity, payload).header, payload)
+    return payload if records.parse(record.header) == header else None
+
+
+def _varint(value: int) -> bytes:
+    """As SQLite writes a number below 2**56."""
+    out = [value & 0x7F]
+    while value := value >> 7:
+        out.append(value & 0x7F | 0x80)
+    return bytes(reversed(out))
+
+
+def _from_varint(data: bytes) -> int | None:
+    """The number that these bytes are, all of them and no more."""
+    if not data or data[-1] & 0x80 or not all(byte & 0x80 for byte in data[:-1]) or data[0] == 0x80:
+        return None
+    value = 0
+    for byte in data:
+        value = value << 7 | byte & 0x7F
+    return value
+
+
+def _set_aside(path: Path) -> Path:
+    """The damaged file under a name that none has yet, with its write-ahead log."""
+    names = (f"{path.name}.damaged" + (f"-{number}" if number > 1 else "") for number in count(1))
+    aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    path.rename(aside)
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists():
+        wal.rename(aside.with_name(aside.name + "-wal"))
+    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    return aside
+
+
+def _what_it_is(path: Path, begins: bytes) -> str:
+    if begins in OLD_MAGICS:
+        return f"{path} was written by an older version: 'robot-rl data convert {path}' keeps all that is whole in it"
+    return (
+        f"{path} is neither a {LOG} nor a {SPOOL}, or nothing that could say so is left of it: restore it from a copy"
+    )
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError to older Pythons
+        raise DataError(f"{path} cannot be repaired: {getattr(error, 'strerror', None) or error}") from error

@@ -9,7 +9,7 @@ repeats exactly for a seed. On a real clock nobody waits: updates follow the ste
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
+from robot_rl.data.tally import Tally, tail_start
 from robot_rl.data.verdicts import counted_steps, newest_successes
 from robot_rl.learner import checkpoint
 from robot_rl.learner.options import LearnerConfig
@@ -30,7 +31,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.upload import REQUEST_BYTES, Inbox
 from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import Array, DivergedError, Identity, Mark, Step
+from robot_rl.types import Array, DataError, DivergedError, Identity, Mark, SpaceSpec, Step
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +78,11 @@ class Learner:
         self._begun = time.monotonic()
         self.training = Training(self._space, self._config, self._settings.seed, self._settings.steps)
         self._metrics = JsonLines(folder.metrics_file)
-        self._log = StepLog(folder.steps_log, self._space, sync_every_s=SYNC_EVERY_S)
-        self._receiver = StepReceiver(self._settings.steps_address, self._space, self._log.positions)
+        self._restored = checkpoint.load_newest(folder.checkpoints)
+        self._log = open_log(folder, self._space, self._restored.counters if self._restored else {})
+        self._receiver = StepReceiver(
+            self._settings.steps_address, self._space, self._log.positions, run=self._settings.id
+        )
         self._weights = WeightsPublisher(self._settings.weights_address)
         self._status = StatusPublisher(self._settings.learner_status_address, "learner")
         self._calls = CallServer(self._settings.calls_address, REQUEST_BYTES)
@@ -89,7 +93,7 @@ class Learner:
         task, hardware = folder.load_task(), folder.load_hardware()
         self._ours = Hello.of("learner", task, hardware, self._space, self._settings.id)
         self._arrived: deque[tuple[Identity, Step | Mark]] = deque()
-        self._next_episode = 0
+        self._tally = Tally()
         self._version = 0
         self._published_updates = 0
         self._checkpointed = 0
@@ -108,18 +112,22 @@ class Learner:
                     return False
                 self._calls.poll(0.1)  # an actor on another machine hands them over
             with self._stop.at_once():
-                restored = checkpoint.load_newest(self._folder.checkpoints)
                 demos, features = self._demonstrations(), self._folder.features_file
-                self.training.load_demonstrations(demos, restored, self._tell_pretraining, features)
+                self.training.load_demonstrations(demos, self._restored, self._tell_pretraining, features)
             self._write_goal_error()
             self._clone_behaviour()
-            self._refill()
+            counters = self._restored.counters if self._restored else {}
+            self._restored = None
+            if "tally" in counters:
+                self._refill(counters["log_records"], Tally(**counters["tally"]))
+            else:
+                self._refill(0, Tally())
         except (StoppedEarly, KeyboardInterrupt):
             return False
         return True
 
     def _demonstrations(self) -> list[Step]:
-        with StepLog(self._folder.demos_log, self._space, read_only=True) as log:
+        with StepLog(self._folder.demos_log, self._space, read_only=True, run=self._settings.id) as log:
             return counted_steps(log.entries())
 
     def _write_goal_error(self) -> None:
@@ -150,7 +158,7 @@ class Learner:
             )
         except StoppedEarly:
             return
-        self._refill()
+        self._refill(self._log.count, self._tally)
         self._write_goal_error()
         self._update(self.training.due())
         self._save()
@@ -165,24 +173,30 @@ class Learner:
             self._write_line(line)
             self.training.require_sound(line)
 
-    def _refill(self) -> None:
+    def _refill(self, known: int, tally: Tally) -> None:
         """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedEarly.
 
         In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
-        So the next update sees what it would have seen if the run had not been stopped.
+        So the next update sees what it would have seen if the run had not been stopped. On the real clock only what the
+        replay has room for is read: the records before number `known` add up to `tally`.
         """
         self._arrived.clear()  # that is in the log, too
-        steps = 0
-        for entry in self._log.entries():
+        start, self._tally = 0, Tally()
+        if self._settings.clock != "lockstep":
+            start = min(known, tail_start(self._log, self.training.capacity))
+        if start:
+            self._tally = tally.without(self._log.entries(start, known))
+        self.training.skip(self._tally)
+        for entry in self._log.entries(start):
             if self._stop.is_set():
                 raise StoppedEarly
             self._arrived.append(entry)
-            self._count_episode(entry[1])
-            steps += is_own_step(entry[1])
+            self._tally.count(entry[1])
+            steps = self._tally.steps
             if steps % self._settings.block_steps == 0 or steps == self._total_steps:
                 self._take(steps)
         if self._settings.clock != "lockstep":
-            self._take(steps)
+            self._take(self._tally.steps)
         self._checkpointed = self.training.env_steps
 
     def run(self) -> None:
@@ -261,13 +275,9 @@ class Learner:
         self._receiver.ack(batch)
         for received in batch:
             self._arrived.append((received.identity, received.said))
-            self._count_episode(received.said)
+            self._tally.count(received.said)
         self._calls.poll(share=CALLS_SHARE)
         return len(batch)
-
-    def _count_episode(self, said: Step | Mark) -> None:
-        if isinstance(said, Step):
-            self._next_episode = max(self._next_episode, said.episode + 1)
 
     def _steps_here(self) -> int:
         """Own steps received, learnt from or not."""
@@ -323,7 +333,7 @@ class Learner:
     def _save(self) -> None:
         """The log first: a checkpoint must not know steps that a power cut could take from the log."""
         self._log.sync()
-        done = self.training.checkpoint(log_records=self._log.count)
+        done = self.training.checkpoint(log_records=self._log.count, tally=asdict(self._tally))
         checkpoint.save(self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints)
         self._checkpointed = self.training.env_steps
 
@@ -347,7 +357,7 @@ class Learner:
             "has_demos": has_demos,
             "online_steps": self._total_steps if has_demos else None,
             "steps_done": self._steps_here(),
-            "episodes_done": self._next_episode,
+            "episodes_done": self._tally.next_episode,
             "log_ends": [[*stream, seq] for stream, seq in self._receiver.persisted.items()],
         }
         return asdict(self._ours) | run
@@ -376,6 +386,25 @@ class Learner:
         """Let go of log and links."""
         for part in (self._calls, self._receiver, self._weights, self._status, self._log, self._metrics):
             part.close()
+
+
+def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -> StepLog:
+    """The log of a run, whose newest checkpoint has these counters.
+
+    DataError, with nothing written, if there are fewer records in it than were learnt from.
+    """
+    known, path = counters.get("log_records", 0), folder.steps_log
+    advice = (
+        f"its newest checkpoint was learnt from {known}. Restore it from a copy (a repair leaves the "
+        "damaged one beside it), then resume; without it this run cannot go on, and a new one begins anew"
+    )
+    if known and not path.exists():
+        raise DataError(f"log {path} is not there; {advice}")
+    log = StepLog(path, space, sync_every_s=SYNC_EVERY_S, run=folder.settings.id)
+    if log.count + log.lost < known:
+        log.close()
+        raise DataError(f"log {path} has {log.count} records; {advice}")
+    return log
 
 
 def is_own_step(said: Step | Mark) -> bool:

@@ -19,6 +19,7 @@ from torch import Tensor
 from robot_rl.config import find
 from robot_rl.data.codec import too_large
 from robot_rl.data.replay import LOCAL, Replay
+from robot_rl.data.tally import Tally
 from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
@@ -94,7 +95,7 @@ class Training:
         self.goal_error: GoalError | None = None
         self.renewals = 0
         self.passed_over = 0
-        self._capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
+        self.capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
         self._replay: Replay | None = None
         self._seen = VisionCache(self.agent.policy, config, seed)
         self._batches: Batches | None = None
@@ -144,7 +145,7 @@ class Training:
     def _fill_replay(self, demos: Sequence[Step], features: Path | None) -> None:
         """A replay that begins with the demonstrations. Own steps and marks are to be added from their first on."""
         self.env_steps = self.episodes = 0
-        self._replay = replay_for(self.space, self.config, self.agent.policy, len(demos) + self._capacity)
+        self._replay = replay_for(self.space, self.config, self.agent.policy, len(demos) + self.capacity)
         self._seen.begin(features)
         self._append(demos, [DEMONSTRATIONS] * len(demos))
         self.replay.keep()
@@ -223,6 +224,11 @@ class Training:
         self.renewals = self._renewals_asked
         self.governor.grant(options.renew_updates)
         self._fill_replay([step for step in steps if step.provenance == Provenance.DEMO], features)
+
+    def skip(self, before: Tally) -> None:
+        """The own steps before the first that will be added count, and are no longer held."""
+        self.env_steps, self.episodes = before.steps, before.episodes
+        self._seen.skip(before.frames)
 
     def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> None:
         """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""

@@ -46,6 +46,12 @@ class VisionCache:
             frozen = {name: tensor.cpu().numpy() for name, tensor in state.items() if name not in trained}
             self._file = FeatureFile(path, hash_of(frozen), (self._variants, self._policy.cached_size))
 
+    def skip(self, count: int) -> None:
+        """So many steps are not asked for, and none of their episodes goes on."""
+        self._frames += count
+        if self._file is not None:
+            self._file.skip(count)
+
     def of(self, steps: Sequence[Step], streams: Sequence[Stream]) -> Array:
         """Features `(N, variants, V)` float16 of the next steps; `streams` says whose each is (actor, epoch)."""
         self._frames += len(steps)

@@ -1,20 +1,23 @@
 """Laws of the step log: what was appended is read again, once and in order, whatever became of the writer."""
 
-import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+from robot_rl.data.codec import StepCodec
 from robot_rl.data.log import StepLog, read_space
+from robot_rl.data.records import Kind, Record, frame
 from robot_rl.data.recovery import repair
 from robot_rl.types import DataError, Identity, Mark, MarkKind, SpaceSpec, Step
-from tests.data.full_disk import files_of_at_most
+from tests.data.full_disk import files_of_at_most, read_only_folder
 from tests.data.test_codec import SPACE, assert_same, make_step
+from tests.data.torn import BLOCK, as_killed, flip, flip_in, punch
 
 
 def write(path, count: int) -> list[Step]:
@@ -44,62 +47,60 @@ def test_positions_are_known_again(tmp_path):
         assert [identity.actor for _, identity, _ in log.records()] == ["a", "b", "a"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-@given(cut=st.integers(1, 2000))
-def test_any_torn_tail_is_cut_off(tmp_path, cut):
+def test_whatever_is_missing_of_what_was_not_synced_the_rest_is_whole_and_goes_on(tmp_path):
+    """A power cut may take any part of the write-ahead log, in blocks."""
     path = tmp_path / "steps.log"
-    path.unlink(missing_ok=True)
-    steps = write(path, 4)
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        file.truncate(max(size - cut, 0))
+    steps = [make_step(i) for i in range(12)]
     with StepLog(path, SPACE) as log:
-        kept = list(log.read())
-        assert len(kept) == log.count < 4
-        assert log.count == len(log.positions) == 0 or log.positions.popitem()[1] == log.count - 1
-        log.append_step(make_step(9))
-    with StepLog(path, SPACE) as log:
-        for before, after in zip([*steps[: len(kept)], make_step(9)], log.read(), strict=True):
-            assert_same(before, after)
+        for step in steps[:3]:
+            log.append_step(step, Identity("a", 1, step.index))
+        log.sync()
+        for step in steps[3:]:
+            log.append_step(step, Identity("a", 1, step.index))
+        whole = as_killed(path, tmp_path / "whole")
+    size = Path(f"{whole}-wal").stat().st_size
+    counts = set()
+    for torn in range(0, size + 1, 4_001):
+        for tear in ("cut", "hole"):
+            wal = Path(f"{shutil.copy(whole, path)}-wal")
+            data = bytearray(Path(f"{whole}-wal").read_bytes())
+            data[torn : size if tear == "cut" else torn + BLOCK] = bytes((size - torn) if tear == "cut" else BLOCK)
+            wal.write_bytes(data[:torn] if tear == "cut" else data[:size])
+            with StepLog(path, SPACE) as log:
+                kept = log.count
+                assert log.positions == {("a", 1): kept - 1} and kept >= 3
+                log.append_step(make_step(99), Identity("a", 1, kept))
+            with StepLog(path, SPACE, read_only=True) as log:
+                assert [step.index for step in log.read()] == [*range(kept), 99]
+            counts.add(kept)
+    assert counts >= set(range(3, 12))
 
 
-def test_last_record_with_a_wrong_checksum_is_cut_off_with_a_warning(tmp_path, caplog):
+@pytest.mark.parametrize("where", ["payload", "header"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_damaged_record_is_an_error_and_nothing_is_changed(tmp_path, number, where):
     path = tmp_path / "steps.log"
-    write(path, 3)
-    damage(path, path.stat().st_size - 20)
+    several = write_records(path, [Identity("a", 1, seq) for seq in range(3)])
+    flip_in(path, several[number], where)
+    before = path.read_bytes()
+    for read_only in (True, False):
+        with pytest.raises(DataError, match=rf"{path} is damaged: record {number} .*robot-rl data repair {path}"):
+            read_whole(path, read_only)
+    assert path.read_bytes() == before
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_records(path, identities) -> list[Record]:
+    """A log with a step for each identity, whose index is its number in the log."""
+    codec = StepCodec(SPACE)
+    several = [frame(Kind.STEP, each, codec.encode(make_step(number))) for number, each in enumerate(identities)]
     with StepLog(path, SPACE) as log:
-        assert log.count == 2
-    assert "torn tail" in caplog.text
-
-
-def damage(path, at: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        byte = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte[0] ^ 0xFF]))
-
-
-def test_damaged_payload_in_the_middle_is_an_error(tmp_path):
-    path = tmp_path / "steps.log"
-    write(path, 3)
-    damage(path, path.stat().st_size // 2)
-    with StepLog(path, SPACE) as log, pytest.raises(DataError, match="record 1 at byte"):
-        list(log.read())
-
-
-def test_damaged_header_in_the_middle_is_an_error_and_nothing_is_cut_off(tmp_path):
-    path = tmp_path / "steps.log"
-    with StepLog(path, SPACE) as log:
-        log.append_step(make_step(0))
-        boundary = path.stat().st_size
-        log.append_step(make_step(1))
-        log.append_step(make_step(2))
-    size = path.stat().st_size
-    damage(path, boundary + 5)
-    with pytest.raises(DataError, match="damaged in the middle: record 1"):
-        StepLog(path, SPACE)
-    assert path.stat().st_size == size
+        for record in several:
+            log.append_record(record)
+    return several
 
 
 def test_log_of_another_space_is_refused_naming_both(tmp_path):
@@ -128,99 +129,162 @@ def test_two_writers_are_refused_and_a_reader_is_not(tmp_path):
             StepLog(path, SPACE)
 
 
-def test_failed_append_leaves_the_log_as_it_was(tmp_path, monkeypatch):
+def test_a_closed_log_is_one_file_and_opening_it_changes_nothing(tmp_path):
     path = tmp_path / "steps.log"
+    write(path, 3)
+    assert names(tmp_path) == ["steps.log"]
+    before = path.read_bytes()
     with StepLog(path, SPACE) as log:
-        log.append_step(make_step(0))
-        real = os.pwritev
-        monkeypatch.setattr(os, "pwritev", lambda fd, pieces, at: real(fd, [pieces[0]], at))
+        assert log.count == 3
+    with StepLog(path, SPACE, read_only=True) as log:
+        assert len(list(log.read())) == 3
+    assert names(tmp_path) == ["steps.log"] and path.read_bytes() == before
 
-        def full(fd, data, at):
-            raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(os, "pwrite", full)
-        with pytest.raises(DataError, match="No space left"):
-            log.append_step(make_step(1))
-        monkeypatch.undo()
-        log.append_step(make_step(1))
-        assert [step.index for step in log.read()] == [0, 1]
+def test_a_log_is_read_where_nothing_can_be_written(tmp_path):
+    path = tmp_path / "shelf" / "steps.log"
+    path.parent.mkdir()
+    write(path, 3)
+    with read_only_folder(path.parent):
+        with StepLog(path, SPACE, read_only=True) as log:
+            assert len(list(log.read())) == 3
+        with pytest.raises(DataError, match="cannot be opened"):
+            StepLog(path, SPACE)
+
+
+def test_what_is_too_short_to_be_a_log_is_damage_and_no_empty_log(tmp_path):
+    path = tmp_path / "steps.log"
+    write(path, 3)
+    data = path.read_bytes()
+    for size in (0, 1, 7, 20, 100, 5000, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:size])
+        for read_only in (True, False):
+            with pytest.raises(DataError, match=r"steps\.log is damaged"):
+                StepLog(path, SPACE, read_only)
+        assert path.read_bytes() == data[:size]
+
+
+def test_a_log_of_another_run_is_refused_and_one_of_no_run_is_not(tmp_path):
+    path = tmp_path / "steps.log"
+    StepLog(path, SPACE, run="aaaa").close()
+    with pytest.raises(DataError, match=r"is of another run \(aaaa; this one is bbbb\)"):
+        StepLog(path, SPACE, run="bbbb")
+    for run in ("aaaa", ""):
+        StepLog(path, SPACE, run=run).close()
+    StepLog(tmp_path / "old.log", SPACE).close()
+    StepLog(tmp_path / "old.log", SPACE, run="bbbb").close()
 
 
 @pytest.mark.parametrize("where", ["payload", "header"])
 def test_a_damaged_log_is_repaired_without_loss_of_the_other_records(tmp_path, where):
     path = tmp_path / "steps.log"
+    identities = [Identity(actor, epoch, seq) for seq in range(3) for actor, epoch in (("a", 1), ("b", 2))]
+    several = write_records(path, identities)
+    flip_in(path, several[3], where)  # record 1 of b
+    damaged = path.read_bytes()
+    kept, lost, aside = repair(path)
+    assert (kept, lost) == (5, 1)
+    assert aside.name == "steps.log.damaged" and aside.read_bytes() == damaged
+    assert names(tmp_path) == ["steps.log", "steps.log.damaged"]
     with StepLog(path, SPACE) as log:
-        for seq in range(3):
-            log.append_step(make_step(seq), Identity("a", 1, seq))
-            if seq == 1:
-                middle = path.stat().st_size
-            log.append_step(make_step(10 + seq), Identity("b", 2, seq))
-    damage(path, middle + (90 if where == "payload" else 3))  # record 1 of b
-    with pytest.raises(DataError, match=rf"record 3 at byte {middle}.*robot-rl data repair {path}"):
-        read_whole(path)
-    assert repair(path) == (5, 1)
-    assert path.with_name("steps.log.damaged").exists()
-    with StepLog(path, SPACE) as log:
-        assert [step.index for step in log.read()] == [0, 10, 1, 2, 12]
-        assert log.positions == {("a", 1): 2, ("b", 2): 2}  # each stream goes on behind its own last record
+        assert [identity for identity, _ in log.entries()] == identities
+        assert [step.index for step in log.read()] == [0, 1, 2, 4, 5]
         (mark,) = [said for _, said in log.entries() if isinstance(said, Mark)]
         assert (mark.kind, mark.actor, mark.epoch, mark.last_seq) == (MarkKind.GAP, "b", 2, 0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-@given(sittings=st.lists(st.integers(1, 3), min_size=1, max_size=4), data=st.data())
-def test_whichever_byte_is_damaged_one_record_is_lost_and_has_its_mark(tmp_path, sittings, data):
-    """Also the last one of an actor that was killed: its next process does not send it again."""
+def test_no_repair_writes_over_what_an_earlier_one_has_set_aside(tmp_path):
     path = tmp_path / "steps.log"
-    path.unlink(missing_ok=True)
-    identities = [Identity("a", epoch, seq) for epoch, many in enumerate([*sittings, 1]) for seq in range(many)]
+    several = write_records(path, [Identity("a", 1, seq) for seq in range(3)])
+    flip_in(path, several[1])
+    contents = []
+    for name in ("steps.log.damaged", "steps.log.damaged-2", "steps.log.damaged-3"):
+        contents.append(path.read_bytes())
+        assert repair(path)[2].name == name
+    assert [each.read_bytes() for each in sorted(tmp_path.glob("*.damaged*"))] == contents
+
+
+def test_a_log_in_use_is_not_repaired(tmp_path):
+    path = tmp_path / "steps.log"
     with StepLog(path, SPACE) as log:
-        begin = []
-        for number, identity in enumerate(identities):
-            begin.append(path.stat().st_size)
-            log.append_step(make_step(number), identity)
-    at = data.draw(st.integers(begin[0], begin[-1] - 1))
-    damage(path, at)
-    lost = sum(offset <= at for offset in begin) - 1
-    assert repair(path) == (len(identities) - 1, 1)
-    with StepLog(path, SPACE) as log:
-        entries = list(log.entries())
-    assert [said.index for _, said in entries if isinstance(said, Step)] == [
-        number for number in range(len(identities)) if number != lost
+        log.append_step(make_step(0))
+        with pytest.raises(DataError, match="is being written by another process"):
+            repair(path)
+        log.append_step(make_step(1))
+    assert len(read_whole(path)) == 2 and names(tmp_path) == ["steps.log"]
+
+
+def test_what_cannot_be_repaired_is_named_and_left_alone(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "folder").mkdir()
+    for name in ("missing.log", "loop", "config.json", "empty.log", "folder"):
+        with pytest.raises(DataError, match=str(tmp_path / name)):
+            repair(tmp_path / name)
+    assert names(tmp_path) == ["config.json", "empty.log", "folder", "loop"]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(tmp_path, large, killed):
+    """Also the last one, and that of an actor that was killed: its next process does not send it again."""
+    draw = random.Random(large + 2 * killed)
+    path, sizes = tmp_path / "x.log", (30_000,) if large else (50, 400)
+    identities = [Identity("a", epoch, seq) for epoch in range(4) for seq in range(epoch + 1)]
+    several = [frame(Kind.STEP, each, draw.randbytes(draw.choice(sizes))) for each in identities]
+    with StepLog(tmp_path / "steps.log", SPACE) as log:
+        for record in several:
+            log.append_record(record)
+        if killed:
+            log.sync()
+            whole = as_killed(log.path, tmp_path / "killed")
+    whole = whole if killed else tmp_path / "steps.log"
+    size = whole.stat().st_size
+    for at in [1, 17, 99, *(draw.randrange(size) for _ in range(14))]:
+        shutil.copy(whole, path)
+        flip(path, at, 1 << draw.randrange(8))
+        *_, aside = repair(path)
+        with StepLog(path, SPACE, read_only=True) as log:
+            found = {identity: bytes(payload) for _, identity, payload in log.records()}
+            assert log.count + log.lost == len(several)
+        kept = sum(found[record.identity] == record.payload for record in several if record.identity in found)
+        assert kept >= len(several) - 1
+        assert list(found) == identities or kept == len(several) - 1
+        aside.unlink()
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_a_lost_block_of_a_closed_log_is_an_error_and_costs_what_lay_in_it(tmp_path, large):
+    draw = random.Random(large)
+    path, whole = tmp_path / "x.log", tmp_path / "steps.log"
+    several = [
+        frame(Kind.STEP, Identity("a", 1, seq), draw.randbytes(98_000 if large else 500))
+        for seq in range(8 if large else 100)
     ]
-    if sum(identity.epoch == identities[lost].epoch for identity in identities) > 1:  # else nobody knows whose it was
-        assert [identity for identity, _ in entries] == identities
-        assert isinstance(entries[lost][1], Mark)
+    with StepLog(whole, SPACE) as log:
+        log.append_records(several)
+    with StepLog(whole, SPACE, read_only=True) as log:
+        payloads = [bytes(payload) for _, _, payload in log.records()]
+    blocks = range(whole.stat().st_size // BLOCK)
+    for block in [0, 1, 2, 4, 6, *draw.sample(blocks[7:], 7)]:
+        shutil.copy(whole, path)
+        punch(path, block)
+        before = path.read_bytes()
+        try:
+            with StepLog(path, SPACE) as log:
+                assert [bytes(payload) for _, _, payload in log.records()] == payloads
+        except DataError as error:
+            assert f"{path} is damaged" in str(error) and "data repair" in str(error)
+        assert path.read_bytes() == before
+        kept, lost, aside = repair(path)
+        assert kept + lost == len(several) and lost <= (2 if large else BLOCK // 500 + 2)
+        aside.unlink()
 
 
-def test_what_its_sender_still_has_is_not_given_up(tmp_path):
-    path = tmp_path / "steps.log"
-    with StepLog(path, SPACE) as log:
-        log.append_step(make_step(0), Identity("a", 1, 0))
-        last = path.stat().st_size
-        log.append_step(make_step(1), Identity("a", 1, 1))
-        log.append_step(make_step(2), Identity("b", 2, 0))
-    damage(path, last + 90)
-    assert repair(path) == (2, 0)
-    with StepLog(path, SPACE) as log:
-        assert log.positions == {("a", 1): 0, ("b", 2): 0}  # from where a sends it again
-
-
-def read_whole(path):
-    with StepLog(path, SPACE) as log:
+def read_whole(path, read_only=False):
+    with StepLog(path, SPACE, read_only) as log:
         return list(log.read())
-
-
-def test_what_a_power_cut_kept_from_the_disk_at_the_end_is_cut_off(tmp_path):
-    path = tmp_path / "steps.log"
-    write(path, 5)
-    size = path.stat().st_size
-    record = (size - 200) // 5
-    with path.open("r+b") as file:  # the file has grown, but the bytes of the last payloads are zeros
-        for number in (1, 2):
-            file.seek(size - number * record + 150)
-            file.write(bytes(100))
-    assert [step.index for step in read_whole(path)] == [0, 1, 2]
 
 
 def test_marks_stand_between_the_steps_that_they_followed(tmp_path):
@@ -241,12 +305,12 @@ def test_a_disk_that_is_full_is_an_error_and_loses_nothing(tmp_path):
     path = tmp_path / "steps.log"
     with StepLog(path, SPACE) as log:
         log.append_step(make_step(0))
-        room = 3 * (path.stat().st_size - 200)
+        room = 60_000
         with files_of_at_most(room), pytest.raises(DataError, match=r"records in it are not lost: make room"):
-            for index in range(1, 9):
+            for index in range(1, 99):
                 log.append_step(make_step(index))
         kept = log.count
-        assert 1 < kept < 9
+        assert 1 < kept < 99
         log.append_step(make_step(kept))
     assert [step.index for step in read_whole(path)] == list(range(kept + 1))
 

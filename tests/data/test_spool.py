@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from robot_rl.data import records
 from robot_rl.data.codec import StepCodec
 from robot_rl.data.marks import decode_mark
+from robot_rl.data.old_files import SPOOL_FILE
 from robot_rl.data.records import Kind, Record
 from robot_rl.data.recovery import repair
 from robot_rl.data.spool import Held, Spool
 from robot_rl.types import DataError, Identity, MarkKind, SpaceSpec
 from tests.data.full_disk import files_of_at_most
 from tests.data.test_codec import SPACE, make_step
+from tests.data.torn import as_killed, flip_in
 
 CODEC = StepCodec(SPACE)
 SMALL = SpaceSpec({"state/x": ((1,), "float32")}, 1)
@@ -49,43 +49,62 @@ def read_all(spool: Spool, held: Held) -> list[int]:
     return found
 
 
-def segments(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("*.seg"))
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
-def test_records_come_back_over_several_segments_and_processes(tmp_path):
-    for epoch in (7, 3):  # epochs are random numbers: the order is that of the files
-        spool = open_spool(tmp_path, epoch, segment_bytes=3 * RECORD_BYTES)
+def test_records_come_back_over_several_processes(tmp_path):
+    for epoch in (7, 3):  # epochs are random numbers: the order is that in which they came
+        spool = open_spool(tmp_path, epoch)
         fill(spool, 8)
         assert read_all(spool, spool.held(epoch)) == list(range(8))
         spool.close()
+    assert files(tmp_path) == [SPOOL_FILE]
     spool = open_spool(tmp_path, 5)
     assert spool.leftovers == [Held(7, 0, 8), Held(3, 0, 8)]
     assert [read_all(spool, held) for held in spool.leftovers] == [list(range(8))] * 2
     spool.close()
 
 
-def test_segments_go_when_wholly_acknowledged_and_not_before(tmp_path):
-    spool = open_spool(tmp_path, segment_bytes=3 * RECORD_BYTES, keep_s=0.0)
-    fill(spool, 8)
-    assert len(segments(tmp_path)) > 3
-    spool.acknowledge(1, 0)
-    assert spool.held(1).first == 0
-    before = len(segments(tmp_path))
+def test_what_is_acknowledged_goes_and_nothing_else(tmp_path):
+    spool = open_spool(tmp_path, 1, keep_s=0.0, keep_records=4)
+    fill(spool, 10)
+    spool.acknowledge(1, 2)
+    assert spool.held(1) == Held(1, 0, 10)  # a few at a time are not worth the while
     spool.acknowledge(1, 5)
-    assert len(segments(tmp_path)) < before
-    held = spool.held(1)
-    assert 0 < held.first <= 6 and read_all(spool, held) == list(range(held.first, 8))
-    spool.acknowledge(1, 7)
-    assert len(segments(tmp_path)) == 1  # the one that is written, so that a successor knows what was unfinished
-    spool.append(record(8))
-    assert CODEC.decode(spool.read(1, 8).payload).index == 8
+    assert spool.held(1) == Held(1, 6, 10) and read_all(spool, spool.held(1)) == [6, 7, 8, 9]
+    spool.acknowledge(1, 9)
+    assert spool.held(1) == Held(1, 6, 10)  # so that a successor knows what was unfinished
+    spool.close()
+    spool = open_spool(tmp_path, 2, keep_s=0.0, keep_records=4)
+    assert spool.leftovers == [Held(1, 6, 10)]
+    fill(spool, 10)
+    spool.acknowledge(1, 9)
+    spool.acknowledge(2, 9)
+    assert spool.held(1) == Held(1, 10, 10) and spool.held(2) == Held(2, 6, 10)
+    assert read_all(spool, spool.held(2)) == [6, 7, 8, 9]
+    spool.close()
+    spool = open_spool(tmp_path, 3)
+    assert spool.leftovers == [Held(2, 6, 10)]
     spool.close(delivered=True)
-    assert segments(tmp_path) == []
+    assert files(tmp_path) == []
+
+
+def test_a_spool_whose_records_are_acknowledged_does_not_grow(tmp_path):
+    spool = open_spool(tmp_path, 1, keep_s=0.0, keep_records=16)
+    sizes = []
+    for seq in range(2_000):
+        spool.append(record(seq))
+        spool.acknowledge(1, seq)
+        if seq % 500 == 499:
+            spool._store.sync()
+            sizes.append((tmp_path / SPOOL_FILE).stat().st_size)
+    assert max(sizes) < 2 * sizes[0] < 300 * RECORD_BYTES
+    spool.close()
 
 
 def test_what_was_acknowledged_stays_for_some_seconds(tmp_path):
-    spool = open_spool(tmp_path, segment_bytes=RECORD_BYTES, keep_s=60.0)
+    spool = open_spool(tmp_path, keep_records=0, keep_s=60.0)
     fill(spool, 4)
     spool.acknowledge(1, 3)
     assert read_all(spool, spool.held(1)) == [0, 1, 2, 3]
@@ -97,55 +116,31 @@ def test_a_process_without_records_leaves_nothing(tmp_path):
     spool = open_spool(tmp_path, 2)
     assert spool.leftovers == []
     spool.close()
-    assert segments(tmp_path) == []
+    assert files(tmp_path) == []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(cut=st.integers(0, 4 * RECORD_BYTES + 300))
-def test_any_torn_tail_is_cut_off(tmp_path, cut):
-    shutil.rmtree(tmp_path)
-    spool = open_spool(tmp_path, 1)
-    fill(spool, 4)
+def test_whatever_is_missing_of_what_was_not_synced_the_rest_is_whole(tmp_path):
+    spool = Spool(tmp_path / "spool", "actor", 1, SPACE, sync_every_s=60.0)
+    fill(spool, 3)
+    spool._store.sync()
+    for seq in range(3, 9):
+        spool.append(record(seq))
+    whole = as_killed(tmp_path / "spool" / SPOOL_FILE, tmp_path / "whole")
     spool.close()
-    (path,) = tmp_path.glob("*.seg")
-    size = path.stat().st_size
-    os.truncate(path, max(size - cut, 0))
-    spool = open_spool(tmp_path, 2)
-    whole = max(0, 4 - -(-cut // RECORD_BYTES))
-    assert [read_all(spool, held) for held in spool.leftovers] == ([list(range(whole))] if whole else [])
-    fill(spool, 2)
-    spool.close()
-
-
-def test_a_torn_tail_at_every_byte_of_a_small_spool_is_cut_off(tmp_path):
-    codec, master = StepCodec(SMALL), tmp_path / "master"
-    spool = Spool(master, "a", 1, SMALL)
-    ends = []
-    for seq in range(2):
-        payload = codec.encode(make_step(seq, SMALL))
-        spool.append(records.frame(Kind.STEP, Identity("a", 1, seq), payload))
-        ends.append(spool.bytes)
-    spool.close()
-    whole = (master / "00000001.seg").read_bytes()
-    folder = tmp_path / "torn"
-    folder.mkdir()
-    for size in range(len(whole) + 1):
-        (folder / "00000001.seg").write_bytes(whole[:size])
-        reopened = Spool(folder, "a", 2, SMALL)
-        expected = sum(size >= end for end in ends)
-        assert reopened.leftovers == ([Held(1, 0, expected)] if expected else [])
-        assert all(reopened.read(1, seq).identity.seq == seq for seq in range(expected))
-        reopened.close()
-        for path in folder.glob("*.seg"):
-            path.unlink()
-
-
-def flip(path: Path, at: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 0xFF]))
+    data, ends = Path(f"{whole}-wal").read_bytes(), set()
+    for size in range(0, len(data) + 1, 4000):
+        torn = tmp_path / "torn"
+        shutil.rmtree(torn, ignore_errors=True)
+        torn.mkdir()
+        shutil.copy(whole, torn)
+        (torn / f"{SPOOL_FILE}-wal").write_bytes(data[:size])
+        spool = open_spool(torn, 2)
+        (held,) = spool.leftovers
+        assert held.first == 0 and read_all(spool, held) == list(range(held.end))
+        fill(spool, 1)
+        spool.close()
+        ends.add(held.end)
+    assert ends >= set(range(3, 9))
 
 
 @pytest.mark.parametrize("where", ["payload", "header"])
@@ -153,19 +148,16 @@ def test_damage_in_the_middle_is_named_and_repaired_without_loss_of_the_others(t
     spool = open_spool(tmp_path, 1)
     fill(spool, 5)
     spool.close()
-    (path,) = tmp_path.glob("*.seg")
-    start = path.stat().st_size - 3 * RECORD_BYTES  # of record 2
-    flip(path, start + (100 if where == "payload" else 10))
+    path = tmp_path / SPOOL_FILE
+    flip_in(path, record(2), where)
     untouched = path.read_bytes()
-    with pytest.raises(DataError, match=rf"{path.name} is damaged.*record 2 at byte {start}.*robot-rl data repair"):
-        spool = open_spool(tmp_path, 2)
-        try:
-            read_all(spool, spool.leftovers[0])
-        finally:
-            spool.close()
+    spool = open_spool(tmp_path, 2)
+    with pytest.raises(DataError, match=rf"{path} is damaged: record 2 .*robot-rl data repair {path}"):
+        read_all(spool, spool.leftovers[0])
+    spool.close()
     assert path.read_bytes() == untouched
 
-    assert repair(path) == (4, 1)
+    assert repair(path)[:2] == (4, 1)
     assert path.with_name(path.name + ".damaged").read_bytes() == untouched
     spool = open_spool(tmp_path, 3)
     assert spool.leftovers == [Held(1, 0, 5)]
@@ -175,29 +167,37 @@ def test_damage_in_the_middle_is_named_and_repaired_without_loss_of_the_others(t
     spool.close()
 
 
-def test_a_file_whose_end_is_missing_before_the_next_file_is_filled_with_marks(tmp_path, caplog):
-    spool = open_spool(tmp_path, 1, segment_bytes=3 * RECORD_BYTES)
-    fill(spool, 5)
-    first = tmp_path / segments(tmp_path)[0]
+@pytest.mark.parametrize("lost", range(4, 16))
+def test_a_repaired_spool_has_each_epoch_without_a_hole_and_nothing_that_was_delivered(tmp_path, lost):
+    for epoch in (1, 2):
+        spool = open_spool(tmp_path, epoch)
+        fill(spool, 8)
+        spool.close()
+    spool = open_spool(tmp_path, 3)
+    spool._store.remove(4)  # the first four are delivered
+    spool.append(record(0, 3))
     spool.close()
-    in_first = spool.held(1).end
-    os.truncate(first, first.stat().st_size - 10)
-    spool = open_spool(tmp_path, 2)
-    assert spool.leftovers == [Held(1, 0, in_first)]
-    kinds = [spool.read(1, seq).kind for seq in range(in_first)]
-    assert kinds.count(Kind.MARK) == 1 and "lacks the records" in caplog.text
+    path = tmp_path / SPOOL_FILE
+    flip_in(path, record(lost % 8, 1 + lost // 8), "header" if lost % 2 else "payload")
+    assert repair(path)[:2] == (12, 1)
+    spool = open_spool(tmp_path, 4)
+    assert spool.leftovers == [Held(1, 4, 8), Held(2, 0, 8), Held(3, 0, 1)]
+    for held in spool.leftovers:
+        for seq in range(held.first, held.end):
+            assert spool.read(held.epoch, seq).identity == Identity("actor", held.epoch, seq)
     spool.close()
 
 
 def test_a_disk_that_is_full_is_an_error_and_loses_nothing(tmp_path):
     spool = open_spool(tmp_path, 1)
-    with files_of_at_most(3 * RECORD_BYTES), pytest.raises(DataError, match="2 records in it are not lost: make room"):
-        fill(spool, 9)
-    assert read_all(spool, spool.held(1)) == [0, 1]
-    spool.append(record(2))  # there is room again
+    with files_of_at_most(90_000), pytest.raises(DataError, match=r"\d records in it are not lost: make room"):
+        fill(spool, 200)
+    count = spool.held(1).end
+    assert 1 < count < 200 and read_all(spool, spool.held(1)) == list(range(count))
+    spool.append(record(count))  # there is room again
     spool.close()
     spool = open_spool(tmp_path, 2)
-    assert [read_all(spool, held) for held in spool.leftovers] == [[0, 1, 2]]
+    assert [read_all(spool, held) for held in spool.leftovers] == [list(range(count + 1))]
     spool.close()
 
 
@@ -205,20 +205,20 @@ def test_a_disk_that_is_full_is_an_error_and_loses_nothing(tmp_path):
 def test_a_real_full_disk_is_an_error_and_loses_nothing(tmp_path):
     tmp_path = tmp_path / "disk"
     tmp_path.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], capture_output=True)
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(tmp_path)], capture_output=True)
     if mount.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mount.stderr.decode().strip()}")
     try:
-        spool = open_spool(tmp_path / "spool", 1, segment_bytes=16 * RECORD_BYTES)
+        spool = open_spool(tmp_path / "spool", 1)
         with pytest.raises(DataError, match="No space left on device"):
             fill(spool, 1000)
         held = spool.held(1)
-        assert held.end > 40 and read_all(spool, held) == list(range(held.end))
+        assert held.end > 10 and read_all(spool, held) == list(range(held.end))
         spool.close()
         subprocess.run(["mount", "-o", "remount,ro", str(tmp_path)], check=True)
         with pytest.raises(DataError, match="Read-only file system"):
             open_spool(tmp_path / "spool", 2)
-        subprocess.run(["mount", "-o", "remount,rw,size=1m", str(tmp_path)], check=True)
+        subprocess.run(["mount", "-o", "remount,rw,size=2m", str(tmp_path)], check=True)
         spool = open_spool(tmp_path / "spool", 2)
         assert [read_all(spool, one) for one in spool.leftovers] == [list(range(held.end))]
         spool.close()
@@ -236,10 +236,11 @@ def test_a_disk_that_refuses_in_the_background_is_an_error_at_the_next_append(tm
         raise OSError(5, "Input/output error")
 
     spool = open_spool(tmp_path, 1)
-    monkeypatch.setattr(os, "fdatasync", refuse)
     spool.append(record(0))
+    monkeypatch.setattr(os, "fsync", refuse)
+    spool.append(record(1))
     spool.sync_soon()
-    seq = 1
+    seq = 2
     with pytest.raises(DataError, match="Input/output error"):
         while seq < 1_000_000:
             spool.append(record(seq))
@@ -252,6 +253,18 @@ def test_two_processes_are_not_let_into_one_spool(tmp_path):
     with pytest.raises(DataError, match="another process"):
         open_spool(tmp_path, 2)
     spool.close()
+
+
+def test_a_spool_of_another_run_is_refused_and_one_of_no_run_is_not(tmp_path):
+    spool = open_spool(tmp_path, 1, run="aaaa")
+    fill(spool, 2)
+    spool.close()
+    with pytest.raises(DataError, match=r"another run \(aaaa; this one is bbbb\): deliver them with that run, or move"):
+        open_spool(tmp_path, 2, run="bbbb")
+    for run in ("", "aaaa"):
+        spool = open_spool(tmp_path, 3, run=run)
+        assert spool.leftovers == [Held(1, 0, 2)]
+        spool.close()
 
 
 def test_a_spool_of_another_space_is_refused_and_left_alone(tmp_path):
@@ -268,8 +281,8 @@ def test_a_spool_of_another_space_is_refused_and_left_alone(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from tests.data.test_spool import RECORD_BYTES, open_spool, record
-spool = open_spool(Path(sys.argv[1]), int(sys.argv[2]), segment_bytes=20 * RECORD_BYTES)
+from tests.data.test_spool import open_spool, record
+spool = open_spool(Path(sys.argv[1]), int(sys.argv[2]))
 seq = 0
 while True:
     spool.append(record(seq, spool.epoch))

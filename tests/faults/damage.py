@@ -1,76 +1,105 @@
-"""What happens to files: cut and flipped; and what the operator does about it."""
+"""What happens to files: torn, holed and flipped; and what the operator does about it."""
 
+import contextlib
 import os
 import random
+import re
+import shutil
+import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from robot_rl.data import records
-from robot_rl.data.recovery import LOG_MAGIC, SPOOL_MAGIC
+from robot_rl.data.records import HEADER_SIZE, Record
+from robot_rl.data.store import Store
+from robot_rl.types import DataError, Identity
 from tests.faults.bench import Bench, FaultError
 
-HEADER = records.HEADER_SIZE
 BLOCK = 4096
 """What a disk writes or does not write when the power is cut [bytes]."""
 
 
-def offsets_of(path: Path) -> list[int]:
-    """Where each record of a log or spool begins, and where the last one ends."""
-    with path.open("rb") as file:
-        magic = LOG_MAGIC if file.read(8) == LOG_MAGIC else SPOOL_MAGIC
-        fd = file.fileno()
-        _, end = records.read_head(path, fd, magic, "file")
-        offsets = []
-        for offset, header in records.scan(fd, end, os.fstat(fd).st_size):
-            offsets.append(offset)
-            end = offset + HEADER + header.length
-    return [*offsets, end]
+def cut(wal: Path, draw: random.Random) -> None:
+    """Of what was not synced the end is missing."""
+    os.truncate(wal, draw.randrange(wal.stat().st_size))
 
 
-def cut(path: Path, first: int, draw: random.Random) -> None:
-    """Cut the file off somewhere behind the beginning of its record number `first`."""
-    offsets = offsets_of(path)
-    with path.open("r+b") as file:
-        file.truncate(draw.randint(offsets[first], offsets[-1]))
+def punch(wal: Path, draw: random.Random) -> None:
+    """Of what was not synced a block holds zeros, later ones what was written to them."""
+    with wal.open("r+b") as file:
+        os.pwrite(file.fileno(), bytes(BLOCK), BLOCK * draw.randrange(-(-wal.stat().st_size // BLOCK)))
 
 
-def punch(path: Path, first: int, draw: random.Random) -> None:
-    """A block of the disk behind the beginning of record `first` holds zeros, later ones what was written to them.
+def tear(path: Path, kind: str, how, at_least: int, draw: random.Random) -> None:
+    """Do that to the write-ahead log of a log or spool whose writer is gone, so that `at_least` records remain."""
+    wal = Path(f"{path}-wal")
+    if not wal.exists() or not wal.stat().st_size:
+        return
+    for _ in range(20):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(shutil.copy(path, folder))
+            torn = Path(shutil.copy(wal, folder))
+            how(torn, draw)
+            data = torn.read_bytes()
+            if number_of(copy, kind) >= at_least:
+                wal.write_bytes(data)
+                Path(f"{path}-shm").unlink(missing_ok=True)  # the power was cut: what was in memory is gone
+                return
 
-    That happens to a file that has room asked for ahead (`RecordFile`), as a longer one than these would have.
-    """
-    offsets = offsets_of(path)
-    blocks = range(-(-offsets[first] // BLOCK), offsets[-1] // BLOCK)
-    if blocks:
-        with path.open("r+b") as file:
-            os.pwrite(file.fileno(), bytes(BLOCK), BLOCK * draw.choice(blocks))
-            file.truncate(offsets[-1] + draw.randrange(1, 16) * BLOCK)
-    else:
-        cut(path, first, draw)
+
+def number_of(path: Path, kind: str) -> int:
+    """How many records a log or spool has had up to now."""
+    store = Store(path, kind, kind=kind, read_only=True)
+    try:
+        return store.end
+    finally:
+        store.close()
 
 
-def flip(path: Path, record: int, draw: random.Random) -> None:
-    """Change one byte somewhere in a record, header or payload."""
-    begin, end = offsets_of(path)[record : record + 2]
-    at = draw.randrange(begin, end)
+def contents(path: Path, kind: str) -> list[Record]:
+    """The whole records of a log or spool, up to the first that is not."""
+    found: list[Record] = []
+    with contextlib.suppress(DataError):
+        store = Store(path, kind, kind=kind, read_only=True)
+        with contextlib.closing(store), contextlib.suppress(DataError):
+            found.extend(store.read(store.first))
+    return found
+
+
+def flip(path: Path, kind: str, identity: Identity, draw: random.Random) -> None:
+    """Change one byte somewhere in a record, header or payload. Nobody has the file open."""
+    at, size = locate(path, kind, identity)
+    at += draw.randrange(size)
     with path.open("r+b") as file:
         old = os.pread(file.fileno(), 1, at)[0]
         os.pwrite(file.fileno(), bytes([old ^ draw.randrange(1, 256)]), at)
 
 
-def newest_segment(spool: Path) -> Path:
-    """The last segment of a spool; FaultError if it is empty."""
-    found = sorted(spool.glob("*.seg"))
-    if not found:
-        raise FaultError(f"there is no segment in {spool}")
-    return found[-1]
+def close_and_punch(path: Path, kind: str, identity: Identity) -> None:
+    """Close a log as its writer does at the end; then the block in which a record begins holds zeros."""
+    store = Store(path, kind, kind=kind)
+    store._begin_writing()
+    store.close()
+    at, _ = locate(path, kind, identity)
+    with path.open("r+b") as file:
+        os.pwrite(file.fileno(), bytes(BLOCK), at - at % BLOCK)
 
 
-def repair(bench: Bench, path: Path, lost: int) -> None:
-    """What the error told to do; FaultError if it does not give up exactly `lost` records."""
+def locate(path: Path, kind: str, identity: Identity) -> tuple[int, int]:
+    """Where a record of a settled file begins in it, and how many bytes of it lie there together."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    record = next(one for one in contents(path, kind) if one.identity == identity)
+    together = record.header + bytes(record.payload)[:100]
+    return path.read_bytes().rindex(together), min(len(together), HEADER_SIZE + 100)
+
+
+def repair(bench: Bench, path: Path, lost: range) -> None:
+    """What the error told to do; FaultError if it does not give up so many records."""
     command = [sys.executable, "-m", "robot_rl.cli", "data", "repair", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
-    if done.returncode != 0 or f" {lost} lost" not in done.stdout:
+    said = re.search(r" (\d+) lost", done.stdout)
+    if done.returncode != 0 or said is None or int(said[1]) not in lost:
         raise FaultError(f"repair of {path} ended with {done.returncode}: {done.stdout}{done.stderr}")
-    bench.damaged += lost
+    bench.damaged += int(said[1])

@@ -1,9 +1,9 @@
 """The one judge of all faults: what is in the log, against what was handed over.
 
-Two witnesses that the processes under test cannot talk to: the spool's files, held open (`witness.py`: what was
+Two witnesses that the processes under test cannot talk to: the spool, read along (`witness.py`: what was
 appended), and the actor's journal (`actor.py`: what was made). The laws:
 
-- of what was appended nothing is lost: every record that is in a segment is in the log, with the same bytes;
+- of what was appended nothing is lost: every record that was in the spool is in the log, with the same bytes;
 - nothing is there twice, and nothing that was never handed over;
 - the order is kept: each process's records are numbered through from 0 and lie together, each episode's steps too;
 - where a process died within an episode, the next one's first record is a mark GAP that says where;

@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import zmq
 
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
+from robot_rl.data.old_files import SPOOL_FILE
+from robot_rl.data.store import LOG, SPOOL
 from robot_rl.learner.checkpoint import load_newest
 from robot_rl.transport.endpoint import LinkSocket, connect, new_socket, read_secret
 from robot_rl.types import ArmTarget
@@ -108,14 +111,15 @@ def disk_full(name: str) -> Callable[[Bench], None]:
     """The disk is full, for this process alone if it has no small one of its own; then there is room again."""
 
     def do(bench: Bench) -> None:
-        path = bench.log if name == "learner" else damage.newest_segment(bench.spool)
-        bench.wait_for(lambda: path.stat().st_size > 20_000 or bench.has_ended, f"{path} to have some size")
+        path = bench.log if name == "learner" else bench.spool / SPOOL_FILE
+        bench.wait_for(lambda: path.exists() or bench.has_ended, f"{path} to be there")
         folder = (bench.learner_folder if name == "learner" else bench.actor_folder).path
         if folder in bench.disks and bench.random.random() < 0.5:
             ballast = disks.fill(folder)
             mend = ballast.unlink
         else:
-            disks.limit_files(bench.processes[name].pid, path.stat().st_size + bench.random.randrange(1, 5_000))
+            size = path.stat().st_size if path.exists() else 0
+            disks.limit_files(bench.processes[name].pid, size + bench.random.randrange(1, 50_000))
             mend = None
         bench.wait_for(lambda: bench.processes[name].popen.poll() is not None, f"{name} to refuse", tend=False)
         if bench.processes[name].popen.returncode != 0:  # else it was through before the disk was full
@@ -143,28 +147,23 @@ def read_only(name: str) -> Callable[[Bench], None]:
     return do
 
 
-def log_torn(tear: Callable[..., None]) -> Callable[[Bench], None]:
-    """The learner's power was cut: of its log the end is missing, at most back to its newest checkpoint.
+def log_torn(how: Callable[..., None]) -> Callable[[Bench], None]:
+    """The learner's power was cut: of its log some of the last records are missing, none that a checkpoint knows.
 
     The log is synced before a checkpoint is written, and what the actor's spool no longer has is seconds older.
     """
 
     def do(bench: Bench) -> None:
         bench.kill("learner")
-        held, there = bench.witness.held(), logged(bench.log)
-        newest = list(held)[-1].epoch
         kept = load_newest(bench.learner_folder.checkpoints)
-        first = max(
-            next((n for n, (identity, _) in enumerate(there) if identity.epoch == newest), len(there)),
-            kept.counters["log_records"] if kept is not None else 0,
-        )
-        tear(bench.log, min(first, len(there)), bench.random)
+        known = kept.counters["log_records"] if kept is not None else 0
+        damage.tear(bench.log, LOG, how, known, bench.random)
         bench.start("learner")
 
     return do
 
 
-def spool_torn(tear: Callable[..., None]) -> Callable[[Bench], None]:
+def spool_torn(how: Callable[..., None]) -> Callable[[Bench], None]:
     """The robot's power was cut: of its spool some of the last records are missing."""
 
     def do(bench: Bench) -> None:
@@ -173,8 +172,8 @@ def spool_torn(tear: Callable[..., None]) -> Callable[[Bench], None]:
             bench.start("actor")
             return
         bench.torn_epochs |= {next(reversed(bench.witness.ever())).epoch}
-        path = damage.newest_segment(bench.spool)
-        tear(path, max(0, len(damage.offsets_of(path)) - 24), bench.random)
+        damage.tear(bench.spool / SPOOL_FILE, SPOOL, how, 0, bench.random)
+        bench.witness.cut()
         bench.start("actor")
 
     return do
@@ -211,47 +210,55 @@ def ask(socket: LinkSocket, request: bytes) -> messages.Message:
 def log_flipped(bench: Bench) -> None:
     """A byte in the middle of the log has changed: that is said, nothing is changed, and `data repair` mends it."""
     bench.kill("learner")
-    count = len(logged(bench.log))
-    damage.flip(bench.log, bench.random.randrange(count - 1), bench.random)
+    identity, _ = bench.random.choice(logged(bench.log))
+    damage.flip(bench.log, LOG, identity, bench.random)
     refused_and_repaired(bench, "learner", bench.log)
+
+
+def closed_log_holed(bench: Bench) -> None:
+    """A block of a log that was closed is gone: that is said, nothing is changed, and all around it is kept."""
+    bench.kill("learner")
+    identity, _ = bench.random.choice(logged(bench.log))
+    damage.close_and_punch(bench.log, LOG, identity)
+    refused_and_repaired(bench, "learner", bench.log, lost=range(1, 20))
 
 
 def spool_flipped(bench: Bench) -> None:
     """A byte of a record that the learner has not got yet has changed in the actor's spool."""
+    path = bench.spool / SPOOL_FILE
     while True:
         bench.kill("learner")
         if everything_delivered(bench):
             bench.start("learner")
             return
-        path = damage.newest_segment(bench.spool)
-        still_s, size = time.monotonic(), -1
+        still_s, count = time.monotonic(), -1
         while time.monotonic() - still_s < 1.0:  # the actor goes on to the end of its block
-            if path.stat().st_size != size:
-                size, still_s = path.stat().st_size, time.monotonic()
+            if len(bench.witness.ever()) != count:
+                count, still_s = len(bench.witness.ever()), time.monotonic()
             time.sleep(0.05)
         there = {identity for identity, _ in logged(bench.log)}
-        epoch = next(reversed(bench.witness.held())).epoch
-        own = [identity for identity in bench.witness.held() if identity.epoch == epoch]
-        waiting = [number for number, identity in enumerate(own) if identity not in there]
-        if len(waiting) > 2 and len(damage.offsets_of(path)) == len(own) + 1:
+        newest = next(reversed(bench.witness.ever())).epoch
+        held = [record.identity for record in damage.contents(path, SPOOL)]
+        waiting = [identity for identity in held if identity.epoch == newest and identity not in there]
+        if len(waiting) > 2:
             break
         bench.start("learner")
         bench.wait_for_steps(bench.random.randrange(5, 20))
         if bench.has_ended:
             return
     bench.kill("actor")
-    damage.flip(path, bench.random.choice(waiting[:-2]), bench.random)
+    damage.flip(path, SPOOL, bench.random.choice(waiting[:-2]), bench.random)
     bench.start("learner")
     refused_and_repaired(bench, "actor", path)
 
 
-def refused_and_repaired(bench: Bench, name: str, path) -> None:
+def refused_and_repaired(bench: Bench, name: str, path: Path, lost: range = range(1, 2)) -> None:
     before = path.read_bytes()
     bench.start(name)
     bench.wait_for_refusal(name, "is damaged", f"robot-rl data repair {path}")
-    if not path.read_bytes().startswith(before):  # a log may have been appended to before its middle was read
+    if name == "learner" and path.read_bytes() != before:  # (an actor says where its predecessor died)
         raise FaultError(f"{path} is damaged, and was changed")
-    damage.repair(bench, path, lost=1)
+    damage.repair(bench, path, lost)
     bench.start(name)
 
 
@@ -297,6 +304,7 @@ FAULTS = [
     Fault("arm told nonsense", arm_told_nonsense),
     Fault("byte of the log flipped, repaired", log_flipped),
     Fault("byte of the spool flipped, repaired", spool_flipped),
+    Fault("closed log with a hole, repaired", closed_log_holed),
     Fault("newest checkpoint lost or cut", checkpoint_lost),
     Fault("train: main process killed, resumed", killed("main"), supervised=True),
     *(Fault(f"train: {name} killed", killed(name), supervised=True) for name in ("actor", "learner", "arm")),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from robot_rl.data import tally
 from robot_rl.data.log import StepLog
 from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
@@ -222,6 +223,31 @@ def test_stopped_run_goes_on_where_it_was(tmp_path: Path, clock: str) -> None:
         steps = list(log.read())
     assert sum(step.index > 0 for step in steps) == STEPS - DEMO_STEPS
     assert len({(step.episode, step.index) for step in steps}) == len(steps)  # no episode number is used twice
+
+
+def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tally, "_AT_ONCE", 4)
+    folder = make_folder(tmp_path / "run", "real", replace(CONFIG, capacity=20))
+    first, _ = learn(folder)
+    read: list[int] = []
+    entries = StepLog.entries
+
+    def counted(log: StepLog, start: int = 0, end: int | None = None):
+        read.append(start if log.path == folder.steps_log else 1)
+        return entries(log, start, end)
+
+    monkeypatch.setattr(StepLog, "entries", counted)
+    resumed = Learner(RunFolder(folder.path), StopRequest())
+    try:
+        assert resumed.prepare()
+        assert min(read) > 0
+        assert resumed.training.env_steps == first.training.env_steps == STEPS - DEMO_STEPS
+        assert resumed.training.episodes == first.training.episodes
+        assert resumed.training.replay.own_transitions == first.training.replay.own_transitions < 20
+        assert resumed._tally == first._tally
+        assert resumed.training.due() == first.training.due()
+    finally:
+        resumed.close()
 
 
 def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:

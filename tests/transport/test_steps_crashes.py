@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from robot_rl.data.codec import StepCodec
 from robot_rl.data.log import StepLog
+from robot_rl.data.old_files import SPOOL_FILE
+from robot_rl.data.records import Kind, frame
 from robot_rl.data.recovery import repair
 from robot_rl.transport.endpoint import ANY_PORT, free_addresses
 from robot_rl.transport.steps import StepReceiver, StepSender
@@ -17,6 +20,7 @@ from robot_rl.transport.steps.outbox import KEPT_WINDOWS
 from robot_rl.types import DataError, Identity, LinkError, Mark, MarkKind, Step
 from tests.data.full_disk import files_of_at_most
 from tests.data.test_codec import SPACE, make_step
+from tests.data.torn import as_killed, flip_in
 from tests.transport.test_steps import start_learner
 
 ACTOR = """
@@ -24,7 +28,7 @@ import sys, time
 from pathlib import Path
 from robot_rl.transport.steps import StepSender
 from tests.data.test_codec import SPACE, make_step
-sender = StepSender(sys.argv[1], SPACE, spool=Path(sys.argv[2]), resend_s=0.3, segment_bytes=20_000)
+sender = StepSender(sys.argv[1], SPACE, spool=Path(sys.argv[2]), resend_s=0.3)
 for index in range(1_000_000):
     sender.send(make_step(index, episode=0, truncated=False))
     sys.stdout.write(f"{sender.epoch} {sender.stored}\\n")
@@ -165,7 +169,7 @@ def test_the_backlog_lies_on_the_disk_and_not_in_memory(tmp_path, learner):
     learner.take_until(delivered(sender))
     assert [step.index for step in learner.log.read()] == list(range(500))
     sender.close()
-    assert not list((tmp_path / "spool").glob("*.seg"))  # all of it is at the learner, and the episode has its end
+    assert not list((tmp_path / "spool").iterdir())  # all of it is at the learner, and the episode has its end
 
 
 def test_marks_travel_among_the_steps(tmp_path, learner):
@@ -209,7 +213,7 @@ def test_a_bad_step_is_refused_where_it_is_made_and_those_around_it_arrive(tmp_p
 def test_a_full_disk_stops_the_actor_and_what_it_handed_over_still_arrives(tmp_path, learner):
     sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool", window=4)
     sent = 0
-    with files_of_at_most(5_000), pytest.raises(DataError, match=r"cannot be written: .* are not lost: make room"):
+    with files_of_at_most(90_000), pytest.raises(DataError, match=r"cannot be written: .* are not lost: make room"):
         while sent < 100_000:
             sender.send(make_step(sent, truncated=False))
             sent += 1
@@ -227,7 +231,7 @@ def test_a_full_disk_stops_the_actor_and_what_it_handed_over_still_arrives(tmp_p
 def test_a_full_disk_without_a_learner_keeps_what_was_written_for_the_next_process(tmp_path, learner):
     nowhere = free_addresses(1)[0]
     sender = StepSender(nowhere, SPACE, spool=tmp_path / "spool")
-    with files_of_at_most(5_000), pytest.raises(DataError, match="cannot be written"):
+    with files_of_at_most(90_000), pytest.raises(DataError, match="cannot be written"):
         while True:
             sender.send(make_step(sender.unacknowledged, truncated=False))
             time.sleep(0.002)
@@ -247,11 +251,8 @@ def test_a_damaged_leftover_is_named_and_after_its_repair_all_others_arrive(tmp_
     for index in range(5):
         sender.send(make_step(index))
     sender.close()
-    (path,) = (tmp_path / "spool").glob("*.seg")
-    middle = path.stat().st_size // 2
-    with path.open("r+b") as file:
-        file.seek(middle)
-        file.write(bytes(b ^ 0xFF for b in os.pread(file.fileno(), 4, middle)))
+    path = tmp_path / "spool" / SPOOL_FILE
+    flip_in(path, frame(Kind.STEP, Identity("actor", sender.epoch, 2), StepCodec(SPACE).encode(make_step(2))))
     sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool")
     with pytest.raises(DataError, match=f"robot-rl data repair {path}"):
         learner.take_until(lambda: sender._failure is not None)
@@ -271,9 +272,10 @@ def test_a_learner_that_has_lost_its_last_records_is_given_them_again(tmp_path, 
     for index in range(10):
         sender.send(make_step(index))
     learner.take_until(delivered(sender))
+    path = as_killed(learner.log.path, tmp_path / "killed")
     learner.close()
-    os.truncate(learner.log.path, learner.log.path.stat().st_size - 1500)  # its power was cut
-    learner = Here(learner.log.path, learner.address)
+    os.truncate(f"{path}-wal", Path(f"{path}-wal").stat().st_size - 20_000)  # its power was cut
+    learner = Here(path, learner.address)
     assert learner.log.count < 10
     end = 10
     if told_by == "a new step":

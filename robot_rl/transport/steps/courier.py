@@ -49,15 +49,14 @@ class Courier:
     """
 
     def __init__(
-        self, address: str, actor: str, space: SpaceSpec, outbox: Outbox, handed: deque[Parcel], taken: int,
-        resend_s: float, report: Callable[[Progress, RobotRLError | None, bool], None],
+        self, address: str, actor: str, space: SpaceSpec, run: str, outbox: Outbox, handed: deque[Parcel],
+        taken: int, resend_s: float, report: Callable[[Progress, RobotRLError | None, bool], None],
     ):  # fmt: skip
-        self._address, self._actor, self._space = address, actor, space
+        self._address, self._actor, self._space, self._run_id = address, actor, space, run
         self._outbox, self._handed, self._taken = outbox, handed, taken
         self._resend_s, self._report = resend_s, report
         self._finished = True  # no episode is without its end
         self._stores = outbox.spool is not None
-        self._frame = records.frame if self._stores else records.unsealed  # the learner's log seals what no spool has
         self._link_failed = False
         self._streaming = False
         self._closing = False
@@ -111,7 +110,7 @@ class Courier:
         if not parcels:
             return
         several = [
-            self._frame(parcel.kind, Identity(self._actor, self._outbox.epoch, seq), parcel.payload)
+            records.frame(parcel.kind, Identity(self._actor, self._outbox.epoch, seq), parcel.payload)
             for seq, parcel in enumerate(parcels, self._taken)
         ]
         self._taken += len(several)
@@ -156,7 +155,7 @@ class Courier:
 
     def _say_hello(self) -> None:
         outbox = self._outbox
-        greeting = Greeting(self._actor, outbox.current, outbox.offer, SCHEMA, space_hash(self._space))
+        greeting = Greeting(self._actor, outbox.current, outbox.offer, SCHEMA, space_hash(self._space), self._run_id)
         self._socket.send_multipart(protocol.hello(greeting))
         self._progress_at = time.monotonic()
 

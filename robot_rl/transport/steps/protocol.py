@@ -2,8 +2,8 @@
 
 head (magic, kind, number of records, epoch, seq) | body
 
-HELLO      actor to learner   JSON {actor, epoch, first, schema, space}: where does your log of this epoch end? I
-                              have what follows from `first` on
+HELLO      actor to learner   JSON {actor, epoch, first, schema, space, run}: where does your log of this epoch end?
+                              I have what follows from `first` on
 POSITION   learner to actor   the last seq of this epoch that is in the log, -1 for none: go on behind it
 RECORDS    actor to learner   all record headers | all payloads, as one frame: each of ZeroMQ's costs as much as it
                               takes to copy 100 kB. Each header has the identity and the checksums under which the
@@ -30,6 +30,8 @@ BATCH = 8
 _HEAD = struct.Struct("<4sBB2xQq")
 _MAGIC = b"RRs3"
 _MAX_JSON = 4096
+MAX_RUN = 64
+"""The longest id of a run, in characters."""
 
 
 class Message(IntEnum):
@@ -52,13 +54,14 @@ class Head(NamedTuple):
 
 
 class Greeting(NamedTuple):
-    """What a HELLO says. `schema` and `space` are compared, whatever they are."""
+    """What a HELLO says. `schema` and `space` are compared, whatever they are; `run` is empty if it has no id."""
 
     actor: str
     epoch: int
     first: int
     schema: Any
     space: Any
+    run: str = ""
 
 
 def plain(message: Message, epoch: int, seq: int = -1, body: bytes = b"") -> list[bytes]:
@@ -115,8 +118,10 @@ def parse_hello(body: Payload) -> Greeting:
         raise DataError(f"a greeting of {len(body)} bytes; at most {_MAX_JSON} are allowed")
     try:
         said = json.loads(bytes(body))
-        greeting = Greeting(*(said[name] for name in Greeting._fields))
+        greeting = Greeting(**{name: said[name] for name in Greeting._fields if name in said})
         records.check_actor(greeting.actor)
+        if not isinstance(greeting.run, str) or len(greeting.run) > MAX_RUN:
+            raise ValueError(f"run {greeting.run!r:.40}")
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"a damaged greeting: {error!r}") from error
     for count in (greeting.epoch, greeting.first):

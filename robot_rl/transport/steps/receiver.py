@@ -48,9 +48,9 @@ class StepReceiver:
     ```
     """
 
-    def __init__(self, address: str, space: SpaceSpec, positions: Mapping[Stream, int] | None = None):
+    def __init__(self, address: str, space: SpaceSpec, positions: Mapping[Stream, int] | None = None, *, run: str = ""):
         self._codec = StepCodec(space)
-        self._ours = [SCHEMA, space_hash(space)]
+        self._ours, self._run = [SCHEMA, space_hash(space)], run
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
         self._socket.setsockopt(zmq.MAXMSGSIZE, BATCH * (self._codec.size + (1 << 16)))
         self.address = bind(self._socket, address)
@@ -101,6 +101,11 @@ class StepReceiver:
             self._refuse(
                 route, greeting.epoch, f"the actor has schema {theirs[0]} and space {theirs[1]}, the learner schema "
                 f"{self._ours[0]} and space {self._ours[1]}: start both with the same task, hardware, obs and version"
+            )  # fmt: skip
+        elif self._run and greeting.run and greeting.run != self._run:
+            self._refuse(
+                route, greeting.epoch, f"the actor is of run {greeting.run}, the learner of run {self._run}: its steps "
+                "go to the learner of its own run; stop this actor, or start that learner at this address"
             )  # fmt: skip
         elif greeting.first > last + 1:
             self._refuse(

@@ -13,7 +13,7 @@ from robot_rl.data import records
 from robot_rl.data.codec import StepCodec
 from robot_rl.data.marks import decode_mark, encode_mark
 from robot_rl.data.records import Kind
-from robot_rl.data.spool import SEGMENT_BYTES, Spool
+from robot_rl.data.spool import Spool
 from robot_rl.transport.endpoint import check_address
 from robot_rl.transport.steps.courier import Courier, Parcel, Progress
 from robot_rl.transport.steps.outbox import Outbox
@@ -42,15 +42,15 @@ class StepSender:
 
     When the disk refuses (full, read-only), `send` raises a DataError from then on, so that the actor ends the episode
     and the arm holds; what was handed over is still delivered if the learner is there (`drain`). When the link fails
-    for good (another space, a log that lacks what was acknowledged), `send` raises that RefusedError; everything is in
-    the spool. If the last episode of the actor's process before this one has no end in the spool, the first record is a
-    mark GAP that says so.
+    for good (another space or run, a log that lacks what was acknowledged), `send` raises that RefusedError; everything
+    is in the spool. If the last episode of the actor's process before this one has no end in the spool, the first
+    record is a mark GAP that says so.
     """
 
     def __init__(
-        self, address: str, space: SpaceSpec, *, actor: str = "actor", epoch: int | None = None,
+        self, address: str, space: SpaceSpec, *, actor: str = "actor", epoch: int | None = None, run: str = "",
         spool: Path | None = None, window: int = WINDOW, limit: int = 2_000, wait_when_full: bool = False,
-        resend_s: float = 1.0, segment_bytes: int = SEGMENT_BYTES,
+        resend_s: float = 1.0,
     ):  # fmt: skip
         records.check_actor(actor)
         self.actor = actor
@@ -65,7 +65,7 @@ class StepSender:
         self._undeliverable = False
         self._awaited: Callable[[], bool] | None = None  # what the sending thread waits for
         self._closed = False
-        opened = Spool(spool, actor, self.epoch, space, segment_bytes=segment_bytes) if spool is not None else None
+        opened = Spool(spool, actor, self.epoch, space, run=run) if spool is not None else None
         outbox = Outbox(self.epoch, window, opened)
         if opened is not None:
             self._end = record_gap(opened, outbox, self._codec)
@@ -73,7 +73,7 @@ class StepSender:
         self._free = memoryview(b"")  # where the next steps are written
         self._handed: deque[Parcel] = deque()
         self._courier = Courier(
-            self._address, actor, space, outbox, self._handed, self._end, resend_s, self._take_report
+            self._address, actor, space, run, outbox, self._handed, self._end, resend_s, self._take_report
         )
 
     @property

@@ -1,0 +1,142 @@
+"""What a torn disk, a mixed-up folder and another run's processes do to what was recorded: nothing without a word."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robot_rl.cli import main
+from robot_rl.data.log import StepLog
+from robot_rl.data.recovery import repair
+from robot_rl.data.spool import Spool
+from robot_rl.learner.loop import Learner
+from robot_rl.run_folder import RunFolder
+from robot_rl.signals import StopRequest
+from robot_rl.transport.steps import StepReceiver, StepSender
+from robot_rl.types import DataError, Identity, Mark, RefusedError, Step
+from tests.data.test_codec import SPACE, make_step
+from tests.data.torn import BLOCK, punch
+from tests.learner.test_loop import STEPS, learn, make_folder
+
+ANY = "tcp://127.0.0.1:*"
+
+
+@pytest.mark.parametrize("tenth", range(0, 10, 3))
+def test_a_closed_log_with_a_lost_block_is_never_cut(tmp_path, tenth):
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE) as log:
+        for seq in range(3_000):
+            log.append_step(make_step(seq % 10), Identity("actor", 1, seq))
+    punch(path, path.stat().st_size // BLOCK * tenth // 10)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=rf"{path} is damaged.*robot-rl data repair {path}"):
+        read_all(path)
+    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["steps.log"]
+    kept, lost, aside = repair(path)
+    assert kept + lost == 3_000 and lost < 30 and aside.read_bytes() == before
+    with StepLog(path, SPACE) as log:
+        assert [identity.seq for identity, _ in log.entries()] == list(range(3_000))
+
+
+def read_all(path: Path) -> list[tuple[Identity, Step | Mark]]:
+    with StepLog(path, SPACE) as log:
+        assert log.count == 3_000
+        return list(log.entries())
+
+
+def test_what_repair_is_given_wrongly_is_a_sentence_and_no_traceback(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("config.json", "missing.log", "loop", "."):
+        assert main(["data", "repair", str(tmp_path / name)]) == 2
+        said = capsys.readouterr().err
+        assert str(tmp_path) in said and "Traceback" not in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "loop"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> RunFolder:
+    """A run that has its steps."""
+    folder = make_folder(tmp_path_factory.mktemp("runs") / "run")
+    learn(folder)
+    return folder
+
+
+@pytest.mark.parametrize("becomes", ["gone", "half", "shorter", 0, 1, 7, 20])
+def test_a_log_that_is_shorter_than_its_checkpoint_says_is_refused_and_left_alone(finished, becomes):
+    path = finished.steps_log
+    whole = path.read_bytes()
+    path.unlink()
+    if becomes == "shorter":  # of the same run, from a copy of an hour ago
+        with StepLog(path, finished.spaces(), run=finished.settings.id):
+            pass
+    elif becomes != "gone":
+        path.write_bytes(whole[: len(whole) // 2 if becomes == "half" else becomes])
+    before = path.read_bytes() if path.exists() else None
+    try:
+        with pytest.raises(DataError, match=rf"log {path} (is not there|has 0 records|is damaged).*(copy|repair)"):
+            Learner(finished, StopRequest())
+        assert (path.read_bytes() if path.exists() else None) == before
+    finally:
+        path.write_bytes(whole)
+
+
+def test_a_learner_without_its_log_ends_with_code_2_and_says_why(finished, tmp_path):
+    aside = finished.steps_log.rename(tmp_path / "steps.log")
+    try:
+        command = [sys.executable, "-m", "robot_rl.cli", "learner", str(finished.path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert f"{finished.steps_log} is not there" in done.stderr and not finished.steps_log.exists()
+    finally:
+        aside.rename(finished.steps_log)
+
+
+def test_a_log_of_another_run_is_refused(finished, tmp_path):
+    other = make_folder(tmp_path / "other")
+    other.steps_log.write_bytes(finished.steps_log.read_bytes())
+    with pytest.raises(DataError, match=f"is of another run .{finished.settings.id}; this one is {other.settings.id}"):
+        Learner(other, StopRequest())
+    assert other.steps_log.read_bytes() == finished.steps_log.read_bytes()
+
+
+def test_an_actor_of_another_run_delivers_nothing_and_is_told_both_names(tmp_path):
+    receiver = StepReceiver(ANY, SPACE, run="b" * 16)
+    sender = StepSender(receiver.address, SPACE, run="a" * 16, spool=tmp_path / "spool")
+    try:
+        sender.send(make_step(0))
+        with pytest.raises(RefusedError, match="the actor is of run aaaaaaaaaaaaaaaa, the learner of run bbbb"):
+            for _ in range(400):
+                assert receiver.receive(0.05) == []
+                sender.confirm(-1)
+    finally:
+        sender.close()
+        receiver.close()
+    spool = Spool(tmp_path / "spool", "actor", 2, SPACE, run="a" * 16)
+    assert [(held.first, held.end) for held in spool.leftovers] == [(0, 1)]
+    spool.close()
+
+
+@pytest.mark.parametrize(("actor", "learner"), [("", "b"), ("a", ""), ("a", "a")])
+def test_a_run_without_an_id_is_not_compared(actor, learner):
+    receiver = StepReceiver(ANY, SPACE, run=learner)
+    sender = StepSender(receiver.address, SPACE, run=actor)
+    try:
+        sender.send(make_step(0))
+        batch = []
+        for _ in range(400):
+            batch += receiver.receive(0.05)
+            if batch:
+                break
+        assert len(batch) == 1
+    finally:
+        sender.close()
+        receiver.close()
+
+
+def test_the_steps_of_a_run_carry_its_id(finished):
+    assert len(finished.settings.id) == 16
+    with StepLog(finished.steps_log, finished.spaces(), read_only=True, run=finished.settings.id) as log:
+        assert sum(step.index > 0 for step in log.read()) > STEPS // 2
+    assert finished.settings.id.encode() in Path(finished.steps_log).read_bytes()
