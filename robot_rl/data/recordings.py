@@ -100,7 +100,7 @@ def run_logs(run: Path) -> list[LogRecording]:
     folder = RunFolder(run)
     context = run_context(run)
     logs = (folder.demos_log, folder.outcomes_log, folder.steps_log)
-    paths = [path for path in logs if path.exists() and path.stat().st_size]
+    paths = [path for path in logs if path.exists()]
     if not paths:
         raise DataError(f"run {run} has recorded nothing yet")
     return [LogRecording(path, context) for path in paths]

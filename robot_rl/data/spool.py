@@ -83,11 +83,6 @@ class Spool:
         left = next(held for held in self.leftovers if held.epoch == epoch)
         return left._replace(first=min(max(left.first, self._store.first - base), left.end))
 
-    @property
-    def bytes(self) -> int:
-        """Bytes on disk."""
-        return self._store.bytes
-
     def append(self, record: Record) -> None:
         """Append the next record of the own epoch. DataError as `append_all`."""
         self.append_all([record])

@@ -92,11 +92,6 @@ class Store:
         """The last sequence number of each stream, in the order in which they began."""
         return {stream: identity.seq for stream, (_, identity) in self._headers.items()}
 
-    @property
-    def bytes(self) -> int:
-        """Bytes on the disk."""
-        return sum(path.stat().st_size for path in (self.path, _beside(self.path, "-wal")) if path.exists())
-
     def append(self, several: Sequence[Record]) -> None:
         """Append records, all of them or none. DataError (disk full, read-only) with the file as it was."""
         if not several:

@@ -141,10 +141,17 @@ def test_a_closed_log_is_one_file_and_opening_it_changes_nothing(tmp_path):
     assert names(tmp_path) == ["steps.log"] and path.read_bytes() == before
 
 
-def test_a_log_is_read_where_nothing_can_be_written(tmp_path):
+@pytest.mark.parametrize("read_at_the_end", [False, True])
+def test_a_log_is_read_where_nothing_can_be_written(tmp_path, read_at_the_end):
     path = tmp_path / "shelf" / "steps.log"
     path.parent.mkdir()
-    write(path, 3)
+    with StepLog(path, SPACE) as log:
+        for index in range(3):
+            log.append_step(make_step(index))
+        reader = StepLog(path, SPACE, read_only=True) if read_at_the_end else None
+    if reader is not None:
+        assert len(list(reader.read())) == 3
+        reader.close()
     with read_only_folder(path.parent):
         with StepLog(path, SPACE, read_only=True) as log:
             assert len(list(log.read())) == 3
