@@ -13,7 +13,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
 from robot_rl.data.sync import sync_path
+from robot_rl.data.tally import Tally
 from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.vision import ENCODERS, MODULE
@@ -41,6 +42,7 @@ MOST_UNITS, MOST_WEIGHTS = 1 << 16, 1 << 27
 """Of a layer, an image's edge or a state, and of a policy's head: far more than any policy for a robot has."""
 COUNTS = ("env_steps", "updates", "offline_updates", "forgiven", "granted", "renewals", "log_records")
 """Counters that are whole numbers; checkpoints of before they had them lack the last three."""
+TALLY = tuple(field.name for field in fields(Tally))
 _AGENT, _POLICY, _HEAD = "agent.safetensors", "policy.safetensors", "checkpoint.json"
 
 
@@ -217,6 +219,9 @@ def _problem_of(spec: PolicySpec) -> str:
 def _require_counters(counters: Mapping[str, Any], path: Path) -> None:
     """Raise DataError unless everything that learning goes on with is there, and can be gone on with."""
     counts = {name: counters[name] for name in COUNTS if name in counters}
+    if "tally" in counters:  # of before there was one: they lack it
+        tally = counters["tally"] if isinstance(counters["tally"], dict) else {}
+        counts |= {f"tally.{name}": tally.get(name) for name in TALLY}
     wrong = [name for name, value in counts.items() if type(value) is not int or not 0 <= value < 2**53]
     if wrong:
         raise DataError(f"{path / _HEAD} is damaged: counters: {wrong[0]} is {counts[wrong[0]]!r:.40}")

@@ -11,11 +11,15 @@ from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
 from robot_rl.data.marks import decode_mark
 from robot_rl.data.records import Kind, Record
 from robot_rl.transport.endpoint import bind, new_socket
+from robot_rl.transport.seldom import Seldom
 from robot_rl.transport.steps import protocol
 from robot_rl.transport.steps.protocol import BATCH, Greeting, Head, Message
 from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step, Stream
 
-log = logging.getLogger(__name__)
+_seldom = Seldom(logging.getLogger(__name__))
+
+WAITING = 64
+"""Messages of one actor that wait to be taken: twice what it sends before the first is acknowledged."""
 
 _MAX_ROUTES = 256
 
@@ -52,7 +56,7 @@ class StepReceiver:
         self._codec = StepCodec(space)
         self._ours, self._run = [SCHEMA, space_hash(space)], run
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, BATCH * (self._codec.size + (1 << 16)))
+        self._socket.bound(BATCH * (self._codec.size + (1 << 16)), WAITING)
         self.address = bind(self._socket, address)
         self.persisted: dict[Stream, int] = dict(positions or {})  # the last seq of each stream in the log
         self._received: dict[Stream, int] = dict(self.persisted)
@@ -69,11 +73,14 @@ class StepReceiver:
         timeout_ms = int(1000 * timeout_s)
         while len(batch) < limit and self._socket.poll(timeout_ms):
             timeout_ms = 0
-            route, *frames = self._socket.recv_multipart(copy=False)
+            message = self._socket.recv_bounded(most_frames=4)
+            if message is None:
+                continue
+            route, *frames = message
             try:
                 self._take(route.bytes, [frame.buffer for frame in frames], batch)
             except DataError as error:
-                log.warning("message passed over: %s", error)
+                _seldom.warning("message passed over: %s", error)
         return batch
 
     def ack(self, batch: Iterable[Received]) -> None:
