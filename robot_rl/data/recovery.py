@@ -38,7 +38,7 @@ def repair(path: Path) -> tuple[int, int, Path]:
         if not path.is_file():
             raise DataError(f"{path} is not a file: name the log or spool that is damaged")
         with lock(path, str(path)), path.open("rb") as file:
-            pages = _Pages(path, file.fileno())
+            pages = Pages(file.fileno(), _wal_of(path))
             about, state = _head(pages)
             if about is None:
                 raise DataError(_what_it_is(path, file.read(len(OLD_MAGICS[0]))))
@@ -97,15 +97,14 @@ def placeholder(identity: Identity) -> Record:
     return records.frame(Kind.MARK, identity, encode_mark(mark))
 
 
-class _Pages:
+class Pages:
     """The pages of a file, as its writer left them: those in its write-ahead log lie over those in itself."""
 
-    def __init__(self, path: Path, fd: int):
+    def __init__(self, fd: int, wal: bytes):
         self._fd = fd
         self._written: dict[int, bytes] = {}
         self.count = -(-os.fstat(fd).st_size // PAGE)
-        with contextlib.suppress(FileNotFoundError):
-            self._read_wal(path.with_name(path.name + "-wal").read_bytes())
+        self._read_wal(wal)
 
     def page(self, number: int) -> bytes:
         """Page `number`, counted from 1; zeros where there is none."""
@@ -129,7 +128,7 @@ class _Pages:
                 pending = {}
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a header was found: in the row of which record (None: that does not say), on which page, at which byte."""
 
     n: int | None
@@ -146,15 +145,15 @@ class _Place(NamedTuple):
 class _Found(NamedTuple):
     """What is in a damaged file, in the order of its numbers; so many were in it at least, and lost before."""
 
-    places: list[_Place]
+    places: list[Place]
     expected: int
     lost: int
 
     @staticmethod
-    def of(pages: _Pages, about: dict[str, Any], state: dict[str, Any]) -> "_Found":
+    def of(pages: Pages, about: dict[str, Any], state: dict[str, Any]) -> "_Found":
         first = state.get("first", 0) if about["kind"] == SPOOL else 0
-        best: dict[Identity, _Place] = {}
-        for place in _places(pages):
+        best: dict[Identity, Place] = {}
+        for place in places(pages):
             if place.n is not None and place.n < first:
                 continue  # removed, and not written over yet
             before = best.get(place.header.identity)
@@ -165,7 +164,7 @@ class _Found(NamedTuple):
         here = [p for p in best.values() if about["kind"] == LOG or p.stream in located]  # else: delivered
         return _Found(_ordered(here, first), 0 if closed is None else closed - first, before)
 
-    def parts(self, pages: _Pages) -> Iterator[Record | Header]:
+    def parts(self, pages: Pages) -> Iterator[Record | Header]:
         """Record by record, or the headers of those that are not whole."""
         for place in self.places:
             if place.whole:
@@ -176,12 +175,12 @@ class _Found(NamedTuple):
                 yield place.header
 
 
-def _ordered(places: Iterable[_Place], first: int) -> list[_Place]:
+def _ordered(places: Iterable[Place], first: int) -> list[Place]:
     """By number, from `first` on; within each stream by seq, whatever a damaged number says.
 
     Where a seq is missing in a stream there is a place that is not whole, with a number that no other has.
     """
-    streams: defaultdict[Stream, list[_Place]] = defaultdict(list)
+    streams: defaultdict[Stream, list[Place]] = defaultdict(list)
     for place in places:
         streams[place.stream].append(place)
     numbers = sorted(place.n for several in streams.values() for place in several if place.n is not None)
@@ -191,7 +190,7 @@ def _ordered(places: Iterable[_Place], first: int) -> list[_Place]:
         if after - before < _ODD
         for n in range(before + 1, after)
     ]
-    keyed: list[tuple[tuple[float, int], _Place]] = []
+    keyed: list[tuple[tuple[float, int], Place]] = []
     for several in streams.values():
         several.sort(key=lambda place: place.header.identity.seq)
         own = iter(sorted(place.n for place in several if place.n is not None))
@@ -217,13 +216,13 @@ def _next_free(free: list[int], last: int, way: int = 1) -> int:
     return free.pop(at) if 0 <= at < len(free) else last
 
 
-def _lost(place: _Place, seq: int) -> _Place:
+def _lost(place: Place, seq: int) -> Place:
     """A record of the same stream that has left no trace."""
     identity = Identity(*place.stream, seq)
-    return _Place(None, place.header._replace(identity=identity), 0, 0, False)
+    return Place(None, place.header._replace(identity=identity), 0, 0, False)
 
 
-def _head(pages: _Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def _head(pages: Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """What the file is, and the newest of what it says of its state, wherever that is found."""
     about: dict[str, Any] | None = None
     state: dict[str, Any] = {}
@@ -238,7 +237,7 @@ def _head(pages: _Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     return about, state
 
 
-def _places(pages: _Pages) -> Iterator[_Place]:
+def places(pages: Pages) -> Iterator[Place]:
     """Every header that matches its checksum."""
     for number in range(1, pages.count + 1):
         page = pages.page(number)
@@ -246,7 +245,12 @@ def _places(pages: _Pages) -> Iterator[_Place]:
             header = records.parse(page[at : at + HEADER_SIZE])
             if header is not None:
                 n = _number(page, at, header)
-                yield _Place(n, header, number, at, _payload(pages, number, at, header) is not None)
+                yield Place(n, header, number, at, _payload(pages, number, at, header) is not None)
+
+
+def _wal_of(path: Path) -> bytes:
+    wal = path.with_name(path.name + "-wal")
+    return wal.read_bytes() if wal.exists() else b""
 
 
 def _all(page: bytes, word: bytes) -> Iterator[int]:
@@ -273,7 +277,7 @@ def _number(page: bytes, at: int, header: Header) -> int | None:
     return None
 
 
-def _payload(pages: _Pages, number: int, at: int, header: Header) -> bytes | None:
+def _payload(pages: Pages, number: int, at: int, header: Header) -> bytes | None:
     """The payload behind a header, or None if it does not match its checksum.
 
     What does not fit into the page of the row goes on in others, each of which begins with the number of the next.

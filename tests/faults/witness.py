@@ -1,16 +1,20 @@
 """What was handed over, as nobody can deny it: the spool itself, read by the test.
 
 How can a test know what must not be lost? The actor appends each record to its spool before it is sent; from then on
-it may not be lost. The witness reads along, every few hundredths of a second, and keeps what it has seen. A record that
-is acknowledged stays in the spool for seconds, so nothing is missed. (It asks neither actor nor learner, whose counters
-might be wrong together.)
+it may not be lost. The witness opens the spool's files as they appear and keeps them open: a file that is held open
+lives on when the spool removes it. It reads them as they lie, without SQLite and its locks, again and again, and keeps
+what it has seen: a record that is acknowledged stays in the file for seconds. (It asks neither actor nor learner, whose
+counters might be wrong together.)
 """
 
+import contextlib
+import os
 import threading
 from pathlib import Path
 
 from robot_rl.data import records
 from robot_rl.data.old_files import SPOOL_FILE
+from robot_rl.data.recovery import Pages, places
 from robot_rl.data.store import LOG, SPOOL, Store
 from robot_rl.types import DataError, Identity
 
@@ -23,6 +27,7 @@ class Witness:
 
     def __init__(self, spool: Path, period_s: float = 0.05):
         self._path, self._period_s = spool / SPOOL_FILE, period_s
+        self._files: dict[tuple[int, int], tuple[int, int]] = {}  # file and write-ahead log, by their inodes
         self._ever: Records = {}
         self._cut: set[Identity] = set()
         self._lock = threading.Lock()
@@ -55,6 +60,8 @@ class Witness:
     def close(self) -> None:
         self._closing.set()
         self._thread.join()
+        for fd in {fd for pair in self._files.values() for fd in pair if fd >= 0}:
+            os.close(fd)
 
     def _run(self) -> None:
         while not self._closing.wait(self._period_s):
@@ -62,8 +69,30 @@ class Witness:
                 self._look()
 
     def _look(self) -> None:
-        for identity, crc in read_records(self._path, SPOOL):
-            self._ever.setdefault(identity, crc)
+        self._hold()
+        newest = list(self._files.values())[-2:]  # nobody writes to the older ones any more
+        for fd, wal in newest:
+            data = os.pread(wal, os.fstat(wal).st_size, 0) if wal >= 0 else b""
+            found = [place for place in places(Pages(fd, data)) if place.whole]
+            for place in sorted(found, key=lambda place: (place.n or 0, place.header.identity.seq)):
+                self._ever.setdefault(place.header.identity, place.header.crc)
+
+    def _hold(self) -> None:
+        """Open what is there, unless it is held already."""
+        pair = []
+        for path in (self._path, Path(f"{self._path}-wal")):
+            fd = -1
+            with contextlib.suppress(FileNotFoundError):
+                fd = os.open(path, os.O_RDONLY)
+            pair.append(fd)
+        inodes = [os.fstat(fd).st_ino if fd >= 0 else 0 for fd in pair]
+        key = inodes[0], inodes[1]
+        if pair[0] >= 0 and key not in self._files:
+            self._files[key] = pair[0], pair[1]
+            return
+        for fd in pair:
+            if fd >= 0:
+                os.close(fd)
 
 
 def read_records(path: Path, kind: str) -> list[tuple[Identity, int]]:
