@@ -507,7 +507,7 @@ def take_all(learner: Learner) -> None:
 def test_a_stop_is_heard_while_a_learner_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     folder = make_folder(tmp_path / "run", config=replace(CONFIG, compile=True))
 
-    def long_work(*_: Any) -> None:
+    def long_work(*_: Any, **__: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(200.0)
 
