@@ -3,7 +3,7 @@
 #   make train                  peg insertion from pixels, on the simulated arm
 #   make train OBS=state        the quick variant, without images
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
-#   make test                   the tests, two at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
+#   make test                   the tests, three at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
 #   make soak-deaths            a hundred of each death and fault in each mode, real processes; ARGS="--tries 3"
@@ -42,7 +42,7 @@ train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 # Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.
 test: $(VENV)/.installed-dev
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.soak $(ARGS)

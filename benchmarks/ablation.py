@@ -28,7 +28,7 @@ from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = (sys.executable, "-m", "robot_rl.cli")
+PROGRAM = (sys.executable, "-m", "robot_rl")
 ObsKind = Literal["pixels", "state"]
 
 END_TO_END = ("--learner.encoder", "end_to_end", "--learner.schedule.utd", "1", "--learner.agent.batch-size", "64")

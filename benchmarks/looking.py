@@ -66,7 +66,7 @@ def _draw(url: str) -> None:
 @contextmanager
 def console_beside(run: Path, who: Who) -> Iterator[int]:
     """The console of a run, and somebody who looks; yields the console's process id. Neither has real-time priority."""
-    console = _started(["robot_rl.cli", "console", str(run), "--port", "0"])
+    console = _started(["robot_rl", "console", str(run), "--port", "0"])
     try:
         url = re.search(r"http://\S+", _line(console))
         assert url is not None, "the console has not said where it is"

@@ -52,7 +52,7 @@ class Supervisor:
         self._asked.discard(name)
         with self._log_of(name).open("ab") as output:
             self._children[name] = subprocess.Popen(
-                [sys.executable, "-m", "robot_rl.cli", *arguments],
+                [sys.executable, "-m", "robot_rl", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

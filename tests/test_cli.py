@@ -30,7 +30,7 @@ def test_no_arguments_are_a_question_for_help(capsys: pytest.CaptureFixture[str]
 
 def test_the_installed_program_answers() -> None:
     program = Path(sys.executable).parent / "robot-rl"
-    command = [str(program)] if program.exists() else [sys.executable, "-m", "robot_rl.cli"]
+    command = [str(program)] if program.exists() else [sys.executable, "-m", "robot_rl"]
     shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60)
     assert shown.stdout.strip().count(".") == 2
 

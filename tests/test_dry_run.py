@@ -110,7 +110,7 @@ def test_the_verb_draws_in_a_real_terminal_what_is_typed_on_a_real_display(start
     bench = Path(config.PACKAGE.parent / "hardware_configs/sim_panda.yaml").read_text()
     (tmp_path / "hardware_configs/desk.yaml").write_text(bench.replace("name: scripted", "name: keyboard"))
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "robot_rl.cli", "teleop", "desk", "--seconds", "20"]
+    command = [sys.executable, "-m", "robot_rl", "teleop", "desk", "--seconds", "20"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}
     )

@@ -27,6 +27,7 @@ FLOORS = (
     },
     {"actor", "learner", "console"},
     {
+        "__main__",
         "run",
         "record",
         "arms",

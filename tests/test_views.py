@@ -107,8 +107,8 @@ def test_a_crop_outside_the_picture_is_refused_before_anything_is_written():
 
 
 def test_the_check_says_of_each_camera_what_to_mend(film, monkeypatch):
-    monkeypatch.setattr(check, "CAMERA_S", 0.5)
-    monkeypatch.setattr(check, "LEAST_FRAME_SHARE", 0.1)  # how many frames a busy machine gets is not the question
+    monkeypatch.setattr(check, "CAMERA_S", 2.0)
+    monkeypatch.setattr(check, "LEAST_FRAME_SHARE", 0.05)  # how many frames a busy machine gets is not the question
     monkeypatch.setattr(check, "LARGEST_AGE_SHARE", 10.0)
     cameras = (
         opencv("film", film),

@@ -78,7 +78,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("console")
     env = os.environ | {"XDG_STATE_HOME": str(folder)}
     env.pop("ROBOT_RL_CONSOLE_TOKEN", None)
-    command = [sys.executable, "-m", "robot_rl.cli", "console", "sim_panda", "--port", "0"]
+    command = [sys.executable, "-m", "robot_rl", "console", "sim_panda", "--port", "0"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=env, cwd=folder)
     assert process.stdout is not None

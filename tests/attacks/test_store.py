@@ -1,7 +1,5 @@
 """What a torn disk, a mixed-up folder and another run's processes do to what was recorded: nothing without a word."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -82,13 +80,11 @@ def test_a_log_that_is_shorter_than_its_checkpoint_says_is_refused_and_left_alon
         path.write_bytes(whole)
 
 
-def test_a_learner_without_its_log_ends_with_code_2_and_says_why(finished, tmp_path):
+def test_a_learner_without_its_log_ends_with_code_2_and_says_why(finished, tmp_path, capsys):
     aside = finished.steps_log.rename(tmp_path / "steps.log")
     try:
-        command = [sys.executable, "-m", "robot_rl.cli", "learner", str(finished.path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
-        assert done.returncode == 2 and "Traceback" not in done.stderr
-        assert f"{finished.steps_log} is not there" in done.stderr and not finished.steps_log.exists()
+        assert main(["learner", str(finished.path)]) == 2
+        assert f"{finished.steps_log} is not there" in capsys.readouterr().err and not finished.steps_log.exists()
     finally:
         aside.rename(finished.steps_log)
 

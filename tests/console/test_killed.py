@@ -25,7 +25,7 @@ def run(tmp_path, monkeypatch):
 
 def test_killed_with_no_word_of_farewell_the_actor_goes_on(run):
     desk = Desk(run.settings.desk_address)
-    command = [sys.executable, "-m", "robot_rl.cli", "console", str(run.path.resolve()), "--port", "0"]
+    command = [sys.executable, "-m", "robot_rl", "console", str(run.path.resolve()), "--port", "0"]
     console = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
     assert console.stdout is not None
     assert re.search(r"http://127\.0\.0\.1:\d+/", console.stdout.readline())

@@ -223,10 +223,10 @@ class Bench:
     def _command(self, name: str) -> list[str]:
         settings = self.learner_folder.settings
         if name == "arm":
-            return ["robot_rl.cli", "arm", settings.hardware, "--task", settings.task, "--clock", settings.clock,
+            return ["robot_rl", "arm", settings.hardware, "--task", settings.task, "--clock", settings.clock,
                     "--address", settings.arm_addresses[0]]  # fmt: skip
         if name == "learner":
-            return ["robot_rl.cli", "learner", str(self.learner_folder.path)]
+            return ["robot_rl", "learner", str(self.learner_folder.path)]
         return ["tests.faults.actor", str(self.actor_folder.path), str(self.journals)]
 
 
@@ -256,7 +256,7 @@ class SupervisedBench(Bench):
 
     def _find(self, name: str) -> int:
         found = descendants(self.processes["main"].pid)
-        return next((pid for pid, command in found.items() if f"robot_rl.cli {name} " in command), 0)
+        return next((pid for pid, command in found.items() if f"robot_rl {name} " in command), 0)
 
     def _make_actor_folder(self, template: Path, settings: dict[str, Any]) -> RunFolder:
         return self.learner_folder
@@ -265,7 +265,7 @@ class SupervisedBench(Bench):
         self.start("main")
 
     def _command(self, name: str) -> list[str]:
-        return ["robot_rl.cli", "train", "--resume", str(self.learner_folder.path), "--eval-episodes", "1"]
+        return ["robot_rl", "train", "--resume", str(self.learner_folder.path), "--eval-episodes", "1"]
 
 
 def _die_with_parent() -> None:

@@ -97,7 +97,7 @@ def locate(path: Path, kind: str, identity: Identity) -> tuple[int, int]:
 
 def repair(bench: Bench, path: Path, lost: range) -> None:
     """What the error told to do; FaultError if it does not give up so many records."""
-    command = [sys.executable, "-m", "robot_rl.cli", "data", "repair", str(path)]
+    command = [sys.executable, "-m", "robot_rl", "data", "repair", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
     said = re.search(r" (\d+) lost", done.stdout)
     if done.returncode != 0 or said is None or int(said[1]) not in lost:

@@ -48,7 +48,7 @@ class Job:
 
 def start(place: Path, *arguments: str) -> Job:
     """Start `robot-rl ARGUMENTS` with `place` as its working directory."""
-    command = [sys.executable, "-m", "robot_rl.cli", *arguments]
+    command = [sys.executable, "-m", "robot_rl", *arguments]
     process = subprocess.Popen(
         command,
         cwd=place,

@@ -30,7 +30,7 @@ EVALUATION = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 def test_it_learns(tmp_path):
     """From a random policy, without imitation: no BC term, no cloning. State only, six minutes of robot time.
 
@@ -40,7 +40,7 @@ def test_it_learns(tmp_path):
     job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
                 "--eval-episodes", "30", "--learner.agent.bc-weight", "0",
                 "--learner.agent.critics", "2", "--learner.agent.actor-period", "1")  # fmt: skip
-    code, said = job.finish(360.0)
+    code, said = job.finish(650.0)  # a busy machine takes five minutes for it
     assert code == 0, said
     run = tmp_path / "runs" / "run"
     result = json.loads((run / "evaluation.json").read_text())
@@ -55,7 +55,7 @@ def test_it_learns(tmp_path):
 
 @pytest.mark.timeout(600)
 def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_doubled(tmp_path):
-    job = start(tmp_path, "train", "--name", "run", "--steps", "300", *SHORT)
+    job = start(tmp_path, "train", "--name", "run", "--steps", "220", *SHORT)
     run = tmp_path / "runs" / "run"
     wait_for_another_episode(job, run)
     below = descendants(job.process.pid)
@@ -66,7 +66,7 @@ def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_d
     assert not (run / "evaluation.json").exists()
     assert len(below) >= 3 and not still_running(below)
     stopped = seen(run)
-    assert 0 < len(stopped) < 300
+    assert 0 < len(stopped) < 220
     assert stopped[-1][2]  # the episode was ended, and its end is in the log
 
     job = start(tmp_path, "train", "--resume", "runs/run")
@@ -80,9 +80,9 @@ def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_d
 
     code, said = start(tmp_path, "train", "--resume", "run").finish()
     assert code == 0, said
-    require_every_step_once(run, 300)
+    require_every_step_once(run, 220)
     assert seen(run)[: len(killed)] == killed
-    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 300
+    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 220
 
 
 def test_a_run_repeats_exactly_for_a_seed(tmp_path):
@@ -97,7 +97,7 @@ def test_a_run_repeats_exactly_for_a_seed(tmp_path):
 
 def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     run = tmp_path / "runs" / "run"
-    job = start(tmp_path, "train", "--name", "run", "--steps", "500", *SHORT)
+    job = start(tmp_path, "train", "--name", "run", "--steps", "400", *SHORT)
     for verb in (" actor ", " learner ", " arm "):
         wait_for_another_episode(job, run)
         (victim,) = [pid for pid, command in descendants(job.process.pid).items() if verb in command]
@@ -108,8 +108,8 @@ def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     for name in ("actor", "learner", "arm-panda"):
         assert f"the process '{name}' ended with code -9 and is started again" in said
     wait_until_gone(below, timeout_s=1.0)
-    require_every_step_once(run, 500)
-    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 500
+    require_every_step_once(run, 400)
+    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 400
 
 
 def wait_for_another_episode(job: Job, run: Path) -> None:

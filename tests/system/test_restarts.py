@@ -35,7 +35,7 @@ class Run:
     def start(self, name: str, *arguments: str) -> None:
         with (self.path / f"{name}.txt").open("a") as output:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "robot_rl.cli", name, *(arguments or [str(self.path)])],
+                [sys.executable, "-m", "robot_rl", name, *(arguments or [str(self.path)])],
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -99,7 +99,7 @@ def test_learner_and_actor_are_killed_and_started_again_alone(run):
 def test_a_stop_ends_an_actor_that_waits_for_a_learner_that_pretrains(tmp_path, monkeypatch, number):
     monkeypatch.chdir(tmp_path)
     folder = create_run("peg_insert", TrainConfig(name="run", obs="state"))
-    with subprocess.Popen([sys.executable, "-m", "robot_rl.cli", "actor", str(folder.path)]) as actor:
+    with subprocess.Popen([sys.executable, "-m", "robot_rl", "actor", str(folder.path)]) as actor:
         try:
             wait_until(folder.episodes_file.exists, timeout_s=60.0)
             actor.send_signal(number)

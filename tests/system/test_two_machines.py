@@ -22,7 +22,7 @@ class Machine:
         self._environment = os.environ | {"ROBOT_RL_KEYS": str(self.place / "keys"), "COLUMNS": "200"}
 
     def start(self, *arguments: str) -> Job:
-        command = [sys.executable, "-m", "robot_rl.cli", *arguments]
+        command = [sys.executable, "-m", "robot_rl", *arguments]
         process = subprocess.Popen(
             command,
             cwd=self.place,
