@@ -48,14 +48,23 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """While this lasts, also the first signal raises KeyboardInterrupt: nothing is under way that needs an end."""
+        """While this lasts, also the first signal raises KeyboardInterrupt: nothing is under way that needs an end.
+
+        What an import makes of it, another error or nothing at all, is a KeyboardInterrupt again when it leaves here.
+        """
         if self._asked:
             raise KeyboardInterrupt
         self._at_once = True
         try:
             yield
+        except Exception as error:
+            if self._asked:
+                raise KeyboardInterrupt from error
+            raise
         finally:
             self._at_once = False
+        if self._asked:
+            raise KeyboardInterrupt
 
     def __enter__(self) -> "StopRequest":
         for number in (signal.SIGINT, signal.SIGTERM):

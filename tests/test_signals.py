@@ -45,6 +45,21 @@ def test_where_nothing_needs_an_end_the_first_signal_is_heard_at_once(number) ->
             raise AssertionError("it has been asked for before")
 
 
+@pytest.mark.parametrize("becomes", [ImportError("initialization failed"), None])
+def test_where_nothing_needs_an_end_no_import_loses_the_signal_either(becomes) -> None:
+    with StopRequest() as stop, pytest.raises(KeyboardInterrupt), stop.at_once():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            if becomes is not None:
+                raise becomes from None
+
+
+def test_what_goes_wrong_before_a_stop_is_asked_for_is_told_as_it_is() -> None:
+    with StopRequest() as stop, pytest.raises(ImportError), stop.at_once():
+        raise ImportError("no such module")
+
+
 def test_elsewhere_the_first_signal_asks_and_the_second_ctrl_c_insists() -> None:
     with StopRequest() as stop:
         with stop.at_once():

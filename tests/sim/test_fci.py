@@ -1,5 +1,6 @@
 """The simulated FR3 as Franka's own client sees it: handshake, modes, limits, reflexes, recovery; and strangers."""
 
+import functools
 import gc
 import socket
 import struct
@@ -47,6 +48,39 @@ def run(control, ticks, torque=lambda state, tick: np.zeros(7)):
         state, _ = control.readOnce()
         control.writeOnce(plf.Torques(torque(state, tick).tolist()))
     return state
+
+
+class Starved(Exception):
+    """The client got no processor for so long that the arm was right to stop."""
+
+
+def run_live(control, ticks):
+    """`run` on the real clock. Starved if the motion was aborted after a pause of the client's own."""
+    state, longest, at = None, 0.0, time.monotonic()
+    try:
+        for _ in range(ticks):
+            state = run(control, 1)
+            longest, at = max(longest, time.monotonic() - at), time.monotonic()
+    except plf.ControlException as error:
+        if max(longest, time.monotonic() - at) > 0.005:
+            raise Starved from error
+        raise
+    return state
+
+
+def beside_load(test):
+    """A busy machine may starve the client, which is no failure of the arm's: played again."""
+
+    @functools.wraps(test)
+    def played():
+        for _ in range(20):
+            try:
+                return test()
+            except Starved:
+                pass
+        raise AssertionError("the client was starved twenty times")
+
+    return played
 
 
 def test_states_have_the_sizes_of_protocol_version_10():
@@ -256,6 +290,7 @@ def test_a_client_that_leaves_at_once_and_listens_nowhere_harms_nobody(simulatio
     assert simulation.ask("status")["mode"] == "IDLE"
 
 
+@beside_load
 def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
@@ -265,7 +300,7 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
         elapsed = time.monotonic() - begun
         assert 0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed  # it slips, it never bursts
         control = client.start_torque_control()
-        run(control, 20)
+        run_live(control, 20)
         time.sleep(0.1)
         with pytest.raises(plf.ControlException, match="communication_constraints_violation"):
             run(control, 200)
@@ -274,15 +309,16 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
         control = None
 
 
+@beside_load
 def test_a_robot_that_stood_still_itself_blames_nobody():
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
         control = client.start_torque_control()
-        run(control, 50)
+        run_live(control, 50)
         before = real.ask("status")
         # by another process: a client that waits for a state holds the GIL
         stop = subprocess.Popen(["sh", "-c", f"kill -STOP {real.pid}; sleep 0.05; kill -CONT {real.pid}"])
-        run(control, 300)
+        run_live(control, 300)
         stop.wait()
         after = real.ask("status")
         assert after["mode"] == "MOVE" and after["slips"] > before["slips"]
@@ -290,29 +326,31 @@ def test_a_robot_that_stood_still_itself_blames_nobody():
         control = None
 
 
+@beside_load
 def test_a_network_that_loses_one_packet_in_ten_does_not_stop_the_arm_but_a_deaf_one_does():
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
         real.ask("network", {"loss": 0.1})
         control = client.start_torque_control()
-        run(control, 300)
+        run_live(control, 300)
         assert real.ask("status")["lost_ticks"] > 10
         real.ask("network", {"cut": True})
         with pytest.raises(plf.NetworkException, match="Timeout"):
-            run(control, 300)
+            run_live(control, 300)
         status = real.ask("status")
         assert status["errors"] == ["COMMUNICATION_CONSTRAINTS"] and status["largest_speed"] < 0.01
         control = None
 
 
+@beside_load
 def test_commands_that_are_lost_on_their_way_are_in_the_robots_own_success_rate():
     """Every state arrives: nobody on this side of the wire could know."""
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
         control = client.start_torque_control()
-        assert run(control, 200).control_command_success_rate > 0.8
+        assert run_live(control, 200).control_command_success_rate > 0.8
         real.ask("network", {"command_loss": 0.5})
-        state = run(control, 400)
+        state = run_live(control, 400)
         assert 0.2 < state.control_command_success_rate < 0.7
         assert real.ask("status")["lost_ticks"] > 100
         control = None
