@@ -11,19 +11,23 @@ import struct
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from robot_rl.data import records
 from robot_rl.data.marks import encode_mark
 from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
 from robot_rl.data.store import LOG, OLD_MAGICS, PAGE, ROW_MAGIC, SPOOL, Store, lock, remove_file, unseal
-from robot_rl.types import DataError, Identity, Mark, MarkKind, Stream
+from robot_rl.types import Array, DataError, Identity, Mark, MarkKind, Stream
 
 _ODD = 100_000
 """A number that is so far from the next one is damaged itself."""
-_WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s8x"), struct.Struct(">II8s8x")
+_WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s2I"), struct.Struct(">II8s2I")
+_HEAD_SUMMED, _FRAME_SUMMED = 24, 8  # bytes of the two that are in their checksums
 
 
 def repair(path: Path) -> tuple[int, int, Path]:
@@ -112,20 +116,48 @@ class Pages:
         return found.ljust(PAGE, b"\0")
 
     def _read_wal(self, data: bytes) -> None:
-        """Frame by frame, as far as they are of this turn of it, up to the last that ends a transaction."""
+        """Frame by frame up to the last that ends a transaction, as far as each one's checksum goes on from the one
+        before (https://sqlite.org/fileformat2.html, section 4): what lies behind is of an earlier turn, or torn."""
         if len(data) < _WAL_HEAD.size:
             return
-        salts = _WAL_HEAD.unpack_from(data)[4:6]
+        magic, *_, one_salt, other_salt, first, second = _WAL_HEAD.unpack_from(data)
+        words = ">u4" if magic[-1] & 1 else "<u4"
+        sums = _checksum(data[:_HEAD_SUMMED], (0, 0), words)
+        if sums != (first, second):
+            return
         pending: dict[int, bytes] = {}
         for at in range(_WAL_HEAD.size, len(data) - PAGE - _FRAME.size + 1, PAGE + _FRAME.size):
-            number, size, salt = _FRAME.unpack_from(data, at)
-            if salt != b"".join(salts):
+            number, size, salts, first, second = _FRAME.unpack_from(data, at)
+            page = data[at + _FRAME.size : at + _FRAME.size + PAGE]
+            sums = _checksum(data[at : at + _FRAME_SUMMED] + page, sums, words)
+            if salts != one_salt + other_salt or sums != (first, second):
                 return
-            pending[number] = data[at + _FRAME.size : at + _FRAME.size + PAGE]
+            pending[number] = page
             if size:
                 self._written |= pending
                 self.count = max(self.count, size)
                 pending = {}
+
+
+def _checksum(data: bytes, sums: tuple[int, int], words: str) -> tuple[int, int]:
+    """SQLite's, which goes on from `sums`: s0 += x0 + s1, then s1 += x1 + s0, for each two words of 32 bits.
+
+    That is linear: what stands n pairs before the end is multiplied n times by the same matrix.
+    """
+    pairs = np.frombuffer(data, words).astype(np.uint32).reshape(-1, 2)
+    added = np.vstack([np.array([sums], np.uint32), np.stack([pairs[:, 0], pairs[:, 0] + pairs[:, 1]], axis=1)])
+    first, second = np.einsum("nij,nj->i", _powers(len(added))[::-1], added)
+    return int(first), int(second)
+
+
+@cache
+def _powers(count: int) -> Array:
+    """The matrix of one pair's turn, to the powers 0 to `count` - 1, modulo 2**32."""
+    turn = np.array([[1, 1], [1, 2]], np.uint32)
+    powers = [np.eye(2, dtype=np.uint32)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] @ turn)
+    return np.stack(powers)
 
 
 class Place(NamedTuple):

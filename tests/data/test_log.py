@@ -47,6 +47,31 @@ def test_positions_are_known_again(tmp_path):
         assert [identity.actor for _, identity, _ in log.records()] == ["a", "b", "a"]
 
 
+def test_a_log_that_went_on_after_a_power_cut_is_repaired_with_what_was_written_since(tmp_path):
+    """What lies behind a torn place of the write-ahead log, of before, is no longer part of it."""
+    path = tmp_path / "steps.log"
+    with StepLog(path, SPACE, sync_every_s=1e6) as log:
+        for index in range(12):
+            log.append_step(make_step(index), Identity("a", 1, index))
+        torn = as_killed(path, tmp_path / "torn")
+    wal = torn.with_name(torn.name + "-wal")
+    for block in range(0, wal.stat().st_size // BLOCK, 3):
+        went_on = as_killed(torn, tmp_path / f"punched-{block}")
+        punch(went_on.with_name(wal.name), block)
+        try:
+            with StepLog(went_on, SPACE, sync_every_s=1e6) as log:
+                log.append_step(make_step(0), Identity("b", 2, 0))
+                then = as_killed(went_on, tmp_path / f"killed-{block}")
+        except DataError:
+            continue  # not even its head was on the disk
+        with StepLog(then, SPACE, read_only=True) as log:
+            known = [identity for _, identity, _ in log.records()]
+        kept, lost, _ = repair(then)
+        with StepLog(then, SPACE, read_only=True) as log:
+            assert [identity for _, identity, _ in log.records()] == known
+        assert (kept, lost) == (len(known), 0) and known[-1] == Identity("b", 2, 0)
+
+
 def test_whatever_is_missing_of_what_was_not_synced_the_rest_is_whole_and_goes_on(tmp_path):
     """A power cut may take any part of the write-ahead log, in blocks."""
     path = tmp_path / "steps.log"
