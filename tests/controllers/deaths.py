@@ -72,6 +72,10 @@ START_S = 100.0
 
 HELD = "it did not move before: no try"
 
+CLIENTS = multiprocessing.get_context("forkserver")
+"""Quick, as all is imported, and with no thread: what is forked beside one may wait for a lock that nobody holds."""
+CLIENTS.set_forkserver_preload(["tests.controllers.deaths"])
+
 SENT, COUNT, SILENT = range(3)
 """What client and judge share: when the last command was sent, how many there were, whether to be silent."""
 
@@ -191,9 +195,8 @@ def die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
 
 def _try_to_die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
     bench.start()
-    fork = multiprocessing.get_context("fork")  # quick: all is imported
-    said = fork.Array("d", 3, lock=False)
-    client = fork.Process(target=drive, args=(bench.address, mode, seed, said), daemon=True)
+    said = CLIENTS.Array("d", 3, lock=False)
+    client = CLIENTS.Process(target=drive, args=(bench.address, mode, seed, said), daemon=True)
     client.start()
     try:
         deadline = time.monotonic() + START_S
