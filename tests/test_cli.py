@@ -42,6 +42,8 @@ def test_the_installed_program_answers() -> None:
         ("train", "--resume"),
         ("demo", "--demos"),
         ("eval", "--episodes"),
+        ("eval", "--hardware"),
+        ("run", "--greedy"),
         ("benchmark", "--json"),
         ("arm", "--clock {real,lockstep}"),
         ("keys", "--trust NAME KEY"),

@@ -44,6 +44,7 @@ FLOORS = (
         "resources",
         "supervise",
         "views",
+        "work",
     },
 )
 """Every file or folder of the package stands on one floor, and imports from its own floor or one below."""
