@@ -44,6 +44,7 @@ def test_the_installed_program_answers() -> None:
         ("eval", "--episodes"),
         ("eval", "--hardware"),
         ("run", "--greedy"),
+        ("new", "--range-deg FLOAT FLOAT FLOAT"),
         ("benchmark", "--json"),
         ("arm", "--clock {real,lockstep}"),
         ("keys", "--trust NAME KEY"),

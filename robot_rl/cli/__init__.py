@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import robot_rl
+from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
 from robot_rl.cli.files import data, keys
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
@@ -34,6 +35,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "keys": keys,
     "arm": arm,
     "blackbox": blackbox,
+    "new": new,
     "cameras": cameras,
     "check": check,
     "console": console,

@@ -8,8 +8,8 @@ import pytest
 
 from robot_rl import config, run, work
 from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.actor.episodes import EpisodeSummary
+from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.work import work as play
 from robot_rl.arms import at_bench
