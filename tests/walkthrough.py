@@ -70,6 +70,8 @@ def to_the_first_hold(place: Path) -> None:
             ends = {"new": ["--yes", "--cameras"], "pose": ["--seconds", "1"]}.get(words[0], [])
             said = play(here + ends, place)
         print(said)
+        (hand,) = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
+        exec(hand.replace(FACTORY_IP, robot.ip))
 
 
 def main() -> None:
