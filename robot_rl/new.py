@@ -87,8 +87,9 @@ def write_files(task: str, answers: Answers) -> list[Path]:
 
     Nothing is overwritten, and nothing is left behind where the two do not fit. Raises ConfigError.
     """
-    if not config.is_name(task):
-        raise ConfigError(f"{task!r:.100} is no name of a task: {config.NAMES_ARE}")
+    for name in (task, answers.bench or task):
+        if not config.is_name(name):
+            raise ConfigError(f"{name!r:.100} is no name of a task or a bench: {config.NAMES_ARE}")
     file = Path("tasks") / f"{task}.py"
     if file.exists():
         raise ConfigError(f"{file} exists already, and nothing is overwritten: choose another name, or edit it")

@@ -56,7 +56,8 @@ def test_a_real_bench_is_written_without_it_and_a_second_task_uses_it_as_it_is(m
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        (["../up"], "no name of a task"),
+        (["../up"], "'../up' is no name of a task or a bench"),
+        (["t", "--bench", "../up"], "'../up' is no name of a task or a bench"),
         (["t", "--like", "sim_pnda"], "did you mean 'sim_panda'?"),
         (["t", "--like", "sim_panda", "--cameras", "side"], "camera 'side' is not in hardware 'sim_panda'; it has: "),
         (["t", "--like", "sim_panda", "--reward", "psoe"], "did you mean 'pose'?"),
