@@ -39,7 +39,7 @@ def work(
             for _ in runner.play(number, act, operator, seed=seed, stop=lambda: gate.stopped):
                 begun = True
             gate.end_episode(stopped=operator.stopped)
-            if begun:  # else it was given up on the way to its start
+            if begun and not gate.stopped:  # one that was cut short, or given up on its way, says nothing
                 each(runner.summary)
     finally:
         operator.close()
