@@ -7,6 +7,7 @@
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
 #   make soak-deaths            a hundred of each death and fault in each mode, real processes; ARGS="--tries 3"
+#   make walkthrough            the commands of docs/franka.md, as they stand there, on the simulated FR3
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
 #   make check                  linter, formatter, type checker
@@ -17,7 +18,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets soak-deaths cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
+.PHONY: train test soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -52,6 +53,9 @@ soak-targets: $(VENV)/.installed-dev
 
 soak-deaths: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.controllers.deaths $(ARGS)
+
+walkthrough: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.walkthrough
 
 bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/data.py $(ARGS)

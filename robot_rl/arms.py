@@ -1,15 +1,44 @@
-"""The arms' processes of a run: started beside it, and waited for before anything is asked of them."""
+"""The arms' processes of a run: at which bench, started beside it, and waited for before anything is asked of them."""
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from robot_rl import config
 from robot_rl.controllers.client import ArmClient
 from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
+from robot_rl.transport.endpoint import free_addresses
+from robot_rl.types import ConfigError
 
 STARTS_S = 15.0  # longer is worth a word: the first start on a machine compiles
+
+
+def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
+    """The run at another bench than it was trained at, or at its own; its arms get addresses that nobody has.
+
+    Arms that are not simulated have the real clock, whatever the training's was. Raises ConfigError if the task does
+    not fit that bench, or if what is observed there is not what the policy was trained with.
+    """
+    moved = RunFolder(folder.path)
+    if hardware:
+        bench = config.load_hardware(hardware)
+        there = config.spaces(folder.load_task(), bench, folder.settings.obs).observations
+        trained = folder.spaces().observations
+        if there != trained:
+            raise ConfigError(
+                f"the policy of {folder.path} was trained at '{folder.settings.hardware}' and cannot work at "
+                f"'{hardware}': it observes {', '.join(sorted(trained.keys() - there.keys()))}, and there is "
+                f"{', '.join(sorted(there.keys() - trained.keys()))} instead. Name the arms there as they were, or "
+                "train it there"
+            )
+        drivers = [config.find("controllers/arms", arm.driver).Arm for arm in bench.arms]
+        clock = folder.settings.clock if all(hasattr(driver, "world") for driver in drivers) else "real"
+        moved.settings = replace(folder.settings, hardware=hardware, clock=clock, arm_addresses=())
+    addresses = tuple(free_addresses(len(moved.load_hardware().arms)))
+    moved.settings = replace(moved.settings, arm_addresses=addresses)
+    return moved
 
 
 def start_arms(folder: RunFolder, processes: Supervisor) -> None:

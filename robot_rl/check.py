@@ -419,6 +419,11 @@ class PoseWatcher:
         self._low, self._high = np.minimum(self._low, pose[:3]), np.maximum(self._high, pose[:3])
         return pose
 
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """Where the tool has been: the lowest and the highest x, y, z [m]."""
+        return self._low, self._high
+
     def lines(self, pose: Array, margin_m: float) -> str:
         """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin.
 

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.loop import ActorConfig
-from robot_rl.arms import await_arms, start_arms
+from robot_rl.arms import at_bench, await_arms, start_arms
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.learner.checkpoint import load_policy
@@ -256,19 +256,20 @@ def evaluate_run(
     seed: int = EVAL_SEED,
     sampled: bool = False,
     step: int | None = None,
+    hardware: str = "",
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Evaluate a run's policy, operator locked out, and write table, videos and evaluation.json.
 
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
-    training. A `stop` ends it with the episodes before: KeyboardInterrupt if there is none, and nothing is written.
+    training, at the bench that it was trained at, or at another, `hardware`. A `stop` ends it with the episodes before:
+    KeyboardInterrupt if there is none, and nothing is written.
     """
     check_seed(seed)
-    policy, files = load_policy(folder.checkpoints, step), EvaluationFiles.of(folder.path, sampled, step)
-    addresses = tuple(free_addresses(len(folder.load_hardware().arms)))
+    folder = at_bench(folder, hardware)
+    policy, files = load_policy(folder.checkpoints, step), EvaluationFiles.of(folder.path, sampled, step, hardware)
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
-        folder.settings = replace(folder.settings, arm_addresses=addresses)
         start_arms(folder, processes)
         await_arms(folder, processes, shown, stop)
         evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
@@ -283,6 +284,7 @@ def evaluate_run(
         f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {files.summary}"
     )
     again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
+    again += f" --hardware {hardware}" if hardware else ""
     if len(evaluation.episodes) < episodes:
         shown.say(f"stopped before the last of {episodes}; all of them: {again}{' --sampled' if sampled else ''}")
     elif evaluation.successes < episodes and not sampled:

@@ -30,9 +30,10 @@ class EvaluationFiles:
     videos: Path
 
     @staticmethod
-    def of(run: Path, sampled: bool, step: int | None = None) -> "EvaluationFiles":
-        """Of the newest policy, greedy: `evaluation.json`; `sampled`, or of an older `step`, beside it."""
+    def of(run: Path, sampled: bool, step: int | None = None, bench: str = "") -> "EvaluationFiles":
+        """Of the newest policy, greedy: `evaluation.json`; `sampled`, of an older `step` or at a `bench`, beside it."""
         kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
+        kind += f"-at-{bench}" if bench else ""
         return EvaluationFiles(run / f"evaluation{kind}.json", run / f"evaluation{kind}.csv", run / f"videos{kind}")
 
 

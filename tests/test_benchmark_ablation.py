@@ -133,10 +133,10 @@ def test_every_variant_is_a_run_that_train_accepts_and_that_differs(obs: str, mo
         assert (task, options.obs, options.seed, options.steps, options.eval_episodes) == (
             "peg_insert", obs, 1, 900, 100)  # fmt: skip
         assert Path("runs") / options.name == job.folder
-    bare = [str(run.replace(options, name="")) for options, _ in seen]
+    bare = [str(replace(options, name="")) for options, _ in seen]
     assert len(set(bare)) == len(jobs)
     named = {job.variant.name: options for job, (options, _) in zip(jobs, seen, strict=True)}
-    assert named["rlpd"].learner == run.replace(LearnerConfig(), agent=named["rlpd"].learner.agent)
+    assert named["rlpd"].learner == replace(LearnerConfig(), agent=named["rlpd"].learner.agent)
     assert not named["no-corrections"].actor.corrections
     assert named["no-demos"].demos == 0
 

@@ -44,6 +44,8 @@ FLOORS = (
         "resources",
         "supervise",
         "views",
+        "work",
+        "new",
     },
 )
 """Every file or folder of the package stands on one floor, and imports from its own floor or one below."""

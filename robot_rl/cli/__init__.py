@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 import robot_rl
+from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
 from robot_rl.cli.files import data, keys
-from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, outcomes, train
+from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
 from robot_rl.signals import remembered
 from robot_rl.supervise import GONE
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError
@@ -28,11 +29,13 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "demo": demo,
     "outcomes": outcomes,
     "eval": evaluate,
+    "run": let_work,
     "benchmark": benchmark,
     "data": data,
     "keys": keys,
     "arm": arm,
     "blackbox": blackbox,
+    "new": new,
     "cameras": cameras,
     "check": check,
     "console": console,

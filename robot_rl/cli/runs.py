@@ -191,6 +191,7 @@ def evaluate(arguments: Sequence[str]) -> None:
         seed: int = run.EVAL_SEED,
         sampled: bool = False,
         step: int | None = None,
+        hardware: str = "",
         json: bool = False,
     ) -> None:
         """Evaluate a run's policy, operator locked out.
@@ -201,6 +202,7 @@ def evaluate(arguments: Sequence[str]) -> None:
             seed: of the start poses and scenes.
             sampled: act as in training, with the policy's own noise, instead of greedily: it frees a tool that sticks.
             step: of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints keeps more.
+            hardware: another bench than it was trained at, a file of hardware_configs/.
             json: print what is written into evaluation.json on stdout.
         """
         with Display(Console(stderr=json)) as display, StopRequest() as stop:
@@ -210,6 +212,7 @@ def evaluate(arguments: Sequence[str]) -> None:
                 seed=seed,
                 sampled=sampled,
                 step=step,
+                hardware=hardware,
                 display=display,
                 stop=stop.is_set,
             )
@@ -217,6 +220,37 @@ def evaluate(arguments: Sequence[str]) -> None:
             print_json(summary)
 
     parse("eval", evaluate, arguments)
+
+
+def let_work(arguments: Sequence[str]) -> None:
+    """Let a run's policy work, without learning, until Ctrl-C; with the safety of a training."""
+    from robot_rl.run_folder import RunFolder
+
+    if arguments and run_path(arguments[0]).exists():
+        RunFolder(run_path(arguments[0])).spaces()  # its files, before libraries are loaded that take seconds
+    from robot_rl import work
+    from robot_rl.progress import Display
+    from robot_rl.signals import StopRequest
+
+    def run(run_name: RunName, hardware: str = "", greedy: bool = False, episodes: int = 0) -> None:
+        """Let a run's policy work, without learning: no learner, nothing recorded. Ctrl-C ends it; the arm holds.
+
+        An operator at the bench may take over, stop, and say success or failure, as in training; so may the console.
+        Where nobody has to judge, the task's reward ends an episode, else its time limit.
+
+        Args:
+            run_name: folder of the run, or its name in runs/.
+            hardware: another bench than it was trained at, a file of hardware_configs/.
+            greedy: without the policy's own noise, with which it has learnt and which frees a tool that sticks.
+            episodes: how many; 0: until Ctrl-C.
+        """
+        if episodes < 0:
+            raise ConfigError(f"--episodes is {episodes}; it must be 0 (until Ctrl-C) or more")
+        with Display() as display, StopRequest() as stop:
+            folder = RunFolder(run_path(run_name))
+            work.let_work(folder, hardware, greedy=greedy, episodes=episodes, display=display, stop=stop.is_set)
+
+    parse("run", run, arguments)
 
 
 def benchmark(arguments: Sequence[str]) -> None:

@@ -1,0 +1,56 @@
+"""Work: the policy acts, episode after episode, as in a training, and nothing is recorded or learnt."""
+
+from collections.abc import Callable
+from itertools import count
+
+import numpy as np
+
+from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
+from robot_rl.actor.gate import Gate
+from robot_rl.actor.intervene import Intervention, open_intervention
+from robot_rl.transport.desk import Desk
+
+
+def work(
+    env: RobotEnv,
+    act: Act,
+    *,
+    episodes: int,
+    desk: Desk,
+    gate: Gate,
+    begin: Callable[[int], None] = lambda seed: None,
+    each: Callable[[EpisodeSummary], None] = lambda summary: None,
+) -> None:
+    """Play `episodes` episodes, or with 0 as many as there are until a stop is asked for at the `gate`.
+
+    Each passes the gate, as in a training: faults are acknowledged, a `manual_reset` is waited for, the operator's stop
+    holds. `begin` is told the seed of an episode before it, `each` what it came to. The arms hold at the end.
+    """
+    operator = _open_operator(env, desk)
+    runner = EpisodeRunner(env, desk, gate)
+    try:
+        for number in range(episodes) if episodes else count():
+            if not gate.wait(operator.hears):
+                return
+            seed = int(np.random.default_rng().integers(2**31))
+            begin(seed)
+            begun = False
+            for _ in runner.play(number, act, operator, seed=seed, stop=lambda: gate.stopped):
+                begun = True
+            gate.end_episode(stopped=operator.stopped)
+            if begun and not gate.stopped:  # one that was cut short, or given up on its way, says nothing
+                each(runner.summary)
+    finally:
+        operator.close()
+
+
+def _open_operator(env: RobotEnv, desk: Desk) -> Intervention:
+    """A person at the bench's device may take over. The scripted operator judges, where the task asks one to.
+
+    Without a device nobody has to judge: what is said in the console counts.
+    """
+    if env.hardware.teleop is None:
+        return Intervention(None, desk=desk)
+    is_person = env.hardware.teleop.name != "scripted"
+    return open_intervention(env, corrects=is_person, seed=0, desk=desk)

@@ -1,0 +1,113 @@
+"""The pages of docs/ and the README: each command that stands there is one that the program takes."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tyro
+
+from robot_rl import cli, config, run
+from robot_rl.data.log import StepLog
+from robot_rl.learner.checkpoint import save_policy
+from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.types import ConfigError
+from tests.learner.test_loop import LENGTH, make_step
+from tests.walkthrough import PAGE, ROOT, sections
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+POSE = ["--pose", "0.45", "0.0", "0.3", "1", "0", "0", "0", "--cameras", "--yes"]
+
+
+class Parsed(Exception):
+    """A command's words were taken by its verb."""
+
+
+@pytest.fixture
+def takes(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str]], None]:
+    """Assert that the program takes a command's words; nothing of it is done."""
+
+    def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str]) -> None:
+        @functools.wraps(command)
+        def stop(*_: Any, **__: Any) -> None:
+            raise Parsed
+
+        tyro.cli(stop, prog=f"robot-rl {verb}", args=list(arguments))
+
+    for room in ("ask", "devices", "files", "runs"):
+        monkeypatch.setattr(f"robot_rl.cli.{room}.parse", parse)
+        monkeypatch.setattr(f"robot_rl.cli.{room}.look_at_files", lambda arguments: None, raising=False)
+
+    def check(words: Sequence[str]) -> None:
+        with pytest.raises((Parsed, ConfigError)):  # `data` looks for the run at once
+            cli.VERBS[words[0]](list(words[1:]))
+
+    return check
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_of_a_page_is_taken(page: Path, takes: Callable[[Sequence[str]], None]) -> None:
+    for title, commands in sections(page):
+        for words in commands:
+            try:
+                takes(words)
+            except (SystemExit, KeyError) as error:
+                pytest.fail(f"{page.name}, {title}: robot-rl {' '.join(words)}: {error!r}")
+
+
+def test_the_way_to_a_policy_names_files_that_it_has_made_itself(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ways = dict(sections(PAGE))
+    runs: list[str] = []
+    for words in ways["From the box to the first hold"] + ways["From the first hold to a policy at work"]:
+        said = dict(pairwise(words))
+        match words[0]:
+            case "new":
+                assert cli.main([*words, *POSE]) == 0
+            case "demo":
+                config.check_fit(config.load_task(words[1]), config.load_hardware(said["--hardware"]))
+                runs.append(said["--name"])
+            case "train" | "eval" | "run" | "console":
+                assert said.get("--resume", words[1]) in runs
+            case "data":
+                assert words[2] in runs
+            case _:
+                assert config.load_hardware(words[1])
+                assert "--task" not in said or config.load_task(said["--task"])
+
+
+def test_every_reward_and_each_of_its_options_stands_on_the_page_with_its_default() -> None:
+    page = (ROOT / "docs" / "rewards.md").read_text()
+    for name in config.names_of("rewards"):
+        assert f"| `{name}` |" in page
+        _, _, section = page.partition(f"\n## `{name}`\n")
+        section = section.partition("\n## ")[0]
+        _, *options = inspect.signature(config.find("rewards", name).Reward).parameters.values()
+        assert options or "Options: none." in section
+        for option in options:
+            (row,) = [line for line in section.splitlines() if line.startswith(f"| `{option.name}` |")]
+            assert option.default is option.empty or f"({option.default})" in row
+
+
+def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, start_arm) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = run.create_run("peg_insert", run.TrainConfig(name="first", obs="state"))
+    spec = PolicySpec.from_space(folder.spaces(), "none")
+    save_policy(folder.checkpoints, 10, spec, {n: t.numpy() for n, t in Policy(spec).state_dict().items()})
+    with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:
+        for index in range(LENGTH + 1):
+            log.append_step(make_step(folder.spaces(), 0, index, np.zeros(6, np.float32)))
+    arm = replace(config.load_hardware("sim_panda").arms[0], address=start_arm("lockstep").address)
+    bench = replace(config.load_hardware("sim_panda"), arms=(arm,))
+    monkeypatch.setattr(config, "load_hardware", lambda name: bench)
+    names: dict[str, Any] = {}
+    for code in re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "docs" / "api.md").read_text()):
+        exec(code, names)
+    assert names["terminated"] or names["truncated"]
+    assert names["poses"].shape == (LENGTH + 1, 6) and names["actions"].shape == (LENGTH, 6)
