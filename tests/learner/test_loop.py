@@ -67,7 +67,7 @@ def make_folder(
     with StepLog(folder.demos_log, folder.spaces()) as demos:
         for episode in range(2):
             for index in range(LENGTH + 1):
-                demos.append_step(make_step(folder.spaces(), episode, index, np.zeros(6, "f4"), Provenance.DEMO))
+                demos.append_step(make_step(folder.spaces(), episode, index, np.full(6, 0.5, "f4"), Provenance.DEMO))
     folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 2, "steps": DEMO_STEPS}))
     return folder
 
