@@ -31,7 +31,7 @@ LOCAL: Stream = ("local", 0)
 Kind = Literal["demonstrations", "corrections", "own"]
 """`own` is all own experience, corrections included; the other two share no transition with one another.
 
-A step of the operator's in which nothing was commanded shows nothing: it is experience alone, also a demonstration's."""
+What shows nothing (`data/motion.py`) is experience alone, also in a demonstration."""
 
 
 @dataclass
@@ -287,9 +287,9 @@ class Replay:
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)` float32 (`demo` is 1 for
         what of demonstrations and corrections shows a motion), `image/NAME, next/image/NAME (B, H, W, 3)` uint8,
-        `vision, next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the observation and of the next one.
-        `discount (B,)` is what the value of the next observation counts: `window.discount` to the power of the
-        rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
+        `vision, next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the observation
+        and of the next one. `discount (B,)` is what the value of the next observation counts: `window.discount` to the
+        power of the rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
         `actions (B, chunk, A)`, from `action` on, and `mask (B, chunk)`: 1, and 0 (as the action) behind the end.
         Images and features are written into `out` (of `buffers`), if it is given. `shifts` says by name which pixel
         `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.

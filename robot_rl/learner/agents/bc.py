@@ -16,6 +16,7 @@ from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import LOG_STD_RANGE, Policy, PolicySpec
 from robot_rl.types import Array
 
+
 @dataclass(frozen=True)
 class BCConfig:
     """Every default with its source.
