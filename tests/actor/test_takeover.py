@@ -19,7 +19,10 @@ from robot_rl.actor.sitting import Sitting
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
 from robot_rl.data.motion import moves
+from robot_rl.data.replay import Replay
 from robot_rl.data.verdicts import counted_steps
+from robot_rl.teleop import human_like
+from robot_rl.teleop.human_like import HumanHabits
 from robot_rl.teleop.scripted import Teleop
 from robot_rl.types import Feel, Handover, Mark, MarkKind, Outcome, Provenance, Use
 from tests.hands import OPEN, Hand
@@ -257,3 +260,20 @@ def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_
     assert hand.begun == 2 and [phase for phase, _ in groupby(phases)] == PHASES
     assert summary.success and summary.on_last == (Outcome.UNDO,)
     assert [step.index for step in steps] == list(range(summary.steps + 1)) and moves(steps[1].commanded)
+
+
+def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_imitated(env, tmp_path):
+    env.task = replace(env.task, max_steps=60)
+    hand = human_like.Teleop(env.task, env.world, mode="demonstrate", seed=0, habits=HumanHabits(rests=0.1))
+    waited, replay = list[float](), Replay(env.space_spec, 200)
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        sitting = Sitting(env, Operator(hand), log, seed=0)
+        assert all(sitting.drive(episode, idle=waited.append)[0].success for episode in range(2))
+        steps = list(log.read())
+    for step in steps:
+        replay.append(step)
+    rests = [step for step in steps if step.index > 0 and not step.commanded.any()]
+    assert {step.provenance for step in steps} == {Provenance.DEMO} and len(rests) > 5 and max(waited) > 0.9
+    assert replay.demo_transitions == len(steps) - 2 - len(rests) and replay.own_transitions == len(rests)
+    shown = replay.gather(replay.draw(np.random.default_rng(0), ("demonstrations",), 200))
+    assert shown["demo"].all() and (shown["action"].abs().amax(1) < 0.01).float().mean() < 0.02
