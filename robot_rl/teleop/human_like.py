@@ -63,12 +63,8 @@ class Teleop:
         self._world, self._late = world, mode == "demonstrate"
         self._habits = habits or HumanHabits()
         self._rng = np.random.default_rng([seed, 1])
+        self.reports = 0
         self.begin_episode()
-
-    @property
-    def reports(self) -> int:
-        """How many readings there were."""
-        return self._eye.reports
 
     def begin_episode(self) -> Sequence[Outcome]:
         """Lean back: the hand is off the device."""
@@ -84,6 +80,7 @@ class Teleop:
     def read(self, arms: Sequence[ArmState]) -> Handover:
         """What the hand does now, and the word when it comes."""
         t, said = arms[0].t, self._eye.read(arms)
+        self.reports += 1
         if self._rests_until is None:
             self._rests_until = t + self._between(self._habits.begins_s) * self._late
         if said.outcome == Outcome.SUCCESS and self._done_t is None:

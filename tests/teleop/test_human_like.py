@@ -6,9 +6,11 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from robot_rl.run import TrainConfig, create_run
+from robot_rl.run_folder import RunFolder
 from robot_rl.teleop import human_like, scripted
 from robot_rl.teleop.human_like import HumanHabits
-from robot_rl.types import Handover, Outcome
+from robot_rl.types import ConfigError, Handover, Outcome, Use
 from tests.teleop.test_scripted import TASK, StillWorld, arm_at
 
 
@@ -72,3 +74,12 @@ def test_it_corrects_later_and_for_longer_than_the_scripted_operator():
     assert waits[human_like] >= waits[scripted] + 8
     drives = [length for active, length in runs(readings(operator("correct", rests=0.0), 400)) if active]
     assert min(drives[:-1] or drives) >= 15
+
+
+def test_a_run_may_have_another_operator_than_its_bench(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = create_run("peg_insert", TrainConfig(obs="state", teleop="human-like", name="late"))
+    assert RunFolder(folder.path).load_hardware().teleop == Use("human_like")
+    with pytest.raises(ConfigError, match=r"'human_lik' is not in robot_rl/teleop; .*did you mean 'human_like'\?"):
+        create_run("peg_insert", TrainConfig(obs="state", teleop="human-lik", name="other"))
+    assert not (tmp_path / "runs" / "other").exists()
