@@ -55,6 +55,10 @@ class StoppedError(RobotRLError):
     """The operator has stopped what was under way between two episodes: the arms hold where they were."""
 
 
+class GivenUpError(RobotRLError):
+    """Demonstrations fail one after another: something is wrong that another attempt does not mend."""
+
+
 class ArmDriverError(DeviceError):
     """An arm stopped, or its driver lost it: `fault` says of which kind, the message in the robot's own words."""
 
