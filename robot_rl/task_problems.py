@@ -86,7 +86,10 @@ def _wander_problems(wander: "Wander") -> Iterator[Problem]:
     yield from beyond(("wander", "way_out"), wander.way_out, _WAY_OUT)
     yield from beyond(("wander", "rotation"), wander.rotation, _HALF_WIDTH[1])
     if not any(wander.way_out):
-        yield ("wander", "way_out"), "= (0, 0, 0): wanted the way by which the tool leaves the goal, in its own axes [m]"
+        yield (
+            ("wander", "way_out"),
+            "= (0, 0, 0): wanted the way by which the tool leaves the goal, in its own axes [m]",
+        )
 
 
 def _laws(task: "Task") -> list[tuple[str, Compliance]]:
