@@ -57,8 +57,9 @@ class TrainConfig:
 
     `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
     behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
-    encoder that is pretrained on them and the task allows it (`wander`): the arm moves by itself, 0 keeps it still. With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner
-    runs here, and waits for the robot of another machine, which comes with `robot-rl join`.
+    encoder that is pretrained on them and the task allows it (`wander`): the arm moves by itself, 0 keeps it still.
+    With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of
+    another machine, which comes with `robot-rl join`.
     """
 
     hardware: str = "sim_panda"

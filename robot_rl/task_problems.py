@@ -88,7 +88,7 @@ def _wander_problems(wander: "Wander") -> Iterator[Problem]:
     if not any(wander.way_out):
         yield (
             ("wander", "way_out"),
-            "= (0, 0, 0): wanted the way by which the tool leaves the goal, in its own axes [m]",
+            "= (0, 0, 0): wanted the way by which the tool leaves the goal [m]",
         )
 
 

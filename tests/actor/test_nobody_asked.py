@@ -1,5 +1,6 @@
-"""The arm makes no motion that nobody has asked for, and a recording that leads nowhere is given up with its reasons."""
+"""The arm makes no motion that nobody has asked for; a recording that leads nowhere is given up with its reasons."""
 
+import threading
 import time
 from dataclasses import replace
 
@@ -62,8 +63,8 @@ def is_asked(desk) -> bool:
 
 def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk, console, tmp_path):
     """The first time they hold the device, then say success at it; then failure; then start in the console."""
-    person, stop = Person(env, desk), []
-    gate = Gate(env, desk, acknowledges=True, stop=lambda: bool(stop))
+    person, stop = Person(env, desk), threading.Event()
+    gate = Gate(env, desk, acknowledges=True, stop=stop.is_set)
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         recorder = DemoRecorder(Sitting(env, Operator(person), log, seed=0, desk=desk, gate=gate))
         with working(lambda: recorder.record(3, wander_steps=COUNT)):
@@ -81,7 +82,7 @@ def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk,
                 console.say("start")
                 wait_until(lambda: recorder.tally.episodes == 5)
             finally:
-                stop.append(True)
+                stop.set()
         steps = [step for step in log.read() if step.index > 0]
     wandering = [step.episode for step in steps if step.provenance == Provenance.SCRIPT]
     assert wandering == [1] * COUNT + [4] * COUNT

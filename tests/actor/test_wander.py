@@ -21,6 +21,7 @@ def state(target: Array) -> ArmState:
 
 def wander(task: config.Task, steps: int, limit=lambda pose: pose, limits=LIMITS) -> Array:
     """Offsets `(steps, 6)` from the goal of an arm whose target goes where it is told, as far as the limit lets it."""
+    assert task.wander is not None
     wanderer = Wanderer(task, task.wander, limits, np.random.default_rng(0))
     scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
     wanderer.begin_episode(state(GOAL))
