@@ -54,6 +54,7 @@ VARIANTS = (
     Variant(
         "rlpd", f"the defaults: 20 demonstrations, corrections, BC term, {ScheduleConfig().utd:g} updates per step"
     ),
+    Variant("human-like", "an operator who works as a person does", ("--teleop", "human-like")),
     Variant("no-corrections", "nobody corrects", ("--actor.no-corrections",)),
     Variant("no-demos", "no demonstrations; from pixels end to end", ("--demos", "0"), END_TO_END),
     Variant(

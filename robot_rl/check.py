@@ -73,7 +73,7 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
         findings += _guarded("cameras", lambda: _check_cameras(hardware))
     for gripper in hardware.grippers:
         findings += _guarded(gripper.name, lambda gripper=gripper: _check_gripper(gripper))
-    if hardware.teleop and hardware.teleop.name != "scripted":
+    if hardware.teleop and hardware.teleop.name not in ("scripted", "human_like"):
         findings += _guarded("teleop", lambda: _check_teleop(hardware))
     return findings
 

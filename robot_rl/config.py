@@ -11,14 +11,14 @@ import json
 import re
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 from robot_rl.hardware_problems import complete_limits, hardware_problems, machine_problems
 from robot_rl.kinds import KINDS as KINDS
-from robot_rl.kinds import NAMES_ARE, is_name
+from robot_rl.kinds import NAMES_ARE, is_name, name_problems
 from robot_rl.kinds import PACKAGE as PACKAGE
 from robot_rl.kinds import find as find
 from robot_rl.kinds import make as make
@@ -259,6 +259,19 @@ def load_hardware(name: str) -> Hardware:
     hardware, source = from_yaml(Hardware, path, hardware_problems, complete_limits, name=name)
     object.__setattr__(hardware, "source", source)
     return hardware
+
+
+def with_teleop(hardware: Hardware, name: str) -> Hardware:
+    """The bench with another operator's device, a file of `teleop` (`human-like` for `human_like.py`); "": its own.
+
+    Raises ConfigError if there is no such file.
+    """
+    name = name.replace("-", "_")
+    if not name or (hardware.teleop and hardware.teleop.name == name):
+        return hardware
+    for problem in name_problems("teleop", name):
+        raise ConfigError(f"teleop {problem}")
+    return replace(hardware, teleop=Use(name))
 
 
 def require_machine(hardware: Hardware) -> None:

@@ -58,11 +58,13 @@ class TrainConfig:
     `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
     behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
     encoder that is pretrained on them and the task allows it (`wander`): the arm moves by itself, 0 keeps it still.
-    With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of
+    `teleop` is another operator than the hardware file's: `human-like` works as a person does, in simulation. With
+    `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of
     another machine, which comes with `robot-rl join`.
     """
 
     hardware: str = "sim_panda"
+    teleop: str = ""
     obs: ObsKind = "pixels"
     seed: int = 0
     steps: int = 0
@@ -84,7 +86,7 @@ DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
 
 def create_run(task: str, options: TrainConfig) -> RunFolder:
     """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
-    hardware, skill = config.load_hardware(options.hardware), config.load_task(task)
+    hardware, skill = config.with_teleop(config.load_hardware(options.hardware), options.teleop), config.load_task(task)
     config.check_fit(skill, hardware)
     wanders = options.obs == "pixels" and options.learner.pretrains and skill.wander is not None
     if options.learner.offline and not options.demos:
@@ -109,6 +111,7 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         actor_status_address=addresses[4],
         desk_address=desk,
         remote_actor=bool(options.listen),
+        teleop=options.teleop,
     )
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     sections = {"run": settings, "actor": options.actor, "learner": options.learner}

@@ -43,9 +43,9 @@ class RunSettings:
     `steps` are the control steps of the whole run, demonstrations and wandering included: robot time; 0: no others.
     In lockstep the weights change every `block_steps` steps. `id` is drawn when the run is created, and stands in the
     heads of its files and greetings, so that no run takes another's steps; runs made before there was one have none.
-    The addresses are where the processes listen;
-    `arm_addresses`, if given, stand in for those of the hardware file. `remote_actor`: the robot is on another machine
-    than the learner.
+    The addresses are where the processes listen; `arm_addresses`, if given, stand in for those of the hardware file,
+    and so does `teleop`, the name of an operator's device. `remote_actor`: the robot is on another machine than the
+    learner.
     """
 
     task: str
@@ -66,6 +66,7 @@ class RunSettings:
     actor_status_address: str = "local://actor-status"
     desk_address: str = "local://desk"
     remote_actor: bool = False
+    teleop: str = ""
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -187,7 +188,7 @@ class RunFolder:
                 f"{hardware.name!r} has {len(hardware.arms)} arms. {CURE}"
             )
         arms = (replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
-        return replace(hardware, arms=tuple(arms))
+        return replace(config.with_teleop(hardware, self.settings.teleop), arms=tuple(arms))
 
     def spaces(self) -> SpaceSpec:
         """The spaces of this run, from its task and hardware file alone."""

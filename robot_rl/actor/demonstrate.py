@@ -104,7 +104,10 @@ class DemoRecorder:
         """One attempt. It counts if it succeeded."""
         episode = self.tally.episodes
         summary, marks = self._sitting.drive(
-            episode, fails=lambda summary: not summary.success, each=self._setbacks.watch
+            episode,
+            fails=lambda summary: not summary.success,
+            each=self._setbacks.watch,
+            idle=self._setbacks.wait,
         )
         self.tally.attempts += 1
         if summary.success:

@@ -103,14 +103,7 @@ class RobotEnv(gymnasium.Env):
     def step(self, action: Array) -> tuple[dict, float, bool, bool, dict]:
         """Command one move per arm, wait for the period's end, observe, judge."""
         before = [state.target_base_tcp for state in self.arm_states]
-        moves = np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6) * self._scale
-        for arm, target, move in zip(self.arms, before, moves, strict=True):
-            arm.command(ArmTarget(geometry.pose_move(target, move), self.period_s))
-        self._deadline += self.period_s
-        late_s = self.clock.wait_until(self._deadline)
-        if late_s > self.period_s:
-            self._deadline += late_s  # after a stall go on at the same rate instead of hurrying to catch up
-        self.arm_states = self._states.read(after=self.arm_states)
+        late_s = self._move(action)
         self._steps += 1
 
         observation = self._observe()
@@ -121,6 +114,14 @@ class RobotEnv(gymnasium.Env):
         probability = self.reward.probability if self._judged else None
         info = {"executed": self._executed(before), "faults": faults, "late_s": late_s, "probability": probability}
         return observation, reward, terminated, truncated, info
+
+    def hold(self) -> tuple[dict, bool]:
+        """Let a period pass between the reset and the first step: the arms hold, nobody judges, no time limit runs.
+
+        Returns the newest observation, and whether an arm has a fault. Raises as `step`.
+        """
+        self._move(np.zeros(self.space_spec.action_size))
+        return self._observe(), any(state.fault for state in self.arm_states)
 
     def render(self) -> Array:
         """The camera views of the last observation, or now if it had none, side by side, `(H, W, 3)` uint8."""
@@ -176,6 +177,18 @@ class RobotEnv(gymnasium.Env):
         for arm, law in zip(self.arms, laws, strict=True):
             if law is not None:
                 arm.tune(law)
+
+    def _move(self, action: Array) -> float:
+        """Command one move per arm and wait for the period's end. Returns how late [s] that was."""
+        moves = np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6) * self._scale
+        for arm, state, move in zip(self.arms, self.arm_states, moves, strict=True):
+            arm.command(ArmTarget(geometry.pose_move(state.target_base_tcp, move), self.period_s))
+        self._deadline += self.period_s
+        late_s = self.clock.wait_until(self._deadline)
+        if late_s > self.period_s:
+            self._deadline += late_s  # after a stall go on at the same rate instead of hurrying to catch up
+        self.arm_states = self._states.read(after=self.arm_states)
+        return late_s
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None

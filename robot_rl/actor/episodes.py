@@ -27,6 +27,7 @@ from robot_rl.types import (
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.1  # for a camera or an arm that is silent
+UNMOVED = "waiting for you to move: the episode begins with your first motion"
 FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
 
 Act = Callable[[Observation], Array]
@@ -104,8 +105,12 @@ class EpisodeRunner:
         keep_pose: bool = False,
         provenance: Provenance | None = None,
         stop: Callable[[], bool] = lambda: False,
+        idle: Callable[[float], None] | None = None,
     ) -> Iterator[Step]:
         """Yield the steps of one episode as they happen; none at all if it was given up before it began.
+
+        With `idle` it begins when the operator first moves the arm, which holds until then: nothing before that is of
+        the episode. `idle` is told for how long [s] nobody has moved, in every period; what it raises ends the wait.
 
         `provenance` overrides who is named as the author (a demonstration, a script). When `stop()` turns true the
         episode is truncated at that step. When a camera has no fresh frame or an arm no fresh state, it is `broken_off`
@@ -113,13 +118,10 @@ class EpisodeRunner:
         """
         env = self._env
         self.summary = EpisodeSummary(episode)
-        observation = self._begin(seed, keep_pose, intervention)
+        observation = self._begin(seed, keep_pose, intervention, idle)
         if observation is None:
             return
-        intervention.begin_episode()
-        nothing = np.zeros(env.space_spec.action_size, np.float32)
-        first = provenance if provenance is not None else Provenance.POLICY
-        yield self._shown(self._step(episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, first))
+        yield self._shown(self._first(observation, Provenance.POLICY if provenance is None else provenance))
 
         done = False
         while not done:
@@ -155,7 +157,50 @@ class EpisodeRunner:
             self.summary.reason = intervention.ends if truncated else ""
             yield self._shown(step, info["late_s"], info["probability"])
 
-    def _begin(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
+    def _begin(
+        self, seed: int | None, keep_pose: bool, intervention: Intervention, idle: Callable[[float], None] | None
+    ) -> Observation | None:
+        """The first observation of the episode; None if that is no longer wanted."""
+        while True:
+            observation = self._reset(seed, keep_pose, intervention)
+            if observation is None:
+                return None
+            intervention.begin_episode()
+            if idle is not None:
+                observation = self._await_motion(observation, intervention, idle)
+            if observation is not None:
+                self._tell_phase("acting")
+                return observation
+            if intervention.stopped and not self._reopens(intervention):
+                return None
+            if self._gate is not None and self._gate.stopped:
+                return None
+            seed = self.summary.seed
+
+    def _await_motion(
+        self, observation: Observation, intervention: Intervention, idle: Callable[[float], None]
+    ) -> Observation | None:
+        """Hold until the operator moves the arm: the newest observation then. None if the arm has to be reset again.
+
+        That is after a stop, and after a fault, or where a camera or an arm is silent: the reset sees to those.
+        """
+        periods = 0
+        while not intervention.begins(self._env.arm_states):
+            if intervention.stopped or (self._gate is not None and not self._gate.wait(intervention.hears)):
+                return None
+            self._tell_phase("waiting", UNMOVED)
+            try:
+                observation, fault = self._env.hold()
+            except (CameraStaleError, ArmStaleError):
+                return None
+            if fault:
+                return None
+            self._shown(self._first(observation, Provenance.DEMO))
+            periods += 1
+            idle(periods * self._env.period_s)
+        return observation
+
+    def _reset(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
         """Reset, as soon as every camera and every arm has something new to say; None if that is no longer wanted.
 
         After a reset that missed, the next one goes to another start, in another scene: the next seed's.
@@ -168,7 +213,7 @@ class EpisodeRunner:
                 observation, _ = self._env.reset(seed=seed, options=options)
             except StoppedError as error:
                 log.warning("%s: the arm holds", error)
-                if self._gate is None or self._stop_gives_up or not self._gate.reopens(intervention.hears):
+                if not self._reopens(intervention):
                     return None
                 self._tell_phase("resetting")
                 continue
@@ -190,9 +235,12 @@ class EpisodeRunner:
                 continue
             if awaited:
                 self._tell_waiting("")
-            self._tell_phase("acting")
             self.summary.seed = seed
             return observation
+
+    def _reopens(self, intervention: Intervention) -> bool:
+        """Whether the operator who has stopped what was before the first step wants to go on: wait until they say."""
+        return self._gate is not None and not self._stop_gives_up and self._gate.reopens(intervention.hears)
 
     def _tries_again(self, error: DeviceError, intervention: Intervention) -> bool:
         """Whether a reset is to be tried again that was missed: as soon as a person says so, in simulation at once.
@@ -213,15 +261,22 @@ class EpisodeRunner:
         else:
             log.warning("waiting: %s", reason or "over; going on")
 
-    def _tell_phase(self, phase: str) -> None:
+    def _tell_phase(self, phase: str, reason: str = "") -> None:
         if self._desk is not None:
-            self._desk.tell(phase=phase, reason="")
+            self._desk.tell(phase=phase, reason=reason)
 
     def _shown(self, step: Step, late_s: float = 0.0, probability: float | None = None) -> Step:
         """The step, left at the desk as well."""
         if self._desk is not None:
             self._desk.show(step, self._env.arm_states, late_s, probability)
         return step
+
+    def _first(self, observation: Observation, provenance: Provenance) -> Step:
+        """What was seen before anything was done."""
+        nothing = np.zeros(self._env.space_spec.action_size, np.float32)
+        return self._step(
+            self.summary.episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, provenance
+        )
 
     def _step(
         self,

@@ -6,16 +6,16 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.data.motion import moves
 from robot_rl.transport.desk import Desk
-from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance
+from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance, TeleopReading
 
 
 class Intervention:
-    """A clutch with hysteresis, so that one correction is one segment.
+    """The operator acts while their clutch is closed, else the policy does. One stretch of it is one segment.
 
-    The operator acts from the step at which the clutch closes. When it opens, the arm holds its target for
-    `release_steps` steps in which the operator may take hold again; then the policy acts. The held steps belong to
-    the operator. Called by the actor loop only:
+    The clutch (`handover.Clutch`) alone decides when they have let go; until then the arm holds, and these steps belong
+    to the operator too. Called by the actor loop only:
 
     ```
     commanded, author = intervention.decide(proposed, arms)
@@ -33,21 +33,19 @@ class Intervention:
     def __init__(
         self,
         operator: Operator | None,
-        release_steps: int = 1,
         *,
         locked_out: bool = False,
         desk: Desk | None = None,
     ):
         self._operator = operator
         self._desk = desk
-        self._release_steps = release_steps
         self._locked_out = locked_out
         self._between: list[Outcome] = []
         self._forget()
 
     def _forget(self) -> None:
-        self._open_steps = 0
         self._acts = False
+        self._begins_with: TeleopReading | None = None
         self.segments = 0
         self.outcome = Outcome.NONE
         self.ends, self.discarded = "", False
@@ -60,6 +58,29 @@ class Intervention:
         if Outcome.STOP in self._between_episodes(at_device=before, stop_at_desk=True):
             self._hear(Outcome.STOP)
         self.on_last, self._between = self._between, []
+
+    def begins(self, arms: Sequence[ArmState]) -> bool:
+        """Before the first step of an episode that is the operator's: whether they move the arm now. Then `decide` goes
+        by the same reading.
+
+        Until then words are about the episode before, but for STOP, which says `stopped`.
+        """
+        if self._operator is None:
+            return True
+        reading = self._operator.read(arms)
+        if reading.engaged and moves(reading.action):
+            self._begins_with = reading
+            self.on_last, self._between = self.unsaid, []
+            return True
+        if Outcome.STOP in self._between_episodes(at_device=[reading.outcome], stop_at_desk=True):
+            self._between = self.unsaid
+            self._hear(Outcome.STOP)
+        return False
+
+    @property
+    def unsaid(self) -> list[Outcome]:
+        """The words on the episode before that no summary has told yet."""
+        return self.on_last + self._between
 
     def hears(self) -> set[Outcome]:
         """While the gate is shut: what the operator has said since the last look.
@@ -88,22 +109,18 @@ class Intervention:
             self._hear(word)
         if self._operator is None:
             return proposed, Provenance.POLICY
-        reading = self._operator.read(arms)
+        reading, self._begins_with = self._begins_with or self._operator.read(arms), None
         self._hear(reading.outcome)
         if self._locked_out:
             return proposed, Provenance.POLICY
-        if reading.problem and self._acts:
+        acted, self._acts = self._acts, reading.engaged
+        if acted and reading.problem:
             self.ends = reading.problem
             return np.zeros_like(proposed), Provenance.HUMAN
-        if reading.engaged:
-            self.segments += not self._acts
-            self._acts, self._open_steps = True, 0
-            return np.clip(reading.action, -1.0, 1.0).astype(np.float32), Provenance.HUMAN
-        if self._acts and self._open_steps < self._release_steps:
-            self._open_steps += 1
-            return np.zeros_like(proposed), Provenance.HUMAN
-        self._acts = False
-        return proposed, Provenance.POLICY
+        if not self._acts:
+            return proposed, Provenance.POLICY
+        self.segments += not acted
+        return np.clip(reading.action, -1.0, 1.0).astype(np.float32), Provenance.HUMAN
 
     def close(self) -> None:
         """Let go of the operator's device."""
@@ -131,9 +148,7 @@ class Intervention:
 ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
 
 
-def open_intervention(
-    env: RobotEnv, *, corrects: bool, seed: int, release_steps: int = 1, desk: Desk | None = None
-) -> Intervention:
+def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, desk: Desk | None = None) -> Intervention:
     """The operator at the device that the hardware file names: one who `corrects`, or one who is locked out.
 
     Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
@@ -148,4 +163,4 @@ def open_intervention(
     if env.hardware.teleop is None or not (corrects or judges):
         return Intervention(None, desk=desk)
     operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
-    return Intervention(operator, release_steps, locked_out=not corrects, desk=desk)
+    return Intervention(operator, locked_out=not corrects, desk=desk)

@@ -40,12 +40,11 @@ STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 class ActorConfig:
     """How the actor works.
 
-    corrections: whether an operator corrects. release_steps: for how many an opened clutch still holds.
-    acknowledge_faults: in simulation the scripted operator does. name: tells several actors of one run apart.
+    corrections: whether an operator corrects. acknowledge_faults: in simulation the scripted operator does. name: tells
+    several actors of one run apart.
     """
 
     corrections: bool = True
-    release_steps: int = 1
     acknowledge_faults: bool = True
     name: str = "actor"
 
@@ -114,7 +113,6 @@ class Actor:
             self._env,
             corrects=self._config.corrections,
             seed=self._settings.seed + 1,
-            release_steps=self._config.release_steps,
             desk=self._desk,
         )
 

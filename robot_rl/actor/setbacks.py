@@ -9,44 +9,44 @@ from robot_rl.actor.handover import Operator
 from robot_rl.types import Array, GivenUpError, Step
 
 FAILURES_AT_MOST = 10  # in a row
-IDLE_AT_MOST = 3  # attempts in a row in which nobody moved the arm
+IDLE_AT_MOST_S = 600.0  # for which nobody moves the arm, before an attempt begins
 
 
 class Setbacks:
     """Counts failures in a row and remembers how near the arms came to the goal in them.
 
     ```
-    setbacks.watch(step)                    # each step of an attempt
+    setbacks.wait(waited_s)                 # before an attempt: for how long nobody has moved
+    setbacks.watch(step)                    # each step of it
     setbacks.end_attempt(success=False)     # GivenUpError, once it makes no sense to go on
     ```
     """
 
     def __init__(self, env: RobotEnv, operator: Operator):
         self._env, self._operator = env, operator
-        self._failures = self._idle = 0
-        self._moved = False
+        self._failures = 0
         self._nearest_m = math.inf
+
+    def wait(self, waited_s: float) -> None:
+        """Nobody has moved the arm for `waited_s` [s]. Raises GivenUpError after ten minutes."""
+        if waited_s >= IDLE_AT_MOST_S:
+            raise GivenUpError(
+                f"nobody has moved the arm for {waited_s:.0f} s: {self._operator.device.name} said nothing. Is it the "
+                "right device, and its clutch closed? `robot-rl teleop` shows what it says"
+            )
 
     def watch(self, step: Step) -> None:
         """A step of the attempt that is going on."""
-        self._moved = self._moved or bool(step.commanded.any())
         goals = self._goals()
         arms = self._env.arm_states[: len(goals)]
         away = [float(np.linalg.norm(arm.pose_base_tcp[:3] - g[:3])) for arm, g in zip(arms, goals, strict=True)]
         self._nearest_m = min(self._nearest_m, max(away, default=math.inf))
 
     def end_attempt(self, *, success: bool) -> None:
-        """The attempt is over. Raises GivenUpError after ten failures in a row, or three in which nobody moved."""
-        self._idle = 0 if success or self._moved else self._idle + 1
+        """The attempt is over. Raises GivenUpError after ten failures in a row."""
         self._failures = 0 if success else self._failures + 1
-        self._moved = False
         if success:
             self._nearest_m = math.inf
-        if self._idle >= IDLE_AT_MOST:
-            raise GivenUpError(
-                f"nobody has moved the arm in {self._idle} attempts in a row: {self._operator.device.name} said "
-                f"nothing. Is it the right device, and its clutch closed? `robot-rl teleop` shows what it says"
-            )
         if self._failures >= FAILURES_AT_MOST:
             raise GivenUpError("; ".join([f"{self._failures} attempts in a row have failed", *self._reasons()]))
 

@@ -1,6 +1,6 @@
 """A sitting of recording: the operator drives, episode after episode, and every step is in the log when it is made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,18 +93,29 @@ class Sitting:
         *,
         fails: Callable[[EpisodeSummary], bool] = lambda summary: False,
         each: Callable[[Step], None] = lambda step: None,
+        idle: Callable[[float], None] = lambda waited_s: None,
     ) -> tuple[EpisodeSummary, list[Mark]]:
         """One episode that the operator drives: what it came to, and what was said of it and of the one before.
 
-        One that `fails` does not count, whatever is said. `each` is shown every step.
+        It begins when they first move the arm; until then `idle` is told, in every period, for how long [s] nobody has,
+        and what it raises ends the wait. One that `fails` does not count, whatever is said. `each` is shown every step.
         """
-        summary = self.play(
-            episode, self._nothing, self._intervention, each=each, seed=self._seed(), provenance=Provenance.DEMO
-        )
+        try:
+            summary = self.play(
+                episode,
+                self._nothing,
+                self._intervention,
+                each=each,
+                idle=idle,
+                seed=self._seed(),
+                provenance=Provenance.DEMO,
+            )
+        except BaseException:
+            if marks := self.marks.now(self._intervention.unsaid):  # there is no next episode to tell them
+                self._append(marks)
+            raise
         marks = self.marks.of(episode, on_last=summary.on_last, discarded=summary.discarded, failed=fails(summary))
-        for mark in marks:
-            self.log.append_mark(mark)
-        self.log.sync()
+        self._append(marks)
         if self.gate is not None:
             self.gate.end_episode(stopped=self._intervention.stopped)
         return summary, marks
@@ -138,6 +149,12 @@ class Sitting:
         if runner.summary.broken_off:
             self.log.append_mark(truncated(episode, runner.summary.reason))
         return runner.summary
+
+    def _append(self, marks: Sequence[Mark]) -> None:
+        """Marks into the log, and the log onto the disk."""
+        for mark in marks:
+            self.log.append_mark(mark)
+        self.log.sync()
 
     def tell(self, **facts: Any) -> None:
         """Facts for whoever looks."""

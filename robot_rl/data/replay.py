@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from robot_rl.data.index_sets import IndexSet, draw
+from robot_rl.data.motion import shows
 from robot_rl.data.verdicts import Verdict
 from robot_rl.data.windows import ONE_STEP, Window, follow, returns
 from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
@@ -28,7 +29,9 @@ _NONE = -1
 _PAGE = 4096
 LOCAL: Stream = ("local", 0)
 Kind = Literal["demonstrations", "corrections", "own"]
-"""`own` is all own experience, corrections included; the other two share no transition with one another."""
+"""`own` is all own experience, corrections included; the other two share no transition with one another.
+
+What shows nothing (`data/motion.py`) is experience alone, also in a demonstration."""
 
 
 @dataclass
@@ -175,9 +178,9 @@ class Replay:
         done = self._successor[slot]
         if done == _NONE:
             return
-        kinds: tuple[Kind, ...] = ("demonstrations",) if self._provenance[done] == Provenance.DEMO else ("own",)
-        if self._provenance[done] == Provenance.HUMAN:
-            kinds += ("corrections",)
+        kinds: tuple[Kind, ...] = ("own",)
+        if self._demo[done]:
+            kinds = ("demonstrations",) if self._provenance[done] == Provenance.DEMO else ("own", "corrections")
         for kind in kinds:
             change = self._sets[kind].add if counts else self._sets[kind].discard
             change(slot)
@@ -207,7 +210,7 @@ class Replay:
         self._executed[slot] = np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
         self._reward[slot] = step.reward
         self._terminated[slot] = step.terminated
-        self._demo[slot] = step.provenance in (Provenance.DEMO, Provenance.HUMAN)
+        self._demo[slot] = shows(step)
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
 
@@ -283,10 +286,10 @@ class Replay:
         """The transitions at `indices (B,)` as a batch.
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)` float32 (`demo` is 1 for
-        demonstrations and corrections), `image/NAME, next/image/NAME (B, H, W, 3)` uint8, `vision, next_vision (B, V)`
-        float16. `variants` selects the cached augmented version `(B,)` of the observation and of the next one.
-        `discount (B,)` is what the value of the next observation counts: `window.discount` to the power of the
-        rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
+        what of demonstrations and corrections shows a motion), `image/NAME, next/image/NAME (B, H, W, 3)` uint8,
+        `vision, next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the observation
+        and of the next one. `discount (B,)` is what the value of the next observation counts: `window.discount` to the
+        power of the rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
         `actions (B, chunk, A)`, from `action` on, and `mask (B, chunk)`: 1, and 0 (as the action) behind the end.
         Images and features are written into `out` (of `buffers`), if it is given. `shifts` says by name which pixel
         `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.

@@ -15,8 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from robot_rl.config import Task, find
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
+from robot_rl.data.outcomes import REACTION_S
 from robot_rl.data.tally import Tally, tail_start
 from robot_rl.data.verdicts import counted_steps, newest_successes
 from robot_rl.learner import checkpoint
@@ -64,6 +66,11 @@ def run_learner(run: str | Path) -> None:
             learner.close()
 
 
+def said_late_s(task: Task) -> float:
+    """How much later [s] a task's judge says success than it is meant: a person needs a moment, a program none."""
+    return REACTION_S if find("rewards", task.reward.name).Reward.needs_operator else 0.0
+
+
 class StoppedEarly(Exception):
     """A stop was asked for while there is nothing to save that a checkpoint does not hold."""
 
@@ -76,7 +83,11 @@ class Learner:
         self._config: LearnerConfig = folder.read("learner", LearnerConfig)
         self._space = folder.spaces()
         self._begun = time.monotonic()
-        self.training = Training(self._space, self._config, self._settings.seed, self._settings.steps)
+        task, hardware = folder.load_task(), folder.load_hardware()
+        settings = self._settings
+        self.training = Training(
+            self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
+        )
         self._metrics = JsonLines(folder.metrics_file)
         self._restored = checkpoint.load_newest(folder.checkpoints)
         self._log = open_log(folder, self._space, self._restored.counters if self._restored else {})
@@ -90,7 +101,6 @@ class Learner:
         self._calls.register("policy", self._answer_policy)
         self._calls.register("run", lambda *_: {"name": folder.path.name, "sections": folder.sections})
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
-        task, hardware = folder.load_task(), folder.load_hardware()
         self._ours = Hello.of("learner", task, hardware, self._space, self._settings.id)
         self._arrived: deque[tuple[Identity, Step | Mark]] = deque()
         self._tally = Tally()

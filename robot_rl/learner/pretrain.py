@@ -1,8 +1,9 @@
 """Goal-relative pretraining: a camera encoder that knows where the goal is, without a label that a real arm lacks.
 
 At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that episode the goal, seen
-from the tool, is known. So it is for the frames of free wandering (provenance SCRIPT) that starts at the goal. Both
-cameras together regress it; the encoder is then frozen and its features are computed once per frame.
+from the tool, is known; where a person says success, at the moment when they meant it. So it is for the frames of free
+wandering (provenance SCRIPT) that starts there. All cameras together regress it; the encoder is then frozen and its
+features are computed once per frame.
 
 A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount itself may move, that
 is what should be learnt: the tool is in the picture as well, and where the goal is from there stays the same (`shift`).
@@ -93,22 +94,31 @@ class GoalError:
         )
 
 
-def goal_frames(steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Sequence[Step]] = ()) -> GoalFrames:
+def goal_frames(
+    steps: Iterable[Step],
+    spec: PolicySpec,
+    successes: Iterable[Sequence[Step]] = (),
+    *,
+    said_late_s: float = 0.0,
+) -> GoalFrames:
     """Collect the frames of successful demonstrations, of wandering, and of `successes`, other episodes that reached
     the goal, with the goal seen from the tool.
 
-    Raises DataError if there are none.
+    The goal is where the tool was when success was meant, `said_late_s` before it was said: a person may have let go or
+    drawn back by then. Raises DataError if there are no frames.
     """
     images: dict[str, list[Array]] = {name: [] for name in spec.cameras}
     gravity: list[Array] = []
     goals: list[Array] = []
     scenes: list[int] = []
     scene = -1
+    reached: Sequence[Step] = ()  # the newest demonstration that did, where the wandering behind it begins
 
-    def take(episode: Sequence[Step], at_goal: Step) -> None:
+    def take(episode: Sequence[Step], goal: list[Array]) -> None:
         for step in episode:
             gravity.append(spec.gravity(step.observation))
-            goals.append(_goal_from_tool(step, at_goal, spec.pose_keys))
+            poses = _poses(step, spec)
+            goals.append(np.concatenate([geometry.pose_delta(*pair) for pair in zip(poses, goal, strict=True)]))
             scenes.append(scene)
             for name, frames in images.items():
                 frames.append(step.observation["image/" + name])
@@ -118,12 +128,14 @@ def goal_frames(steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Seq
         if first.provenance == Provenance.DEMO:
             scene += 1
             if last.terminated and last.reward > 0.0:
-                take(episode, at_goal=last)
+                take(episode, _poses(meant(episode, said_late_s), spec))
+                reached = episode
         elif first.provenance == Provenance.SCRIPT:
-            take(episode, at_goal=first)
+            follows = bool(reached) and reached[-1].episode == first.episode - 1
+            take(episode, _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec))
     for success in successes:
         scene += 1
-        take(success, at_goal=success[-1])
+        take(success, _poses(meant(success, said_late_s), spec))
     if not goals:
         raise DataError("there is no successful demonstration to pretrain the encoder on; record some first")
     pictures = {name: np.stack(frames) for name, frames in images.items()}
@@ -141,11 +153,22 @@ def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
         yield episode
 
 
-def _goal_from_tool(step: Step, at_goal: Step, pose_keys: tuple[str, ...]) -> Array:
-    """The move `(6 per arm)` from the tool's pose to the one at the goal; both are relative to one start pose."""
-    pose = geometry.pose_from_vector
-    pairs = ((pose(step.observation[key]), pose(at_goal.observation[key])) for key in pose_keys)
-    return np.concatenate([geometry.pose_delta(now, goal) for now, goal in pairs])
+def meant(success: Sequence[Step], said_late_s: float) -> Step:
+    """The step at which the success was meant that ends an episode and was said so much later [s]."""
+    said_t = success[-1].t_monotonic
+    return next((step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0])
+
+
+def _poses(step: Step, spec: PolicySpec) -> list[Array]:
+    """The tools' poses `(7,)`, relative to those at the episode's start."""
+    return [geometry.pose_from_vector(step.observation[key]) for key in spec.pose_keys]
+
+
+def _goal_at(first: Step, reached: Sequence[Step], said_late_s: float, spec: PolicySpec) -> list[Array]:
+    """The goal, in the frames of the episode that begins with `first`, where the demonstration `reached` has ended."""
+    ends, goals = _poses(reached[-1], spec), _poses(meant(reached, said_late_s), spec)
+    back = [geometry.pose_delta(end, goal) for end, goal in zip(ends, goals, strict=True)]
+    return [geometry.pose_move(pose, move) for pose, move in zip(_poses(first, spec), back, strict=True)]
 
 
 def pretrain(

@@ -74,7 +74,9 @@ class Training:
     Everything random comes from `seed`: the same steps in the same portions give the same weights.
     """
 
-    def __init__(self, space: SpaceSpec, config: LearnerConfig, seed: int, run_steps: int):
+    def __init__(self, space: SpaceSpec, config: LearnerConfig, seed: int, run_steps: int, *, said_late_s: float = 0.0):
+        """`said_late_s`: how much later success is said than it is meant, where a person judges."""
+        self._said_late_s = said_late_s
         self._all_threads = torch.get_num_threads()
         torch.set_num_threads(config.threads)
         if config.device == "cpu":
@@ -165,11 +167,14 @@ class Training:
 
     def _begin(self, steps: Sequence[Step], demos: Sequence[Step], progress: Callable[[int, int], None]) -> None:
         if self.spec.encoder == "goal" and isinstance(self.vision, Vision):
-            self._pretrain(self.vision, goal_frames(steps, self.spec), self.config.pretrain, self.seed, progress)
+            self._pretrain(self.vision, self._goal_frames(steps), self.config.pretrain, self.seed, progress)
         if demos:
             names = [name for name, _ in self.spec.state]
             states = np.array([np.concatenate([step.observation[name] for name in names]) for step in demos])
             self.agent.policy.normaliser.fit(states)
+
+    def _goal_frames(self, steps: Iterable[Step], successes: Iterable[Sequence[Step]] = ()) -> GoalFrames:
+        return goal_frames(steps, self.spec, successes, said_late_s=self._said_late_s)
 
     def _pretrain(
         self,
@@ -215,7 +220,7 @@ class Training:
             raise DataError("this encoder is not pretrained here, so it cannot be renewed")
         steps, options = list(steps), self.config.pretrain
         renewed = copy.deepcopy(self.vision)
-        frames = goal_frames(steps, self.spec, successes)
+        frames = self._goal_frames(steps, successes)
         again = replace(options, epochs=options.renew_epochs)
         self._pretrain(renewed, frames, again, self.seed + self._renewals_asked, progress)
         for policy in (self.agent.policy, self.agent.average):

@@ -23,7 +23,7 @@ HARDWARE = config.load_hardware("sim_panda")
 
 
 class Clumsy(Teleop):
-    """Does nothing in every second attempt."""
+    """Moves a hair, and then nothing, in every second attempt."""
 
     attempts = 0
 
@@ -33,7 +33,7 @@ class Clumsy(Teleop):
 
     def read(self, arms):
         reading = super().read(arms)
-        return reading if self.attempts % 2 else Handover(True, np.zeros(6))
+        return reading if self.attempts % 2 else Handover(True, np.full(6, 0.02))
 
 
 class Crash(Exception):

@@ -5,34 +5,35 @@ import pytest
 
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Outcome, Provenance
+from robot_rl.types import Feel, Outcome, Provenance
 from tests.hands import OPEN, Hand, arm_at, still
 
 ARMS = (arm_at(0.0),)
 PROPOSED = np.full(6, 0.5, np.float32)
 
 
-def authors(script: str, release_steps: int) -> tuple[str, Intervention]:
-    """Who acts at each letter of the script: h = the clutch is held, . = it is open."""
-    intervention = Intervention(Operator(Hand(still() if letter == "h" else OPEN for letter in script)), release_steps)
+def authors(script: str, release_s: float) -> tuple[str, Intervention]:
+    """Who acts at each letter of the script, ten of them a second: h = the clutch is held, . = it is open."""
+    hand = Hand((still() if letter == "h" else OPEN for letter in script), Feel(release_s=release_s))
+    intervention = Intervention(Operator(hand))
     intervention.begin_episode()
-    decided = [intervention.decide(PROPOSED, ARMS)[1] for _ in script]
+    decided = [intervention.decide(PROPOSED, (arm_at(0.1 * i),))[1] for i in range(len(script))]
     return "".join("h" if author == Provenance.HUMAN else "p" for author in decided), intervention
 
 
 @pytest.mark.parametrize(
-    ("script", "release_steps", "expected", "segments"),
+    ("script", "release_s", "expected", "segments"),
     [
-        ("....", 1, "pppp", 0),
-        ("..hh....", 1, "pphhhppp", 1),
-        ("hh.hh...", 1, "hhhhhhpp", 1),
-        ("h..h....", 1, "hhphhppp", 2),
-        ("h..h....", 3, "hhhhhhhp", 1),
-        ("hhhh", 0, "hhhh", 1),
+        ("....", 0.15, "pppp", 0),
+        ("..hh....", 0.15, "pphhhppp", 1),
+        ("hh.hh...", 0.15, "hhhhhhpp", 1),
+        ("h..h....", 0.15, "hhphhppp", 2),
+        ("h..h....", 0.35, "hhhhhhhp", 1),
+        ("hhhh.", 0.0, "hhhhp", 1),
     ],
 )
-def test_a_short_release_of_the_clutch_does_not_split_a_correction(script, release_steps, expected, segments):
-    decided, intervention = authors(script, release_steps)
+def test_the_clutchs_release_alone_says_how_long_a_correction_outlasts_the_hand(script, release_s, expected, segments):
+    decided, intervention = authors(script, release_s)
     assert decided == expected
     assert intervention.segments == segments
 
@@ -44,7 +45,7 @@ def test_without_an_operator_the_policy_acts():
 
 
 def test_the_operators_action_is_bounded_like_the_policys_and_held_steps_do_not_move():
-    intervention = Intervention(Operator(Hand([still(2.0), OPEN])), release_steps=1)
+    intervention = Intervention(Operator(Hand([still(2.0), OPEN], Feel(release_s=0.3))))
     intervention.begin_episode()
     np.testing.assert_array_equal(intervention.decide(PROPOSED, ARMS)[0], np.ones(6))
     np.testing.assert_array_equal(intervention.decide(PROPOSED, ARMS)[0], np.zeros(6))

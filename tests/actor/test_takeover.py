@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks
 from robot_rl.actor.sitting import Sitting
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
+from robot_rl.data.motion import moves
+from robot_rl.data.replay import Replay
 from robot_rl.data.verdicts import counted_steps
+from robot_rl.teleop import human_like
+from robot_rl.teleop.human_like import HumanHabits
 from robot_rl.teleop.scripted import Teleop
 from robot_rl.types import Feel, Handover, Mark, MarkKind, Outcome, Provenance, Use
 from tests.hands import OPEN, Hand
@@ -77,8 +82,8 @@ def test_takeover_and_release_do_not_jump_and_make_one_segment(env, before, twis
 def test_an_operator_who_takes_hold_and_does_nothing_stops_the_target_where_it_is(env):
     device = Hand([OPEN] * 3 + [Handover(True, np.zeros(6))] * 5, Feel())  # a clutch of its own, closed
     steps, targets, _ = play(env, device)
-    assert [step.provenance for step in steps[1:10]] == [Provenance.POLICY] * 3 + [Provenance.HUMAN] * 6
-    for target in targets[4:10]:
+    assert [step.provenance for step in steps[1:9]] == [Provenance.POLICY] * 3 + [Provenance.HUMAN] * 5
+    for target in targets[4:9]:
         np.testing.assert_allclose(target, targets[3], atol=1e-12)
     assert np.linalg.norm(targets[3][:3] - targets[0][:3]) > 0.005, "it was on its way"
 
@@ -176,3 +181,99 @@ def test_discarded_demonstrations_are_recorded_again_and_none_is_deleted(env, tm
     counted = counted_steps(entries)
     assert {step.episode for step in counted} == {0, 3, 4}
     assert sum(step.terminated for step in counted) == 3
+
+
+class NobodyMoves(Exception):
+    pass
+
+
+class Late(Teleop):
+    """Takes hold after a while, and moves later still; meanwhile says what `says` has for a reading, counted from 1.
+
+    A stop is taken back at the second look at the words after that.
+    """
+
+    def __init__(self, env, late=60, says=None):
+        super().__init__(TASK, env.world, mode="demonstrate", seed=0)
+        self.late, self.says, self.readings, self.begun, self.looks = late, says or {}, 0, 0, 0
+
+    def begin_episode(self):
+        self.begun += 1
+        return super().begin_episode()
+
+    def take_words(self):
+        self.looks -= 1
+        return [Outcome.STOP] if self.looks == 0 else []
+
+    def read(self, arms):
+        self.readings += 1
+        if self.readings > self.late:
+            return super().read(arms)
+        word = self.says.get(self.readings, Outcome.NONE)
+        self.looks = 3 if word == Outcome.STOP else self.looks
+        return replace(OPEN, active=self.readings > self.late // 2, outcome=word)
+
+
+def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_with_it(env, tmp_path):
+    env.task = replace(env.task, max_steps=40)
+    hand, waited = Late(env, late=60), list[float]()
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        sitting = Sitting(env, Operator(hand), log, seed=0)
+        summary, _ = sitting.drive(0, idle=waited.append)
+        steps = list(log.read())
+    np.testing.assert_allclose(waited, [0.1 * i for i in range(1, 61)])
+    assert summary.success and summary.steps == len(steps) - 1 < env.task.max_steps < len(waited)
+    assert [step.index for step in steps] == list(range(len(steps)))
+    assert moves(steps[1].commanded) and steps[1].t_monotonic - steps[0].t_monotonic == pytest.approx(0.1)
+
+
+def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_said_meanwhile(env, tmp_path):
+    def give_up(waited_s):
+        if waited_s > 3.0:
+            raise NobodyMoves
+
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        hand = Late(env, late=0)
+        sitting = Sitting(env, Operator(hand), log, seed=0)
+        sitting.drive(0)
+        steps = log.count
+        hand.late, hand.says = 10_000, {hand.readings + 5: Outcome.DISCARD}
+        with pytest.raises(NobodyMoves):
+            sitting.drive(1, idle=give_up)
+        later = [said for _, said in log.entries()][steps:]
+    assert kinds([said for said in later if isinstance(said, Mark)]) == [(MarkKind.DISCARD, 0)] and len(later) == 1
+
+
+PHASES = ["resetting", "waiting", "acting", "resetting", "waiting", "acting"]
+"""Of an episode that is stopped while its operator is awaited; "acting" is also what a gate says when it opens."""
+
+
+def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_the_wait_anew(env, desk, tmp_path):
+    env.task = replace(env.task, max_steps=40)
+    hand = Late(env, late=20, says={3: Outcome.UNDO, 5: Outcome.SUCCESS, 7: Outcome.STOP})
+    phases = []
+    desk.tell = lambda **facts: phases.append(facts["phase"])
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        gate = Gate(env, desk, acknowledges=True, stop=lambda: False)
+        summary, _ = Sitting(env, Operator(hand), log, seed=0, desk=desk, gate=gate).drive(0)
+        steps = list(log.read())
+    assert hand.begun == 2 and [phase for phase, _ in groupby(phases)] == PHASES
+    assert summary.success and summary.on_last == (Outcome.UNDO,)
+    assert [step.index for step in steps] == list(range(summary.steps + 1)) and moves(steps[1].commanded)
+
+
+def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_imitated(env, tmp_path):
+    env.task = replace(env.task, max_steps=60)
+    hand = human_like.Teleop(env.task, env.world, mode="demonstrate", seed=0, habits=HumanHabits(rests=0.1))
+    waited, replay = list[float](), Replay(env.space_spec, 200)
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        sitting = Sitting(env, Operator(hand), log, seed=0)
+        assert all(sitting.drive(episode, idle=waited.append)[0].success for episode in range(2))
+        steps = list(log.read())
+    for step in steps:
+        replay.append(step)
+    rests = [step for step in steps if step.index > 0 and not step.commanded.any()]
+    assert {step.provenance for step in steps} == {Provenance.DEMO} and len(rests) > 5 and max(waited) > 0.9
+    assert replay.demo_transitions == len(steps) - 2 - len(rests) and replay.own_transitions == len(rests)
+    shown = replay.gather(replay.draw(np.random.default_rng(0), ("demonstrations",), 200))
+    assert shown["demo"].all() and (shown["action"].abs().amax(1) < 0.01).float().mean() < 0.02

@@ -11,6 +11,7 @@ import numpy as np
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.episodes import UNMOVED
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
 from robot_rl.actor.sitting import Sitting
@@ -33,7 +34,7 @@ def hardware_at(address: str) -> Hardware:
 class Recording:
     """Demonstrations that are being recorded, as `robot-rl demo` does it, in a thread of this process.
 
-    `upset` makes the arm fault in the next step.
+    `upset` makes the arm fault in the next step. While the operator is awaited, a nudge begins the episode for them.
     """
 
     hardware: Hardware
@@ -64,7 +65,9 @@ class Recording:
                 if self.upset.is_set():
                     self.upset.clear()
                     env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))
-                return read(arms)
+                reading = read(arms)
+                awaited = self.facts.get("reason") == UNMOVED
+                return replace(reading, engaged=True, action=np.full(6, 0.02)) if awaited else reading
 
             operator.read = paced  # type: ignore[method-assign]
             gate = Gate(env, self.desk, acknowledges=False, stop=self.stop.is_set)

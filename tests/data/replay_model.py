@@ -26,7 +26,7 @@ def make_step(stream: Stream, episode: int, index: int, author: Provenance, end:
             "image/eye": np.random.default_rng(number).integers(0, 256, (2, 3, 3), np.uint8),
         },
         proposed=np.zeros(2, np.float32),
-        commanded=np.zeros(2, np.float32),
+        commanded=np.array([0.0, 0.5 * (index % 3 > 0)], np.float32),
         executed=np.array([episode / 10.0 - index / 64.0, index / 8.0 - 0.5], np.float32),
         reward=reward,
         terminated=end == "terminated",
@@ -167,11 +167,14 @@ def feed(history: list[Event], replay: Replay, model: Model, kept: int = -1) -> 
 
 
 def kinds_of(done: Held) -> set[Kind]:
-    author = done.step.provenance
-    return {
-        Provenance.DEMO: {"demonstrations"},
-        Provenance.HUMAN: {"own", "corrections"},
-    }.get(author, {"own"})  # type: ignore[return-value]
+    if not shows(done.step):
+        return {"own"}
+    return {"demonstrations"} if done.step.provenance == Provenance.DEMO else {"own", "corrections"}
+
+
+def shows(step: Step) -> bool:
+    """Whether an operator acted, and moved something."""
+    return step.provenance != Provenance.POLICY and bool(step.commanded.any())
 
 
 def starts(model: Model, kind: Kind | None = None) -> list[tuple[int, ...]]:

@@ -1,6 +1,7 @@
 """Laws of the replay: what is sampled is what was written, whatever was interleaved, interrupted or evicted."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def make_step(
         index=index,
         observation=observation,
         proposed=-executed,
-        commanded=executed / 2,
+        commanded=np.full(2, 0.5, np.float32),
         executed=executed,
         reward=reward,
         terminated=end == "terminated",
@@ -130,6 +131,17 @@ def test_corrections_count_as_experience_and_as_demonstrations() -> None:
         replay.append(make_step(1, index, Provenance.DEMO))
     assert replay.own_transitions == 2
     assert replay.demo_transitions == 3
+
+
+@pytest.mark.parametrize("author", [Provenance.DEMO, Provenance.HUMAN])
+def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_nothing(author: Provenance) -> None:
+    replay = Replay(SPACE, 50)
+    for index, command in enumerate(([0, 0], [0, 0], [0.5, 0], [0, 0], [0, 1.0], [0, 0.005])):
+        replay.append(replace(make_step(0, index, author), commanded=np.array(command, np.float32)))
+    assert (replay.demo_transitions, len(replay.transitions())) == (2, 5)
+    assert replay.gather(replay.transitions())["demo"].tolist() == [0, 1, 0, 1, 0]
+    shown = replay.gather(replay.sample(np.random.default_rng(0), 50, 0))
+    assert set(shown["state"][:, 1].tolist()) == {1.0, 3.0}
 
 
 def test_kept_demonstrations_survive_any_number_of_evictions() -> None:

@@ -24,6 +24,7 @@ from tests.data.replay_model import (
     make_step,
     name_of,
     named,
+    shows,
     starts,
 )
 
@@ -41,7 +42,7 @@ def check_rows(replay: Replay, model: Model, indices: Array, window: Window) -> 
         assert seen(batch, row, "", first.step)
         assert seen(batch, row, "next", path[-1].step)
         assert np.array_equal(batch["action"][row], np.clip(done.step.executed, -1, 1))
-        assert batch["demo"][row] == (done.step.provenance in (Provenance.DEMO, Provenance.HUMAN))
+        assert batch["demo"][row] == shows(done.step)
         assert batch["terminated"][row] == outcomes[-1][1]
         assert np.isclose(batch["reward"][row], sum(window.discount**k * r for k, (r, _) in enumerate(outcomes)))
         assert np.isclose(batch["discount"][row], window.discount ** len(path))

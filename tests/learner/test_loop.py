@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from robot_rl import config
 from robot_rl.data import tally
 from robot_rl.data.log import StepLog
+from robot_rl.data.outcomes import REACTION_S
 from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
-from robot_rl.learner.loop import Learner
+from robot_rl.learner.loop import Learner, said_late_s
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
@@ -25,7 +27,7 @@ from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.hello import Hello
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.weights import WeightsSubscriber
-from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step
+from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step, Use
 
 STEPS, DEMO_STEPS, BLOCK, LENGTH = 76, 16, 10, 8
 CONFIG = LearnerConfig(
@@ -67,7 +69,7 @@ def make_folder(
     with StepLog(folder.demos_log, folder.spaces()) as demos:
         for episode in range(2):
             for index in range(LENGTH + 1):
-                demos.append_step(make_step(folder.spaces(), episode, index, np.zeros(6, "f4"), Provenance.DEMO))
+                demos.append_step(make_step(folder.spaces(), episode, index, np.full(6, 0.5, "f4"), Provenance.DEMO))
     folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 2, "steps": DEMO_STEPS}))
     return folder
 
@@ -262,3 +264,8 @@ def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:
     answering.join()
     client.close()
     learner.close()
+
+
+@pytest.mark.parametrize(("judge", "late"), [("simulator", 0.0), ("operator", REACTION_S)])
+def test_a_persons_word_comes_later_than_it_is_meant_and_a_programs_does_not(judge: str, late: float) -> None:
+    assert said_late_s(replace(config.load_task("peg_insert"), reward=Use(judge))) == late

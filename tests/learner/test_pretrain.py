@@ -1,5 +1,6 @@
 """Labels of goal-relative pretraining, and that an encoder learns from them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,22 @@ def test_labels_are_the_goal_seen_from_the_tool_wherever_the_episode_started() -
     wanted = [geometry.pose_delta(pose, goal) for pose in demo + wander]
     assert np.allclose(frames.goals, wanted, atol=1e-6)
     assert frames.scenes.tolist() == [0] * 12
+
+
+def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_meant() -> None:
+    """They have let go by the time they say it, and the tool has gone back; the wandering begins there."""
+    rng = np.random.default_rng(0)
+    goal = random_pose(rng)
+    back = [geometry.pose_move(goal, np.array([0.0, 0.0, -0.001 * i, 0.0, 0.01 * i, 0.0])) for i in range(5)]
+    demo = [random_pose(rng) for _ in range(5)] + [goal] + back
+    wander = [back[-1]] + [random_pose(rng) for _ in range(4)]
+    said = episode(demo, goal, Provenance.DEMO, number=6) + episode(wander, goal, Provenance.SCRIPT, number=7)
+    steps = [replace(step, t_monotonic=0.1 * i) for i, step in enumerate(said)]
+    frames = goal_frames(steps, SPEC, [steps[: len(demo)]], said_late_s=0.45)
+    wanted = [geometry.pose_delta(pose, goal) for pose in demo + wander + demo]
+    assert np.allclose(frames.goals, wanted, atol=1e-6)
+    at_the_word = goal_frames(steps, SPEC)
+    assert np.allclose(at_the_word.goals[0], geometry.pose_delta(demo[0], back[-1]), atol=1e-6)
 
 
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:

@@ -16,10 +16,6 @@ from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import LOG_STD_RANGE, Policy, PolicySpec
 from robot_rl.types import Array
 
-STILL = 0.01
-"""Of the action range: an operator who moves less is not showing anything (HIL-SERL's train_bc.py drops actions that
-are zero). Here these are the steps in which an opened clutch holds."""
-
 
 @dataclass(frozen=True)
 class BCConfig:
@@ -85,12 +81,11 @@ class Agent:
         self._loss_fn = Compiled(self.loss)
 
     def loss(self, batch: Batch) -> Tensor:
-        """`mean |tanh mu(s) - a|^2` over what the operator did, while moving: the BC term of RLPD (arXiv 1709.10089,
-        eq. 5), without its filter."""
+        """`mean |tanh mu(s) - a|^2` over what the operator did: the BC term of RLPD (arXiv 1709.10089, eq. 5), without
+        its filter."""
         mean, _ = self.policy.head(features(self.policy, batch, "", self.policy.trained_vision))
-        counted = batch["demo"] * (batch["action"].abs().amax(-1) > STILL)
         distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
-        return (counted * distance).sum() / counted.sum().clamp(min=1.0)
+        return (batch["demo"] * distance).sum() / batch["demo"].sum().clamp(min=1.0)
 
     def update(self, batch: Batch, bc_weight: float = 1.0) -> dict[str, Tensor]:
         """One step of regression. `bc_weight` has nothing to weigh here."""

@@ -1,0 +1,119 @@
+"""An operator for simulated arms who works as a person does: late, with pauses, and with a hand that has mass.
+
+The scripted operator (`teleop/scripted.py`) knows the way and never hesitates. This one steers by the same eye, and
+what reaches the arm is what a person makes of it: the hand begins late, rests now and then, goes on when it should
+have stopped, trembles, lets go before it says success, and corrects late and for too long.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from robot_rl.config import Task
+from robot_rl.interfaces import World
+from robot_rl.teleop import scripted
+from robot_rl.types import ArmState, Array, Feel, Handover, Outcome
+
+
+@dataclass(frozen=True)
+class HumanHabits:
+    """How this person works. Pairs are the least and the most of what is drawn anew each time.
+
+    begins_s: from the start of an episode to the first motion. rests: chance of a rest, in a step; rests_s: how long
+    the hand is then off the device. momentum: share of the last motion that goes on in the next, so that the hand
+    overshoots. tremor: of the device's range, on every axis. speaks_s: from success to the word for it; the hand has
+    let go at once, and with the chance pulls_back has drawn the tool back first, for pulls_back_s.
+    """
+
+    begins_s: tuple[float, float] = (1.0, 2.0)
+    rests: float = 0.03
+    rests_s: tuple[float, float] = (0.3, 1.0)
+    momentum: float = 0.35
+    tremor: float = 0.012
+    speaks_s: tuple[float, float] = (0.3, 0.5)
+    pulls_back: float = 0.5
+    pulls_back_s: float = 0.15
+
+
+SLOW_TO_ACT = scripted.OperatorHabits(patience_steps=20, segment_steps=(16, 40))
+"""It takes over 0.8 s later than the scripted operator, and lets go after twice as long."""
+
+
+class Teleop:
+    """The scripted operator's eye behind a person's hand. Implements `interfaces.Teleop`; time is the arm's."""
+
+    name = "the human-like operator"
+    controls: Mapping[str, str] = {}
+    held = frozenset[str]()
+    feel = Feel(release_s=0.3)
+
+    def __init__(
+        self,
+        task: Task | None,
+        world: World | None,
+        *,
+        mode: Literal["demonstrate", "correct"],
+        seed: int,
+        habits: HumanHabits | None = None,
+    ):
+        """Raises DeviceError without a simulated arm."""
+        self._eye = scripted.Teleop(task, world, mode=mode, seed=seed, habits=SLOW_TO_ACT)
+        self._world, self._late = world, mode == "demonstrate"
+        self._habits = habits or HumanHabits()
+        self._rng = np.random.default_rng([seed, 1])
+        self.reports = 0
+        self.begin_episode()
+
+    def begin_episode(self) -> Sequence[Outcome]:
+        """Lean back: the hand is off the device."""
+        self._motion = np.zeros(6)
+        self._rests_until: float | None = None
+        self._done_t: float | None = None
+        return self._eye.begin_episode()
+
+    def take_words(self) -> Sequence[Outcome]:
+        """Nothing is said between two episodes."""
+        return ()
+
+    def read(self, arms: Sequence[ArmState]) -> Handover:
+        """What the hand does now, and the word when it comes."""
+        t, said = arms[0].t, self._eye.read(arms)
+        self.reports += 1
+        if self._rests_until is None:
+            self._rests_until = t + self._between(self._habits.begins_s) * self._late
+        if said.outcome == Outcome.SUCCESS and self._done_t is None:
+            self._finish(t)
+        if self._done_t is not None:
+            return self._let_go(t)
+        if t < self._rests_until or not said.active:
+            self._motion = np.zeros(6)
+            return Handover(False, np.zeros(6), said.frame)
+        if self._rng.random() < self._habits.rests:
+            self._rests_until = t + self._between(self._habits.rests_s)
+        self._motion = self._follow(said.twist)
+        return replace(said, twist=self._motion)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _follow(self, wanted: Array) -> Array:
+        """The hand's next motion: some of the last one, the rest as wanted, and a tremor."""
+        share, tremor = self._habits.momentum, self._rng.normal(0.0, self._habits.tremor, 6)
+        return np.clip(share * self._motion + (1.0 - share) * wanted + tremor, -1.0, 1.0)
+
+    def _finish(self, t: float) -> None:
+        """It is done: let go, perhaps after a pull, and speak later."""
+        self._done_t = t
+        self._speaks_t = t + self._between(self._habits.speaks_s)
+        self._pulls_until = t + self._habits.pulls_back_s * (self._rng.random() < self._habits.pulls_back)
+
+    def _let_go(self, t: float) -> Handover:
+        pulls = t < self._pulls_until
+        twist = np.array([0.0, 0.0, -0.5 * pulls, 0.0, 0.0, 0.0])
+        word = Outcome.SUCCESS if t >= self._speaks_t else Outcome.NONE
+        return Handover(pulls, twist, "tool", outcome=word)
+
+    def _between(self, ends: tuple[float, float]) -> float:
+        return float(self._rng.uniform(*ends))
