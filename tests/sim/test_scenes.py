@@ -77,12 +77,13 @@ def test_what_the_arm_pushes_moves_through_an_arm_process_in_lockstep(folder, st
     arm = replace(HARDWARE.arms[0], address=start_arm("lockstep", "push_cube").address)
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state", render_mode="rgb_array")
     scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+    assert env.world is not None
     env.reset(seed=1)
     before = env.render().astype(int)
     door = env.world.latest.scene_q[7]
     over = False
     for _ in range(task.max_steps):
-        x, y, z = env.arm_states[0].target_base_tcp[:3]
+        _, y, z = env.arm_states[0].target_base_tcp[:3]
         goal = np.array([0.5, y if z > 0.022 else 0.12, 0.02, 1.0, 0.0, 0.0, 0.0])
         move = geometry.pose_delta(env.arm_states[0].target_base_tcp, goal) / scale
         _, reward, over, truncated, _ = env.step(np.clip(move, -1.0, 1.0))
