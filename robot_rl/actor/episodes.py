@@ -184,11 +184,15 @@ class EpisodeRunner:
 
         That is after a stop, and after a fault, or where a camera or an arm is silent: the reset sees to those.
         """
-        periods = 0
+        periods, told = 0, ""
         while not intervention.begins(self._env.arm_states):
             if intervention.stopped or (self._gate is not None and not self._gate.wait(intervention.hears)):
                 return None
-            self._tell_phase("waiting", UNMOVED)
+            reason = intervention.problem or UNMOVED
+            if reason != told:
+                self._tell_waiting(reason)
+            told = reason
+            self._tell_phase("waiting", reason)
             try:
                 observation, fault = self._env.hold()
             except (CameraStaleError, ArmStaleError):

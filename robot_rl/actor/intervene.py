@@ -46,6 +46,7 @@ class Intervention:
     def _forget(self) -> None:
         self._acts = False
         self._begins_with: TeleopReading | None = None
+        self.problem = ""
         self.segments = 0
         self.outcome = Outcome.NONE
         self.ends, self.discarded = "", False
@@ -63,11 +64,12 @@ class Intervention:
         """Before the first step of an episode that is the operator's: whether they move the arm now. Then `decide` goes
         by the same reading.
 
-        Until then words are about the episode before, but for STOP, which says `stopped`.
+        Until then words are about the episode before, but for STOP, which says `stopped`; `problem` is the device's.
         """
         if self._operator is None:
             return True
         reading = self._operator.read(arms)
+        self.problem = reading.problem
         if reading.engaged and moves(reading.action):
             self._begins_with = reading
             self.on_last, self._between = self.unsaid, []

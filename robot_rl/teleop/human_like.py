@@ -60,7 +60,7 @@ class Teleop:
     ):
         """Raises DeviceError without a simulated arm."""
         self._eye = scripted.Teleop(task, world, mode=mode, seed=seed, habits=SLOW_TO_ACT)
-        self._world, self._late = world, mode == "demonstrate"
+        self._late = mode == "demonstrate"
         self._habits = habits or HumanHabits()
         self._rng = np.random.default_rng([seed, 1])
         self.reports = 0

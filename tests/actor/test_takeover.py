@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
-from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.gate import Gate
+from robot_rl.actor.episodes import UNMOVED, EpisodeRunner
+from robot_rl.actor.gate import STOPPED, Gate
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks
@@ -211,7 +211,8 @@ class Late(Teleop):
             return super().read(arms)
         word = self.says.get(self.readings, Outcome.NONE)
         self.looks = 3 if word == Outcome.STOP else self.looks
-        return replace(OPEN, active=self.readings > self.late // 2, outcome=word)
+        problem = "unplugged" if self.readings == 9 else ""
+        return replace(OPEN, active=self.readings > self.late // 2, outcome=word, problem=problem)
 
 
 def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_with_it(env, tmp_path):
@@ -251,13 +252,19 @@ PHASES = ["resetting", "waiting", "acting", "resetting", "waiting", "acting"]
 def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_the_wait_anew(env, desk, tmp_path):
     env.task = replace(env.task, max_steps=40)
     hand = Late(env, late=20, says={3: Outcome.UNDO, 5: Outcome.SUCCESS, 7: Outcome.STOP})
-    phases = []
-    desk.tell = lambda **facts: phases.append(facts["phase"])
+    phases, reasons = [], []
+
+    def tell(phase, reason):
+        phases.append(phase)
+        reasons.append(reason)
+
+    desk.tell = tell
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = Gate(env, desk, acknowledges=True, stop=lambda: False)
         summary, _ = Sitting(env, Operator(hand), log, seed=0, desk=desk, gate=gate).drive(0)
         steps = list(log.read())
     assert hand.begun == 2 and [phase for phase, _ in groupby(phases)] == PHASES
+    assert {UNMOVED, "unplugged", STOPPED, ""} == {*reasons}
     assert summary.success and summary.on_last == (Outcome.UNDO,)
     assert [step.index for step in steps] == list(range(summary.steps + 1)) and moves(steps[1].commanded)
 
