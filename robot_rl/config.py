@@ -125,6 +125,22 @@ class StartPose:
 
 
 @dataclass(frozen=True)
+class Wander:
+    """How far the arm may move by itself about a goal that it has just reached, so that an encoder learns where it is.
+
+    All of it is in the tool's axes at the goal. `way_out` [m] is the straight way that frees the tool from what it was
+    put into: (0, 0, -0.025) leaves a hole 25 mm deep against the tool's z. From its end on the arm goes to poses up to
+    `height` [m] further that way and `aside` [m] to every side, turned by up to `rotation` [rad], a rotation vector.
+    For goals that stand still, and that the tool may leave with whatever it holds.
+    """
+
+    way_out: tuple[float, float, float]
+    height: float
+    aside: float
+    rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
 class Task:
     """A skill to learn: everything about it that is not the hardware's.
 
@@ -136,7 +152,8 @@ class Task:
     `max_drift` [rad] from the hardware's `home` (None: it never does). `manual_reset` says what a person has to do
     before each episode ("put the stick back into the holder"): the arm holds until it is done. With `observe_gravity`
     the policy is told, beside the images, which way is down: where cameras are put back askew, they alone do not say
-    how far the tool is tilted. `limits` tightens fields of the hardware's `ArmLimits`. `scene` is a file of
+    how far the tool is tilted. `wander` allows, and bounds, the motion about the goal after a demonstration; without it
+    there is none. `limits` tightens fields of the hardware's `ArmLimits`. `scene` is a file of
     `sim/scenes`, for simulated arms. `defaults` overrides run options by dotted key (`{"agent.discount": 0.97}`).
     `source` is the file that it was read from, for complaints; it is not there if the task was changed since.
     """
@@ -161,6 +178,7 @@ class Task:
     max_drift: float | None = None
     manual_reset: str = ""
     observe_gravity: bool = False
+    wander: Wander | None = None
     limits: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -321,5 +339,5 @@ def complain(about: Task | Hardware, problems: Iterable[Problem]) -> None:
 
 
 _CALLED_WRONGLY = re.compile(r"(\w+)\.__init__\(\) (?:got an unexpected keyword argument '(\w+)'|missing .*?: (.*))")
-_IN_TASKS = (Task, StartPose, Compliance, Use)
+_IN_TASKS = (Task, StartPose, Wander, Compliance, Use)
 """The dataclasses that a task file is made of."""

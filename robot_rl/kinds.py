@@ -48,7 +48,7 @@ def is_name(name: str) -> bool:
 
 
 def folders_of(kind: str) -> list[Path]:
-    """Where files of a kind are looked for: `./arms` (or `./cameras`, ...) where one works, then inside the package."""
+    """Where files of a kind are looked for: `./arms` (or `./scenes`, ...) where one works, then inside the package."""
     own = Path.cwd() / kind.rpartition("/")[2]
     return [own, PACKAGE / kind] if own != PACKAGE / kind else [own]
 
@@ -101,10 +101,15 @@ def load_own(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        line = (error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None) or 1
-        raise ConfigError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+        line = error.lineno if isinstance(error, SyntaxError) else line_in(path, error)
+        raise ConfigError(f"{path}:{line or 1}: {type(error).__name__}: {error}") from error
     return module
+
+
+def line_in(path: str | Path, error: Exception) -> int:
+    """The last line of a file that an error came through; 1 if it came through none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None) or 1
 
 
 def find_here(kind: str, name: str) -> ModuleType | None:

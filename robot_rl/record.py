@@ -22,7 +22,7 @@ from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.desk import Desk
-from robot_rl.types import DataError, Use
+from robot_rl.types import DataError, GivenUpError, Use
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,15 @@ def record_demos(
     await_arms(folder, processes, display, stop.is_set)
     with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
         recorder = DemoRecorder(sitting, review=review)
-        recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
+        if settings.wander_steps and task.wander is not None:
+            seconds = settings.wander_steps / task.rate_hz
+            display.say(f"after each demonstration the arm moves by itself about the goal, for {seconds:.0f} s, where "
+                        "the task allows it; --wander-steps 0 switches that off")  # fmt: skip
+        try:
+            recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
+        except GivenUpError as error:
+            kept = f"{recorder.tally.successes} of {wanted} demonstrations are kept"
+            raise GivenUpError(f"{error}\n{kept}; go on with: robot-rl demo --resume {folder.path}") from error
         missed = sitting.missed_resets
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps, "missed_resets": missed}

@@ -57,9 +57,10 @@ class TrainConfig:
 
     `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
     behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
-    encoder that is pretrained on them. `teleop` is another operator than the hardware file's: `human-like` works as a
-    person does, in simulation. With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs
-    here, and waits for the robot of another machine, which comes with `robot-rl join`.
+    encoder that is pretrained on them and the task allows it (`wander`): the arm moves by itself, 0 keeps it still.
+    `teleop` is another operator than the hardware file's: `human-like` works as a person does, in simulation. With
+    `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of
+    another machine, which comes with `robot-rl join`.
     """
 
     hardware: str = "sim_panda"
@@ -85,8 +86,9 @@ DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
 
 def create_run(task: str, options: TrainConfig) -> RunFolder:
     """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
-    hardware = config.with_teleop(config.load_hardware(options.hardware), options.teleop)
-    config.check_fit(config.load_task(task), hardware)
+    hardware, skill = config.with_teleop(config.load_hardware(options.hardware), options.teleop), config.load_task(task)
+    config.check_fit(skill, hardware)
+    wanders = options.obs == "pixels" and options.learner.pretrains and skill.wander is not None
     if options.learner.offline and not options.demos:
         raise config.ConfigError(f"{options.learner.algorithm} learns from demonstrations alone: ask for some (demos)")
     desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice
@@ -100,7 +102,7 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         seed=options.seed,
         steps=0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs],
         demos=options.demos,
-        wander_steps=options.wander_steps if options.obs == "pixels" and options.learner.pretrains else 0,
+        wander_steps=options.wander_steps if wanders else 0,
         arm_addresses=tuple(addresses[PORTS:]),
         steps_address=addresses[0],
         weights_address=addresses[1],

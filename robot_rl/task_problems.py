@@ -13,7 +13,7 @@ from robot_rl.types import ArmLimits, Compliance
 from robot_rl.validation import Problem, nearest
 
 if TYPE_CHECKING:
-    from robot_rl.config import ArmConfig, Hardware, Task
+    from robot_rl.config import ArmConfig, Hardware, Task, Wander
 
 RANGES = {
     "rate_hz": Range(1.0, 200.0, "Hz"),
@@ -31,8 +31,15 @@ FASTEST_ACTION = 4.0
 """Times `max_reference_speed` is the most that actions may ask for: the reference falls behind, and the leash catches
 the target, so that most of the action would mean nothing."""
 
+WANDER = {
+    "height": Range(0.01, 0.3, "m"),
+    "aside": Range(0.0, 0.3, "m"),
+}
+"""What an arm may be let do by itself: the first centimetre is where most of the poses are."""
+
 _TOOL = Range(-1.0, 1.0, "m")
 _REACH = Range(-3.0, 3.0, "m")
+_WAY_OUT = Range(-0.2, 0.2, "m")
 _HALF_WIDTH = (Range(0.0, 1.0, "m"), Range(0.0, math.pi, "rad"))
 
 
@@ -56,6 +63,8 @@ def task_problems(task: "Task") -> Iterator[Problem]:
         yield from beyond(("start", i, "rotation"), start.rotation, _HALF_WIDTH[1])
     if task.max_drift is not None:
         yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
+    if task.wander is not None:
+        yield from _wander_problems(task.wander)
     for name, law in _laws(task):
         for place, message in compliance_problems(law):
             yield (name, *place), message
@@ -68,6 +77,19 @@ def task_problems(task: "Task") -> Iterator[Problem]:
                 yield (name, "name"), message
             for place, message in option_problems(kind, use):
                 yield (name, "options", *place), message
+
+
+def _wander_problems(wander: "Wander") -> Iterator[Problem]:
+    """The size of what the arm does by itself."""
+    for name, allowed in WANDER.items():
+        yield from beyond(("wander", name), getattr(wander, name), allowed)
+    yield from beyond(("wander", "way_out"), wander.way_out, _WAY_OUT)
+    yield from beyond(("wander", "rotation"), wander.rotation, _HALF_WIDTH[1])
+    if not any(wander.way_out):
+        yield (
+            ("wander", "way_out"),
+            "= (0, 0, 0): wanted the way by which the tool leaves the goal [m]",
+        )
 
 
 def _laws(task: "Task") -> list[tuple[str, Compliance]]:
@@ -100,6 +122,9 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
+    if task.wander is not None and len(hardware.arms) > 1:
+        arms = f"hardware {hardware.name!r} has {len(hardware.arms)}"
+        yield ("wander",), f"moves one arm by itself, and {arms}: leave it out"
     for i, arm in enumerate(hardware.arms):
         limits, problems = tightened(arm.limits, task.limits)
         for place, message in problems:

@@ -55,6 +55,10 @@ class StoppedError(RobotRLError):
     """The operator has stopped what was under way between two episodes: the arms hold where they were."""
 
 
+class GivenUpError(RobotRLError):
+    """Demonstrations fail one after another: something is wrong that another attempt does not mend."""
+
+
 class ArmDriverError(DeviceError):
     """An arm stopped, or its driver lost it: `fault` says of which kind, the message in the robot's own words."""
 
@@ -411,6 +415,9 @@ class FoundCamera:
 class WorldState:
     """The simulator's own truth: joint angles, the pose `(n, 7)` of each object that can move, and success.
 
+    An object is a body of the scene with joints of its own, or one that a reset places. `scene_q (m,)` are the
+    positions of all joints that are not the arm's, in the model's order: how far a lid is open.
+
     Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators (`teleop/scripted.py`, `human_like.py`)
     may look at it, and a task's state-only variant, under its own name. `goal_base_tcp (7,)` is the TCP pose at which
     the task is done. `seed` is the last reset's: how the scene looks follows from it.
@@ -423,6 +430,7 @@ class WorldState:
     goal_base_tcp: Array
     success: bool
     seed: int = 0
+    scene_q: Array = field(default_factory=lambda: np.zeros(0))
 
 
 class Provenance(IntEnum):

@@ -2,7 +2,7 @@
 
 import math
 
-from robot_rl.config import StartPose, Task
+from robot_rl.config import StartPose, Task, Wander
 from robot_rl.types import Compliance, Use
 
 SOCKET = (0.5, 0.0)  # [m] in the base frame: the middle of what a Panda reaches with its tool pointing down
@@ -45,6 +45,14 @@ TASK = Task(
     # target that ran ahead is back in a step or two (with 20 mm the arm stood still while it unwound)
     leash_translation=0.012,
     leash_rotation=0.1,
+    # After a demonstration: straight out of the hole, then as far aside and turned as the start may be from the socket,
+    # 20 + 20 mm and 5 + 10 degrees; tilted a little further than that
+    wander=Wander(
+        way_out=(0.0, 0.0, -RIM_Z),
+        height=0.065,
+        aside=0.040,
+        rotation=(1.2 * DEGREES_5, 1.2 * DEGREES_5, DEGREES_5 + math.radians(10.0)),
+    ),
     pose_tcp_tool=(0.0, 0.0, 0.042, 0.0, 0.0, 0.0, 1.0),  # the peg's tip, 42 mm beyond the fingertips
     compliance=Compliance(
         # SERL's franka controller: 2000 N/m and 150 Nm/rad, damped with 89 Ns/m (critical for 1 kg) and 7 Nms/rad

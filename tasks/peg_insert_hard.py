@@ -3,11 +3,12 @@
 import math
 from dataclasses import replace
 
-from robot_rl.config import load_task
+from robot_rl.config import Wander, load_task
 from robot_rl.types import Use
 
 EASY = load_task("peg_insert")
 assert EASY.scene is not None
+DEGREES_5 = math.radians(5.0)
 
 TASK = replace(
     EASY,
@@ -32,6 +33,12 @@ TASK = replace(
                 "camera_rad": math.radians(1.5),  # a mount that was taken off and put back
             },
         },
+    ),
+    wander=Wander(
+        way_out=(0.0, 0.0, -0.025),
+        height=0.065,
+        aside=0.070,  # as far as the start may be from the socket, 20 + 50 mm
+        rotation=(1.2 * DEGREES_5, 1.2 * DEGREES_5, DEGREES_5 + math.radians(20.0)),
     ),
     # As many times what the scripted operator takes as there: 22 steps here (37 in the worst of 400), 18 of 100 there
     max_steps=120,

@@ -411,7 +411,9 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
 def test_two_arms_are_told_apart_by_name(task: Task, hardware: Hardware) -> None:
     (arm,) = hardware.arms
     two = replace(hardware, arms=(arm, replace(arm, name="left", address="tcp://127.0.0.1:5570")))
-    spec = spaces(replace(task, start=task.start * 2), two, "state")
+    with pytest.raises(ConfigError, match="wander moves one arm by itself, and hardware 'sim_panda' has 2"):
+        spaces(replace(task, start=task.start * 2), two, "state")
+    spec = spaces(replace(task, start=task.start * 2, wander=None), two, "state")
     assert spec.action_size == 12
     assert {"state/panda/tcp_pose", "state/left/tcp_pose", "state/left/sim_goal"} < spec.observations.keys()
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from robot_rl.actor.gate import LOOK_AGAIN_S
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import discard
+from robot_rl.actor.setbacks import Setbacks
 from robot_rl.actor.sitting import Sitting
 from robot_rl.actor.wander import Wanderer
+from robot_rl.config import tighten
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
 from robot_rl.types import Mark, Outcome, Provenance
@@ -78,30 +80,43 @@ class DemoRecorder:
         if self.tally.unfinished is not None:
             sitting.log.append_mark(self.tally.unfinished)
         sitting.begin(self.tally.episodes)
-        self._wanderer = Wanderer(sitting.env.task, sitting.rng)
+        self._setbacks = Setbacks(sitting.env, sitting.operator)
+        env, wander = sitting.env, sitting.env.task.wander
+        limits = tighten(env.hardware.arms[0].limits, env.task.limits)
+        self._wanderer = Wanderer(env.task, wander, limits, sitting.rng) if wander is not None else None
 
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
-        """Record until there are `successes` demonstrations. KeyboardInterrupt if a stop is asked for at the gate."""
+        """Record until there are `successes` demonstrations, each followed by wandering if the task allows it.
+
+        Raises GivenUpError if it makes no sense to go on, KeyboardInterrupt if a stop is asked for at the gate.
+        """
         self._tell(successes)
         while self.tally.successes < successes:
             self._sitting.pass_gate()
             success = self._demonstrate()
             self._tell(successes)
-            if success and (not self._review or self._kept()) and wander_steps:
-                self._wander(wander_steps)
+            if success and (not self._review or self._kept()) and self._wanderer is not None and wander_steps:
+                self._wander(self._wanderer, wander_steps)
             self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
 
     def _demonstrate(self) -> bool:
         """One attempt. It counts if it succeeded."""
         episode = self.tally.episodes
-        summary, marks = self._sitting.drive(episode, fails=lambda summary: not summary.success)
+        summary, marks = self._sitting.drive(
+            episode,
+            fails=lambda summary: not summary.success,
+            each=self._setbacks.watch,
+            idle=self._setbacks.wait,
+        )
         self.tally.attempts += 1
         if summary.success:
             self.tally.succeeded[episode] = Verdict()
         for mark in marks:
             self.tally.hear(mark)
         self._count(summary.steps)
+        if not (summary.discarded or summary.reason):  # one that was broken off is nobody's failure
+            self._setbacks.end_attempt(success=summary.success)
         return summary.success
 
     def _kept(self) -> bool:
@@ -132,20 +147,34 @@ class DemoRecorder:
     def _tell(self, wanted: int) -> None:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
-    def _wander(self, count: int) -> None:
-        """An episode that starts where the demonstration ended, at the goal."""
-        env = self._sitting.env
-        self._wanderer.begin_episode(env.arm_states[0])
-        summary = self._sitting.play(
-            self.tally.episodes,
-            lambda observation: self._wanderer.act(env.arm_states[0]),
-            Intervention(None),
+    def _wander(self, wanderer: Wanderer, count: int) -> None:
+        """An episode that starts where the demonstration ended, at the goal, if a person lets the arm move by itself.
+
+        What they say meanwhile counts: stop ends it.
+        """
+        sitting, env, episode = self._sitting, self._sitting.env, self.tally.episodes
+        motion = f"the arm moves about the goal by itself, for {count * env.period_s:.0f} s"
+        if not sitting.permits(motion):
+            return
+        wanderer.begin_episode(env.arm_states[0])
+        person = sitting.operator if sitting.operator.is_person else None
+        onlooker = Intervention(person, locked_out=True, desk=sitting.desk)
+        summary = sitting.play(
+            episode,
+            lambda observation: wanderer.act(env.arm_states[0]),
+            onlooker,
+            each=lambda step: sitting.tell(phase="wandering", reason=motion),
             most=count,
             keep_pose=True,
             provenance=Provenance.SCRIPT,
         )
+        for mark in [*sitting.marks.now(summary.on_last), *([discard(episode)] if summary.discarded else [])]:
+            self._log.append_mark(mark)
+            self.tally.hear(mark)
         self._log.sync()
         self._count(summary.steps)
+        if sitting.gate is not None:
+            sitting.gate.end_episode(stopped=onlooker.stopped)
 
     def _count(self, steps: int) -> None:
         self.tally.steps += steps

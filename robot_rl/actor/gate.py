@@ -17,6 +17,8 @@ LOOK_AGAIN_S = 0.05
 SETTLED_S = 1.0  # a word at the device so soon after somebody was asked for may still be about the episode
 PAUSED = "paused by the operator"
 DONE = "when it is done, press start in the console or say success at the device"
+GO = "press start in the console or say success at the device; failure says not this time"
+REFUSALS = {Outcome.FAILURE, Outcome.DISCARD, Outcome.UNDO}
 STOPPED = "stopped by the operator: say stop once more at the device, or start in the console, to go on"
 
 
@@ -44,6 +46,7 @@ class Gate:
         self.missed_resets = 0
         self._stop, self._say = stop, say
         self._paused = ""
+        self._answer, self._refused = DONE, False
         self.end_episode()  # of the process before this one: nobody knows how the bench was left
 
     @property
@@ -56,6 +59,17 @@ class Gate:
         self._by_hand = "" if self.acknowledges else self._env.task.manual_reset
         if stopped:
             self._shut()
+
+    def permits(self, motion: str, hears: Callable[[], Set[Outcome]]) -> bool:
+        """Ask a person whether the arms may make a motion that nobody steers, and `wait` for the answer.
+
+        True after START at the desk or success at the device; False if they refuse it, or a stop was asked for.
+        """
+        by_hand, self._by_hand = self._by_hand, motion  # a manual reset comes after it
+        self._answer, self._refused = GO, False
+        begun = self.wait(hears)
+        self._by_hand, self._answer = by_hand, DONE
+        return begun and not self._refused
 
     def reopens(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
         """The operator has stopped the arm on the way to its start: `wait` until they want to go on."""
@@ -82,7 +96,7 @@ class Gate:
             if self._paused or self._by_hand:
                 self._hear(hears(), settled=time.monotonic() - asked_t > SETTLED_S)
             fault = self._fault()
-            reason = fault or (self._by_hand and f"{self._by_hand}; {DONE}") or self._paused
+            reason = fault or (self._by_hand and f"{self._by_hand}; {self._answer}") or self._paused
             if reason != waiting:
                 asks = bool(self._by_hand) and not fault
                 asked_t = time.monotonic() if asks else math.inf
@@ -111,10 +125,12 @@ class Gate:
                 self._by_hand = ""
 
     def _hear(self, words: Set[Outcome], *, settled: bool) -> None:
-        """What was said at the device: stop stops, or takes a stop back; success says that it is done."""
+        """What was said at the device: stop stops, or takes a stop back; success says yes, it is done."""
         if Outcome.STOP in words:
             self._paused = "" if self._paused else STOPPED
-        if Outcome.SUCCESS in words and settled:
+        if self._answer == GO and words & REFUSALS:
+            self._by_hand, self._refused = "", True
+        elif Outcome.SUCCESS in words and settled:
             self._by_hand = ""
 
     def _fault(self) -> str:

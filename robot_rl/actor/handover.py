@@ -24,7 +24,7 @@ class Clutch:
     """
 
     def __init__(self, engage: float, release: float, release_s: float):
-        self._engage, self._release, self._release_s = engage, release, release_s
+        self._engage, self.release, self._release_s = engage, release, release_s
         self._held_t = -math.inf
         self.closed = False
 
@@ -34,7 +34,7 @@ class Clutch:
 
     def hold(self, active: bool, deflection: float, t: float) -> bool:
         """Take in what the device says at `t` [s]; whether the operator moves the arm now: `closed` outlasts that."""
-        held = active and deflection >= (self._release if self.closed else self._engage)
+        held = active and deflection >= (self.release if self.closed else self._engage)
         if held:
             self.closed, self._held_t = True, t
         elif not 0.0 <= t - self._held_t < self._release_s:  # (an arm that was started anew has a new clock)
@@ -77,6 +77,8 @@ class Operator:
         by_deflection = "deadman" not in device.controls.values()
         self._clutch = Clutch(feel.engage * by_deflection, feel.release * by_deflection, feel.release_s)
         self._arm = arm
+        self.is_person = "world" not in inspect.signature(type(device)).parameters
+        """Whether somebody holds the device: a driver that looks at the simulator's truth is a program."""
 
     def begin_episode(self) -> Sequence[Outcome]:
         """A new episode starts; nobody has hold of the arm. Returns what was said since the episode before."""
@@ -94,6 +96,11 @@ class Operator:
         action = np.zeros((len(arms), 6))
         action[self._arm] = reading.action
         return replace(reading, action=action.ravel())
+
+    def look(self, arms: Sequence[ArmState]) -> tuple[bool, Outcome]:
+        """Between two episodes: whether the device is held right now, and what is said there."""
+        said = self.device.read([arms[self._arm]])
+        return said.active and float(np.abs(said.twist).max()) >= self._clutch.release, said.outcome
 
     def interpret(self, said: Handover, target_base_tcp: Array, t: float) -> TeleopReading:
         """The same for one arm, from its target in force and its time [s]."""

@@ -13,7 +13,7 @@ from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
 from robot_rl.data.log import StepLog
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array, Mark, Observation, Provenance, Step
+from robot_rl.types import Array, Mark, Observation, Outcome, Provenance, Step
 
 
 class Sitting:
@@ -59,6 +59,28 @@ class Sitting:
             self.env.require_no_fault()
         elif not self.gate.wait(self._intervention.hears):
             raise KeyboardInterrupt
+
+    def permits(self, motion: str) -> bool:
+        """Whether the arm may make a motion that nobody steers: a person is asked, and has let go of the device.
+
+        A program at the device always says yes. KeyboardInterrupt if a stop is asked for instead.
+        """
+        if self.gate is None or not self.operator.is_person:
+            return True
+        held = True
+
+        def hears() -> set[Outcome]:
+            nonlocal held
+            held, word = self.operator.look(self.env.arm_states)
+            words = self._intervention.hears() | {word}
+            return words - {Outcome.SUCCESS} if held else words
+
+        while self.gate.permits(f"let go of the device: {motion}", hears):
+            if not held:
+                return True
+        if self.gate.stopped:
+            raise KeyboardInterrupt
+        return False
 
     @property
     def missed_resets(self) -> int:

@@ -18,6 +18,7 @@ from robot_rl.cameras._live import Crop, require_inside
 from robot_rl.config import CameraConfig
 from robot_rl.interfaces import Simulation
 from robot_rl.sim.looks import Appearance
+from robot_rl.sim.parts import Parts
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, ConfigError, DeviceError, Use, WorldState
 from robot_rl.validation import from_json
@@ -85,15 +86,15 @@ class _Stage:
 
     def __init__(self, key: str, scene: Use | None, width: int, height: int):
         self._key, self._cameras = key, 0
-        self._scene: Any = find_scene(scene)
-        self._model = build_model(self._scene)
-        self._data = mujoco.MjData(self._model)
-        self._appearance = Appearance(self._model, self._scene.looks)
+        found = find_scene(scene)
+        self._model = build_model(found)
+        self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
+        self._appearance = Appearance(self._model, found.looks)
         self._context = open_gl(width, height)
         self._renderer = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_resizeOffscreen(width, height, self._renderer)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._renderer)
-        self._view = mujoco.MjvScene(self._model, maxgeom=200)
+        self._view = mujoco.MjvScene(self._model, maxgeom=200 + self._model.ngeom)
         self._view.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
         self._view.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
         self._options = mujoco.MjvOption()
@@ -125,8 +126,7 @@ class _Stage:
             return
         if self._shown is None or world.seed != self._shown.seed:
             self._dress(world.seed)
-        self._data.qpos[:] = world.q
-        self._scene.place_objects(self._model, self._data, world.objects)
+        self._parts.take_over(self._data, world)
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)

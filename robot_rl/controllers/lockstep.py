@@ -28,7 +28,8 @@ class LockstepArm:
         self.ring = Ring(arm.joints)
         self._loop = ArmLoop(arm, setup, self.ring, guards)
         self.joints = arm.joints
-        self.objects = len(arm.world().objects)
+        world = arm.world()
+        self.objects, self.scene_joints = len(world.objects), len(world.scene_q)
         self._started = time.monotonic()
 
     def configure(self, setup: ArmSetup) -> ArmState:

@@ -40,7 +40,7 @@ from robot_rl.types import (
 )
 
 HEADER = struct.Struct("<4sBBHIII16s")
-MAGIC = b"RRA6"
+MAGIC = b"RRA7"
 NO_SECRET = bytes(16)
 SETUPS = 1 << 16
 OK, ERROR, WRONG = 0, 1, 2
@@ -80,16 +80,23 @@ OPEN = (Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD)
 
 @dataclass(frozen=True)
 class ArmInfo:
-    """Who answers at an address. `joints` and `objects` fix the sizes of all other messages."""
+    """Who answers at an address. `joints`, `objects` and `scene_joints` fix the sizes of all other messages.
+
+    `scene_joints` is how many numbers say where the joints of the scene are (7 of a free body, 1 of a hinge).
+    """
 
     name: str
     joints: int
     objects: int
+    scene_joints: int
     clock: ClockKind
     simulated: bool
 
 
-INFO = np.dtype([("joints", "<u4"), ("objects", "<u4"), ("lockstep", "?"), ("simulated", "?"), ("name", "S64")])
+INFO = np.dtype([
+    ("joints", "<u4"), ("objects", "<u4"), ("scene_joints", "<u4"),
+    ("lockstep", "?"), ("simulated", "?"), ("name", "S64"),
+])  # fmt: skip
 TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8"), ("seen_t", "<f8")])
 PUSH = np.dtype([("wrench_base_tcp", "<f8", 6), ("period_s", "<f8"), ("seen_t", "<f8")])
 STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
@@ -117,7 +124,7 @@ def state_layout(joints: int) -> np.dtype:
     ])
 
 
-def world_layout(joints: int, objects: int) -> np.dtype:
+def world_layout(joints: int, objects: int, scene_joints: int) -> np.dtype:
     """`WorldState`."""
     return np.dtype([
         ("sequence", "<i8"),
@@ -127,6 +134,7 @@ def world_layout(joints: int, objects: int) -> np.dtype:
         ("goal_base_tcp", "<f8", 7),
         ("success", "?"),
         ("seed", "<i8"),
+        ("scene_q", "<f8", (scene_joints,)),
     ])
 
 
@@ -221,6 +229,7 @@ def to_world(value: Array) -> WorldState:
         goal_base_tcp=value["goal_base_tcp"],
         success=bool(value["success"]),
         seed=int(value["seed"]),
+        scene_q=value["scene_q"],
     )
 
 
@@ -286,14 +295,14 @@ def to_info(value: Array) -> ArmInfo:
     """The `ArmInfo` of a structured value."""
     clock: ClockKind = "lockstep" if value["lockstep"] else "real"
     name = bytes(value["name"]).decode()
-    return ArmInfo(name, int(value["joints"]), int(value["objects"]), clock, bool(value["simulated"]))
+    joints, objects, scene_joints = (int(value[size]) for size in ("joints", "objects", "scene_joints"))
+    return ArmInfo(name, joints, objects, scene_joints, clock, bool(value["simulated"]))
 
 
 def info_record(info: ArmInfo) -> Array:
     """A structured value of an `ArmInfo`."""
-    return np.array(
-        (info.joints, info.objects, info.clock == "lockstep", info.simulated, info.name.encode()[:64]), INFO
-    )
+    sizes = (info.joints, info.objects, info.scene_joints)
+    return np.array((*sizes, info.clock == "lockstep", info.simulated, info.name.encode()[:64]), INFO)
 
 
 def encode(

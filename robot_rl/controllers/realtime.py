@@ -137,6 +137,7 @@ class Job:
     ring: SharedBlock
     joints: int
     objects: int
+    scene_joints: int
 
 
 class RealTimeArm:
@@ -144,16 +145,24 @@ class RealTimeArm:
 
     clock: ClockKind = "real"
 
-    def __init__(self, config: ArmConfig, scene: Use | None, setup: ArmSetup, joints: int, objects: int):
-        self.joints, self.objects = joints, objects
+    def __init__(
+        self,
+        config: ArmConfig,
+        scene: Use | None,
+        setup: ArmSetup,
+        joints: int,
+        objects: int = 0,
+        scene_joints: int = 0,
+    ):
+        self.joints, self.objects, self.scene_joints = joints, objects, scene_joints
         self._orders = LatestSlot(orders_layout(joints))
         self._report = LatestSlot(report_layout(joints))
-        self._world = LatestSlot(messages.world_layout(joints, objects))
+        self._world = LatestSlot(messages.world_layout(joints, objects, scene_joints))
         self._journal = LatestSlot(JOURNAL)
         self.ring = Ring(joints)
         self._order = np.zeros((), orders_layout(joints))
         blocks = (self._orders.block, self._report.block, self._world.block, self._journal.block, self.ring.block)
-        job = Job(config, scene, setup, *blocks, joints, objects)
+        job = Job(config, scene, setup, *blocks, joints, objects, scene_joints)
         # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
         self._process = multiprocessing.get_context("spawn").Process(target=run_loop, args=(job,), daemon=True)
         with one_thread_for_blas():
@@ -397,7 +406,8 @@ class _Ears:
         self.without = 0
         self._orders = LatestSlot(orders_layout(job.joints), job.orders)
         self._report = LatestSlot(report_layout(job.joints), job.report)
-        self._world = LatestSlot(messages.world_layout(job.joints, job.objects), job.world)
+        self._world_layout = messages.world_layout(job.joints, job.objects, job.scene_joints)
+        self._world = LatestSlot(self._world_layout, job.world)
         self._journal = LatestSlot(JOURNAL, job.journal)
         self._done = np.zeros((), report_layout(job.joints))
         self._done["phase"], self._done["tick_s"] = RUNNING, self.loop.tick_s
@@ -468,8 +478,7 @@ class _Ears:
         self._journal.write(value)
 
     def _publish_world(self) -> None:
-        world = self._arm.world()
-        self._world.write(messages.record(messages.world_layout(len(world.q), len(world.objects)), world))
+        self._world.write(messages.record(self._world_layout, self._arm.world()))
 
     def close(self) -> None:
         self._arm.close()

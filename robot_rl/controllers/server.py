@@ -88,6 +88,7 @@ class ServedArm(Protocol):
     clock: ClockKind
     joints: int
     objects: int
+    scene_joints: int
     ring: Ring
 
     def configure(self, setup: ArmSetup) -> ArmState: ...
@@ -158,12 +159,11 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
         if not simulated:
             raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")
         return LockstepArm(open_driver(config, scene, clock), setup, config.guards)
-    objects = 0
-    if simulated:
-        from robot_rl.sim.stage import count_objects  # loads MuJoCo, which a real arm's process does without
+    if not simulated:
+        return RealTimeArm(config, scene, setup, len(config.home))
+    from robot_rl.sim.stage import size_of  # loads MuJoCo, which a real arm's process does without
 
-        objects = count_objects(scene)
-    return RealTimeArm(config, scene, setup, len(config.home), objects)
+    return RealTimeArm(config, scene, setup, len(config.home), *size_of(scene))
 
 
 def be_prompt() -> None:
@@ -187,7 +187,9 @@ class Server:
         self._config, self._arm = config, arm
         kind = find("controllers/arms", config.driver).Arm
         self._follows_poses = getattr(kind, "mode", "torque") == "pose"
-        self._info = messages.ArmInfo(config.name, arm.joints, arm.objects, arm.clock, hasattr(kind, "world"))
+        self._info = messages.ArmInfo(
+            config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, hasattr(kind, "world")
+        )
         about = about_arm(config.name, config.driver, config.limits)
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
         self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)
@@ -195,7 +197,7 @@ class Server:
         self._secret_due = time.monotonic() + SECRET_EVERY_S
         self._setup_layout = messages.setup_layout(arm.joints)
         self._state_layout = messages.state_layout(arm.joints)
-        self._world_layout = messages.world_layout(arm.joints, arm.objects)
+        self._world_layout = messages.world_layout(arm.joints, arm.objects, arm.scene_joints)
         self._limits = config.limits
         self._held, self._fault, self._was_moving = True, Fault.NONE, False
         self._asks_to_hold = False  # the last target's lease was to end before the next could come

@@ -38,7 +38,9 @@ WHITE, GREY = (0.92, 0.92, 0.94, 1.0), (0.25, 0.26, 0.28, 1.0)
 ARM_CONTACT = {"contype": 2, "conaffinity": 4}
 TOOL_CONTACT = {"contype": 1, "conaffinity": 4}
 WORLD_CONTACT = {"contype": 4, "conaffinity": 3}
-"""Arm and tool touch the world, never each other: a welded tool must not fight its own hand."""
+LOOSE_CONTACT = {"contype": 4, "conaffinity": 7}
+"""Arm and tool touch the world, never each other: a welded tool must not fight its own hand. What stands still does not
+touch what stands still. A loose thing (a cube, a lid) touches everything."""
 
 
 @dataclass(frozen=True)

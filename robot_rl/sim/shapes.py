@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from robot_rl.sim.parts import Parts
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, Use
 
@@ -36,13 +37,13 @@ class ArmShapes:
     def __init__(self, scene: Use | None, *, scenery: bool = True):
         self._model = build_model(find_scene(scene))
         self._data = mujoco.MjData(self._model)
-        model = self._model
+        model, self._angles = self._model, Parts(self._model).angles
         self._drawn = [
             i
             for i in range(model.ngeom)
             if int(model.geom_type[i]) in KINDS
             and model.geom_group[i] < 2
-            and model.body_mocapid[model.geom_bodyid[i]] < 0
+            and self._stays(int(model.geom_bodyid[i]))
             and (scenery or model.geom_bodyid[i] > 0)
         ]
         self.shapes = [
@@ -54,9 +55,15 @@ class ArmShapes:
             for i in self._drawn
         ]
 
+    def _stays(self, body: int) -> bool:
+        """Whether a body is the arm's, or fixed: then the joint angles say where it is."""
+        model = self._model
+        is_arms = model.body_rootid[body] == model.body("link0").id
+        return is_arms or (model.body_weldid[body] == 0 and model.body_mocapid[model.body_rootid[body]] < 0)
+
     def poses(self, q: Array) -> Array:
         """The pose `(n, 7)` of each shape in the base, for joint angles `q (7,)` [rad]."""
-        self._data.qpos[: self.joints] = q
+        self._data.qpos[self._angles] = q
         mujoco.mj_kinematics(self._model, self._data)
         poses = np.empty((len(self._drawn), 7))
         quat = np.empty(4)

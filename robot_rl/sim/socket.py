@@ -1,6 +1,6 @@
-"""The socket of an insertion as a task file states it: what scene, operator and wandering all have to know.
+"""The socket of an insertion as a task file states it: what the scene and the scripted operator both have to know.
 
-No mujoco here: wandering asks on a real robot's computer too, about the socket that stands in its task file.
+No mujoco here: the operator asks where none is installed.
 """
 
 import math

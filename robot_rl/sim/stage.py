@@ -4,7 +4,9 @@ Contact settings were chosen by measurement, with MuJoCo's default friction of 1
 number of solver iterations. Fewer line-search iterations (`ls_iterations` 10) make impulses of kilonewtons.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import mujoco
@@ -12,19 +14,38 @@ import numpy as np
 
 from robot_rl.config import find
 from robot_rl.controllers.arms._panda import PANDA
+from robot_rl.kinds import line_in
 from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
-from robot_rl.types import ArmFacts, ConfigError, Use
+from robot_rl.sim.parts import Parts
+from robot_rl.types import ArmFacts, ConfigError, RobotRLError, Use
 
 TICK_S = 0.001
+PARTS = ("add_to", "place", "goal_base_tool", "success", "looks")
+"""What every scene has: see `sim/scenes/empty.py`."""
 
 
 def find_scene(use: Use | None) -> Any:
     """The `Scene` that a task names, built with the task's options; an empty table if it names none."""
     name, options = (use.name, use.options) if use else ("empty", {})
     try:
-        return find("sim/scenes", name).Scene(**options)
+        scene = find("sim/scenes", name).Scene(**options)
     except TypeError as error:
         raise ConfigError(f"scene '{name}' cannot be built with {dict(options)}: {error}") from error
+    if missing := [part for part in PARTS if not hasattr(scene, part)]:
+        raise ConfigError(f"scene '{name}': its class Scene lacks {', '.join(missing)}")
+    return scene
+
+
+@contextmanager
+def blamed_on(scene: Any) -> Iterator[None]:
+    """What goes wrong in a scene's own file, or in MuJoCo because of it, is a ConfigError with file and line."""
+    try:
+        yield
+    except RobotRLError:
+        raise
+    except Exception as error:
+        path = inspect.getfile(type(scene))
+        raise ConfigError(f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}") from error
 
 
 def build_model(scene: Any, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
@@ -37,17 +58,18 @@ def build_model(scene: Any, facts: ArmFacts = PANDA, unmodelled: Unmodelled | No
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     option.impratio = 1.0
-    scene.add_to(spec, add_panda(spec, facts, unmodelled))
-    for geom in spec.geoms:
-        geom.solref = [0.01, 1.0]
-        geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
-    return spec.compile()
+    with blamed_on(scene):
+        scene.add_to(spec, add_panda(spec, facts, unmodelled))
+        for geom in spec.geoms:
+            geom.solref = [0.01, 1.0]
+            geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
+        return spec.compile()
 
 
-def count_objects(use: Use | None) -> int:
-    """How many poses the `WorldState` of a scene holds; no arm is opened."""
-    scene = find_scene(use)
-    return len(scene.objects(mujoco.MjData(build_model(scene))))
+def size_of(use: Use | None) -> tuple[int, int]:
+    """How many `objects`, and numbers `scene_q`, the `WorldState` of a scene holds; no arm is opened."""
+    parts = Parts(build_model(find_scene(use)))
+    return len(parts.bodies), len(parts.positions)
 
 
 def add_stage(spec: mujoco.MjSpec) -> None:

@@ -18,7 +18,7 @@ class WorldClient:
         if not info.simulated:
             self._link.close()
             raise DeviceError(f"arm '{info.name}' at {address} is not simulated: it has no world to ask or to reset")
-        self._layout = messages.world_layout(info.joints, info.objects)
+        self._layout = messages.world_layout(info.joints, info.objects, info.scene_joints)
         self.latest: WorldState = self.refresh()
 
     def refresh(self) -> WorldState:

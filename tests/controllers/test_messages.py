@@ -31,7 +31,7 @@ def test_a_setup_survives_the_wire():
 
 
 def test_the_info_survives_the_wire():
-    info = ArmInfo("panda", 7, 1, "lockstep", True)
+    info = ArmInfo("panda", 7, 1, 8, "lockstep", True)
     assert messages.to_info(messages.body_as(messages.INFO, messages.info_record(info).tobytes())) == info
 
 

@@ -42,7 +42,7 @@ def step(arm, dx=0.0, dy=0.0, dz=0.0, period_s=0.1):
 def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
     process = start_arm("lockstep")
     arm, world = connect(process.address), WorldClient(process.address)
-    assert arm.info == messages.ArmInfo("panda", 7, 1, "lockstep", True)
+    assert arm.info == messages.ArmInfo("panda", 7, 1, 0, "lockstep", True)
     runs = []
     for _ in range(2):
         world.reset(11)

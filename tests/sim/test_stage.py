@@ -4,11 +4,12 @@ import pytest
 
 from robot_rl import config
 from robot_rl.controllers.arms.mujoco import Arm
-from robot_rl.sim.stage import count_objects
+from robot_rl.sim.stage import size_of
 
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 
 
 @pytest.mark.parametrize("scene", [None, config.load_task("peg_insert").scene])
 def test_as_many_objects_are_counted_as_the_world_then_reports(scene):
-    assert count_objects(scene) == len(Arm(HARDWARE, scene).world().objects)
+    world = Arm(HARDWARE, scene).world()
+    assert size_of(scene) == (len(world.objects), len(world.scene_q))

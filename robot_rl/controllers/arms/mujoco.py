@@ -16,7 +16,8 @@ from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix
 from robot_rl.interfaces import ArmReading
 from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
-from robot_rl.sim.stage import TICK_S, build_model, find_scene
+from robot_rl.sim.parts import Parts
+from robot_rl.sim.stage import TICK_S, blamed_on, build_model, find_scene
 from robot_rl.types import ArmFacts, Array, ConfigError, Use, WorldState
 from robot_rl.validation import from_json
 
@@ -68,31 +69,40 @@ class Arm:
         self._scene = find_scene(scene)
         unmodelled = from_json(Options, config.options, source=f"arm '{config.name}': options")
         self._model = build_model(self._scene, facts, unmodelled)
-        self._data = mujoco.MjData(self._model)
+        self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
         self._reading = ArmReading(JOINTS)
-        self._mass = np.zeros((self._model.nv, self._model.nv))
-        self._reading.mass = np.zeros((JOINTS, JOINTS))
-        self._jacp, self._jacr = self._reading.jacobian[:3], self._reading.jacobian[3:]
-        self._reading.q, self._reading.dq = self._data.qpos[:JOINTS], self._data.qvel[:JOINTS]
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
         self._sequence = 0
         self._bind()
+        self._bind_jacobian()
         self._bind_load(unmodelled.unknown_load_kg)
         self.set_tool(np.array(config.pose_flange_tcp))
-        self.reset(0)
+        with blamed_on(self._scene):  # what is wrong with a scene is said here, not by the loop
+            self.reset(0)
+            self.world()
 
     def _bind(self) -> None:
         """Look up once what 1,000 ticks a second need: functions, and views into MuJoCo's buffers."""
+        self._dofs = self._parts.dofs
+        self._reading.q, self._reading.dq = self._data.qpos[self._parts.angles], self._data.qvel[self._dofs]
         data, self._tool = self._data, self._model.site("tool").id
         self._step1, self._step2 = mujoco.mj_step1, mujoco.mj_step2
         self._jac, self._full_mass = mujoco.mj_jacSite, mujoco.mj_fullM
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
-        self._bias, self._gravcomp = data.qfrc_bias[:JOINTS], data.qfrc_gravcomp[:JOINTS]
-        self._ctrl, self._constraint = data.ctrl, data.qfrc_constraint[:JOINTS]
+        self._bias, self._gravcomp = data.qfrc_bias[self._dofs], data.qfrc_gravcomp[self._dofs]
+        self._ctrl, self._constraint = data.ctrl[self._parts.motors], data.qfrc_constraint[self._dofs]
         self.tau_external = self._constraint  # (7,) [Nm]: what nobody commanded did to the joints in the last tick
         self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up
         # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's origin from the body
         self._model.site_sameframe[self._tool] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+
+    def _bind_jacobian(self) -> None:
+        """The Jacobian and mass matrix of everything that moves; where that is the arm alone, they are its own."""
+        moving, reading = self._model.nv, self._reading
+        self._alone = moving == JOINTS
+        self._whole = reading.jacobian if self._alone else np.zeros((6, moving))
+        self._jacp, self._jacr = self._whole[:3], self._whole[3:]
+        self._mass, reading.mass = np.zeros((moving, moving)), np.zeros((JOINTS, JOINTS))
 
     def _bind_load(self, mass_kg: float) -> None:
         """A load that nobody knows of pulls with its weight, which is no part of the torques that are compensated."""
@@ -115,7 +125,9 @@ class Arm:
         self._step1(self._model, self._data)
         self._jac(self._model, self._data, self._jacp, self._jacr, self._tool)
         self._full_mass(self._model, self._data, self._mass)
-        self._reading.mass[:] = self._mass[:JOINTS, :JOINTS]  # type: ignore[index]
+        reading.mass[:] = self._mass[self._dofs, self._dofs]  # type: ignore[index]
+        if not self._alone:
+            reading.jacobian[:] = self._whole[:, self._dofs]
         measure_into(reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp)
         return reading
 
@@ -128,7 +140,7 @@ class Arm:
             self._data.qfrc_applied[:] = self._weight @ self._load_jacp
         self._step2(self._model, self._data)
         if loaded:
-            self.tau_external[:] = self._constraint + self._data.qfrc_applied[:JOINTS]
+            self.tau_external[:] = self._constraint + self._data.qfrc_applied[self._dofs]
         # the torques of this step, with the Jacobian at which they were computed
         filter_wrench_into(self._reading.wrench, self._reading.jacobian, self.tau_external, self._gain)
 
@@ -139,17 +151,18 @@ class Arm:
         return WorldState(
             sequence=self._sequence,
             t=data.time,
-            q=data.qpos[:JOINTS].copy(),
-            objects=scene.objects(data),
+            q=data.qpos[self._parts.angles].copy(),
+            objects=self._parts.poses(data),
             goal_base_tcp=scene.goal_base_tool(data, self._pose_flange_tool),
             success=scene.success(data),
             seed=self._seed,
+            scene_q=data.qpos[self._parts.positions],
         )
 
     def reset(self, seed: int) -> None:
-        """Put the arm at its home posture, at rest, and the objects where the seed says."""
+        """Put the arm at its home posture, and all else where the model has it and the seed says; all of it at rest."""
         mujoco.mj_resetData(self._model, self._data)
-        self._data.qpos[:JOINTS] = self._home
+        self._data.qpos[self._parts.angles] = self._home
         self._seed = seed
         self._scene.place(self._model, self._data, seed)
         mujoco.mj_forward(self._model, self._data)

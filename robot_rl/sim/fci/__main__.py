@@ -40,8 +40,9 @@ class Control:
         self.wakeup = Wakeup()
         self.stopped = False
         self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.objects = len(robot.world().objects)
-        self._layout = messages.world_layout(7, self.objects)
+        world = robot.world()
+        self.world_size = len(world.objects), len(world.scene_q)
+        self._layout = messages.world_layout(7, *self.world_size)
         self._stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._stream.connect(("127.0.0.1", world_port))
         self._ticks = 0
@@ -136,7 +137,7 @@ def run(job: Mapping[str, Any]) -> None:
             if config.loop_cpu is not None:  # beside its loop: what stops that core stops both, and is a slip
                 os.sched_setaffinity(0, {config.loop_cpu})
     control.listen()
-    say({"ok": {"ip": ip, "objects": control.objects}})
+    say({"ok": {"ip": ip, "world": control.world_size}})
     try:
         server.run(control.between_ticks)
     finally:

@@ -69,7 +69,7 @@ class Simulation:
         self.pid = self._process.pid
         ready = self._hear(START_TIMEOUT_S)
         self.ip: str = ready["ip"]
-        self._layout = messages.world_layout(7, ready["objects"])
+        self._layout = messages.world_layout(7, *ready["world"])
         self._latest = self._ask_world("world", None)
 
     def ask(self, what: str, value: Any = None) -> Any:

@@ -22,13 +22,6 @@ class Scene:
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
         """Nothing to place."""
 
-    def place_objects(self, model: mujoco.MjModel, data: mujoco.MjData, objects: Array) -> None:
-        """Nothing to place."""
-
-    def objects(self, data: mujoco.MjData) -> Array:
-        """Poses `(0, 7)`."""
-        return np.empty((0, 7))
-
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Nowhere: the tool as it is."""
         site = data.site("tool")

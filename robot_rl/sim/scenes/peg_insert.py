@@ -94,21 +94,17 @@ class Scene:
         yaw = rng.uniform(-self.socket.socket_range_rad, self.socket.socket_range_rad)
         x, y = self.socket.socket_nominal
         quat = np.array([0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)])
-        self.place_objects(model, data, np.array([[x + offset[0], y + offset[1], 0.0, *quat]]))
+        data.mocap_pos[0] = x + offset[0], y + offset[1], 0.0
+        data.mocap_quat[0] = quat[[3, 0, 1, 2]]
 
-    def place_objects(self, model: mujoco.MjModel, data: mujoco.MjData, objects: Array) -> None:
-        """Put the objects at the poses `(1, 7)` of a `WorldState`."""
-        data.mocap_pos[0] = objects[0, :3]
-        data.mocap_quat[0] = objects[0, [6, 3, 4, 5]]
-
-    def objects(self, data: mujoco.MjData) -> Array:
-        """Poses `(1, 7)` of what can move: the socket."""
+    def _socket(self, data: mujoco.MjData) -> Array:
+        """The socket's pose `(7,)`."""
         w, x, y, z = data.mocap_quat[0]
-        return np.array([[*data.mocap_pos[0], x, y, z, w]])
+        return np.array([*data.mocap_pos[0], x, y, z, w])
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Pose `(7,)` of the tool when the tip stands upright in the middle of the hole's bottom."""
-        goal_base_tip = self.objects(data)[0]
+        goal_base_tip = self._socket(data)
         goal_base_tip[3:] = quat_multiply(goal_base_tip[3:], POINTING_DOWN)
         pose_tip_tool = pose_multiply(pose_inverse(self.pose_flange_tip), pose_flange_tool)
         goal: Array = pose_multiply(goal_base_tip, pose_tip_tool)
@@ -117,7 +113,7 @@ class Scene:
     def success(self, data: mujoco.MjData) -> bool:
         """Whether the tip is `success_depth_m` below the rim and between the walls."""
         tip = np.array([*data.site("tip").xpos, 0.0, 0.0, 0.0, 1.0])
-        x, y, z = pose_multiply(pose_inverse(self.objects(data)[0]), tip)[:3]
+        x, y, z = pose_multiply(pose_inverse(self._socket(data)), tip)[:3]
         # half a millimetre of give for soft contacts; outside the walls it would be 20 mm
         room = self.socket.clearance_m + 0.0005
         deep = self.socket.depth_m - z >= self.socket.success_depth_m
