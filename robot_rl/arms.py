@@ -1,15 +1,19 @@
 """The arms' processes of a run: started beside it, and waited for before anything is asked of them."""
 
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from robot_rl import config
 from robot_rl.controllers.client import ArmClient
 from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
+from robot_rl.types import LinkError
 
-STARTS_S = 15.0  # longer is worth a word: the first start on a machine compiles
+STARTS_S = 5.0  # longer is worth a word: the first start on a machine compiles
+STARTS_WITHIN_S = 900.0  # a machine that is busy with other things compiles for minutes
 
 
 def start_arms(folder: RunFolder, processes: Supervisor) -> None:
@@ -28,7 +32,8 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
 def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop: Callable[[], bool]) -> None:
     """Wait until each arm answers. ProcessFailed as soon as a process has failed instead, KeyboardInterrupt on a stop.
 
-    LinkError if an arm lives and says nothing for as long as an `ArmClient` waits.
+    LinkError if an arm lives and says nothing for `STARTS_WITHIN_S`. What it is at meanwhile, the last line of its log,
+    is shown.
     """
     begun, arms = time.monotonic(), folder.load_hardware().arms
     for number, arm in enumerate(arms):
@@ -38,6 +43,21 @@ def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop:
             if stop():
                 raise KeyboardInterrupt
             if time.monotonic() - begun > STARTS_S:
-                display.show("arms", number, len(arms), f"arm '{name}' does not answer yet; its log: {folder.logs}")
+                doing = last_words(folder.logs / f"arm-{name}.log")
+                display.show("arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}")
 
-        ArmClient(arm.address, each=look).close()
+        try:
+            ArmClient(arm.address, timeout_s=STARTS_WITHIN_S, each=look).close()
+        except LinkError as error:
+            log = folder.logs / f"arm-{arm.name}.log"
+            raise LinkError(
+                f"the process of arm '{arm.name}' lives, and has not answered at {arm.address} within "
+                f"{STARTS_WITHIN_S:g} s: {last_words(log)}; its log: {log}"
+            ) from error
+
+
+def last_words(log: Path) -> str:
+    """What a process has said last, without when and who; that it only starts, if it has said nothing."""
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    said = next((line for line in reversed(lines) if line.strip()), "it is starting")
+    return re.sub(r"^[\d-]+ [\d:,]+ [A-Z]+ [\w.]+: ", "", said)

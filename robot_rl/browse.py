@@ -15,6 +15,7 @@ from robot_rl.data import episodes, pictures
 from robot_rl.data.assembly import Episode, EpisodeFacts
 from robot_rl.data.recordings import Recording, open_recordings, run_logs
 from robot_rl.data.stats import QUANTILES, Collector, Entry, Statistics, count, percent
+from robot_rl.terminal import bad, good
 from robot_rl.types import ConfigError, Provenance
 
 ROWS = 40  # of the table of one episode
@@ -78,7 +79,7 @@ def listing_table(listed: list[Listed], title: str) -> Table:
             str(facts.length),
             f"{facts.duration_s:.1f}",
             facts.end,
-            "[green]yes[/]" if facts.succeeded else "[red]no[/]" if _judged(facts) else "",
+            good("yes") if facts.succeeded else bad("no") if _judged(facts) else "",
             who_acted(facts),
             f"{facts.reward:g}",
             str(gaps(facts) or ""),

@@ -25,6 +25,7 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
 from robot_rl.supervise import Supervisor
+from robot_rl.terminal import bad, good
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, ConfigError, DeviceError, RobotRLError
 
@@ -380,7 +381,7 @@ def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
-        out.add_row(f.part, f.what, "[green]right[/]" if f.right else "[red]mend[/]", f.found, f.advice)
+        out.add_row(f.part, f.what, good("right") if f.right else bad("mend"), f.found, f.advice)
     return out
 
 

@@ -36,6 +36,11 @@ def cache_folder() -> Path | None:
         return None
 
 
+def is_first_time() -> bool:
+    """Whether nothing of these sources was compiled on this machine before, so that somebody waits for it now."""
+    return _folder is None or not any(_folder.rglob("*.nbi"))
+
+
 _folder = cache_folder()
 if _folder is not None:
     numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]

@@ -55,10 +55,22 @@ STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a
 class TrainConfig:
     """The options of `robot-rl train`.
 
-    `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
-    behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
-    encoder that is pretrained on them. With `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner
-    runs here, and waits for the robot of another machine, which comes with `robot-rl join`.
+    Attributes:
+        hardware: the bench, a file of hardware_configs/.
+        obs: pixels, what the cameras see; state, the simulator's own truth instead, the quick variant.
+        seed: of everything that is drawn; another one is another run of the same experiment.
+        steps: control steps of the whole run, demonstrations and wandering included; 0: 8000 from pixels, 5000 from
+            state. Behaviour cloning makes none of its own, whatever is said.
+        demos: how many successful demonstrations there are before training.
+        wander_steps: so many follow each demonstration, in which the arm moves by itself, if there is an encoder that
+            is pretrained on what the cameras see meanwhile; 0: none.
+        clock: lockstep, simulated time stands still while the program thinks; real, as on a real arm.
+        name: of the run's folder in runs/; task, obs, seed and time, if not said.
+        listen: tcp://0.0.0.0:5560 (the next four ports too): only the learner runs here, and waits for the robot of
+            another machine, which comes with robot-rl join.
+        eval_episodes: of the evaluation at the end.
+        actor: how the robot's side works.
+        learner: how it is learnt.
     """
 
     hardware: str = "sim_panda"

@@ -43,6 +43,7 @@ FLOORS = (
         "progress",
         "resources",
         "supervise",
+        "terminal",
         "views",
     },
 )

@@ -40,8 +40,12 @@ STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 class ActorConfig:
     """How the actor works.
 
-    corrections: whether an operator corrects. release_steps: for how many an opened clutch still holds.
-    acknowledge_faults: in simulation the scripted operator does. name: tells several actors of one run apart.
+    Attributes:
+        corrections: whether an operator corrects.
+        release_steps: for how many an opened clutch still holds.
+        acknowledge_faults: in simulation faults are acknowledged, and resets made, by the program. Without it a
+            simulated bench waits for a person, as a real one does: for the rehearsal of one.
+        name: tells several actors of one run apart.
     """
 
     corrections: bool = True

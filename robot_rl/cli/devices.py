@@ -53,9 +53,8 @@ def arm(arguments: Sequence[str]) -> None:
 
 def check(arguments: Sequence[str]) -> None:
     """Is this bench ready? Connection, timing, errors, limits, gripper: what is right, and what to mend."""
-    from rich.console import Console
-
     from robot_rl import check as bench
+    from robot_rl.terminal import terminal
 
     def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: bool = False) -> int:
         """Is this bench ready? The arm is held where it stands; nothing else is commanded.
@@ -71,7 +70,7 @@ def check(arguments: Sequence[str]) -> None:
         if json:
             print_json(bench.as_json(read, findings))
         else:
-            Console().print(bench.table(read, findings))
+            terminal().print(bench.table(read, findings))
         return sum(not finding.right for finding in findings)
 
     if parse("check", check, arguments):
@@ -80,10 +79,9 @@ def check(arguments: Sequence[str]) -> None:
 
 def cameras(arguments: Sequence[str]) -> None:
     """Which cameras are plugged in; what those of a hardware file see, as a picture; a crop as lines for the file."""
-    from rich.console import Console
-
     from robot_rl import views
     from robot_rl.cameras import lines_for_file
+    from robot_rl.terminal import terminal
 
     def cameras(
         hardware: HardwareName = "",
@@ -115,7 +113,7 @@ def cameras(arguments: Sequence[str]) -> None:
         if json:
             print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
         else:
-            Console().print(views.table(hardware, seen))
+            terminal().print(views.table(hardware, seen))
             print(picture or "there is nothing to see: simulated cameras have no picture without their world")
         if crop is not None:
             print(lines_for_file(configs[crop[0]], crop=crop[1:]))
@@ -163,9 +161,8 @@ def pose(arguments: Sequence[str]) -> None:
 
 def teleop(arguments: Sequence[str]) -> None:
     """Which operator's devices are plugged in; what that of a hardware file says, live. No arm moves."""
-    from rich.console import Console
-
     from robot_rl.dry_run import listing, watch
+    from robot_rl.terminal import terminal
 
     def teleop(hardware: HardwareName = "", seconds: float = 0.0) -> None:
         """Try the operator's device: axes, buttons, clutch, live in the terminal. No arm is connected; end with Ctrl-C.
@@ -179,7 +176,7 @@ def teleop(arguments: Sequence[str]) -> None:
             print(found)
             print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
             return
-        watch(config.load_hardware(hardware), seconds or math.inf, Console())
+        watch(config.load_hardware(hardware), seconds or math.inf, terminal())
 
     parse("teleop", teleop, arguments)
 

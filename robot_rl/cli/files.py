@@ -1,7 +1,5 @@
 """Verbs about what lies on the disk: data of runs, keys of machines."""
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,12 @@ from robot_rl.cli.arguments import (
 
 def data(arguments: Sequence[str]) -> None:
     """Look at recorded episodes: ls, show, stats; archive a run's, repair a log, convert one of an older version."""
-    from rich.console import Console
-
     from robot_rl import browse
     from robot_rl.data.old_files import convert as convert_file
     from robot_rl.data.recovery import repair as repair_file
+    from robot_rl.terminal import terminal
 
-    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
+    console = terminal()
 
     def ls(path: DataPath, json: bool = False) -> None:
         """List the episodes at a path.
@@ -100,10 +97,13 @@ def data(arguments: Sequence[str]) -> None:
         """Write a log or spool that is damaged anew from its whole records; nobody may be using it.
 
         Args:
-            path: the damaged file; it is kept beside the new one.
+            path: the damaged file; it is kept beside the new one. One that is sound stays as it is.
         """
         kept, lost, aside = repair_file(Path(path))
-        print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {aside}")
+        if aside is None:
+            print(f"{path}: sound, with {kept} records: nothing was changed")
+        else:
+            print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {aside}")
 
     def convert(path: DataPath) -> None:
         """Make a log or spool of an older version one that this one reads; nobody may be using it.
