@@ -3,6 +3,7 @@
 Each takes the path of a run folder, a `.log` file or an archive, and works on one that is being written.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +29,11 @@ class Listed:
     number: int
     recording: Recording
     facts: EpisodeFacts
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether somebody tried the task, and did not succeed."""
+        return _judged(self.facts) and not self.facts.succeeded
 
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
@@ -67,7 +73,20 @@ def _matches(key: list[str], wanted: list[str]) -> bool:
 def listing_table(listed: list[Listed], title: str) -> Table:
     """`robot-rl data ls`."""
     table = Table(title=title, title_justify="left", caption=totals(listed), caption_justify="left")
-    for name in ("#", "episode", "log", "steps", "s", "end", "success", "who acted", "return", "gaps", "marks"):
+    for name in (
+        "#",
+        "episode",
+        "log",
+        "begun",
+        "steps",
+        "s",
+        "end",
+        "success",
+        "who acted",
+        "return",
+        "gaps",
+        "marks",
+    ):
         numeric = name in ("#", "steps", "s", "return", "gaps")
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for each in listed:
@@ -76,6 +95,7 @@ def listing_table(listed: list[Listed], title: str) -> Table:
             str(each.number),
             short_key(facts),
             facts.source,
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.t_wall)),
             str(facts.length),
             f"{facts.duration_s:.1f}",
             facts.end,

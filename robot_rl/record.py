@@ -18,6 +18,7 @@ from robot_rl.actor.sitting import Sitting
 from robot_rl.arms import await_arms
 from robot_rl.data.log import StepLog
 from robot_rl.progress import Display, say_waiting
+from robot_rl.report import plot_demos
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
@@ -54,10 +55,14 @@ def record_demos(
             raise KeyboardInterrupt
 
     await_arms(folder, processes, display, stop.is_set)
-    with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
-        recorder = DemoRecorder(sitting, review=review)
-        recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
-        missed = sitting.missed_resets
+    try:
+        with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
+            recorder = DemoRecorder(sitting, review=review)
+            recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
+            missed = sitting.missed_resets
+    finally:  # also of what there is when somebody stops
+        if (picture := plot_demos(folder)) is not None:
+            display.say(f"{picture}: what was recorded, at a glance")
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps, "missed_resets": missed}
     folder.write_demos(summary)

@@ -27,7 +27,6 @@ from robot_rl.report import (
     EPISODES,
     METRICS,
     evaluation_summary,
-    plot_demos,
     plot_learning,
     save_summary,
     summarise_outcomes,
@@ -141,7 +140,6 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
             except KeyboardInterrupt:
                 display.say(f"stopped and saved; continue with: robot-rl demo --resume {folder.path}")
                 raise
-        display.say(f"{plot_demos(folder)}: what was recorded, at a glance")
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
 
 

@@ -29,6 +29,7 @@ FLOORS = (
     {
         "__main__",
         "run",
+        "run_list",
         "record",
         "arms",
         "cli",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import robot_rl
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
-from robot_rl.cli.files import data, keys
+from robot_rl.cli.files import data, keys, list_runs
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, outcomes, train
 from robot_rl.signals import remembered
 from robot_rl.supervise import GONE
@@ -33,6 +33,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "outcomes": outcomes,
     "eval": evaluate,
     "benchmark": benchmark,
+    "runs": list_runs,
     "data": data,
     "keys": keys,
     "arm": arm,

@@ -9,6 +9,7 @@ import tyro
 from robot_rl.cli.arguments import (
     DataPath,
     EpisodeName,
+    FolderPath,
     RunName,
     Trust,
     parse,
@@ -26,14 +27,15 @@ def data(arguments: Sequence[str]) -> None:
 
     console = terminal()
 
-    def ls(path: DataPath, json: bool = False) -> None:
+    def ls(path: DataPath, failures: bool = False, json: bool = False) -> None:
         """List the episodes at a path.
 
         Args:
             path: a run (folder, or name in runs/), a .log file or an archive; it may be in use.
+            failures: only those that did not succeed.
             json: one JSON object on stdout instead of a table.
         """
-        listed = browse.listing(run_path(path))
+        listed = [each for each in browse.listing(run_path(path)) if each.has_failed or not failures]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})
         else:
@@ -123,6 +125,29 @@ def data(arguments: Sequence[str]) -> None:
         "convert": convert,
     }
     tyro.extras.subcommand_cli_from_dict(verbs, prog="robot-rl data", args=list(arguments), description=data.__doc__)
+
+
+def list_runs(arguments: Sequence[str]) -> None:
+    """List the runs: when, of what, how far each has come, how well it does."""
+    from robot_rl.run_list import runs_in, table
+    from robot_rl.terminal import terminal
+
+    def runs(folder: FolderPath = "runs", json: bool = False) -> None:
+        """List the runs of a folder, the one that was last written to at the end.
+
+        Args:
+            folder: where they lie.
+            json: one JSON object on stdout instead of a table.
+        """
+        found = runs_in(Path(folder))
+        if json:
+            print_json({"folder": folder, "runs": [run.to_json() for run in found]})
+        elif found:
+            terminal().print(table(found))
+        else:
+            print(f"there is no run in {folder}/")
+
+    parse("runs", runs, arguments)
 
 
 def keys(arguments: Sequence[str]) -> None:
