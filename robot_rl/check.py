@@ -24,6 +24,7 @@ from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
+from robot_rl.limits import quat_angle
 from robot_rl.supervise import Supervisor
 from robot_rl.terminal import bad, good
 from robot_rl.transport.endpoint import free_addresses
@@ -394,6 +395,12 @@ def as_json(hardware: Hardware, findings: Sequence[Finding]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------ pose
 
 
+SAME_RAD = 0.002
+"""Orientations that are nearer to each other are one."""
+TURN_MARGIN_RAD = 0.1
+"""By how much the cone of orientations is wider than the tool was turned."""
+
+
 class PoseWatcher:
     """Measures an arm that somebody guides by hand: its pose now, and the box that its tool has been in."""
 
@@ -407,6 +414,8 @@ class PoseWatcher:
             self._arm.close()
             raise
         self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
+        self._quats: list[Array] = []  # the orientations that differ
+        self._limits = arm.limits
         self._q: Array = np.array(arm.home)
 
     def look(self) -> Array:
@@ -418,17 +427,28 @@ class PoseWatcher:
         if rest is not None:
             rest()  # nothing is answered here: the next look measures anew
         self._low, self._high = np.minimum(self._low, pose[:3]), np.maximum(self._high, pose[:3])
+        if not self._quats or quat_angle(self._quats[-1], pose[3:]) > SAME_RAD:
+            self._quats.append(pose[3:])
         return pose
 
     def lines(self, pose: Array, margin_m: float) -> str:
         """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin.
 
-        And the posture of the last look, as a hardware file's `home`.
+        And of a goal at `pose`, and the posture of the last look, as a hardware file's `home`.
         """
         low, high = self._low - margin_m, self._high + margin_m
+        turned = max(quat_angle(quat, pose[3:]) for quat in self._quats)
+        room = self._limits.workspace_angle - quat_angle(self._limits.workspace_quat, pose[3:]) - SAME_RAD
+        angle = max(turned, min(turned + TURN_MARGIN_RAD, room))
         return (
-            f"start=(StartPose(pose_base_tool={_numbers(pose)}),),\n"
-            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)}}},\n'
+            "# start: where the tool stood at the end; half-widths of the range about it, in m and rad: choose them\n"
+            f"start=(StartPose(pose_base_tool={_numbers(pose)},\n"
+            "                 translation=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0)),),\n"
+            "# limits: where the tool has been, and how far it was turned away from the start, with a margin\n"
+            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)},\n'
+            f'        "workspace_quat": {_numbers(pose[3:])}, "workspace_angle": {angle:.4f}}},\n'
+            "# if the task is done where the tool stood at the end:\n"
+            f'# reward=Use("pose", {{"goals": ({_numbers(pose)},), "translation_m": 0.002, "rotation_rad": 0.05}}),\n'
             f"# hardware file, where `max_drift` of a task leads back to: home: [{_numbers(self._q)[1:-1]}]"
         )
 
@@ -437,4 +457,4 @@ class PoseWatcher:
 
 
 def _numbers(values: Array) -> str:
-    return "(" + ", ".join(f"{value:.4f}" for value in values + 0.0) + ")"
+    return "(" + ", ".join(f"{value:.5f}" for value in values + 0.0) + ")"

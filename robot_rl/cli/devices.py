@@ -86,6 +86,7 @@ def cameras(arguments: Sequence[str]) -> None:
     def cameras(
         hardware: HardwareName = "",
         crop: Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")] = None,
+        task: str = "",
         seconds: float = 3.0,
         out: str = "cameras.png",
         json: bool = False,
@@ -95,6 +96,7 @@ def cameras(arguments: Sequence[str]) -> None:
         Args:
             hardware: a file of hardware_configs/; without one, what is plugged in.
             crop: the part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
+            task: whose scene simulated cameras see; without one, an empty table.
             seconds: for how long rate and age are measured.
             out: the picture.
             json: one JSON object on stdout instead of a table.
@@ -104,17 +106,20 @@ def cameras(arguments: Sequence[str]) -> None:
             print_json({"found": [vars(camera) for camera in found]}) if json else print(views.listing(found))
             print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
             return 0
-        configs = {camera.name: camera for camera in config.load_hardware(hardware).cameras}
+        bench = config.load_hardware(hardware)
+        configs = {camera.name: camera for camera in bench.cameras}
         if crop is not None and crop[0] not in configs:
             known = nearest(crop[0], configs)
             raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
-        seen, complaints = views.look(list(configs.values()), seconds)
+        drawn, problems = views.draw(bench, config.load_task(task) if task else None)
+        seen, complaints = views.look(bench.cameras, seconds) if len(drawn) < len(configs) else ([], {})
+        seen, complaints = drawn + seen, problems | complaints
         picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
         if json:
             print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
         else:
             terminal().print(views.table(hardware, seen))
-            print(picture or "there is nothing to see: simulated cameras have no picture without their world")
+            print(picture or "there is nothing to see")
         if crop is not None:
             print(lines_for_file(configs[crop[0]], crop=crop[1:]))
         print(*complaints.values(), sep="\n", end="\n" * bool(complaints), file=sys.stderr)
@@ -131,7 +136,10 @@ def pose(arguments: Sequence[str]) -> None:
     def pose(
         hardware: HardwareName, arm: str = "", task: str = "", seconds: float = 0.0, margin_m: float = 0.01
     ) -> None:
-        """Guide the arm by hand to where episodes start, and through all the room it may use; end with Ctrl-C.
+        """Guide the arm by hand through all the room it may use, then to where episodes start; end with Ctrl-C.
+
+        What is printed as the start is where the tool stood at the end. Guided to where the task is done instead, the
+        same pose is the goal of the reward `pose`.
 
         Args:
             hardware: a file of hardware_configs/.
