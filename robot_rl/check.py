@@ -33,6 +33,8 @@ from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, ConfigError, De
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
 """By driver: what it needs installed."""
+EXTRAS = {"pylibfranka": "franka", "pyrealsense2": "realsense"}
+"""By package: the extra that brings it."""
 
 LEAST_RATE_SHARE = 0.99
 LARGEST_LATE_SHARE = 0.01
@@ -108,7 +110,8 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
             try:
                 yield Finding("files", f"package {package}", True, metadata.version(package))
             except metadata.PackageNotFoundError:
-                yield Finding("files", f"package {package}", False, "not installed", f"pip install {package}")
+                advice = f"pip install 'robot_rl[{EXTRAS[package]}]'" if package in EXTRAS else f"pip install {package}"
+                yield Finding("files", f"package {package}", False, "not installed", advice)
 
 
 def _check_machine() -> Iterator[Finding]:
@@ -414,7 +417,7 @@ class PoseWatcher:
             self._arm.close()
             raise
         self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
-        self._quats: list[Array] = []  # the orientations that differ
+        self._quats: list[list[float]] = []  # the orientations that differ
         self._limits = arm.limits
         self._q: Array = np.array(arm.home)
 
@@ -427,8 +430,9 @@ class PoseWatcher:
         if rest is not None:
             rest()  # nothing is answered here: the next look measures anew
         self._low, self._high = np.minimum(self._low, pose[:3]), np.maximum(self._high, pose[:3])
-        if not self._quats or quat_angle(self._quats[-1], pose[3:]) > SAME_RAD:
-            self._quats.append(pose[3:])
+        quat: list[float] = pose[3:].tolist()
+        if not self._quats or quat_angle(self._quats[-1], quat) > SAME_RAD:
+            self._quats.append(quat)
         return pose
 
     def lines(self, pose: Array, margin_m: float) -> str:
@@ -437,8 +441,9 @@ class PoseWatcher:
         And of a goal at `pose`, and the posture of the last look, as a hardware file's `home`.
         """
         low, high = self._low - margin_m, self._high + margin_m
-        turned = max(quat_angle(quat, pose[3:]) for quat in self._quats)
-        room = self._limits.workspace_angle - quat_angle(self._limits.workspace_quat, pose[3:]) - SAME_RAD
+        quat: list[float] = pose[3:].tolist()
+        turned = max(quat_angle(other, quat) for other in self._quats)
+        room = self._limits.workspace_angle - quat_angle(self._limits.workspace_quat, quat) - SAME_RAD
         angle = max(turned, min(turned + TURN_MARGIN_RAD, room))
         return (
             "# start: where the tool stood at the end; half-widths of the range about it, in m and rad: choose them\n"

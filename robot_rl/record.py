@@ -13,6 +13,7 @@ from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
+from robot_rl.actor.loop import acknowledges
 from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
 from robot_rl.arms import await_arms
@@ -129,5 +130,7 @@ def sitting_for(
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
+        gate = Gate(
+            env, desk, acknowledges=acknowledges(env, folder), stop=stop.is_set, say=partial(say_waiting, display)
+        )
         yield Sitting(env, operator, recorded, seed=settings.seed, desk=desk, gate=gate)

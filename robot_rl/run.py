@@ -14,7 +14,7 @@ from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.gate import Gate
-from robot_rl.actor.loop import ActorConfig
+from robot_rl.actor.loop import ActorConfig, acknowledges
 from robot_rl.arms import await_arms, start_arms
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
@@ -332,7 +332,7 @@ def _evaluate(
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
         desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop, say=partial(say_waiting, display))
+        gate = Gate(env, desk, acknowledges=acknowledges(env, folder), stop=stop, say=partial(say_waiting, display))
         return evaluate(
             env,
             lambda observation: policy.act(observation, greedy=not sampled),

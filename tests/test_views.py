@@ -66,7 +66,7 @@ def test_the_sheet_shows_the_crop_and_what_the_policy_sees():
     whole = views.contact_sheet([view], {}, (64, 64))
     assert whole.shape == (views.CAPTION + views.HEIGHT, 480 + 12 + views.HEIGHT, 3)
     sheet = views.contact_sheet([view, view], {"wrist": (300, 100, 200, 100)}, (64, 64))
-    assert sheet.shape[0] == 2 * whole.shape[0]
+    assert sheet is not None and sheet.shape[0] == 2 * whole.shape[0]
     seen = sheet[views.CAPTION : views.CAPTION + views.HEIGHT, -views.HEIGHT :]
     np.testing.assert_array_equal(seen, np.broadcast_to((200, 0, 0), seen.shape))
     assert (sheet[: whole.shape[0], :480] == GOOD).all(axis=2).sum() > 200  # the line around the crop
@@ -108,7 +108,7 @@ def test_a_simulated_bench_shows_the_scene_of_a_task(tmp_path, capsys):
     assert cli.main(["cameras", "sim_panda", "--task", "peg_insert", "--out", str(out)]) == 0
     assert "drawn" in capsys.readouterr().out
     sheet = cv2.imread(str(out))
-    assert sheet.shape[0] == 2 * (views.CAPTION + views.HEIGHT) and sheet.std() > 10.0
+    assert sheet is not None and sheet.shape[0] == 2 * (views.CAPTION + views.HEIGHT) and sheet.std() > 10.0
     seen, problems = views.draw(replace(HARDWARE, cameras=(CameraConfig("aside", "mujoco"), HARDWARE.cameras[0])), None)
     assert [view.camera.name for view in seen] == ["wrist"]
     assert problems == {"aside": "camera 'aside' is not in this scene; it has: front, wrist"}

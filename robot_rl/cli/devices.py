@@ -80,7 +80,7 @@ def check(arguments: Sequence[str]) -> None:
 def cameras(arguments: Sequence[str]) -> None:
     """Which cameras are plugged in; what those of a hardware file see, as a picture; a crop as lines for the file."""
     from robot_rl import views
-    from robot_rl.cameras import lines_for_file
+    from robot_rl.cameras import is_simulated, lines_for_file
     from robot_rl.terminal import terminal
 
     def cameras(
@@ -111,9 +111,11 @@ def cameras(arguments: Sequence[str]) -> None:
         if crop is not None and crop[0] not in configs:
             known = nearest(crop[0], configs)
             raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
-        drawn, problems = views.draw(bench, config.load_task(task) if task else None)
-        seen, complaints = views.look(bench.cameras, seconds) if len(drawn) < len(configs) else ([], {})
-        seen, complaints = drawn + seen, problems | complaints
+        seen, complaints = views.draw(bench, config.load_task(task) if task else None)
+        live = [camera for camera in bench.cameras if not is_simulated(camera)]
+        if live:
+            looked, problems = views.look(live, seconds)
+            seen, complaints = seen + looked, complaints | problems
         picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
         if json:
             print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})

@@ -191,7 +191,7 @@ def test_a_damaged_log_is_repaired_without_loss_of_the_other_records(tmp_path, w
     damaged = path.read_bytes()
     kept, lost, aside = repair(path)
     assert (kept, lost) == (5, 1)
-    assert aside.name == "steps.log.damaged" and aside.read_bytes() == damaged
+    assert aside is not None and aside.name == "steps.log.damaged" and aside.read_bytes() == damaged
     assert names(tmp_path) == ["steps.log", "steps.log.damaged"]
     with StepLog(path, SPACE) as log:
         assert [identity for identity, _ in log.entries()] == identities
@@ -207,7 +207,7 @@ def test_no_repair_writes_over_what_an_earlier_one_has_set_aside(tmp_path):
     for record, name in zip(several, ("steps.log.damaged", "steps.log.damaged-2", "steps.log.damaged-3"), strict=True):
         flip_in(path, record)
         contents.append(path.read_bytes())
-        assert repair(path)[2].name == name
+        assert repair(path)[2] == tmp_path / name
     assert [each.read_bytes() for each in sorted(tmp_path.glob("*.damaged*"))] == contents
 
 
