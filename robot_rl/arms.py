@@ -46,14 +46,21 @@ def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop:
                 doing = last_words(folder.logs / f"arm-{name}.log")
                 display.show("arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}")
 
-        try:
-            ArmClient(arm.address, timeout_s=STARTS_WITHIN_S, each=look).close()
-        except LinkError as error:
-            log = folder.logs / f"arm-{arm.name}.log"
-            raise LinkError(
-                f"the process of arm '{arm.name}' lives, and has not answered at {arm.address} within "
-                f"{STARTS_WITHIN_S:g} s: {last_words(log)}; its log: {log}"
-            ) from error
+        first_answer(arm.name, arm.address, folder.logs / f"arm-{arm.name}.log", look).close()
+
+
+def first_answer(name: str, address: str, log: Path, each: Callable[[], None]) -> ArmClient:
+    """The client of an arm whose process was just started, as soon as it answers; `each` is called meanwhile.
+
+    Raises LinkError if it lives and says nothing for `STARTS_WITHIN_S`.
+    """
+    try:
+        return ArmClient(address, timeout_s=STARTS_WITHIN_S, each=each)
+    except LinkError as error:
+        raise LinkError(
+            f"the process of arm '{name}' lives, and has not answered at {address} within {STARTS_WITHIN_S:g} s: "
+            f"{last_words(log)}; its log: {log}"
+        ) from error
 
 
 def last_words(log: Path) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from robot_rl import config, geometry, views
 from robot_rl.actor.handover import open_operator
+from robot_rl.arms import first_answer
 from robot_rl.cameras import is_simulated
 from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
@@ -370,7 +371,7 @@ def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterat
     arguments = ["arm", hardware.name, "--arm", arm.name, "--clock", "real", "--address", address]
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
         processes.start(arm.name, arguments + (["--task", task.name] if task else []))
-        client = ArmClient(address, each=processes.check)
+        client = first_answer(arm.name, address, Path(folder) / f"{arm.name}.log", processes.check)
         try:
             yield client
         finally:

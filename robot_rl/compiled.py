@@ -36,6 +36,9 @@ def cache_folder() -> Path | None:
         return None
 
 
+COMPILES = "compiling the control law, once on this machine: a minute, or some where it is busy"
+
+
 def is_first_time() -> bool:
     """Whether nothing of these sources was compiled on this machine before, so that somebody waits for it now."""
     return _folder is None or not any(_folder.rglob("*.nbi"))

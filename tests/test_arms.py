@@ -7,12 +7,13 @@ import zmq
 from rich.console import Console
 
 from robot_rl import arms
-from robot_rl.arms import await_arms, last_words, start_arms
+from robot_rl.arms import await_arms, first_answer, last_words, start_arms
 from robot_rl.controllers.client import ArmClient
 from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.supervise import ProcessFailed, Supervisor
 from robot_rl.transport.endpoint import bind, new_socket
+from robot_rl.types import LinkError
 
 
 @pytest.fixture
@@ -47,6 +48,15 @@ def test_what_an_arm_is_at_is_the_last_line_of_its_log(tmp_path):
     assert last_words(log) == "it is starting"
     log.write_text("2026-11-22 10:00:00,123 INFO robot_rl.controllers.server: compiling the control law\n\n")
     assert last_words(log) == "compiling the control law"
+
+
+def test_an_arm_that_lives_and_says_nothing_is_named_with_its_log(folder, address, monkeypatch):
+    monkeypatch.setattr(arms, "STARTS_WITHIN_S", 0.2)
+    folder.logs.mkdir()
+    log = folder.logs / "arm-panda.log"
+    log.write_text("2026-11-22 10:00:00,123 INFO robot_rl.controllers.server: compiling the control law\n")
+    with pytest.raises(LinkError, match=f"arm 'panda' lives, and .* 0.2 s: compiling the control law; its log: {log}"):
+        first_answer("panda", address, log, lambda: None)
 
 
 def test_a_stop_ends_the_wait(folder):

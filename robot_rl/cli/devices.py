@@ -54,6 +54,7 @@ def arm(arguments: Sequence[str]) -> None:
 def check(arguments: Sequence[str]) -> None:
     """Is this bench ready? Connection, timing, errors, limits, gripper: what is right, and what to mend."""
     from robot_rl import check as bench
+    from robot_rl.compiled import COMPILES, is_first_time
     from robot_rl.terminal import terminal
 
     def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: bool = False) -> int:
@@ -66,6 +67,8 @@ def check(arguments: Sequence[str]) -> None:
             json: one JSON object on stdout instead of a table.
         """
         read = config.load_hardware(hardware)
+        if is_first_time():
+            print(COMPILES, file=sys.stderr)
         findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
         if json:
             print_json(bench.as_json(read, findings))
@@ -114,8 +117,8 @@ def cameras(arguments: Sequence[str]) -> None:
         seen, complaints = views.draw(bench, config.load_task(task) if task else None)
         live = [camera for camera in bench.cameras if not is_simulated(camera)]
         if live:
-            looked, problems = views.look(live, seconds)
-            seen, complaints = seen + looked, complaints | problems
+            looked, also = views.look(live, seconds)
+            seen, complaints = seen + looked, complaints | also
         picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
         if json:
             print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})

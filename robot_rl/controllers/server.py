@@ -23,7 +23,7 @@ import numpy as np
 import zmq
 
 from robot_rl.clock import ClockKind
-from robot_rl.compiled import is_first_time
+from robot_rl.compiled import COMPILES, is_first_time
 from robot_rl.compliance import default_within
 from robot_rl.config import ArmConfig, find
 from robot_rl.controllers import messages
@@ -152,7 +152,7 @@ def serve(
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
     """Open the arm of a hardware file on the clock that was asked for."""
     if is_first_time():
-        log.info("compiling the control law, once on this machine: a minute, or some where it is busy")
+        log.info(COMPILES)
     setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
     check_setup(setup, config.limits, len(config.home))
     kind = find("controllers/arms", config.driver).Arm
