@@ -148,7 +148,7 @@ def plot_demos(folder: RunFolder) -> Path | None:
     None if there is none, or, with a warning, if it cannot be drawn: no recording ends for a picture.
     """
     try:
-        return _plot_demos(folder)
+        return _plot_demos(folder) if folder.demos_log.exists() else None
     except (OSError, DataError) as error:
         log.warning("the demonstrations cannot be drawn: %s", error)
         return None

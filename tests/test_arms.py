@@ -1,13 +1,15 @@
 """Waiting for the arms of a run: real processes."""
 
+import importlib
 import io
 
 import pytest
 import zmq
 from rich.console import Console
 
-from robot_rl import arms
+from robot_rl import arms, geometry
 from robot_rl.arms import await_arms, first_answer, last_words, start_arms
+from robot_rl.compiled import LAW, is_first_time
 from robot_rl.controllers.client import ArmClient
 from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder, RunSettings
@@ -62,3 +64,12 @@ def test_an_arm_that_lives_and_says_nothing_is_named_with_its_log(folder, addres
 def test_a_stop_ends_the_wait(folder):
     with Supervisor(folder.logs) as processes, pytest.raises(KeyboardInterrupt):
         await_arms(folder, processes, Display(), lambda: True)
+
+
+def test_the_function_that_says_whether_the_law_is_compiled_is_one_of_the_law():
+    module, name = LAW.split(".")
+    assert isinstance(
+        getattr(importlib.import_module(f"robot_rl.controllers.{module}"), name), type(geometry.pose_multiply)
+    )
+    importlib.import_module("robot_rl.controllers.loop").warm_up(7)
+    assert not is_first_time()

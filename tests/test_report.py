@@ -69,6 +69,7 @@ def test_cloning_is_drawn_over_its_updates(folder):
 def test_of_a_run_without_updates_no_empty_picture_is_drawn(folder):
     folder.metrics_file.write_text('{"env_steps": 0, "pretraining": {}}\n')
     assert [path.name for path in plot_learning(folder)] == ["success.png"]
+    assert plot_demos(folder) is None
     with StepLog(folder.demos_log, folder.spaces()):
         pass
     assert plot_demos(folder) is None  # nothing was shown yet

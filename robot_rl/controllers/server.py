@@ -119,6 +119,8 @@ def serve(
     Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken, ConfigError for a
     set-up that this arm refuses or a lockstep clock for an arm that is not simulated, DeviceError if the loop dies.
     """
+    if is_first_time():
+        log.info(COMPILES)
     asked: list[int] = []  # no lock: a handler may be interrupted by the next signal
     handles_signals = threading.current_thread() is threading.main_thread()
 
@@ -151,8 +153,6 @@ def serve(
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
     """Open the arm of a hardware file on the clock that was asked for."""
-    if is_first_time():
-        log.info(COMPILES)
     setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
     check_setup(setup, config.limits, len(config.home))
     kind = find("controllers/arms", config.driver).Arm
