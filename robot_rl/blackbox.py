@@ -13,7 +13,7 @@ SECONDS = 10.0
 """Before the event; the file holds 30."""
 TITLE_WIDTH = 120
 """Characters of a line above the picture."""
-JUMP_M = 0.01
+JUMP_M = 0.005
 """A tool that is so much further in the next millisecond was put there by a simulation."""
 
 

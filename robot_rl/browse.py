@@ -73,20 +73,8 @@ def _matches(key: list[str], wanted: list[str]) -> bool:
 def listing_table(listed: list[Listed], title: str) -> Table:
     """`robot-rl data ls`."""
     table = Table(title=title, title_justify="left", caption=totals(listed), caption_justify="left")
-    for name in (
-        "#",
-        "episode",
-        "log",
-        "begun",
-        "steps",
-        "s",
-        "end",
-        "success",
-        "who acted",
-        "return",
-        "gaps",
-        "marks",
-    ):
+    names = ("#", "episode", "log", "begun", "steps", "s", "end", "success", "who acted", "return", "gaps", "marks")
+    for name in names:
         numeric = name in ("#", "steps", "s", "return", "gaps")
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for each in listed:

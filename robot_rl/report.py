@@ -137,7 +137,7 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     if (episodes := _columns(folder.episodes_file, EPISODES))["env_steps"]:
         written.append(_plot_success(episodes, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
-    if any(np.isfinite(metrics[name]).any() for name in LEARNT if metrics[name]):
+    if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
     return written
 
@@ -273,7 +273,6 @@ def _plot_success(episodes: Columns, folder: RunFolder) -> Path:
 
 
 CURVES = ("critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s")
-LEARNT = ("critic_loss", "bc_loss")  # one of them is there as soon as there were updates
 
 
 def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
