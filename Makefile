@@ -10,6 +10,7 @@
 #   make walkthrough            the commands of docs/franka.md, as they stand there, on the simulated FR3
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
+#   make browser                Chromium, for the tests of the console's page; without root, how to get it
 #   make check                  linter, formatter, type checker
 #   make wheel                  dist/robot_rl-*.whl
 #
@@ -74,7 +75,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-wheel: $(VENV)/.installed-dev
+wheel: $(VENV)/.python
 	rm -rf dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist
@@ -111,9 +112,12 @@ display:
 
 # The console's tests press the page's buttons.
 browser:
-	@if ! command -v chromium >/dev/null; then \
+	@if command -v chromium >/dev/null; then exit 0; fi; \
+		if [ "$$(id -u)" != 0 ]; then \
+			echo "The tests of the console's page need Chromium. As root, run:"; \
+			echo "    apt-get update && apt-get install --yes --no-install-recommends chromium"; exit 1; fi; \
 		export DEBIAN_FRONTEND=noninteractive; apt-get update; \
-		apt-get install --yes --no-install-recommends chromium; fi
+		apt-get install --yes --no-install-recommends chromium
 
 # The wheel of pyrealsense2 looks for the system's libusb.
 usb: $(VENV)/.installed-dev
@@ -142,8 +146,11 @@ $(VENV)/.torch: constraints.txt | $(VENV)/.python
 	esac
 	@touch $@
 
+# What the arm's 1 kHz loop needs is compiled here, and not when an arm is started for the first time.
 $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 	$(BIN)/pip install -c constraints.txt -e .
+	@echo "Compiling the arm's control law, once: a minute, or some on a busy machine"
+	@$(BIN)/python -c 'from robot_rl.controllers.loop import warm_up; warm_up(7)'
 	@touch $@
 
 # All at once is quicker; where a device's package cannot be had, piece by piece.

@@ -1,8 +1,10 @@
 """The arms' processes of a run: at which bench, started beside it, and waited for before anything is asked of them."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from robot_rl import config
 from robot_rl.controllers.client import ArmClient
@@ -10,9 +12,10 @@ from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ConfigError
+from robot_rl.types import ConfigError, LinkError
 
-STARTS_S = 15.0  # longer is worth a word: the first start on a machine compiles
+STARTS_S = 5.0  # longer is worth a word: the first start on a machine compiles
+STARTS_WITHIN_S = 900.0  # a machine that is busy with other things compiles for minutes
 
 
 def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
@@ -57,7 +60,8 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
 def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop: Callable[[], bool]) -> None:
     """Wait until each arm answers. ProcessFailed as soon as a process has failed instead, KeyboardInterrupt on a stop.
 
-    LinkError if an arm lives and says nothing for as long as an `ArmClient` waits.
+    LinkError if an arm lives and says nothing for `STARTS_WITHIN_S`. What it is at meanwhile, the last line of its log,
+    is shown.
     """
     begun, arms = time.monotonic(), folder.load_hardware().arms
     for number, arm in enumerate(arms):
@@ -67,6 +71,28 @@ def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop:
             if stop():
                 raise KeyboardInterrupt
             if time.monotonic() - begun > STARTS_S:
-                display.show("arms", number, len(arms), f"arm '{name}' does not answer yet; its log: {folder.logs}")
+                doing = last_words(folder.logs / f"arm-{name}.log")
+                display.show("arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}")
 
-        ArmClient(arm.address, each=look).close()
+        first_answer(arm.name, arm.address, folder.logs / f"arm-{arm.name}.log", look).close()
+
+
+def first_answer(name: str, address: str, log: Path, each: Callable[[], None]) -> ArmClient:
+    """The client of an arm whose process was just started, as soon as it answers; `each` is called meanwhile.
+
+    Raises LinkError if it lives and says nothing for `STARTS_WITHIN_S`.
+    """
+    try:
+        return ArmClient(address, timeout_s=STARTS_WITHIN_S, each=each)
+    except LinkError as error:
+        raise LinkError(
+            f"the process of arm '{name}' lives, and has not answered at {address} within {STARTS_WITHIN_S:g} s: "
+            f"{last_words(log)}; its log: {log}"
+        ) from error
+
+
+def last_words(log: Path) -> str:
+    """What a process has said last, without when and who; that it only starts, if it has said nothing."""
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    said = next((line for line in reversed(lines) if line.strip()), "it is starting")
+    return re.sub(r"^[\d-]+ [\d:,]+ [A-Z]+ [\w.]+: ", "", said)

@@ -57,7 +57,7 @@ class Row:
 
 def run_benchmark(json: bool = False, sizes: Sizes = Sizes()) -> None:
     """Measure every part and print a table on stdout, or one JSON object of numbers and the machine's description."""
-    from rich.console import Console
+    from robot_rl.terminal import terminal
 
     task, hardware = config.load_task(TASK), config.load_hardware(HARDWARE)
     rows: list[Row] = []
@@ -70,7 +70,7 @@ def run_benchmark(json: bool = False, sizes: Sizes = Sizes()) -> None:
     if json:
         print(dumps({"machine": machine()} | {row.name: row.value for row in rows}, indent=2))
     else:
-        Console().print(table(rows))
+        terminal().print(table(rows))
 
 
 def table(rows: list[Row]) -> Any:

@@ -1,5 +1,6 @@
 """A black box as a picture: what the arm measured, what it was told and what the limits made of it, over time."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ from robot_rl.types import Array, Fault, Verdict
 
 SECONDS = 10.0
 """Before the event; the file holds 30."""
+TITLE_WIDTH = 120
+"""Characters of a line above the picture."""
+JUMP_M = 0.005
+"""A tool that is so much further in the next millisecond was put there by a simulation."""
 
 
 def describe(recording: Recording) -> str:
@@ -37,7 +42,8 @@ def draw(recording: Recording, path: Path, seconds: float = SECONDS) -> Path:
     for axis in axes:
         axis.axvline(0.0, color="black", linewidth=0.8, linestyle=":")
         axis.grid(alpha=0.3)
-    axes[0].set_title(describe(recording), fontsize=10, loc="left")
+    lines = (textwrap.fill(line, TITLE_WIDTH) for line in describe(recording).splitlines())
+    axes[0].set_title("\n".join(lines), fontsize=10, loc="left")
     axes[-1].set_xlabel("seconds from the event")
     figure.tight_layout()
     figure.savefig(path)
@@ -57,7 +63,7 @@ def _draw_arm(recording: Recording, t: Array, chosen: Array) -> tuple[Any, Any]:
     axes[3].set(ylabel="torque / limit", ylim=(-1.05, 1.05))
     _plot_verdicts(recording, t, chosen, axes[4])
     for axis in axes[:4]:
-        axis.legend(loc="upper left", fontsize=7, ncols=7)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)  # beside the curves
     return figure, axes
 
 
@@ -76,10 +82,13 @@ def _draw_gripper(recording: Recording, t: Array, chosen: Array) -> tuple[Any, A
 def _plot_tool(recording: Recording, t: Array, chosen: Array, axes: Any) -> None:
     """Position, force and speed of the tool, in base axes."""
     limits = recording.about["limits"]
+    pose = np.stack([recording.column(f"pose_{axis}")[chosen] for axis in "xyz"])
+    jumps = 1 + np.flatnonzero(np.linalg.norm(np.diff(pose), axis=0) > JUMP_M)
     for axis, colour in zip("xyz", ("#d62728", "#2ca02c", "#1f77b4"), strict=True):
         middle = recording.column(f"pose_{axis}")[chosen][0]
         for name, style in (("pose", "-"), ("reference", "--"), ("target", ":")):
             value = 1e3 * (recording.column(f"{name}_{axis}")[chosen] - middle)
+            value[jumps] = np.nan  # no line across a reset of the simulation
             axes[0].plot(t[chosen], value, style, color=colour, linewidth=1.0, label=f"{axis} {name}")
         axes[1].plot(t[chosen], recording.column(f"force_{axis}")[chosen], color=colour, linewidth=0.8, label=axis)
         axes[2].plot(t[chosen], recording.column(f"speed_{axis}")[chosen], color=colour, linewidth=0.8, label=axis)

@@ -3,6 +3,7 @@
 Each takes the path of a run folder, a `.log` file or an archive, and works on one that is being written.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from robot_rl.data import episodes, pictures
 from robot_rl.data.assembly import Episode, EpisodeFacts
 from robot_rl.data.recordings import Recording, open_recordings, run_logs
 from robot_rl.data.stats import QUANTILES, Collector, Entry, Statistics, count, percent
+from robot_rl.terminal import bad, good
 from robot_rl.types import ConfigError, Provenance
 
 ROWS = 40  # of the table of one episode
@@ -27,6 +29,11 @@ class Listed:
     number: int
     recording: Recording
     facts: EpisodeFacts
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether somebody tried the task, and did not succeed."""
+        return _judged(self.facts) and not self.facts.succeeded
 
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
@@ -66,7 +73,8 @@ def _matches(key: list[str], wanted: list[str]) -> bool:
 def listing_table(listed: list[Listed], title: str) -> Table:
     """`robot-rl data ls`."""
     table = Table(title=title, title_justify="left", caption=totals(listed), caption_justify="left")
-    for name in ("#", "episode", "log", "steps", "s", "end", "success", "who acted", "return", "gaps", "marks"):
+    names = ("#", "episode", "log", "begun", "steps", "s", "end", "success", "who acted", "return", "gaps", "marks")
+    for name in names:
         numeric = name in ("#", "steps", "s", "return", "gaps")
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for each in listed:
@@ -75,10 +83,11 @@ def listing_table(listed: list[Listed], title: str) -> Table:
             str(each.number),
             short_key(facts),
             facts.source,
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.t_wall)),
             str(facts.length),
             f"{facts.duration_s:.1f}",
             facts.end,
-            "[green]yes[/]" if facts.succeeded else "[red]no[/]" if _judged(facts) else "",
+            good("yes") if facts.succeeded else bad("no") if _judged(facts) else "",
             who_acted(facts),
             f"{facts.reward:g}",
             str(gaps(facts) or ""),

@@ -19,18 +19,23 @@ import numpy as np
 
 from robot_rl import config, geometry, views
 from robot_rl.actor.handover import open_operator
+from robot_rl.arms import first_answer
 from robot_rl.cameras import is_simulated
 from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
+from robot_rl.limits import quat_angle
 from robot_rl.supervise import Supervisor
+from robot_rl.terminal import bad, good
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, ConfigError, DeviceError, RobotRLError
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
 """By driver: what it needs installed."""
+EXTRAS = {"pylibfranka": "franka", "pyrealsense2": "realsense"}
+"""By package: the extra that brings it."""
 
 LEAST_RATE_SHARE = 0.99
 LARGEST_LATE_SHARE = 0.01
@@ -106,7 +111,8 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
             try:
                 yield Finding("files", f"package {package}", True, metadata.version(package))
             except metadata.PackageNotFoundError:
-                yield Finding("files", f"package {package}", False, "not installed", f"pip install {package}")
+                advice = f"pip install 'robot_rl[{EXTRAS[package]}]'" if package in EXTRAS else f"pip install {package}"
+                yield Finding("files", f"package {package}", False, "not installed", advice)
 
 
 def _check_machine() -> Iterator[Finding]:
@@ -365,7 +371,7 @@ def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterat
     arguments = ["arm", hardware.name, "--arm", arm.name, "--clock", "real", "--address", address]
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
         processes.start(arm.name, arguments + (["--task", task.name] if task else []))
-        client = ArmClient(address, each=processes.check)
+        client = first_answer(arm.name, address, Path(folder) / f"{arm.name}.log", processes.check)
         try:
             yield client
         finally:
@@ -380,7 +386,7 @@ def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
-        out.add_row(f.part, f.what, "[green]right[/]" if f.right else "[red]mend[/]", f.found, f.advice)
+        out.add_row(f.part, f.what, good("right") if f.right else bad("mend"), f.found, f.advice)
     return out
 
 
@@ -391,6 +397,12 @@ def as_json(hardware: Hardware, findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------------ pose
+
+
+SAME_RAD = 0.002
+"""Orientations that are nearer to each other are one."""
+TURN_MARGIN_RAD = 0.1
+"""By how much the cone of orientations is wider than the tool was turned."""
 
 
 class PoseWatcher:
@@ -406,6 +418,8 @@ class PoseWatcher:
             self._arm.close()
             raise
         self._low, self._high = np.full(3, np.inf), np.full(3, -np.inf)
+        self._quats: list[list[float]] = []  # the orientations that differ
+        self._limits = arm.limits
         self._q: Array = np.array(arm.home)
 
     def look(self) -> Array:
@@ -417,6 +431,9 @@ class PoseWatcher:
         if rest is not None:
             rest()  # nothing is answered here: the next look measures anew
         self._low, self._high = np.minimum(self._low, pose[:3]), np.maximum(self._high, pose[:3])
+        quat: list[float] = pose[3:].tolist()
+        if not self._quats or quat_angle(self._quats[-1], quat) > SAME_RAD:
+            self._quats.append(quat)
         return pose
 
     @property
@@ -427,12 +444,22 @@ class PoseWatcher:
     def lines(self, pose: Array, margin_m: float) -> str:
         """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin.
 
-        And the posture of the last look, as a hardware file's `home`.
+        And of a goal at `pose`, and the posture of the last look, as a hardware file's `home`.
         """
         low, high = self._low - margin_m, self._high + margin_m
+        quat: list[float] = pose[3:].tolist()
+        turned = max(quat_angle(other, quat) for other in self._quats)
+        room = self._limits.workspace_angle - quat_angle(self._limits.workspace_quat, quat) - SAME_RAD
+        angle = max(turned, min(turned + TURN_MARGIN_RAD, room))
         return (
-            f"start=(StartPose(pose_base_tool={_numbers(pose)}),),\n"
-            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)}}},\n'
+            "# start: where the tool stood at the end; half-widths of the range about it, in m and rad: choose them\n"
+            f"start=(StartPose(pose_base_tool={_numbers(pose)},\n"
+            "                 translation=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0)),),\n"
+            "# limits: where the tool has been, and how far it was turned away from the start, with a margin\n"
+            f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)},\n'
+            f'        "workspace_quat": {_numbers(pose[3:])}, "workspace_angle": {angle:.4f}}},\n'
+            "# if the task is done where the tool stood at the end:\n"
+            f'# reward=Use("pose", {{"goals": ({_numbers(pose)},), "translation_m": 0.002, "rotation_rad": 0.05}}),\n'
             f"# hardware file, where `max_drift` of a task leads back to: home: [{_numbers(self._q)[1:-1]}]"
         )
 
@@ -441,4 +468,4 @@ class PoseWatcher:
 
 
 def _numbers(values: Array) -> str:
-    return "(" + ", ".join(f"{value:.4f}" for value in values + 0.0) + ")"
+    return "(" + ", ".join(f"{value:.5f}" for value in values + 0.0) + ")"

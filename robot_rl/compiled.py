@@ -36,6 +36,16 @@ def cache_folder() -> Path | None:
         return None
 
 
+LAW = "tick.control_into"
+"""The function that is compiled last of those that take long; numba calls its file so."""
+COMPILES = "compiling the control law, once on this machine: a minute, or some where it is busy"
+
+
+def is_first_time() -> bool:
+    """Whether the control law of these sources was not compiled on this machine before: somebody waits for it now."""
+    return _folder is None or not any(_folder.rglob(f"{LAW}-*.nbi"))
+
+
 _folder = cache_folder()
 if _folder is not None:
     numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]

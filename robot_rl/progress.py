@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from robot_rl.report import WINDOW
 from robot_rl.small_files import is_number
+from robot_rl.terminal import terminal
 
 LINE_EVERY_S = 15.0
 
@@ -21,15 +22,15 @@ class Display:
     """
 
     def __init__(self, console: Console | None = None):
-        self._console = console or Console()
+        self._console = console or terminal()
         self._live = self._console.is_terminal
         self._bars = Progress(
-            TextColumn("[bold]{task.description:<14}"),
+            TextColumn("{task.description:<14}", style="bold", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=self._console,
             disable=not self._live,
         )

@@ -13,11 +13,13 @@ from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import open_operator
+from robot_rl.actor.loop import acknowledges
 from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
 from robot_rl.arms import await_arms
 from robot_rl.data.log import StepLog
 from robot_rl.progress import Display, say_waiting
+from robot_rl.report import plot_demos
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
@@ -54,18 +56,22 @@ def record_demos(
             raise KeyboardInterrupt
 
     await_arms(folder, processes, display, stop.is_set)
-    with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
-        recorder = DemoRecorder(sitting, review=review)
-        if settings.wander_steps and task.wander is not None:
-            seconds = settings.wander_steps / task.rate_hz
-            display.say(f"after each demonstration the arm moves by itself about the goal, for {seconds:.0f} s, where "
-                        "the task allows it; --wander-steps 0 switches that off")  # fmt: skip
-        try:
-            recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
-        except GivenUpError as error:
-            kept = f"{recorder.tally.successes} of {wanted} demonstrations are kept"
-            raise GivenUpError(f"{error}\n{kept}; go on with: robot-rl demo --resume {folder.path}") from error
-        missed = sitting.missed_resets
+    try:
+        with sitting_for(folder, task, folder.demos_log, display, stop, verb="demo") as sitting:
+            recorder = DemoRecorder(sitting, review=review)
+            if settings.wander_steps and task.wander is not None:
+                seconds = settings.wander_steps / task.rate_hz
+                display.say(f"after each demonstration the arm moves by itself about the goal, for {seconds:.0f} s, "
+                            "where the task allows it; --wander-steps 0 switches that off")  # fmt: skip
+            try:
+                recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
+            except GivenUpError as error:
+                kept = f"{recorder.tally.successes} of {wanted} demonstrations are kept"
+                raise GivenUpError(f"{error}\n{kept}; go on with: robot-rl demo --resume {folder.path}") from error
+            missed = sitting.missed_resets
+    finally:  # also of what there is when somebody stops
+        if (picture := plot_demos(folder)) is not None:
+            display.say(f"{picture}: what was recorded, at a glance")
     tally = recorder.tally
     summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps, "missed_resets": missed}
     folder.write_demos(summary)
@@ -132,5 +138,7 @@ def sitting_for(
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop.is_set, say=partial(say_waiting, display))
+        gate = Gate(
+            env, desk, acknowledges=acknowledges(env, folder), stop=stop.is_set, say=partial(say_waiting, display)
+        )
         yield Sitting(env, operator, recorded, seed=settings.seed, desk=desk, gate=gate)

@@ -137,23 +137,36 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     if (episodes := _columns(folder.episodes_file, EPISODES))["env_steps"]:
         written.append(_plot_success(episodes, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
-    if metrics["env_steps"]:
+    if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
     return written
 
 
-def plot_demos(folder: RunFolder) -> Path:
-    """The demonstrations that count, as PNG: how long each took, the tool's paths, and what was seen at each end."""
+def plot_demos(folder: RunFolder) -> Path | None:
+    """The demonstrations that count, as PNG: how long each took, the tool's paths, and what was seen at each end.
+
+    None if there is none, or, with a warning, if it cannot be drawn: no recording ends for a picture.
+    """
+    try:
+        return _plot_demos(folder) if folder.demos_log.exists() else None
+    except (OSError, DataError) as error:
+        log.warning("the demonstrations cannot be drawn: %s", error)
+        return None
+
+
+def _plot_demos(folder: RunFolder) -> Path | None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     paths, ends, tally = _demos(folder)
+    if not paths:
+        return None
     figure, (lengths, above, aside) = pyplot.subplots(1, 3, figsize=(12, 4), dpi=110)
     lengths.bar(range(1, len(paths) + 1), [len(path) - 1 for path in paths.values()], color="#2ca02c")
     lengths.set(title=f"{len(paths)} demonstrations, {tally.attempts} attempts", xlabel="demonstration", ylabel="steps")
-    for axes, (i, j), names in ((above, (0, 1), "x y"), (aside, (0, 2), "x z")):
+    for axes, (i, j), names in ((above, (0, 1), "x y"), (aside, (0, 2), "x z, z along the tool")):
         for path in paths.values():
             line = 1e3 * np.array(path)[:, [i, j]]
             axes.plot(*line.T, lw=0.8, alpha=0.6)

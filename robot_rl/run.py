@@ -14,7 +14,7 @@ from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.gate import Gate
-from robot_rl.actor.loop import ActorConfig
+from robot_rl.actor.loop import ActorConfig, acknowledges
 from robot_rl.arms import at_bench, await_arms, start_arms
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
@@ -27,7 +27,6 @@ from robot_rl.report import (
     EPISODES,
     METRICS,
     evaluation_summary,
-    plot_demos,
     plot_learning,
     save_summary,
     summarise_outcomes,
@@ -55,12 +54,23 @@ STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a
 class TrainConfig:
     """The options of `robot-rl train`.
 
-    `steps` is robot time in control steps, demonstrations and wandering included (0: the task's default for `obs`;
-    behaviour cloning makes none of its own, whatever is said); `wander_steps` follow each demonstration, if there is an
-    encoder that is pretrained on them and the task allows it (`wander`): the arm moves by itself, 0 keeps it still.
-    `teleop` is another operator than the hardware file's: `human-like` works as a person does, in simulation. With
-    `listen` (`tcp://0.0.0.0:5560`; the next four ports too) only the learner runs here, and waits for the robot of
-    another machine, which comes with `robot-rl join`.
+    Attributes:
+        hardware: the bench, a file of hardware_configs/.
+        obs: pixels, what the cameras see; state, the simulator's own truth instead, the quick variant.
+        seed: of everything that is drawn; another one is another run of the same experiment.
+        steps: control steps of the whole run, demonstrations and wandering included; 0: 8000 from pixels, 5000 from
+            state. Behaviour cloning makes none of its own, whatever is said.
+        demos: how many successful demonstrations there are before training.
+        wander_steps: so many follow each demonstration, in which the arm moves by itself, if there is an encoder that
+            is pretrained on what the cameras see meanwhile, and if the task allows it (`wander`); 0: none.
+        teleop: another operator than the hardware file's; human-like works as a person does, in simulation.
+        clock: lockstep, simulated time stands still while the program thinks; real, as on a real arm.
+        name: of the run's folder in runs/; task, obs, seed and time, if not said.
+        listen: tcp://0.0.0.0:5560 (the next four ports too): only the learner runs here, and waits for the robot of
+            another machine, which comes with robot-rl join.
+        eval_episodes: of the evaluation at the end.
+        actor: how the robot's side works.
+        learner: how it is learnt.
     """
 
     hardware: str = "sim_panda"
@@ -134,7 +144,6 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
             except KeyboardInterrupt:
                 display.say(f"stopped and saved; continue with: robot-rl demo --resume {folder.path}")
                 raise
-        display.say(f"{plot_demos(folder)}: what was recorded, at a glance")
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
 
 
@@ -329,7 +338,7 @@ def _evaluate(
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
         desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop, say=partial(say_waiting, display))
+        gate = Gate(env, desk, acknowledges=acknowledges(env, folder), stop=stop, say=partial(say_waiting, display))
         return evaluate(
             env,
             lambda observation: policy.act(observation, greedy=not sampled),

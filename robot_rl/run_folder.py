@@ -109,7 +109,7 @@ class RunFolder:
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
         if not os.path.lexists(self.config_file):  # a link that leads nowhere is a damaged file
-            raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
+            raise ConfigError(f"'{self.path}' is not a run: it has no config.json. They are listed by: robot-rl runs")
         self._data = read_config(self.config_file)
         self.settings: RunSettings = self.read("run", RunSettings)
 

@@ -1,10 +1,11 @@
-"""`robot-rl cameras`: which cameras are plugged in, what those of a hardware file see, and how well they keep up."""
+"""`robot-rl cameras`: which cameras are plugged in, what those of a bench see, and how well they keep up."""
 
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -13,8 +14,9 @@ import numpy as np
 from robot_rl import config
 from robot_rl.cameras import flow, is_simulated, open_camera
 from robot_rl.cameras._live import Crop, LiveCamera, crop_and_resize
-from robot_rl.config import CameraConfig
+from robot_rl.config import CameraConfig, Hardware, Task
 from robot_rl.data.pictures import FONT, INK, PAPER, draw_crop, write_picture
+from robot_rl.interfaces import Simulation
 from robot_rl.types import Array, FoundCamera, RobotRLError
 
 HEIGHT = 360
@@ -52,6 +54,13 @@ class View:
     def age_ms(self, percentile: float) -> float:
         return 1e3 * float(np.percentile(self.ages_s, percentile))
 
+    @property
+    def timing(self) -> tuple[str, str] | tuple[()]:
+        """Rate and age for people; nothing of a picture that was drawn."""
+        if is_simulated(self.camera):
+            return ()
+        return f"{self.rate_hz:.1f} Hz", f"age {self.age_ms(50):.0f} ms, p99 {self.age_ms(99):.0f} ms"
+
     def to_json(self) -> dict[str, Any]:
         """Without the picture."""
         height, width = self.picture.shape[:2]
@@ -85,7 +94,7 @@ def find_cameras() -> tuple[list[FoundCamera], list[str]]:
 def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], dict[str, str]]:
     """Look through real cameras, all at the same time; and of each that does not work, by its name, why.
 
-    A simulated one has no picture without its world, and is passed over.
+    A simulated one is passed over: see `draw`.
     """
     problems: dict[str, str] = {}
     opened: list[tuple[CameraConfig, LiveCamera, list[float]]] = []
@@ -117,10 +126,38 @@ def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], d
     return views, problems
 
 
-def _open_whole(camera: CameraConfig) -> LiveCamera:
+def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, str]]:
+    """What the simulated cameras of a bench see of a task's scene, or of an empty table, with the arm at its home.
+
+    And of each that cannot be drawn, by its name, why.
+    """
+    simulated = [camera for camera in hardware.cameras if is_simulated(camera)]
+    if not simulated:
+        return [], {}
+    scene = task.scene if task else None
+    arm = config.find("controllers/arms", "mujoco").Arm(replace(hardware.arms[0], driver="mujoco", options={}), scene)
+    simulation = Simulation(SimpleNamespace(latest=arm.world()), scene)
+    views: list[View] = []
+    problems: dict[str, str] = {}
+    for camera in simulated:
+        size = None if camera.options.get("crop") else (480, 480)  # without a crop it is drawn in the policy's shape
+        try:
+            drawn = open_camera(_whole(camera), size, simulation)
+        except RobotRLError as error:
+            problems[camera.name] = str(error)
+            continue
+        views.append(View(camera, drawn.read(), 0.0, 0, np.zeros(1), 0.0, {}))
+        drawn.close()
+    return views, problems
+
+
+def _whole(camera: CameraConfig) -> CameraConfig:
     """The camera as it is, without the crop of the hardware file."""
-    whole = replace(camera, options={name: value for name, value in camera.options.items() if name != "crop"})
-    live = open_camera(whole, None)
+    return replace(camera, options={name: value for name, value in camera.options.items() if name != "crop"})
+
+
+def _open_whole(camera: CameraConfig) -> LiveCamera:
+    live = open_camera(_whole(camera), None)
     assert isinstance(live, LiveCamera), "what is not simulated is live"
     return live
 
@@ -142,8 +179,7 @@ def _row(view: View, crop: Crop | None, image_size: tuple[int, int]) -> Array:
     pictures = np.concatenate([_to_height(whole), gap, _to_height(seen)], axis=1)
     caption = np.full((CAPTION, pictures.shape[1], 3), PAPER, np.uint8)
     height, width = view.picture.shape[:2]
-    said = [f"{view.camera.name}: {width} x {height}, {view.rate_hz:.1f} Hz",
-            f"age {view.age_ms(50):.0f} ms, p99 {view.age_ms(99):.0f} ms",
+    said = [f"{view.camera.name}: {width} x {height}", *view.timing,
             f"crop {list(crop)}" if crop else "no crop", f"policy {image_size[1]} x {image_size[0]}"]  # fmt: skip
     cv2.putText(caption, "   ".join(said), (4, 23), FONT, 0.5, INK, 1, cv2.LINE_AA)
     return np.concatenate([caption, pictures])
@@ -179,12 +215,12 @@ def table(hardware: str, views: Sequence[View]) -> Any:
     from rich.table import Table
 
     out = Table(title=f"cameras of {hardware}")
-    for heading in ("camera", "driver", "size", "Hz", "age, p99", "crop", "port", "now"):
+    for heading in ("camera", "driver", "size", "rate", "age, p99", "crop", "port", "now"):
         out.add_column(heading)
     for view in views:
         height, width = view.picture.shape[:2]
         controls = ", ".join(f"{name} {value:g}" for name, value in view.controls.items())
-        numbers = (f"{view.rate_hz:.1f}", f"{view.age_ms(50):.1f}, {view.age_ms(99):.1f} ms")
+        numbers = view.timing or ("drawn", "")
         crop = str(list(view.crop)) if view.crop else "none"
         out.add_row(view.camera.name, view.camera.driver, f"{width} x {height}", *numbers, crop, view.port, controls)
     return out

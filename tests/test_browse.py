@@ -1,6 +1,7 @@
 """`robot-rl data`: what it says of a run, a log and an archive, also of those that are being written."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from robot_rl import cli
 from robot_rl.data.log import StepLog
 from robot_rl.run_folder import RunFolder, RunSettings
-from robot_rl.types import MarkKind, Provenance
+from robot_rl.types import Identity, Mark, MarkKind, Provenance
 from tests.data.torn import flip
 
 from .data.test_codec import SPACE, make_step
@@ -72,6 +73,15 @@ def test_ls_lists_demonstrations_then_own_episodes(run, capsys):
     assert [mark["kind"] for mark in rows[2]["marks"]] == ["discard"]
     shown = tell(capsys, "ls", run.path)
     assert "4 episodes, 11 steps" in shown and "3 of 3 succeeded" in shown
+
+
+def test_ls_lists_failures_alone_and_says_when_each_episode_began(run, capsys):
+    with StepLog(run.steps_log, SPACE) as log:
+        log.append_mark(Mark(MarkKind.FAILURE, 0), Identity("actor", 2, 8))
+    (row,) = ask(capsys, "ls", run.path, "--failures")["episodes"]
+    assert (row["number"], row["source"], row["succeeded"]) == (2, "steps", False)
+    shown = tell(capsys, "ls", run.path, "--failures")
+    assert time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["t_wall"])) in shown and "0 of 1 succeeded" in shown
 
 
 def test_a_log_alone_and_an_archive_are_listed_alike(run, capsys):

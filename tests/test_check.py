@@ -12,9 +12,9 @@ import pytest
 from robot_rl import config
 from robot_rl.actor.env import connect_arm
 from robot_rl.check import PoseWatcher, _check_timing, check
-from robot_rl.config import StartPose
+from robot_rl.config import StartPose, make
 from robot_rl.controllers.client import ArmClient
-from robot_rl.types import ArmTarget, Compliance
+from robot_rl.types import ArmTarget, Compliance, Outcome, Use
 
 HARDWARE = config.load_hardware("sim_panda")
 TASK = replace(config.load_task("peg_insert"), cameras=())
@@ -150,7 +150,13 @@ def test_what_pose_prints_is_a_task_files_and_a_hardware_files():
     np.testing.assert_allclose(read["start"][0].pose_base_tool, pose, atol=1e-4)
     np.testing.assert_allclose(read["limits"]["workspace_low"], pose[:3] - 0.01, atol=1e-4)
     np.testing.assert_allclose(read["limits"]["workspace_high"], pose[:3] + 0.01, atol=1e-4)
+    np.testing.assert_allclose(read["limits"]["workspace_quat"], pose[3:], atol=1e-4)
+    assert 0.09 < read["limits"]["workspace_angle"] < HARDWARE.arms[0].limits.workspace_angle
     config.check_fit(replace(TASK, limits=read["limits"], start=read["start"]), HARDWARE)
+    (goal,) = [line.removeprefix("# reward=").rstrip(",") for line in lines.splitlines() if "Use(" in line]
+    judge = make("rewards", eval(goal, {"Use": Use}), None)
+    arms = [SimpleNamespace(pose_base_tcp=pose)]
+    assert [judge.judge({}, arms, Outcome.NONE) for _ in range(2)] == [(0.0, False), (1.0, True)]
     home = eval(lines.rpartition("home: ")[2])
     np.testing.assert_allclose(home, HARDWARE.arms[0].home, atol=1e-4)
 

@@ -3,11 +3,13 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, get_origin, get_type_hints
 
 import pytest
 
@@ -35,6 +37,16 @@ def test_the_installed_program_answers() -> None:
     assert shown.stdout.strip().count(".") == 2
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["keys", "--help"]])
+def test_whoever_stops_reading_is_told_nothing_more(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "robot_rl", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout is not None and program.stderr is not None
+        program.stdout.close()  # as `head` does
+        assert program.stderr.read() == b""
+    assert program.returncode == 141
+
+
 @pytest.mark.parametrize(
     ("verb", "option"),
     [
@@ -60,6 +72,19 @@ def test_each_verb_tells_its_typed_options(
         cli.main([verb, "--help"])
     assert leaving.value.code == 0
     assert option in capsys.readouterr().out
+
+
+def test_every_option_of_a_run_has_a_text() -> None:
+    from robot_rl.run import TrainConfig
+
+    def undocumented(cls: Any) -> Iterator[str]:
+        told = re.findall(r"^ {8}(\w+): ", cls.__doc__, re.MULTILINE)
+        for name, kind in get_type_hints(cls).items():
+            if name in cls.__dataclass_fields__ and get_origin(kind) is not ClassVar:
+                yield from [] if name in told else [f"{cls.__name__}.{name}"]
+                yield from undocumented(kind) if is_dataclass(kind) else []
+
+    assert list(undocumented(TrainConfig)) == []
 
 
 def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ FLOORS = (
     {
         "__main__",
         "run",
+        "run_list",
         "record",
         "arms",
         "cli",
@@ -43,6 +44,7 @@ FLOORS = (
         "progress",
         "resources",
         "supervise",
+        "terminal",
         "views",
         "work",
         "new",

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from robot_rl.report import moving_average, plot_learning, training_summary
+from robot_rl.data.log import StepLog
+from robot_rl.report import moving_average, plot_demos, plot_learning, training_summary
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.small_files import read_lines
 
@@ -63,3 +64,12 @@ def test_cloning_is_drawn_over_its_updates(folder):
     folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     folder.episodes_file.unlink()
     assert [path.name for path in plot_learning(folder)] == ["learner.png"]
+
+
+def test_of_a_run_without_updates_no_empty_picture_is_drawn(folder):
+    folder.metrics_file.write_text('{"env_steps": 0, "pretraining": {}}\n')
+    assert [path.name for path in plot_learning(folder)] == ["success.png"]
+    assert plot_demos(folder) is None
+    with StepLog(folder.demos_log, folder.spaces()):
+        pass
+    assert plot_demos(folder) is None  # nothing was shown yet

@@ -9,6 +9,7 @@ import yaml
 
 from robot_rl import check, cli, config, views
 from robot_rl.cameras import lines_for_file
+from robot_rl.cameras.mujoco import gl_problem
 from robot_rl.config import CameraConfig
 from robot_rl.data.pictures import GOOD
 from robot_rl.types import ConfigError
@@ -65,7 +66,7 @@ def test_the_sheet_shows_the_crop_and_what_the_policy_sees():
     whole = views.contact_sheet([view], {}, (64, 64))
     assert whole.shape == (views.CAPTION + views.HEIGHT, 480 + 12 + views.HEIGHT, 3)
     sheet = views.contact_sheet([view, view], {"wrist": (300, 100, 200, 100)}, (64, 64))
-    assert sheet.shape[0] == 2 * whole.shape[0]
+    assert sheet is not None and sheet.shape[0] == 2 * whole.shape[0]
     seen = sheet[views.CAPTION : views.CAPTION + views.HEIGHT, -views.HEIGHT :]
     np.testing.assert_array_equal(seen, np.broadcast_to((200, 0, 0), seen.shape))
     assert (sheet[: whole.shape[0], :480] == GOOD).all(axis=2).sum() > 200  # the line around the crop
@@ -98,6 +99,19 @@ def test_the_verb_writes_the_sheet_and_prints_the_lines(bench_file, tmp_path, ca
     assert "camera 'wirst' is not in hardware 'bench'" in capsys.readouterr().err
     assert cli.main(["cameras", "bench", "--seconds", "0.1", "--crop", "wrist", "310", "20", "30", "40"]) == 2
     assert "is not inside its pictures, which are 320 x 240" in capsys.readouterr().err
+
+
+def test_a_simulated_bench_shows_the_scene_of_a_task(tmp_path, capsys):
+    if problem := gl_problem():
+        pytest.skip(problem)
+    out = tmp_path / "sim.png"
+    assert cli.main(["cameras", "sim_panda", "--task", "peg_insert", "--out", str(out)]) == 0
+    assert "drawn" in capsys.readouterr().out
+    sheet = cv2.imread(str(out))
+    assert sheet is not None and sheet.shape[0] == 2 * (views.CAPTION + views.HEIGHT) and sheet.std() > 10.0
+    seen, problems = views.draw(replace(HARDWARE, cameras=(CameraConfig("aside", "mujoco"), HARDWARE.cameras[0])), None)
+    assert [view.camera.name for view in seen] == ["wrist"]
+    assert problems == {"aside": "camera 'aside' is not in this scene; it has: front, wrist"}
 
 
 def test_a_crop_outside_the_picture_is_refused_before_anything_is_written():

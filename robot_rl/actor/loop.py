@@ -40,13 +40,25 @@ STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 class ActorConfig:
     """How the actor works.
 
-    corrections: whether an operator corrects. acknowledge_faults: in simulation the scripted operator does. name: tells
-    several actors of one run apart.
+    Attributes:
+        corrections: whether an operator corrects.
+        acknowledge_faults: in simulation faults are acknowledged, and resets made, by the program. Without it a
+            simulated bench waits for a person, as a real one does: for the rehearsal of one.
+        name: tells several actors of one run apart.
     """
 
     corrections: bool = True
     acknowledge_faults: bool = True
     name: str = "actor"
+
+
+def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:
+    """Whether the program acknowledges faults of this run, and makes its resets: a simulation's, unless said otherwise.
+
+    Else that needs somebody who looks at the arm.
+    """
+    config = folder.read("actor", ActorConfig) if "actor" in folder.sections else ActorConfig()
+    return env.world is not None and config.acknowledge_faults
 
 
 def run_actor(run: str | Path) -> None:
@@ -105,7 +117,7 @@ class Actor:
         self._desk = Desk(self._settings.desk_address)
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
         self._gate = Gate(
-            self._env, self._desk, acknowledges=self._operator_acknowledges, stop=stop.is_set, say=self._say_waiting
+            self._env, self._desk, acknowledges=acknowledges(self._env, folder), stop=stop.is_set, say=self._say_waiting
         )
         self._runner = EpisodeRunner(self._env, self._desk, self._gate)
         self._marks = OperatorMarks()
@@ -239,11 +251,6 @@ class Actor:
         self._desk.tell(env_steps=self._step)
         self._episodes_file.append(row)
         self._status.publish(row)
-
-    @property
-    def _operator_acknowledges(self) -> bool:
-        """A latched fault needs somebody who looks at the arm; in simulation the scripted operator does."""
-        return self._env.world is not None and self._config.acknowledge_faults
 
 
 def fetch_policy(calls: CallClient) -> LivePolicy:

@@ -4,15 +4,19 @@ A verb is a function of this folder; what it needs is imported inside it, so tha
 process stays free of the learner's libraries. Options are typed by the dataclasses of the code that reads them.
 """
 
+import contextlib
 import errno
+import io
 import logging
+import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 
 import robot_rl
 from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
-from robot_rl.cli.files import data, keys
+from robot_rl.cli.files import data, keys, list_runs
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
 from robot_rl.signals import remembered
 from robot_rl.supervise import GONE
@@ -31,6 +35,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "eval": evaluate,
     "run": let_work,
     "benchmark": benchmark,
+    "runs": list_runs,
     "data": data,
     "keys": keys,
     "arm": arm,
@@ -62,7 +67,32 @@ def overview() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. Exit code 0; 2 for what the user must mend; 3 if the other side of a link or a device is gone,
-    which another start may find again; 130 after a Ctrl-C."""
+    which another start may find again; 130 after a Ctrl-C; 141 if nobody reads on, as behind `| head`."""
+    try:
+        code = _main(arguments)
+    except (BrokenPipeError, SystemExit):
+        if _is_read():
+            raise
+        return 141
+    return code if _is_read() else 141
+
+
+def _is_read() -> bool:
+    """Whether what was printed has gone somewhere. If not, nothing more is said, at the interpreter's end either."""
+    pipe = select.poll()
+    try:
+        pipe.register(sys.stdout, 0)  # errors alone
+    except io.UnsupportedOperation:  # somebody has put no file in its place
+        return True
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    if not pipe.poll(0):
+        return True
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return False
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     verb, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if verb in ("-h", "--help", "--version"):
         print(overview() if verb != "--version" else robot_rl.__version__)

@@ -19,6 +19,7 @@ DEFAULT_HARDWARE = "sim_panda"
 TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
+FolderPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FOLDER")]
 EpisodeName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EPISODE")]
 HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE")]
 Trust = Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="NAME KEY")]

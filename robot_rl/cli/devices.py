@@ -53,9 +53,9 @@ def arm(arguments: Sequence[str]) -> None:
 
 def check(arguments: Sequence[str]) -> None:
     """Is this bench ready? Connection, timing, errors, limits, gripper: what is right, and what to mend."""
-    from rich.console import Console
-
     from robot_rl import check as bench
+    from robot_rl.compiled import COMPILES, is_first_time
+    from robot_rl.terminal import terminal
 
     def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: bool = False) -> int:
         """Is this bench ready? The arm is held where it stands; nothing else is commanded.
@@ -67,11 +67,13 @@ def check(arguments: Sequence[str]) -> None:
             json: one JSON object on stdout instead of a table.
         """
         read = config.load_hardware(hardware)
+        if is_first_time():
+            print(COMPILES, file=sys.stderr)
         findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
         if json:
             print_json(bench.as_json(read, findings))
         else:
-            Console().print(bench.table(read, findings))
+            terminal().print(bench.table(read, findings))
         return sum(not finding.right for finding in findings)
 
     if parse("check", check, arguments):
@@ -80,14 +82,14 @@ def check(arguments: Sequence[str]) -> None:
 
 def cameras(arguments: Sequence[str]) -> None:
     """Which cameras are plugged in; what those of a hardware file see, as a picture; a crop as lines for the file."""
-    from rich.console import Console
-
     from robot_rl import views
-    from robot_rl.cameras import lines_for_file
+    from robot_rl.cameras import is_simulated, lines_for_file
+    from robot_rl.terminal import terminal
 
     def cameras(
         hardware: HardwareName = "",
         crop: Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")] = None,
+        task: str = "",
         seconds: float = 3.0,
         out: str = "cameras.png",
         json: bool = False,
@@ -97,6 +99,7 @@ def cameras(arguments: Sequence[str]) -> None:
         Args:
             hardware: a file of hardware_configs/; without one, what is plugged in.
             crop: the part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
+            task: whose scene simulated cameras see; without one, an empty table.
             seconds: for how long rate and age are measured.
             out: the picture.
             json: one JSON object on stdout instead of a table.
@@ -106,17 +109,22 @@ def cameras(arguments: Sequence[str]) -> None:
             print_json({"found": [vars(camera) for camera in found]}) if json else print(views.listing(found))
             print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
             return 0
-        configs = {camera.name: camera for camera in config.load_hardware(hardware).cameras}
+        bench = config.load_hardware(hardware)
+        configs = {camera.name: camera for camera in bench.cameras}
         if crop is not None and crop[0] not in configs:
             known = nearest(crop[0], configs)
             raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
-        seen, complaints = views.look(list(configs.values()), seconds)
+        seen, complaints = views.draw(bench, config.load_task(task) if task else None)
+        live = [camera for camera in bench.cameras if not is_simulated(camera)]
+        if live:
+            looked, also = views.look(live, seconds)
+            seen, complaints = seen + looked, complaints | also
         picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
         if json:
             print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
         else:
-            Console().print(views.table(hardware, seen))
-            print(picture or "there is nothing to see: simulated cameras have no picture without their world")
+            terminal().print(views.table(hardware, seen))
+            print(picture or "there is nothing to see")
         if crop is not None:
             print(lines_for_file(configs[crop[0]], crop=crop[1:]))
         print(*complaints.values(), sep="\n", end="\n" * bool(complaints), file=sys.stderr)
@@ -133,7 +141,10 @@ def pose(arguments: Sequence[str]) -> None:
     def pose(
         hardware: HardwareName, arm: str = "", task: str = "", seconds: float = 0.0, margin_m: float = 0.01
     ) -> None:
-        """Guide the arm by hand to where episodes start, and through all the room it may use; end with Ctrl-C.
+        """Guide the arm by hand through all the room it may use, then to where episodes start; end with Ctrl-C.
+
+        What is printed as the start is where the tool stood at the end. Guided to where the task is done instead, the
+        same pose is the goal of the reward `pose`.
 
         Args:
             hardware: a file of hardware_configs/.
@@ -163,9 +174,8 @@ def pose(arguments: Sequence[str]) -> None:
 
 def teleop(arguments: Sequence[str]) -> None:
     """Which operator's devices are plugged in; what that of a hardware file says, live. No arm moves."""
-    from rich.console import Console
-
     from robot_rl.dry_run import listing, watch
+    from robot_rl.terminal import terminal
 
     def teleop(hardware: HardwareName = "", seconds: float = 0.0) -> None:
         """Try the operator's device: axes, buttons, clutch, live in the terminal. No arm is connected; end with Ctrl-C.
@@ -179,7 +189,7 @@ def teleop(arguments: Sequence[str]) -> None:
             print(found)
             print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
             return
-        watch(config.load_hardware(hardware), seconds or math.inf, Console())
+        watch(config.load_hardware(hardware), seconds or math.inf, terminal())
 
     parse("teleop", teleop, arguments)
 

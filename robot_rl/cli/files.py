@@ -1,7 +1,5 @@
 """Verbs about what lies on the disk: data of runs, keys of machines."""
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import tyro
 from robot_rl.cli.arguments import (
     DataPath,
     EpisodeName,
+    FolderPath,
     RunName,
     Trust,
     parse,
@@ -21,22 +20,22 @@ from robot_rl.cli.arguments import (
 
 def data(arguments: Sequence[str]) -> None:
     """Look at recorded episodes: ls, show, stats; archive a run's, repair a log, convert one of an older version."""
-    from rich.console import Console
-
     from robot_rl import browse
     from robot_rl.data.old_files import convert as convert_file
     from robot_rl.data.recovery import repair as repair_file
+    from robot_rl.terminal import terminal
 
-    console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
+    console = terminal()
 
-    def ls(path: DataPath, json: bool = False) -> None:
+    def ls(path: DataPath, failures: bool = False, json: bool = False) -> None:
         """List the episodes at a path.
 
         Args:
             path: a run (folder, or name in runs/), a .log file or an archive; it may be in use.
+            failures: only those that did not succeed.
             json: one JSON object on stdout instead of a table.
         """
-        listed = browse.listing(run_path(path))
+        listed = [each for each in browse.listing(run_path(path)) if each.has_failed or not failures]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})
         else:
@@ -100,10 +99,13 @@ def data(arguments: Sequence[str]) -> None:
         """Write a log or spool that is damaged anew from its whole records; nobody may be using it.
 
         Args:
-            path: the damaged file; it is kept beside the new one.
+            path: the damaged file; it is kept beside the new one. One that is sound stays as it is.
         """
         kept, lost, aside = repair_file(Path(path))
-        print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {aside}")
+        if aside is None:
+            print(f"{path}: sound, with {kept} records: nothing was changed")
+        else:
+            print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {aside}")
 
     def convert(path: DataPath) -> None:
         """Make a log or spool of an older version one that this one reads; nobody may be using it.
@@ -123,6 +125,29 @@ def data(arguments: Sequence[str]) -> None:
         "convert": convert,
     }
     tyro.extras.subcommand_cli_from_dict(verbs, prog="robot-rl data", args=list(arguments), description=data.__doc__)
+
+
+def list_runs(arguments: Sequence[str]) -> None:
+    """List the runs: when, of what, how far each has come, how well it does."""
+    from robot_rl.run_list import runs_in, table
+    from robot_rl.terminal import terminal
+
+    def runs(folder: FolderPath = "runs", json: bool = False) -> None:
+        """List the runs of a folder, the one that was last written to at the end.
+
+        Args:
+            folder: where they lie.
+            json: one JSON object on stdout instead of a table.
+        """
+        found = runs_in(Path(folder))
+        if json:
+            print_json({"folder": folder, "runs": [run.to_json() for run in found]})
+        elif found:
+            terminal().print(table(found))
+        else:
+            print(f"there is no run in {folder}/")
+
+    parse("runs", runs, arguments)
 
 
 def keys(arguments: Sequence[str]) -> None:

@@ -175,8 +175,6 @@ def outcomes(arguments: Sequence[str]) -> None:
 
 def evaluate(arguments: Sequence[str]) -> None:
     """Evaluate a run's policy, operator locked out."""
-    from rich.console import Console
-
     from robot_rl.run_folder import RunFolder
 
     if arguments and run_path(arguments[0]).exists():
@@ -184,6 +182,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     from robot_rl import run
     from robot_rl.progress import Display
     from robot_rl.signals import StopRequest
+    from robot_rl.terminal import terminal
 
     def evaluate(
         run_name: RunName,
@@ -205,7 +204,7 @@ def evaluate(arguments: Sequence[str]) -> None:
             hardware: another bench than it was trained at, a file of hardware_configs/.
             json: print what is written into evaluation.json on stdout.
         """
-        with Display(Console(stderr=json)) as display, StopRequest() as stop:
+        with Display(terminal(stderr=json)) as display, StopRequest() as stop:
             summary = run.evaluate_run(
                 run.RunFolder(run_path(run_name)),
                 episodes,
@@ -255,10 +254,9 @@ def let_work(arguments: Sequence[str]) -> None:
 
 def benchmark(arguments: Sequence[str]) -> None:
     """Measure the speed of each part, in one table."""
-    from rich.console import Console
-
     from robot_rl import benchmark_arm
     from robot_rl.benchmark import run_benchmark
+    from robot_rl.terminal import terminal
 
     def benchmark(json: bool = False, arm: bool = False, seconds: float = 60.0, burners: int = 0) -> None:
         """Measure the speed of each part; or, with --arm, of the arm's loop against a simulated FR3 behind its wire.
@@ -276,7 +274,7 @@ def benchmark(arguments: Sequence[str]) -> None:
         if json:
             print_json(numbers)
         else:
-            Console().print(benchmark_arm.table(numbers, benchmark_arm.ASKED))
+            terminal().print(benchmark_arm.table(numbers, benchmark_arm.ASKED))
 
     parse("benchmark", benchmark, arguments)
 

@@ -23,6 +23,7 @@ import numpy as np
 import zmq
 
 from robot_rl.clock import ClockKind
+from robot_rl.compiled import COMPILES, is_first_time
 from robot_rl.compliance import default_within
 from robot_rl.config import ArmConfig, find
 from robot_rl.controllers import messages
@@ -119,6 +120,8 @@ def serve(
     Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken, ConfigError for a
     set-up that this arm refuses or a lockstep clock for an arm that is not simulated, DeviceError if the loop dies.
     """
+    if is_first_time():
+        log.info(COMPILES)
     asked: list[int] = []  # no lock: a handler may be interrupted by the next signal
     handles_signals = threading.current_thread() is threading.main_thread()
 

@@ -92,7 +92,9 @@ def open_recordings(path: Path) -> list[Recording]:
         return [ArchiveRecording(Archive(path))]
     if os.path.lexists(path / "config.json"):
         return list(run_logs(path))
-    raise ConfigError(f"'{path}' is neither a run folder nor a .log file nor an archive. Runs are listed by: ls runs/")
+    raise ConfigError(
+        f"'{path}' is neither a run folder nor a .log file nor an archive. They are listed by: robot-rl runs"
+    )
 
 
 def run_logs(run: Path) -> list[LogRecording]:

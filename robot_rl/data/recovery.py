@@ -30,17 +30,20 @@ _WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s2I"), struct.Struct(">II8s2I")
 _HEAD_SUMMED, _FRAME_SUMMED = 24, 8  # bytes of the two that are in their checksums
 
 
-def repair(path: Path) -> tuple[int, int, Path]:
+def repair(path: Path) -> tuple[int, int, Path | None]:
     """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged` (or `-2`, ...).
 
     The seq of each stream stays without holes: a mark GAP stands in the place of each record that is lost. Returns how
-    many records are kept, how many are lost, and where the damaged file is now. Raises DataError if somebody is writing
-    the file, if it is none of records, or if it or its new form cannot be read or written.
+    many records are kept, how many are lost, and where the damaged file is now: None if it was sound, and stays as it
+    is. Raises DataError if somebody is writing the file, if it is none of records, or if it or its new form cannot be
+    read or written.
     """
     path = Path(path)
     with _explained(path):
         if not path.is_file():
             raise DataError(f"{path} is not a file: name the log or spool that is damaged")
+        if (kept := _count_if_sound(path)) is not None:
+            return kept, 0, None
         with lock(path, str(path)), path.open("rb") as file:
             pages = Pages(file.fileno(), _wal_of(path))
             about, state = _head(pages)
@@ -366,6 +369,17 @@ def _set_aside(path: Path) -> Path:
         wal.rename(aside.with_name(aside.name + "-wal"))
     path.with_name(path.name + "-shm").unlink(missing_ok=True)
     return aside
+
+
+def _count_if_sound(path: Path) -> int | None:
+    """How many records are in a closed file that whoever appends would take as it is; None of any other."""
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists() and wal.stat().st_size:  # SQLite would take it over, as far as it is whole
+        return None
+    for kind in (LOG, SPOOL):
+        with contextlib.suppress(DataError), contextlib.closing(Store(path, "file", kind=kind)) as store:
+            return store.check()
+    return None
 
 
 def _what_it_is(path: Path, begins: bytes) -> str:

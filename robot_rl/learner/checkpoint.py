@@ -127,7 +127,11 @@ def load_newest(folder: Path) -> Checkpoint | None:
 
 
 def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
-    """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError if there is none."""
+    """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError if there is none.
+
+    `folder` is a run's, or its `checkpoints`.
+    """
+    folder = folder / "checkpoints" if (folder / "checkpoints").is_dir() else folder
     paths = _newest_first(folder)
     if step is not None:
         steps = kept_steps(folder)

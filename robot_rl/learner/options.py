@@ -20,23 +20,31 @@ AGENTS = "learner/agents"
 class LearnerConfig:
     """How to learn.
 
-    algorithm: "rlpd" (options: agent); "bc", behaviour cloning of the demonstrations without any step of its own, and
-        "hg_dagger", which adds corrections (both: imitation).
-    encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras, else
-        "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch 64.
-        "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss trains.
-        "module:package.module:ClassName" is a torch.nn.Module of your own (docs/learning.md).
-    encoder_weights: a local file with the published weights of the ResNet-10.
-    camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
-    feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1 for
-        goal, whose light they change, else 4, which are shifted.
-    shift_pixels: DrQ's random shift, each camera's its own.
-    capacity: steps held in replay besides the demonstrations; 0: all of the run.
-    threads: CPU threads of the learner. Products of this size do not repay a second one: alone on two cores one thread
-        makes 111 updates per second from state.
-    publish_updates, checkpoint_steps: a real clock publishes after so many updates (HIL-SERL: 50; lockstep publishes
-        once per block), and a checkpoint is written after so many environment steps.
-    keep_checkpoints: the newest so many stay on disk. `robot-rl eval RUN --step N` evaluates an older one.
+    Attributes:
+        algorithm: "rlpd" (options: agent); "bc", behaviour cloning of the demonstrations without any step of its own,
+            and "hg_dagger", which adds corrections (both: imitation).
+        agent: of rlpd. Every default with its source.
+        imitation: of bc and hg_dagger. Every default with its source.
+        schedule: how many updates, and when.
+        pretrain: of the encoder "goal", on the demonstrations.
+        encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras,
+            else "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch
+            64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss
+            trains. "module:package.module:ClassName" is a torch.nn.Module of your own (docs/learning.md).
+        encoder_weights: a local file with the published weights of the ResNet-10.
+        camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
+        feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1
+            for goal, whose light they change, else 4, which are shifted.
+        shift_pixels: DrQ's random shift, each camera's its own.
+        capacity: steps held in replay besides the demonstrations; 0: all of the run.
+        threads: CPU threads of the learner. Products of this size do not repay a second one: alone on two cores one
+            thread makes 111 updates per second from state.
+        device: cpu or cuda, where the learner computes.
+        compile: by torch.compile, once at the start; without it updates are slower and begin at once.
+        publish_updates: a real clock publishes the policy after so many updates (HIL-SERL: 50); lockstep publishes
+            once per block.
+        checkpoint_steps: a checkpoint is written after so many environment steps.
+        keep_checkpoints: the newest so many stay on disk. `robot-rl eval RUN --step N` evaluates an older one.
     """
 
     algorithm: str = "rlpd"

@@ -39,16 +39,26 @@ LARGEST = float(np.finfo(np.float16).max)
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """epochs bound the work (a run must repeat for a seed), max_seconds only catches a machine that is far too slow.
+    """How the encoder is trained on the demonstrations, before the rest.
 
-    2,700 frames of two cameras at 128 px take about 2 s per epoch on two cores with bfloat16. `held_out` scenes
-    (a demonstration and the wandering after it) are not trained on; the reported error is theirs. `brightness` is the
-    strength of the photometric augmentation, as a share of the full range. `shift`: each camera's pictures are moved by
-    up to so many pixels, for a mount that is not always the same; 0 where it is: the frame tells more then.
-
-    `renew_at`: after so many own steps, each, the encoder is trained on, for `renew_epochs`, with the frames of the
-    newest `renew_episodes` successful episodes of the run as well: there the goal is known too. They show what the
-    demonstrations do not, a tool that the policy has brought somewhere. `renew_updates` follow at once.
+    Attributes:
+        epochs: they bound the work (a run must repeat for a seed). 2,700 frames of two cameras at 128 px take about 2 s
+            per epoch on two cores with bfloat16.
+        max_seconds: it only catches a machine that is far too slow.
+        batch_size: frames of one update.
+        learning_rate: of AdamW, at its highest.
+        weight_decay: of AdamW.
+        brightness: strength of the photometric augmentation, as a share of the full range.
+        shift: each camera's pictures are moved by up to so many pixels, for a mount that is not always the same; 0
+            where it is: the frame tells more then.
+        held_out: so many scenes (a demonstration and the wandering after it) are not trained on; the reported error is
+            theirs.
+        renew_at: after so many own steps, each, the encoder is trained on, with frames of the run's own successes as
+            well: there the goal is known too. They show what the demonstrations do not, a tool that the policy has
+            brought somewhere.
+        renew_epochs: for how long.
+        renew_episodes: the newest so many successful episodes are shown.
+        renew_updates: so many updates follow at once.
     """
 
     epochs: int = 36

@@ -9,11 +9,12 @@ from robot_rl.types import ConfigError
 class ScheduleConfig:
     """The target ratio and its bounds.
 
-    utd: gradient updates per environment step (RLPD has up to 20, HIL-SERL does not control it). 4 is what five critics
-        afford on two cores in the time that the main job may take; an encoder trained end to end affords 1.
-    start_steps: own steps to wait for before the first update (HIL-SERL's training_starts).
-    max_behind: debt of updates above which a learner on a real clock, too slow for its ratio, forgives the rest
-        instead of training for minutes on what it has when the operator pauses.
+    Attributes:
+        utd: gradient updates per environment step (RLPD has up to 20, HIL-SERL does not control it). 4 is what five
+            critics afford on two cores in the time that the main job may take; an encoder trained end to end affords 1.
+        start_steps: own steps to wait for before the first update (HIL-SERL's training_starts).
+        max_behind: debt of updates above which a learner on a real clock, too slow for its ratio, forgives the rest
+            instead of training for minutes on what it has when the operator pauses.
     """
 
     utd: float = 4.0

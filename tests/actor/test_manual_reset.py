@@ -16,8 +16,13 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import evaluate
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
+from robot_rl.actor.loop import ActorConfig
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
+from robot_rl.progress import Display
+from robot_rl.record import sitting_for
+from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.signals import StopRequest
 from robot_rl.teleop.scripted import Teleop
 from robot_rl.types import Outcome
 from tests.hands import Hand
@@ -82,6 +87,18 @@ def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_sto
         wait_until(partial(waits_after, 2))
         stop.set()
     assert [row.steps for row in done[0].episodes] == [3, 3]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(start_arm, tmp_path, alone):
+    settings = RunSettings("peg_insert", "sim_panda", "state", arm_addresses=(start_arm("lockstep").address,))
+    sections = {"run": settings, "actor": ActorConfig(acknowledge_faults=alone)}
+    folder = RunFolder.create(tmp_path / "run", sections)
+    with (
+        StopRequest() as stop,
+        sitting_for(folder, TASK, folder.demos_log, Display(), stop, verb="demo") as sitting,
+    ):
+        assert sitting.gate is not None and sitting.gate.acknowledges == alone
 
 
 def test_demonstrations_wait_and_the_arm_holds_until_success_is_said_at_the_device(env, desk, gate, console, tmp_path):

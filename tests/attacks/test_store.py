@@ -32,7 +32,7 @@ def test_a_closed_log_with_a_lost_block_is_never_cut(tmp_path, tenth):
         read_all(path)
     assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["steps.log"]
     kept, lost, aside = repair(path)
-    assert kept + lost == 3_000 and lost < 30 and aside.read_bytes() == before
+    assert kept + lost == 3_000 and lost < 30 and aside is not None and aside.read_bytes() == before
     with StepLog(path, SPACE) as log:
         assert [identity.seq for identity, _ in log.entries()] == list(range(3_000))
 

@@ -96,7 +96,7 @@ def test_a_run_of_behaviour_cloning_needs_no_actor(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
     assert [row["offline_updates"] for row in rows] == [400, 400]
     assert {row["env_steps"] for row in rows} == {0}
-    policy = load_policy(folder.checkpoints)
+    policy = load_policy(folder.path)
     assert policy.spec == learner.training.spec
 
 

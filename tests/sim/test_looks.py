@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.kinds import option_problems
 from robot_rl.sim.looks import MOST, TEXELS, Appearance, Looks, draw_pattern
 from robot_rl.sim.panda import READY
 from robot_rl.sim.stage import build_model, find_scene
@@ -26,6 +27,14 @@ def seen(model: mujoco.MjModel) -> dict[str, np.ndarray]:
         "ambient": head.ambient.copy(),
         "diffuse": head.diffuse.copy(),
     }
+
+
+def test_peg_and_socket_have_the_colours_of_the_task():
+    model = build_model(find_scene(Use("peg_insert", {"peg_rgb": (0.0, 1.0, 0.5), "socket_rgb": (1.0, 1.0, 0.0)})))
+    np.testing.assert_allclose(model.geom("peg").rgba, (0.0, 1.0, 0.5, 1.0))
+    np.testing.assert_allclose(model.geom("socket-3").rgba, (1.0, 1.0, 0.0, 1.0))
+    (problem,) = option_problems("sim/scenes", Use("peg_insert", {"peg_rgb": (0.0, 255.0, 0.0)}))
+    assert problem[0] == ("peg_rgb",) and "from 0 to 1" in problem[1]
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,12 @@ from robot_rl.types import Array
 class BCConfig:
     """Every default with its source.
 
-    bc_initial_updates, batch_size, learning_rate: HIL-SERL's train_bc.py and train_hgdagger.py (20,000; 256; 3e-4).
-    hidden: as RLPD's actor here, so that the two differ in what they learn from alone; SERL's BC has the same.
-    average_rate: share that the newest policy has in the running average of policies, per update; as RLPD's here.
+    Attributes:
+        bc_initial_updates: regression on the demonstrations; HIL-SERL's train_bc.py and train_hgdagger.py.
+        learning_rate: as there.
+        hidden: as RLPD's actor here, so that the two differ in what they learn from alone; SERL's BC has the same.
+        batch_size: as there.
+        average_rate: share that the newest policy has in the running average of policies, per update; as RLPD's here.
     """
 
     bc_initial_updates: int = 20_000

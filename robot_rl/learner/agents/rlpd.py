@@ -25,27 +25,33 @@ from robot_rl.types import Array, ConfigError
 class RLPDConfig:
     """Every default with its source.
 
-    critics, target_subset: 5 and 2; RLPD has 10 and 2 (sec. 4.3), HIL-SERL's release 2 and 2. In peg insertion from
-        state, one seed, at 2,000 steps: 31 of 50 with 2 critics, 33 of 40 with 5; at 2,500 steps 86 of 100 with 2
-        critics and twice the updates, 92 with 5.
-    discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
-    n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as RLPD and HIL-SERL.
-    tau, learning_rate, hidden, batch_size: RLPD and HIL-SERL agree.
-    initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy bonus drowns the reward.
-    target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table 1). RLPD and HIL-SERL
-        have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move, where a peg has 0.5 mm of air.
-    backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
-    demo_fraction: half of each batch (RLPD, sec. 4.1).
-    actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20; HIL-SERL: 2.
-    bc_weight, bc_decay_steps: weight of the BC term at the start, and the environment step at which it has gone
-        linearly to zero. The term counts only where the critics rate the demonstrated action above the policy's (the Q
-        filter of arXiv 1709.10089, eq. 6). Weight 2 brought pixel runs to 90 % in a third of the steps, and kept to
-        the end it left them swinging: hence the decay.
-    average_rate: share that the newest policy has in the running average of policies, per update of the actor. The
-        average is what a checkpoint offers for evaluation and use (Polyak and Juditsky 1992); the actor explores with
-        the newest one.
-    bc_initial_updates: regression of the actor on the demonstrations before the first environment step. 0 for
-        learning from a random policy.
+    Attributes:
+        critics: RLPD has 10 (sec. 4.3), HIL-SERL's release 2. In peg insertion from state, one seed, at 2,000 steps: 31
+            of 50 with 2 critics, 33 of 40 with 5; at 2,500 steps 86 of 100 with 2 critics and twice the updates, 92
+            with 5.
+        target_subset: how many of the critics, drawn anew each time, the target is the least of; RLPD and HIL-SERL: 2.
+        discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
+        n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as RLPD and HIL-SERL.
+        tau: share of the newest critics in the target's, per update; RLPD and HIL-SERL agree.
+        learning_rate: of Adam; RLPD and HIL-SERL agree.
+        hidden: widths of the layers of actor and critics; RLPD and HIL-SERL agree.
+        batch_size: RLPD and HIL-SERL agree.
+        demo_fraction: share of the demonstrations in each batch (RLPD, sec. 4.1).
+        initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy bonus drowns the
+            reward.
+        target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table 1). RLPD and
+            HIL-SERL have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move, where a peg has 0.5 mm of air.
+        backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
+        actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20; HIL-SERL: 2.
+        average_rate: share that the newest policy has in the running average of policies, per update of the actor. The
+            average is what a checkpoint offers for evaluation and use (Polyak and Juditsky 1992); the actor explores
+            with the newest one.
+        bc_weight: of the BC term at the start. The term counts only where the critics rate the demonstrated action
+            above the policy's (the Q filter of arXiv 1709.10089, eq. 6). Weight 2 brought pixel runs to 90 % in a third
+            of the steps, and kept to the end it left them swinging: hence the decay.
+        bc_decay_steps: the environment step at which it has gone linearly to zero.
+        bc_initial_updates: regression of the actor on the demonstrations before the first environment step. 0 for
+            learning from a random policy.
     """
 
     critics: int = 5

@@ -16,7 +16,7 @@ from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.panda import GREY, POSE_FLANGE_HAND, TOOL_CONTACT, WORLD_CONTACT
 from robot_rl.sim.socket import Socket
 from robot_rl.sim.stage import add_camera, add_stage
-from robot_rl.types import Array
+from robot_rl.types import Array, ConfigError
 from robot_rl.validation import from_json
 
 PEG_HALF_WIDTH = 0.010
@@ -25,6 +25,7 @@ HAND_TO_TIP = 0.1034 + 0.042
 """The TCP is 103.4 mm below the hand's mount (Franka Hand manual), the tip of the grasped peg 42 mm below that."""
 
 WALL = 0.020
+ORANGE, BLUE = (0.86, 0.36, 0.14), (0.20, 0.45, 0.75)
 POINTING_DOWN = np.array([1.0, 0.0, 0.0, 0.0])
 BOX = mujoco.mjtGeom.mjGEOM_BOX
 
@@ -32,7 +33,8 @@ BOX = mujoco.mjtGeom.mjGEOM_BOX
 class Scene:
     """What `controllers/arms/mujoco.py` simulates and `cameras/mujoco.py` draws.
 
-    The options are the fields of `sim/socket.py: Socket`, and `looks`, those of `sim/looks.py: Looks` that are not 0.
+    The options are the fields of `sim/socket.py: Socket`, the colours of peg and socket, and `looks`, those of
+    `sim/looks.py: Looks` that are not 0.
     """
 
     def __init__(
@@ -44,10 +46,16 @@ class Scene:
         socket_range_m: float = Socket.socket_range_m,
         socket_range_rad: float = Socket.socket_range_rad,
         friction: float = Socket.friction,
+        peg_rgb: tuple[float, float, float] = ORANGE,
+        socket_rgb: tuple[float, float, float] = BLUE,
         looks: Mapping[str, float] | None = None,
     ):
         x, y = socket_nominal
         self.socket = Socket(clearance_m, depth_m, success_depth_m, (x, y), socket_range_m, socket_range_rad, friction)
+        for name, colour in (("peg_rgb", peg_rgb), ("socket_rgb", socket_rgb)):
+            if not all(0.0 <= share <= 1.0 for share in colour):
+                raise ConfigError(f"{name} is {tuple(colour)}; it must be red, green and blue from 0 to 1")
+        self.peg_rgba, self.socket_rgba = [*peg_rgb, 1.0], [*socket_rgb, 1.0]
         self.looks = from_json(Looks, looks or {}, source="scene 'peg_insert': looks")
         pose_hand_tip = np.array([0.0, 0.0, HAND_TO_TIP, 0.0, 0.0, 0.0, 1.0])
         self.pose_flange_tip: Array = pose_multiply(np.array(POSE_FLANGE_HAND), pose_hand_tip)
@@ -57,7 +65,7 @@ class Scene:
         add_stage(spec)
         middle = HAND_TO_TIP - PEG_LENGTH / 2
         half = [PEG_HALF_WIDTH, PEG_HALF_WIDTH, PEG_LENGTH / 2]
-        peg = {"density": 2700.0, "rgba": [0.86, 0.36, 0.14, 1.0], "group": 1, **self._contact(TOOL_CONTACT)}
+        peg = {"density": 2700.0, "rgba": self.peg_rgba, "group": 1, **self._contact(TOOL_CONTACT)}
         hand.add_geom(name="peg", type=BOX, size=half, pos=[0.0, 0.0, middle], **peg)
         hand.add_site(name="tip", pos=[0.0, 0.0, HAND_TO_TIP], group=4, size=[0.002] * 3)
         self._add_socket(spec)
@@ -75,7 +83,7 @@ class Scene:
         socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*self.socket.socket_nominal, 0.0])
         inner, half_depth = PEG_HALF_WIDTH + self.socket.clearance_m, self.socket.depth_m / 2
         middle, outer = inner + WALL / 2, inner + WALL
-        look = {"type": BOX, "rgba": [0.20, 0.45, 0.75, 1.0], "group": 0, **self._contact(WORLD_CONTACT)}
+        look = {"type": BOX, "rgba": self.socket_rgba, "group": 0, **self._contact(WORLD_CONTACT)}
         for i, side in enumerate((-1.0, 1.0)):
             end, flank = {"name": f"socket-{2 * i}", **look}, {"name": f"socket-{2 * i + 1}", **look}
             socket.add_geom(size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **end)
