@@ -16,11 +16,11 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
     """Start the process of each arm of the run's bench. Raises ConfigError, before that, if its files do not fit."""
     settings = folder.settings
     config.check_fit(folder.load_task(), folder.load_hardware())
-    config.require_machine(config.load_hardware(settings.hardware))
+    config.require_machine(folder.load_hardware())
     for arm in folder.load_hardware().arms:
         processes.start(
             f"arm-{arm.name}",
-            ["arm", settings.hardware, "--arm", arm.name, "--task", settings.task, "--clock", settings.clock]
+            ["arm", settings.hardware, "--arm", arm.name, "--run", str(folder.path), "--clock", settings.clock]
             + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
         )
 

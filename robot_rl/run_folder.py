@@ -1,9 +1,11 @@
 """The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
 
+import logging
 import os
 import secrets
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,25 +17,51 @@ from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.types import ConfigError, DataError, SpaceSpec
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+DEMOS_LOG = "demos.log"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
 MOST_STEPS = 10**9
 
 
-@dataclass(frozen=True)
-class EvaluationFiles:
-    """Where the newest evaluation of one kind lies."""
+def evaluation_file(run: Path, sampled: bool, step: int | None = None) -> Path:
+    """The run's evaluation of one kind: of the newest policy, greedy, or beside it `sampled`, or of an older `step`."""
+    kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
+    return run / f"evaluation{kind}.json"
 
-    summary: Path
-    table: Path
-    videos: Path
+
+class EvaluationFiles:
+    """What one evaluation leaves in a folder of its own, `evaluations/001`: nothing of an earlier one is touched."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.summary = folder / "evaluation.json"
+        self.table = folder / "episodes.csv"
+        self.log = folder / "episodes.log"
+        self.videos = folder / "videos"
 
     @staticmethod
-    def of(run: Path, sampled: bool, step: int | None = None) -> "EvaluationFiles":
-        """Of the newest policy, greedy: `evaluation.json`; `sampled`, or of an older `step`, beside it."""
-        kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
-        return EvaluationFiles(run / f"evaluation{kind}.json", run / f"evaluation{kind}.csv", run / f"videos{kind}")
+    def all_of(run: Path) -> "list[EvaluationFiles]":
+        """Those that were begun, oldest first."""
+        return [EvaluationFiles(folder) for folder in sorted((run / "evaluations").glob("[0-9]*")) if folder.is_dir()]
+
+    @staticmethod
+    def begin(run: Path) -> "EvaluationFiles":
+        """The next one's, with its folder. Raises DataError if that cannot be made."""
+        number = max((int(each.folder.name) for each in EvaluationFiles.all_of(run)), default=0)
+        while True:
+            number += 1
+            folder = run / "evaluations" / f"{number:03d}"
+            try:
+                folder.mkdir(parents=True)
+                return EvaluationFiles(folder)
+            except FileExistsError as error:  # somebody else evaluates at the same time, or it is no folder
+                if not folder.is_dir():
+                    raise DataError(f"{error.filename} is no folder: move it away, then evaluate again") from error
+            except OSError as error:
+                raise DataError(f"{folder} cannot be made: {error.strerror}. Make room, or make it writable, then "
+                                "evaluate again") from error  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,7 +73,7 @@ class RunSettings:
     heads of its files and greetings, so that no run takes another's steps; runs made before there was one have none.
     The addresses are where the processes listen;
     `arm_addresses`, if given, stand in for those of the hardware file. `remote_actor`: the robot is on another machine
-    than the learner.
+    than the learner. `eval_episodes` are those of the evaluation at the end.
     """
 
     task: str
@@ -66,10 +94,11 @@ class RunSettings:
     actor_status_address: str = "local://actor-status"
     desk_address: str = "local://desk"
     remote_actor: bool = False
+    eval_episodes: int = 100
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1)):
+        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1), ("eval_episodes", 0)):
             if not least <= getattr(self, name) <= MOST_STEPS:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least} to {MOST_STEPS}"
@@ -86,13 +115,14 @@ class RunFolder:
     """Paths and the resolved config of one run.
 
     `config.json` is written when the run is created, with a checksum. Whoever changes it on purpose removes the key
-    `crc32`: then it is taken as it is, as one of a run from before there was a checksum.
+    `crc32`: then it is taken as it is, as one of a run from before there was a checksum. It holds the task and the
+    hardware file as data, so that the run needs neither any more; a run from before it did goes by their names.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.config_file = self.path / "config.json"
-        self.demos_log = self.path / "demos.log"
+        self.demos_log = self.path / DEMOS_LOG
         self.outcomes_log = self.path / "outcomes.log"
         self.steps_log = self.path / "steps.log"
         self.features_file = self.path / "features.bin"
@@ -110,26 +140,36 @@ class RunFolder:
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. Runs are listed by: ls runs/")
         self._data = read_config(self.config_file)
         self.settings: RunSettings = self.read("run", RunSettings)
+        self._copies: dict[str, Any] = {}
 
     @classmethod
-    def create(cls, path: str | Path, sections: dict[str, Any], again: bool = False) -> "RunFolder":
+    def create(
+        cls,
+        path: str | Path,
+        sections: dict[str, Any],
+        again: bool = False,
+        verb: str = "train",
+        fill: Callable[[Path, RunSettings], None] = lambda path, settings: None,
+    ) -> "RunFolder":
         """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
 
-        A run without an `id` gets one. Raises ConfigError if somebody else made the folder, or if there is a run
-        already, unless it is to be written `again`.
+        A run without an `id` gets one. `fill` puts into the folder what the run begins with; the config is written
+        last. Raises ConfigError if somebody else made the folder, or if there is a run already, which `verb` would go
+        on with, unless it is to be written `again`.
         """
         path = Path(path)
         if (path / "config.json").exists() and not again:
             raise ConfigError(
-                f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
+                f"'{path}' exists already: continue it with 'robot-rl {verb} --resume {path}', or choose another --name"
             )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if {path.lstat().st_uid, path.stat().st_uid} != {os.geteuid()}:
             raise ConfigError(f"'{path}' belongs to somebody else: choose another --name")
         if not sections["run"].id:
             sections = sections | {"run": replace(sections["run"], id=secrets.token_hex(8))}
-        data = {name: config.to_json(section) for name, section in sections.items()}
+        data = {name: as_json(section) for name, section in sections.items()}
         data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
+        fill(path, sections["run"])
         write_config(path / "config.json", data)
         return cls(path)
 
@@ -148,6 +188,16 @@ class RunFolder:
     def read(self, name: str, cls: type[T]) -> T:
         """A section of the resolved config as the dataclass that it was written from."""
         return config.from_json(cls, self.section(name), f"{self.config_file}: {name}")
+
+    def change(self, sections: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Go on with other options: `sections` take the place of those that there were, and the config keeps what was
+        `changed`, and when, under `history`."""
+        entry = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "revision": code_revision(), "changed": dict(changed)}
+        earlier = self._data.get("history", {}).get("changes", [])
+        data = self._data | {name: as_json(section) for name, section in sections.items()}
+        write_config(self.config_file, data | {"history": {"changes": [*earlier, entry]}})
+        self._data = read_config(self.config_file)
+        self.settings = self.read("run", RunSettings)
 
     def demos(self) -> dict[str, int]:
         """How many demonstrations there are, complete: `successes`, `attempts`, `steps`.
@@ -176,10 +226,12 @@ class RunFolder:
         write_json(self.demos_file, dict(counts) | ({"run": self.settings.id} if self.settings.id else {}))
 
     def load_task(self) -> Task:
-        return config.load_task(self.settings.task)
+        """The task as the run holds it."""
+        return self._copy("task", self.settings.task, config.task_from_json, config.load_task)
 
     def load_hardware(self) -> Hardware:
-        hardware = config.load_hardware(self.settings.hardware)
+        """The bench as the run holds it, with this run's addresses of its arms."""
+        hardware = self._copy("hardware", self.settings.hardware, config.hardware_from_json, config.load_hardware)
         addresses = self.settings.arm_addresses or [arm.address for arm in hardware.arms]
         if len(addresses) != len(hardware.arms):
             raise ConfigError(
@@ -189,12 +241,77 @@ class RunFolder:
         arms = (replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
         return replace(hardware, arms=tuple(arms))
 
+    def _copy(
+        self, section: str, name: str, read: Callable[[Mapping[str, Any], str], T], by_name: Callable[[str], T]
+    ) -> T:
+        """What the config holds of a file, read once; of a run from before it held any, the file of that name."""
+        if section not in self._copies:
+            config.require_name(FOLDERS[section], name)
+            if section in self._data:
+                value = read(self._data[section], f"{self.config_file}: {section}")
+                if value.name != name:  # type: ignore[attr-defined]
+                    raise ConfigError(f"{self.config_file} is damaged: {section} is not the run's, {name!r}. {CURE}")
+            else:
+                self._warn_of_no_copies()
+                value = by_name(name)
+            self._copies[section] = value
+        copy: T = self._copies[section]
+        return copy
+
+    def _warn_of_no_copies(self) -> None:
+        if self.path not in _warned:
+            log.warning(
+                "run %s was made before runs held their task and hardware: it goes by the files '%s' and '%s' as they "
+                "are today", self.path, self.settings.task, self.settings.hardware,
+            )  # fmt: skip
+        _warned.add(self.path)
+
+    def edited(self) -> list[str]:
+        """What task and hardware file say otherwise today than the run, which goes by what it holds: a sentence each.
+
+        Nothing of files that are not there. The task file is executed.
+        """
+        said = []
+        for section, there_is, load, own in (
+            ("task", config.has_task, config.load_task, self.load_task),
+            ("hardware", config.has_hardware, config.load_hardware, self.load_hardware),
+        ):
+            name = getattr(self.settings, section)
+            if section not in self._data or not there_is(name):
+                continue
+            try:
+                today = config.to_json(load(name))
+            except ConfigError as error:
+                said.append(f"{error}. The run goes by the {section} as it was when the run was made")
+                continue
+            own()
+            before = config.to_json(self._copies[section])
+            if differ := [key for key in before if before[key] != today[key]]:
+                said.append(
+                    f"{section} '{name}' was edited since this run was made ({', '.join(differ)}): the run goes by the "
+                    "one that it holds. The edited one is for a new run, which may begin with these demonstrations: "
+                    f"robot-rl train {self.settings.task} --demos-from {self.path}"
+                )
+        return said
+
     def spaces(self) -> SpaceSpec:
         """The spaces of this run, from its task and hardware file alone."""
         return config.spaces(self.load_task(), self.load_hardware(), self.settings.obs)
 
 
+def run_path(run: str) -> Path:
+    """The folder of a run that was given as a path, or by its name in runs/."""
+    return Path(run) if Path(run).exists() else Path("runs") / run
+
+
 CURE = "Restore it from a copy, or start a new run"
+FOLDERS = {"task": "tasks", "hardware": "hardware_configs"}
+_warned: set[Path] = set()
+
+
+def as_json(section: Any) -> dict[str, Any]:
+    """A section of a run's config, a dataclass or plain data, as plain data."""
+    return dict(section) if isinstance(section, Mapping) else config.to_json(section)
 
 
 def read_config(path: Path) -> dict[str, Any]:

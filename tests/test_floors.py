@@ -30,6 +30,8 @@ FLOORS = (
         "__main__",
         "run",
         "record",
+        "changes",
+        "demos_from",
         "arms",
         "cli",
         "browse",
