@@ -20,7 +20,7 @@ from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.data.log import StepLog
 from robot_rl.demos_from import copier, look_at
-from robot_rl.learner.checkpoint import load_policy
+from robot_rl.learner.checkpoint import kept_steps, load_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.progress import Display, Recent, say_waiting, training_note
@@ -179,8 +179,8 @@ def require_steps(settings: RunSettings, learner: LearnerConfig, taken: int, lac
 
 
 def require_training(folder: RunFolder) -> None:
-    """The same, of a run whose demonstrations are complete; nothing, if they are not yet."""
-    if not folder.demos_file.exists():
+    """The same, of a run whose demonstrations are complete, and which has not learnt yet."""
+    if not folder.demos_file.exists() or kept_steps(folder.checkpoints):
         return
     try:
         require_steps(folder.settings, folder.read("learner", LearnerConfig), folder.demos()["steps"])
@@ -361,7 +361,7 @@ def evaluate_run(
     summary = evaluation_summary(evaluation, folder, sampled, step) | {"folder": f"evaluations/{files.folder.name}"}
     write_json(files.summary, summary, indent=2)
     own_file = evaluation_file(folder.path, sampled, step)
-    if official or not is_whole_evaluation(own_file, summary["env_steps"]):
+    if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
         write_json(own_file, summary, indent=2)
     low, high = evaluation.interval_95
     cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
@@ -423,7 +423,7 @@ def _evaluate(
         )
 
 
-def is_whole_evaluation(file: Path, env_steps: int) -> bool:
+def is_whole_evaluation(file: Path, env_steps: int | None) -> bool:
     """Whether a summary is of a policy that had learnt for so many steps, and of all episodes that were asked for."""
     try:
         said = read_json(file)
