@@ -86,8 +86,10 @@ def change_options(folder: RunFolder, options: TrainConfig) -> None:
                           "gives it more updates on its demonstrations")  # fmt: skip
     require_sense(learner, demos)
     complete = folder.demos() if folder.demos_file.exists() else None
+    folder.spaces()  # what is wrong with its files is said before anything is written
     if complete is not None:
-        require_steps(settings, learner, complete["steps"])
+        if not begun:
+            require_steps(settings, learner, complete["steps"])
         made = max(kept_steps(folder.checkpoints), default=0) + complete["steps"]
         if settings.steps and settings.steps < made:
             raise ConfigError(f"--steps {settings.steps}: {folder.path} has made {made} already, demonstrations "

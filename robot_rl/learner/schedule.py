@@ -53,7 +53,7 @@ class UpdateGovernor:
         return int(self.config.utd * max(0, env_steps - self.config.start_steps))
 
     def keep(self, allowed: int, env_steps: int) -> None:
-        """Another ratio was in force for `env_steps` steps, and allowed so many updates: only what follows counts anew."""
+        """Another ratio was in force for `env_steps` steps, and allowed so many updates: what follows counts anew."""
         difference = allowed - self.allowed(env_steps)
         self.granted += max(0, difference)
         self.forgiven += max(0, -difference)

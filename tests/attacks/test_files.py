@@ -185,7 +185,7 @@ VERBS: dict[str, Callable[[Path], int]] = {
     "data ls": lambda path: main(["data", "ls", str(path)]),
     "console": look,
     "learner": lambda path: main(["learner", str(path)]),
-    "train --resume": lambda path: main(["train", "--resume", str(path), "--eval-episodes", "1"]),
+    "train --resume": lambda path: main(["train", "--resume", str(path)]),
     "eval": lambda path: main(["eval", str(path), "--episodes", "1"]),
 }
 
