@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robot_rl import config
+from robot_rl import check, config
 from robot_rl.changes import change_options, options_of
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
@@ -63,7 +63,7 @@ def test_demonstrations_that_do_not_fit_are_refused_all_at_once_and_nothing_is_m
     with pytest.raises(ConfigError) as refused:
         create_run("peg_insert", replace(OPTIONS, demos_from=("seen", "damaged", "other", "nowhere")))
     lines = str(refused.value).splitlines()
-    for word, line in zip(("space", "is damaged", "of task 'other'", "is not a run"), lines, strict=True):
+    for word, line in zip(("space", "damaged/demos.log", "of task 'other'", "is not a run"), lines, strict=True):
         assert word in line
     assert not Path("runs/new").exists()
 
@@ -169,3 +169,9 @@ def test_each_evaluation_has_files_of_its_own_and_one_that_is_whole_stays_the_ru
     for said, whole in (((500, 9, 9), True), ((500, 5, 9), False), ((400, 9, 9), False)):
         write_json(file, dict(zip(("env_steps", "episodes", "asked"), said, strict=True)))
         assert is_whole_evaluation(file, 500) == whole
+
+
+def test_a_check_for_a_task_misses_the_operators_device_as_a_run_would() -> None:
+    bench = replace(config.load_hardware("sim_panda"), teleop=None)
+    missed = [finding for finding in check._check_files(bench, config.load_task("peg_insert")) if not finding.right]
+    assert [finding.what for finding in missed] == ["operator's device"] and "teleop:" in missed[0].advice
