@@ -15,7 +15,7 @@ from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
 from robot_rl.run import TrainConfig, create_run, is_whole_evaluation, require_training
 from robot_rl.run_folder import EvaluationFiles, RunFolder
 from robot_rl.small_files import write_json
-from robot_rl.types import ConfigError, Provenance
+from robot_rl.types import ConfigError, Provenance, Step
 from tests.learner.test_loop import DEMO_STEPS, make_folder, make_step
 
 OPTIONS = TrainConfig(name="new", obs="state")
@@ -28,7 +28,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def identities(folder: RunFolder) -> list:
     with StepLog(folder.demos_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
-        return [(identity, said.episode, said.index) for identity, said in log.entries()]
+        return [(identity, said.episode, said.index) for identity, said in log.entries() if isinstance(said, Step)]
 
 
 def test_demonstrations_of_several_runs_are_taken_over_each_once_as_they_are() -> None:
