@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.ablation_page import Result, Score, write_page
 from robot_rl.learner.schedule import ScheduleConfig
-from robot_rl.run_folder import EvaluationFiles
+from robot_rl.run_folder import evaluation_file
 from robot_rl.signals import StopRequest
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
@@ -98,7 +98,7 @@ class Job:
     @property
     def evaluation(self) -> dict[str, Any] | None:
         """What it came to; None if it is not evaluated yet, or not to the end."""
-        file = EvaluationFiles.of(self.folder, self.sampled).summary
+        file = evaluation_file(self.folder, self.sampled)
         row = json.loads(file.read_text()) if file.exists() else None
         return row if row and row["episodes"] == row.get("asked", row["episodes"]) else None
 

@@ -25,7 +25,7 @@ def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
     not fit that bench, or if what is observed there is not what the policy was trained with.
     """
     moved = RunFolder(folder.path)
-    if hardware:
+    if hardware and hardware != folder.settings.hardware:
         bench = config.load_hardware(hardware)
         there = config.spaces(folder.load_task(), bench, folder.settings.obs).observations
         trained = folder.spaces().observations
@@ -37,8 +37,7 @@ def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
                 "train it there"
             )
         drivers = [config.find("controllers/arms", arm.driver).Arm for arm in bench.arms]
-        clock = folder.settings.clock if all(hasattr(driver, "world") for driver in drivers) else "real"
-        moved.settings = replace(folder.settings, hardware=hardware, clock=clock, arm_addresses=())
+        moved = folder.at_bench(bench, folder.settings.clock if all(hasattr(d, "world") for d in drivers) else "real")
     addresses = tuple(free_addresses(len(moved.load_hardware().arms)))
     moved.settings = replace(moved.settings, arm_addresses=addresses)
     return moved
@@ -48,11 +47,11 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
     """Start the process of each arm of the run's bench. Raises ConfigError, before that, if its files do not fit."""
     settings = folder.settings
     config.check_fit(folder.load_task(), folder.load_hardware())
-    config.require_machine(config.load_hardware(settings.hardware))
+    config.require_machine(folder.load_hardware())
     for arm in folder.load_hardware().arms:
         processes.start(
             f"arm-{arm.name}",
-            ["arm", settings.hardware, "--arm", arm.name, "--task", settings.task, "--clock", settings.clock]
+            ["arm", settings.hardware, "--arm", arm.name, "--run", str(folder.path), "--clock", settings.clock]
             + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
         )
 

@@ -104,6 +104,9 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
             yield Finding("files", f"limits against task '{task.name}'", True, "start poses and limits fit")
         except RobotRLError as error:
             yield Finding("files", f"limits against task '{task.name}'", False, "do not fit", str(error))
+        if hardware.teleop is None:
+            advice = "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file (docs/teleop.md)"
+            yield Finding("files", "operator's device", False, "the file names none", advice)
     drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
     drivers += [camera.driver for camera in hardware.cameras]
     for driver in dict.fromkeys(drivers):

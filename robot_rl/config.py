@@ -253,6 +253,20 @@ def _what_went_wrong(error: Exception, path: Path, line: int, file: PythonFile) 
     return f"{path}:{line}: {type(error).__name__}: {error}"
 
 
+def task_from_json(data: Mapping[str, Any], source: str) -> Task:
+    """A task from what `to_json` made of it: nothing is executed but the kinds that it names. Raises as `load_task`."""
+    task = from_json(Task, data, source)
+    complain(task, task_problems(task))
+    return task
+
+
+def hardware_from_json(data: Mapping[str, Any], source: str) -> Hardware:
+    """A set-up from what `to_json` made of it. Raises as `load_hardware`."""
+    hardware = from_json(Hardware, data, source)
+    complain(hardware, hardware_problems(hardware))
+    return hardware
+
+
 def load_hardware(name: str) -> Hardware:
     """`hardware_configs/NAME.yaml`, the working directory's before the package's: every value of it is sound."""
     path = _locate("hardware_configs", name, ".yaml")
@@ -284,6 +298,17 @@ def has_task(name: str) -> bool:
     return is_name(name) and any((folder / f"{name}.py").is_file() for folder in _folders("tasks"))
 
 
+def has_hardware(name: str) -> bool:
+    """Whether there is a hardware file of this name."""
+    return is_name(name) and any((folder / f"{name}.yaml").is_file() for folder in _folders("hardware_configs"))
+
+
+def require_name(folder: str, name: str) -> None:
+    """Raise ConfigError for what cannot be the name of a file in `tasks` or `hardware_configs`."""
+    if not is_name(name):
+        raise ConfigError(f"{name!r:.100} is no name of a file in {folder}/: {NAMES_ARE}")
+
+
 def _folders(folder: str) -> list[Path]:
     """Where files are looked for: the user's own, those in the wheel (`robot_rl/FOLDER`), those of the source tree."""
     return [Path.cwd() / folder, PACKAGE / folder, PACKAGE.parent / folder]
@@ -292,8 +317,7 @@ def _folders(folder: str) -> list[Path]:
 def _locate(folder: str, name: str, ending: str) -> Path:
     """The first file of this name in the folders. What is no name is refused before it is made into a path."""
     folders = _folders(folder)
-    if not is_name(name):
-        raise ConfigError(f"{name!r:.100} is no name of a file in {folder}/: {NAMES_ARE}")
+    require_name(folder, name)
     for candidate in folders:
         if (candidate / f"{name}{ending}").is_file():
             return candidate / f"{name}{ending}"

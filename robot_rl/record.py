@@ -72,9 +72,7 @@ def record_demos(
     finally:  # also of what there is when somebody stops
         if (picture := plot_demos(folder)) is not None:
             display.say(f"{picture}: what was recorded, at a glance")
-    tally = recorder.tally
-    summary = {"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps, "missed_resets": missed}
-    folder.write_demos(summary)
+    folder.write_demos(recorder.tally.counts | {"missed_resets": missed})
 
 
 def mend_demos(folder: RunFolder) -> None:
@@ -87,7 +85,7 @@ def mend_demos(folder: RunFolder) -> None:
     except DataError:
         with StepLog(folder.demos_log, folder.spaces(), read_only=True) as recorded:
             tally = DemoTally.of(recorded)
-        folder.write_demos({"successes": tally.successes, "attempts": tally.attempts, "steps": tally.steps})
+        folder.write_demos(tally.counts)
         log.warning("%s was damaged: it was counted anew from %s: %d demonstrations, %d attempts, %d steps",
                     folder.demos_file, folder.demos_log.name, tally.successes, tally.attempts, tally.steps)  # fmt: skip
 

@@ -23,7 +23,7 @@ from robot_rl.progress import Display
 from robot_rl.record import mend_demos, record_demos
 from robot_rl.report import plot_learning, save_summary, training_summary
 from robot_rl.resources import check_resources
-from robot_rl.run import PORTS, evaluate_run, hint_at, timed, watch_training
+from robot_rl.run import PORTS, evaluate_run, hint_at, require_training, timed, watch_training
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
@@ -35,7 +35,7 @@ from robot_rl.types import ConfigError
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
 
 
-def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
+def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunFolder:
     """Bring this machine's robot to the run whose learner listens at `address`; carry it through and evaluate."""
     calls = CallClient(consecutive_addresses(address, PORTS)[2])
     begun, phases = time.monotonic(), dict[str, float]()
@@ -46,6 +46,7 @@ def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
             start_arms(folder, processes)
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
+            require_training(folder)
             with timed(phases, "training"):
                 processes.start("actor", ["actor", str(folder.path)])
                 watch_training(folder, processes, display, stop, until="actor")
@@ -55,7 +56,8 @@ def join(address: str, name: str = "", eval_episodes: int = 100) -> RunFolder:
             display.say(f"stopped; continue with: robot-rl join {address}")
             return folder
         fetch_policy(folder, calls, summary["env_steps"])
-        evaluate_run(folder, eval_episodes, display=display, stop=stop.is_set)
+        episodes = folder.settings.eval_episodes if eval_episodes is None else eval_episodes
+        evaluate_run(folder, episodes, official=True, display=display, stop=stop.is_set)
     calls.close()
     return folder
 
@@ -70,14 +72,19 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
     path = Path("runs") / (name or f"{described['name']}-robot")
     if (path / "config.json").exists():
         earlier = RunFolder(path).settings
-        settings = replace(settings, id=settings.id or earlier.id)  # an older run has none, but this folder of it has
-        if with_addresses(earlier, address, like=settings) != settings:
+        same = earlier.id == settings.id
+        if not (earlier.id and settings.id):  # an older run has none
+            settings = replace(settings, id=settings.id or earlier.id)
+            same = with_addresses(earlier, address, like=settings) == settings
+        if not same:
             raise ConfigError(f"'{path}' belongs to another run ({earlier.task}, seed {earlier.seed}) than the "
                               f"learner's ({settings.task}, seed {settings.seed}): choose another --name")  # fmt: skip
     parts = {
         "run": settings,
         "actor": config.from_json(ActorConfig, sections["actor"], "the learner's run"),
         "learner": config.from_json(LearnerConfig, sections["learner"], "the learner's run"),
+        "task": config.load_task(settings.task),
+        "hardware": config.load_hardware(settings.hardware),
     }
     return RunFolder.create(path, parts, again=True)  # the addresses may be others today
 
@@ -117,6 +124,7 @@ def serve_learner(folder: RunFolder) -> None:
         display.say(f"run {folder.path}: {settings.task} on {settings.hardware}, {settings.obs}")
         display.say(check_resources(folder))
         mend_demos(folder)
+        require_training(folder)
         display.say(f"the robot's machine comes with: robot-rl join {settings.steps_address} (this machine's name and "
                     "address in place of 0.0.0.0)")  # fmt: skip
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from robot_rl.actor.loop import ActorConfig, acknowledges
 from robot_rl.arms import at_bench, await_arms, start_arms
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
-from robot_rl.learner.checkpoint import load_policy
+from robot_rl.data.log import StepLog
+from robot_rl.demos_from import copier, look_at
+from robot_rl.learner.checkpoint import kept_steps, load_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.progress import Display, Recent, say_waiting, training_note
@@ -33,15 +35,15 @@ from robot_rl.report import (
     training_summary,
 )
 from robot_rl.resources import check_resources
-from robot_rl.run_folder import EvaluationFiles, RunFolder, RunSettings, check_seed
+from robot_rl.run_folder import EvaluationFiles, RunFolder, RunSettings, check_seed, evaluation_file, run_path
 from robot_rl.signals import StopRequest
-from robot_rl.small_files import Tail, write_json
+from robot_rl.small_files import Tail, read_json, write_json
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import DivergedError, LinkError
+from robot_rl.types import DataError, DivergedError, LinkError
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -60,7 +62,10 @@ class TrainConfig:
         seed: of everything that is drawn; another one is another run of the same experiment.
         steps: control steps of the whole run, demonstrations and wandering included; 0: 8000 from pixels, 5000 from
             state. Behaviour cloning makes none of its own, whatever is said.
-        demos: how many successful demonstrations there are before training.
+        demos: how many successful demonstrations there shall be in all before training; 20, if not said, or as many as
+            demos_from gives.
+        demos_from: other runs of the task, folders or names in runs/, whose demonstrations are taken over. Their steps
+            count as this run's.
         wander_steps: so many follow each demonstration, in which the arm moves by itself, if there is an encoder that
             is pretrained on what the cameras see meanwhile, and if the task allows it (`wander`); 0: none.
         teleop: another operator than the hardware file's; human-like works as a person does, in simulation.
@@ -78,7 +83,8 @@ class TrainConfig:
     obs: ObsKind = "pixels"
     seed: int = 0
     steps: int = 0
-    demos: int = 20
+    demos: int | None = None
+    demos_from: tuple[str, ...] = ()
     wander_steps: int = 100
     clock: ClockKind = "lockstep"
     name: str = ""
@@ -88,19 +94,35 @@ class TrainConfig:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
 
 
+NO_DEVICE = "names no teleop device, and demonstrations are to be recorded: add `teleop: {name: NAME}`"
 PHASES = {"pretraining": "the encoder", "cloning": "the demonstrations"}
 """What the learner does while there are no updates, as it calls it, and with what."""
 PORTS = 5  # of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
 DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
+DEFAULT_DEMOS = 20
 
 
-def create_run(task: str, options: TrainConfig) -> RunFolder:
-    """The run's folder with its resolved config: code defaults, then the task's, then the command line's."""
-    hardware, skill = config.with_teleop(config.load_hardware(options.hardware), options.teleop), config.load_task(task)
-    config.check_fit(skill, hardware)
-    wanders = options.obs == "pixels" and options.learner.pretrains and skill.wander is not None
-    if options.learner.offline and not options.demos:
-        raise config.ConfigError(f"{options.learner.algorithm} learns from demonstrations alone: ask for some (demos)")
+def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolder:
+    """The run's folder with its resolved config: code defaults, then the task's, then the command line's.
+
+    `verb` makes it. Whatever can be found wrong without a bench is a ConfigError, and there is no folder then.
+    """
+    loaded, hardware = config.load_task(task), config.load_hardware(options.hardware)
+    operated = config.with_teleop(hardware, options.teleop)
+    space = config.spaces(loaded, operated, options.obs)
+    if options.demos_from and options.listen:
+        raise config.ConfigError("with --listen the robot's machine records the demonstrations: leave --demos-from out")
+    origins = look_at([run_path(run) for run in options.demos_from], loaded, space)
+    demos = options.demos
+    if demos is None:
+        demos = origins.tally.successes if origins.runs else DEFAULT_DEMOS
+    if demos > origins.tally.successes and operated.teleop is None:
+        config.complain(hardware, [((), NO_DEVICE)])
+    require_sense(options.learner, demos)
+    learner = options.learner
+    if learner.encoder_weights:  # found from everywhere
+        learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
+    wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
     desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice
     if options.listen:
         addresses[:PORTS] = consecutive_addresses(options.listen, PORTS)
@@ -110,8 +132,8 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         obs=options.obs,
         clock=options.clock,
         seed=options.seed,
-        steps=0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs],
-        demos=options.demos,
+        steps=steps_meant(options),
+        demos=demos,
         wander_steps=options.wander_steps if wanders else 0,
         arm_addresses=tuple(addresses[PORTS:]),
         steps_address=addresses[0],
@@ -122,10 +144,63 @@ def create_run(task: str, options: TrainConfig) -> RunFolder:
         desk_address=desk,
         remote_actor=bool(options.listen),
         teleop=options.teleop,
+        eval_episodes=options.eval_episodes,
     )
+    if verb == "train":
+        require_steps(settings, options.learner, origins.tally.steps, settings.demos - origins.tally.successes)
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
-    sections = {"run": settings, "actor": options.actor, "learner": options.learner}
-    return RunFolder.create(Path("runs") / name, sections)
+    sections: dict[str, Any] = {"run": settings, "actor": options.actor, "learner": learner}
+    sections |= {"task": loaded, "hardware": hardware}
+    if not origins.runs:
+        return RunFolder.create(Path("runs") / name, sections, verb=verb)
+    sections["demos_from"] = {"runs": origins.said}
+    folder = RunFolder.create(Path("runs") / name, sections, verb=verb, fill=copier(origins, space))
+    if origins.tally.successes >= demos:
+        folder.write_demos(origins.tally.counts)
+    return folder
+
+
+def steps_meant(options: TrainConfig) -> int:
+    """How many steps the run has: none where only demonstrations are learnt from."""
+    return 0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs]
+
+
+def require_sense(learner: LearnerConfig, demos: int) -> None:
+    """Raise ConfigError for options of a learner that cannot begin."""
+    if learner.offline and not demos:
+        raise config.ConfigError(f"{learner.algorithm} learns from demonstrations alone: ask for some (demos)")
+    if learner.encoder_weights and not Path(learner.encoder_weights).is_file():
+        raise config.ConfigError(f"encoder_weights: there is no file '{learner.encoder_weights}'")
+
+
+def require_steps(settings: RunSettings, learner: LearnerConfig, taken: int, lacking: int = 0) -> None:
+    """Raise ConfigError if a run ends before its first update, with the arithmetic.
+
+    Demonstrations and wandering have `taken` so many steps; so many demonstrations, a step or more each, are `lacking`.
+    """
+    least = taken + max(0, lacking) * (1 + settings.wander_steps)
+    if learner.offline or settings.steps > least + learner.schedule.start_steps:
+        return
+    what = f"demonstrations and wandering have taken {taken} of them"
+    if lacking > 0:
+        wander = f" with {settings.wander_steps} steps of wandering each" if settings.wander_steps else ""
+        what = f"{lacking} demonstrations{wander} take {least - taken} of them or more"
+        what = f"{taken} are taken already, {what}" if taken else what
+    raise config.ConfigError(
+        f"with --steps {settings.steps} nothing would be learnt: {what}, and the first update follows "
+        f"{learner.schedule.start_steps} own steps. Ask for more than {least + learner.schedule.start_steps}; "
+        f"{DEFAULT_STEPS[settings.obs]} are usual"
+    )
+
+
+def require_training(folder: RunFolder) -> None:
+    """The same, of a run whose demonstrations are complete, and which has not learnt yet."""
+    if not folder.demos_file.exists() or kept_steps(folder.checkpoints):
+        return
+    try:
+        require_steps(folder.settings, folder.read("learner", LearnerConfig), folder.demos()["steps"])
+    except config.ConfigError as error:
+        raise config.ConfigError(f"{error}: robot-rl train --resume {folder.path} --steps N") from error
 
 
 def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
@@ -172,7 +247,7 @@ def outcomes(folder: RunFolder, positives: int, negatives: int, per_episode: int
             display.say(f"{picture}: some of each")
 
 
-def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
+def carry_on(folder: RunFolder) -> RunFolder:
     """Carry a run, new or stopped, through whatever it still lacks: demonstrations, training, evaluation."""
     begun = time.monotonic()
     phases: dict[str, float] = {}
@@ -181,11 +256,13 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
         display.say(check_resources(folder))
         folder.read("actor", ActorConfig)  # what is wrong with it is said before anything starts
         mend_demos(folder)
+        require_training(folder)
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):
             start_arms(folder, processes)
             processes.start("learner", ["learner", str(folder.path)])
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
+            require_training(folder)
             with timed(phases, "training"):
                 run_training(folder, processes, display, stop)
         summary = training_summary(folder, time.monotonic() - begun, phases)
@@ -194,7 +271,7 @@ def carry_on(folder: RunFolder, eval_episodes: int = 100) -> RunFolder:
         if stop.is_set():
             display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
             return folder
-        evaluate_run(folder, eval_episodes, display=display, stop=stop.is_set)
+        evaluate_run(folder, folder.settings.eval_episodes, official=True, display=display, stop=stop.is_set)
     return folder
 
 
@@ -271,26 +348,34 @@ def evaluate_run(
     sampled: bool = False,
     step: int | None = None,
     hardware: str = "",
+    official: bool = False,
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run's policy, operator locked out, and write table, videos and evaluation.json.
+    """Evaluate a run's policy, operator locked out; steps, table, videos and summary go into a folder of their own.
 
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
-    training, at the bench that it was trained at, or at another, `hardware`. A `stop` ends it with the episodes before:
-    KeyboardInterrupt if there is none, and nothing is written.
+    training, at the bench that it was trained at, or at another, `hardware`. The run's own evaluation.json is the
+    summary of the one that ends a training (`official`); of another only where there is none of that policy to its
+    end. A `stop` ends it with the episodes before: KeyboardInterrupt if there is none, and nothing is written.
     """
     check_seed(seed)
-    folder = at_bench(folder, hardware)
-    policy, files = load_policy(folder.checkpoints, step), EvaluationFiles.of(folder.path, sampled, step, hardware)
+    policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
+        for sentence in folder.edited():
+            shown.say(sentence)
         start_arms(folder, processes)
         await_arms(folder, processes, shown, stop)
+        files = EvaluationFiles.begin(folder.path)
         evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
     if episodes and not evaluation.episodes:
+        shutil.rmtree(files.folder)
         raise KeyboardInterrupt
-    summary = evaluation_summary(evaluation, folder, sampled, step)
+    summary = evaluation_summary(evaluation, folder, sampled, step) | {"folder": f"evaluations/{files.folder.name}"}
     write_json(files.summary, summary, indent=2)
+    own_file = evaluation_file(folder.path, sampled, step, hardware)
+    if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
+        write_json(own_file, summary, indent=2)
     low, high = evaluation.interval_95
     cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
     shown.say(
@@ -331,25 +416,34 @@ def _evaluate(
         desk.tell(evaluated=len(done), succeeded=sum(done))
         display.show("evaluation", len(done), episodes, f"{sum(done)} of {len(done)} succeeded")
 
-    if files.videos.exists():
-        shutil.rmtree(files.videos)
     with ExitStack() as opened:
         opened.callback(env.close)
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
         desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
         gate = Gate(env, desk, acknowledges=acknowledges(env, folder), stop=stop, say=partial(say_waiting, display))
+        recorded = opened.enter_context(StepLog(files.log, env.space_spec, run=folder.settings.id))
         return evaluate(
             env,
             lambda observation: policy.act(observation, greedy=not sampled),
             episodes=episodes,
             seed=seed,
             videos=files.videos if rendered else None,
+            log=recorded,
             begin=policy.begin_episode,
             progress=progress,
             desk=desk,
             gate=gate,
         )
+
+
+def is_whole_evaluation(file: Path, env_steps: int | None) -> bool:
+    """Whether a summary is of a policy that had learnt for so many steps, and of all episodes that were asked for."""
+    try:
+        said = read_json(file)
+    except DataError:
+        return False
+    return said.get("env_steps") == env_steps and said.get("episodes") == said.get("asked")
 
 
 def open_desk(folder: RunFolder) -> Desk:

@@ -1,9 +1,11 @@
 """The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
 
+import logging
 import os
 import secrets
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,26 +17,52 @@ from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.types import ConfigError, DataError, SpaceSpec
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+DEMOS_LOG = "demos.log"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
 MOST_STEPS = 10**9
 
 
-@dataclass(frozen=True)
-class EvaluationFiles:
-    """Where the newest evaluation of one kind lies."""
+def evaluation_file(run: Path, sampled: bool, step: int | None = None, bench: str = "") -> Path:
+    """The run's evaluation of one kind: of the newest policy, greedy, or beside it `sampled`, of an older `step`, or at
+    another `bench`."""
+    kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "") + (f"-at-{bench}" if bench else "")
+    return run / f"evaluation{kind}.json"
 
-    summary: Path
-    table: Path
-    videos: Path
+
+class EvaluationFiles:
+    """What one evaluation leaves in a folder of its own, `evaluations/001`: nothing of an earlier one is touched."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.summary = folder / "evaluation.json"
+        self.table = folder / "episodes.csv"
+        self.log = folder / "episodes.log"
+        self.videos = folder / "videos"
 
     @staticmethod
-    def of(run: Path, sampled: bool, step: int | None = None, bench: str = "") -> "EvaluationFiles":
-        """Of the newest policy, greedy: `evaluation.json`; `sampled`, of an older `step` or at a `bench`, beside it."""
-        kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "")
-        kind += f"-at-{bench}" if bench else ""
-        return EvaluationFiles(run / f"evaluation{kind}.json", run / f"evaluation{kind}.csv", run / f"videos{kind}")
+    def all_of(run: Path) -> "list[EvaluationFiles]":
+        """Those that were begun, oldest first."""
+        return [EvaluationFiles(folder) for folder in sorted((run / "evaluations").glob("[0-9]*")) if folder.is_dir()]
+
+    @staticmethod
+    def begin(run: Path) -> "EvaluationFiles":
+        """The next one's, with its folder. Raises DataError if that cannot be made."""
+        number = max((int(each.folder.name) for each in EvaluationFiles.all_of(run)), default=0)
+        while True:
+            number += 1
+            folder = run / "evaluations" / f"{number:03d}"
+            try:
+                folder.mkdir(parents=True)
+                return EvaluationFiles(folder)
+            except FileExistsError as error:  # somebody else evaluates at the same time, or it is no folder
+                if not folder.is_dir():
+                    raise DataError(f"{error.filename} is no folder: move it away, then evaluate again") from error
+            except OSError as error:
+                raise DataError(f"{folder} cannot be made: {error.strerror}. Make room, or make it writable, then "
+                                "evaluate again") from error  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,7 +74,7 @@ class RunSettings:
     heads of its files and greetings, so that no run takes another's steps; runs made before there was one have none.
     The addresses are where the processes listen; `arm_addresses`, if given, stand in for those of the hardware file,
     and so does `teleop`, the name of an operator's device. `remote_actor`: the robot is on another machine than the
-    learner.
+    learner. `eval_episodes` are those of the evaluation at the end.
     """
 
     task: str
@@ -68,10 +96,11 @@ class RunSettings:
     desk_address: str = "local://desk"
     remote_actor: bool = False
     teleop: str = ""
+    eval_episodes: int = 100
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1)):
+        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1), ("eval_episodes", 0)):
             if not least <= getattr(self, name) <= MOST_STEPS:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least} to {MOST_STEPS}"
@@ -88,13 +117,14 @@ class RunFolder:
     """Paths and the resolved config of one run.
 
     `config.json` is written when the run is created, with a checksum. Whoever changes it on purpose removes the key
-    `crc32`: then it is taken as it is, as one of a run from before there was a checksum.
+    `crc32`: then it is taken as it is, as one of a run from before there was a checksum. It holds the task and the
+    hardware file as data, so that the run needs neither any more; a run from before it did goes by their names.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.config_file = self.path / "config.json"
-        self.demos_log = self.path / "demos.log"
+        self.demos_log = self.path / DEMOS_LOG
         self.outcomes_log = self.path / "outcomes.log"
         self.steps_log = self.path / "steps.log"
         self.features_file = self.path / "features.bin"
@@ -112,26 +142,36 @@ class RunFolder:
             raise ConfigError(f"'{self.path}' is not a run: it has no config.json. They are listed by: robot-rl runs")
         self._data = read_config(self.config_file)
         self.settings: RunSettings = self.read("run", RunSettings)
+        self._copies: dict[str, Any] = {}
 
     @classmethod
-    def create(cls, path: str | Path, sections: dict[str, Any], again: bool = False) -> "RunFolder":
+    def create(
+        cls,
+        path: str | Path,
+        sections: dict[str, Any],
+        again: bool = False,
+        verb: str = "train",
+        fill: Callable[[Path, RunSettings], None] = lambda path, settings: None,
+    ) -> "RunFolder":
         """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
 
-        A run without an `id` gets one. Raises ConfigError if somebody else made the folder, or if there is a run
-        already, unless it is to be written `again`.
+        A run without an `id` gets one. `fill` puts into the folder what the run begins with; the config is written
+        last. Raises ConfigError if somebody else made the folder, or if there is a run already, which `verb` would go
+        on with, unless it is to be written `again`.
         """
         path = Path(path)
         if (path / "config.json").exists() and not again:
             raise ConfigError(
-                f"'{path}' exists already: continue it with 'robot-rl train --resume {path}', or choose another --name"
+                f"'{path}' exists already: continue it with 'robot-rl {verb} --resume {path}', or choose another --name"
             )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if {path.lstat().st_uid, path.stat().st_uid} != {os.geteuid()}:
             raise ConfigError(f"'{path}' belongs to somebody else: choose another --name")
         if not sections["run"].id:
             sections = sections | {"run": replace(sections["run"], id=secrets.token_hex(8))}
-        data = {name: config.to_json(section) for name, section in sections.items()}
+        data = {name: as_json(section) for name, section in sections.items()}
         data["code"] = {"version": robot_rl.__version__, "revision": code_revision()}
+        fill(path, sections["run"])
         write_config(path / "config.json", data)
         return cls(path)
 
@@ -149,7 +189,18 @@ class RunFolder:
 
     def read(self, name: str, cls: type[T]) -> T:
         """A section of the resolved config as the dataclass that it was written from."""
-        return config.from_json(cls, self.section(name), f"{self.config_file}: {name}")
+        section = {key: value for key, value in self.section(name).items() if key not in RETIRED.get(name, ())}
+        return config.from_json(cls, section, f"{self.config_file}: {name}")
+
+    def change(self, sections: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+        """Go on with other options: `sections` take the place of those that there were, and the config keeps what was
+        `changed`, and when, under `history`."""
+        entry = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "revision": code_revision(), "changed": dict(changed)}
+        earlier = self._data.get("history", {}).get("changes", [])
+        data = self._data | {name: as_json(section) for name, section in sections.items()}
+        write_config(self.config_file, data | {"history": {"changes": [*earlier, entry]}})
+        self._data = read_config(self.config_file)
+        self.settings = self.read("run", RunSettings)
 
     def demos(self) -> dict[str, int]:
         """How many demonstrations there are, complete: `successes`, `attempts`, `steps`.
@@ -178,10 +229,12 @@ class RunFolder:
         write_json(self.demos_file, dict(counts) | ({"run": self.settings.id} if self.settings.id else {}))
 
     def load_task(self) -> Task:
-        return config.load_task(self.settings.task)
+        """The task as the run holds it."""
+        return self._copy("task", self.settings.task, config.task_from_json, config.load_task)
 
     def load_hardware(self) -> Hardware:
-        hardware = config.load_hardware(self.settings.hardware)
+        """The bench as the run holds it, with this run's addresses of its arms."""
+        hardware = self._copy("hardware", self.settings.hardware, config.hardware_from_json, config.load_hardware)
         addresses = self.settings.arm_addresses or [arm.address for arm in hardware.arms]
         if len(addresses) != len(hardware.arms):
             raise ConfigError(
@@ -191,12 +244,86 @@ class RunFolder:
         arms = (replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
         return replace(config.with_teleop(hardware, self.settings.teleop), arms=tuple(arms))
 
+    def at_bench(self, hardware: Hardware, clock: ClockKind) -> "RunFolder":
+        """The run with another bench in the place of its own, for a policy that works there; nothing is written."""
+        moved = RunFolder(self.path)
+        moved._copies["hardware"] = hardware
+        moved.settings = replace(self.settings, hardware=hardware.name, clock=clock, teleop="", arm_addresses=())
+        return moved
+
+    def _copy(
+        self, section: str, name: str, read: Callable[[Mapping[str, Any], str], T], by_name: Callable[[str], T]
+    ) -> T:
+        """What the config holds of a file, read once; of a run from before it held any, the file of that name."""
+        if section not in self._copies:
+            config.require_name(FOLDERS[section], name)
+            if section in self._data:
+                value = read(self._data[section], f"{self.config_file}: {section}")
+                if value.name != name:  # type: ignore[attr-defined]
+                    raise ConfigError(f"{self.config_file} is damaged: {section} is not the run's, {name!r}. {CURE}")
+            else:
+                self._warn_of_no_copies()
+                value = by_name(name)
+            self._copies[section] = value
+        copy: T = self._copies[section]
+        return copy
+
+    def _warn_of_no_copies(self) -> None:
+        if self.path not in _warned:
+            log.warning(
+                "run %s was made before runs held their task and hardware: it goes by the files '%s' and '%s' as they "
+                "are today", self.path, self.settings.task, self.settings.hardware,
+            )  # fmt: skip
+        _warned.add(self.path)
+
+    def edited(self) -> list[str]:
+        """What task and hardware file say otherwise today than the run, which goes by what it holds: a sentence each.
+
+        Nothing of files that are not there. The task file is executed.
+        """
+        said = []
+        for section, there_is, load, own in (
+            ("task", config.has_task, config.load_task, self.load_task),
+            ("hardware", config.has_hardware, config.load_hardware, self.load_hardware),
+        ):
+            name = getattr(self.settings, section)
+            if section not in self._data or not there_is(name):
+                continue
+            try:
+                today = config.to_json(load(name))
+            except ConfigError as error:
+                said.append(f"{error}. The run goes by the {section} as it was when the run was made")
+                continue
+            own()
+            before = config.to_json(self._copies[section])
+            if differ := [key for key in before if before[key] != today[key]]:
+                said.append(
+                    f"{section} '{name}' was edited since this run was made ({', '.join(differ)}): the run goes by the "
+                    "one that it holds. The edited one is for a new run, which may begin with these demonstrations: "
+                    f"robot-rl train {self.settings.task} --demos-from {self.path}"
+                )
+        return said
+
     def spaces(self) -> SpaceSpec:
         """The spaces of this run, from its task and hardware file alone."""
         return config.spaces(self.load_task(), self.load_hardware(), self.settings.obs)
 
 
+def run_path(run: str) -> Path:
+    """The folder of a run that was given as a path, or by its name in runs/."""
+    return Path(run) if Path(run).exists() else Path("runs") / run
+
+
 CURE = "Restore it from a copy, or start a new run"
+RETIRED = {"actor": {"release_steps"}}
+"""Options that runs were made with, by their section, and that are no more."""
+FOLDERS = {"task": "tasks", "hardware": "hardware_configs"}
+_warned: set[Path] = set()
+
+
+def as_json(section: Any) -> dict[str, Any]:
+    """A section of a run's config, a dataclass or plain data, as plain data."""
+    return dict(section) if isinstance(section, Mapping) else config.to_json(section)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from robot_rl.progress import Recent
 from robot_rl.report import EPISODES, METRICS
-from robot_rl.run_folder import EvaluationFiles, RunFolder
+from robot_rl.run_folder import RunFolder, evaluation_file
 from robot_rl.small_files import Tail, is_number, read_json
 from robot_rl.types import ConfigError, DataError
 
@@ -66,7 +66,7 @@ def facts_of(path: Path) -> RunFacts:
 def _evaluations(path: Path) -> Any:
     """Of the newest policy, greedy and sampled."""
     for sampled in (False, True):
-        summary = EvaluationFiles.of(path, sampled).summary
+        summary = evaluation_file(path, sampled)
         said = read_json(summary) if summary.exists() else {}
         if is_number(said.get("successes")) and is_number(said.get("episodes")):
             yield sampled, int(said["successes"]), int(said["episodes"])

@@ -7,6 +7,7 @@ from functools import partial
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeSummary
 from robot_rl.actor.gate import Gate
+from robot_rl.actor.loop import acknowledges
 from robot_rl.actor.work import work
 from robot_rl.arms import at_bench, await_arms, start_arms
 from robot_rl.learner.checkpoint import load_policy
@@ -49,7 +50,7 @@ def let_work(
         )
         desk = opened.enter_context(closing(open_desk(folder)))
         desk.tell(verb="run", task=env.task.name, arms=[arm.address for arm in env.hardware.arms], sampled=not greedy)
-        gate = Gate(env, desk, acknowledges=env.world is not None, stop=stop, say=partial(say_waiting, display))
+        gate = Gate(env, desk, acknowledges=acknowledges(env, folder), stop=stop, say=partial(say_waiting, display))
         display.say(f"the policy of {folder.path} works at '{folder.settings.hardware}'; Ctrl-C ends it")
         work(
             env,

@@ -123,8 +123,8 @@ def test_a_folder_of_other_arguments_is_refused_before_anything_starts() -> None
 def test_every_variant_is_a_run_that_train_accepts_and_that_differs(obs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real command line reads the arguments of each; two variants never mean the same run."""
     seen: list[tuple[run.TrainConfig, str]] = []
-    monkeypatch.setattr(run, "create_run", lambda task, options: seen.append((options, task)))
-    monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder, episodes: None)
+    monkeypatch.setattr(run, "create_run", lambda task, options, *verb: seen.append((options, task)))
+    monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder: None)
     jobs = jobs_of(Options(obs=obs, seeds=(1,), steps=900, weights="weights.safetensors"))  # type: ignore[arg-type]
     assert {job.variant.name for job in jobs} == {v.name for v in VARIANTS if obs in v.obs}
     for job in jobs:

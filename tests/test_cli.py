@@ -100,7 +100,7 @@ def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
         (["arm", "sim_panda", "--task", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
         (["train", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
         (["eval", "no_such_run"], "robot-rl: 'runs/no_such_run' is not a run"),
-        (["train", "--resume", "x", "--seed", "1"], "robot-rl: --resume continues a run with its own options"),
+        (["train", "--resume", "no_such_run", "--seed", "1"], "robot-rl: 'runs/no_such_run' is not a run"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_exit_code_2(
@@ -168,8 +168,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     from robot_rl import run
 
     calls: list[Any] = []
-    monkeypatch.setattr(run, "create_run", lambda task, options: calls.append((task, options)))
-    monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder, eval_episodes: None)
+    monkeypatch.setattr(run, "create_run", lambda task, options, *verb: calls.append((task, options)))
+    monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder: None)
     return calls
 
 

@@ -31,6 +31,8 @@ FLOORS = (
         "run",
         "run_list",
         "record",
+        "changes",
+        "demos_from",
         "arms",
         "cli",
         "browse",

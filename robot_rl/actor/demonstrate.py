@@ -17,8 +17,10 @@ from robot_rl.actor.wander import Wanderer
 from robot_rl.config import tighten
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
-from robot_rl.types import Mark, Outcome, Provenance
+from robot_rl.types import Identity, Mark, Outcome, Provenance, Step, Stream
 
+EpisodeOf = tuple[str, int, int]
+"""Which episode of a log: actor and epoch of the process that recorded it, and its number there."""
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
 
@@ -27,12 +29,13 @@ Progress = Callable[[int, int], None]
 class DemoTally:
     """What a log of demonstrations holds. `steps` counts every control step that the arm made, good or not.
 
-    `succeeded` are the demonstrations that reached the goal, by episode, with what the operator said of them since.
+    `succeeded` are the demonstrations that reached the goal, by process and episode (those of other runs have the same
+    numbers), with what the operator said of them since.
 
     If a crash broke off the newest episode, `unfinished` says so and the episode does not count.
     """
 
-    succeeded: dict[int, Verdict] = field(default_factory=dict)
+    succeeded: dict[EpisodeOf, Verdict] = field(default_factory=dict)
     attempts: int = 0
     steps: int = 0
     episodes: int = 0
@@ -43,27 +46,37 @@ class DemoTally:
         """How many demonstrations there are to learn from."""
         return sum(verdict.counts for verdict in self.succeeded.values())
 
-    def hear(self, mark: Mark) -> None:
-        """The operator said something of an episode."""
-        if mark.episode in self.succeeded:
-            self.succeeded[mark.episode].hear(mark)
+    @property
+    def counts(self) -> dict[str, int]:
+        """As `demos.json` has them."""
+        return {"successes": self.successes, "attempts": self.attempts, "steps": self.steps}
+
+    def hear(self, mark: Mark, sender: Stream) -> None:
+        """The operator said something of an episode, by a mark of this sender's."""
+        if (episode := (*mark.process(sender), mark.episode)) in self.succeeded:
+            self.succeeded[episode].hear(mark)
+
+    def add(self, identity: Identity, said: Step | Mark) -> None:
+        """One more record."""
+        stream = identity.actor, identity.epoch
+        if isinstance(said, Mark):
+            self.hear(said, stream)
+            self.unfinished = None
+            return
+        self.episodes = max(self.episodes, said.episode + 1)
+        self.steps += said.index > 0
+        self.attempts += said.index == 0 and said.provenance == Provenance.DEMO
+        if said.provenance == Provenance.DEMO and said.terminated and said.reward > 0.0:
+            self.succeeded[*stream, said.episode] = Verdict()
+        broken_off = not (said.terminated or said.truncated)
+        self.unfinished = discard(said.episode, *stream) if broken_off else None
 
     @staticmethod
     def of(log: StepLog) -> "DemoTally":
         """Read it from the log."""
         tally = DemoTally()
         for identity, said in log.entries():
-            if isinstance(said, Mark):
-                tally.hear(said)
-                tally.unfinished = None
-                continue
-            tally.episodes = said.episode + 1
-            tally.steps += said.index > 0
-            tally.attempts += said.index == 0 and said.provenance == Provenance.DEMO
-            if said.provenance == Provenance.DEMO and said.terminated and said.reward > 0.0:
-                tally.succeeded[said.episode] = Verdict()
-            broken_off = not (said.terminated or said.truncated)
-            tally.unfinished = discard(said.episode, identity.actor, identity.epoch) if broken_off else None
+            tally.add(identity, said)
         return tally
 
 
@@ -111,9 +124,9 @@ class DemoRecorder:
         )
         self.tally.attempts += 1
         if summary.success:
-            self.tally.succeeded[episode] = Verdict()
+            self.tally.succeeded[*self._log.own, episode] = Verdict()
         for mark in marks:
-            self.tally.hear(mark)
+            self.tally.hear(mark, self._log.own)
         self._count(summary.steps)
         if not (summary.discarded or summary.reason):  # one that was broken off is nobody's failure
             self._setbacks.end_attempt(success=summary.success)
@@ -132,7 +145,7 @@ class DemoRecorder:
             if words & {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE}:
                 for mark in self._sitting.marks.now([Outcome.DISCARD]):
                     self._log.append_mark(mark)
-                    self.tally.hear(mark)
+                    self.tally.hear(mark, self._log.own)
                 tell(phase="discarded", reason="")
                 return False
             if gate is not None and gate.stopped:
@@ -170,7 +183,7 @@ class DemoRecorder:
         )
         for mark in [*sitting.marks.now(summary.on_last), *([discard(episode)] if summary.discarded else [])]:
             self._log.append_mark(mark)
-            self.tally.hear(mark)
+            self.tally.hear(mark, self._log.own)
         self._log.sync()
         self._count(summary.steps)
         if sitting.gate is not None:

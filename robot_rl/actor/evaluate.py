@@ -12,12 +12,14 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
+from robot_rl.actor.marks import truncated
+from robot_rl.data.log import StepLog
 from robot_rl.data.pictures import write_video
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array, DataError
+from robot_rl.types import Array, DataError, Mark, Step
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def evaluate(
     episodes: int,
     seed: int,
     videos: Path | None = None,
+    log: StepLog | None = None,
     max_videos: int = 4,
     begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
@@ -85,12 +88,13 @@ def evaluate(
 
     The operator is locked out: all they have is the word on an episode, where the task's reward needs it, and STOP,
     which ends the evaluation with the episodes before; so does a stop that is asked for at the `gate`. The first
-    `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders. Each
+    `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders; every
+    step of all of them goes to the `log`. Each
     episode waits until the gate lets it begin, after a fault or a missed reset until somebody has looked at the arm;
     who looks at the `desk` sees it. Raises ConfigError if the word is needed and there is no device; without a gate
     ArmFaultError if a real arm has a fault, and ResetMissedError.
     """
-    player = _Player(env, act, begin, open_intervention(env, corrects=False, seed=seed, desk=desk), desk, gate)
+    player = _Player(env, act, begin, open_intervention(env, corrects=False, seed=seed, desk=desk), desk, gate, log)
     seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
@@ -99,7 +103,7 @@ def evaluate(
             break
         frames = player.play(number, int(episode_seed), films=videos is not None)
         if player.stopped:
-            log.warning("the evaluation is stopped, after %d of %d episodes", number, episodes)
+            logger.warning("the evaluation is stopped, after %d of %d episodes", number, episodes)
             break
         summary = player.summary
         row = EvaluationEpisode(
@@ -133,8 +137,10 @@ class _Player:
         operator: Intervention,
         desk: Desk | None,
         gate: Gate | None,
+        log: StepLog | None,
     ):
         self._env, self._act, self._begin, self._operator, self._gate = env, act, begin, operator, gate
+        self._log, self._played = log, 0
         self._runner = EpisodeRunner(env, desk=desk, gate=gate, stop_gives_up=True)
         self.missed_resets = 0
 
@@ -173,16 +179,32 @@ class _Player:
         while True:
             frames = []
             self._begin(seed)
-            for _ in self._runner.play(number, self._act, self._operator, seed=seed, stop=self._interrupted):
+            for step in self._runner.play(self._played, self._act, self._operator, seed=seed, stop=self._interrupted):
+                self._keep(step)
                 if films:
                     frames.append(self._env.render())
+            self._end()
             self.missed_resets += self.summary.missed_resets
             if self.stopped or not self.summary.broken_off:
                 break
-            log.warning("episode %d is played again: %s", number, self.summary.reason)
+            logger.warning("episode %d is played again: %s", number, self.summary.reason)
         if self._gate is not None:
             self._gate.end_episode()
         return frames
+
+    def _keep(self, said: Step | Mark) -> None:
+        if self._log is None:
+            return
+        if isinstance(said, Step):
+            self._log.append_step(said)
+        else:
+            self._log.append_mark(said)
+
+    def _end(self) -> None:
+        """The episode is over; the next one, of another number in the log, may be the same once more."""
+        if self.summary.broken_off:
+            self._keep(truncated(self._played, self.summary.reason))
+        self._played += 1
 
     def close(self) -> None:
         self._operator.close()

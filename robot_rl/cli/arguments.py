@@ -3,13 +3,13 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from robot_rl import config
 from robot_rl.config import Hardware, Task
+from robot_rl.run_folder import run_path as run_path
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
@@ -72,11 +72,6 @@ def look_at_files(arguments: Sequence[str]) -> None:
         config.check_fit(task, hardware)
     if "--listen" not in said:  # then the arms' processes run on another machine
         config.require_machine(hardware)
-
-
-def run_path(run: str) -> Path:
-    """The folder of a run that was given as a path, or by its name in runs/."""
-    return Path(run) if Path(run).exists() else Path("runs") / run
 
 
 def choose_arm(hardware: config.Hardware, name: str, address: str) -> config.ArmConfig:

@@ -20,12 +20,14 @@ from robot_rl.validation import nearest
 def arm(arguments: Sequence[str]) -> None:
     """The process of one arm: the control loop and the socket it serves."""
     from robot_rl.controllers.server import serve
+    from robot_rl.run_folder import RunFolder
     from robot_rl.transport.endpoint import allow_many_files
 
     def arm(
         hardware: HardwareName,
         arm: str = "",
         task: str = "",
+        run: str = "",
         clock: ClockKind = "real",
         address: str = "",
         blackbox: str = "",
@@ -36,13 +38,17 @@ def arm(arguments: Sequence[str]) -> None:
             hardware: a file of hardware_configs/.
             arm: which of its arms; the first, if not said.
             task: whose scene a simulated arm stands in.
+            run: whose task is meant, as it holds it, and its hardware, if that has this name, instead of the files.
             clock: lockstep lets simulated time stand still between targets.
             address: where to listen, instead of the hardware file's address.
             blackbox: folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
         """
-        read = config.load_hardware(hardware)
+        folder = RunFolder(run_path(run)) if run else None
+        is_its_own = folder is not None and folder.settings.hardware == hardware
+        read = folder.load_hardware() if folder and is_its_own else config.load_hardware(hardware)
         config.require_machine(read)
-        scene = read_files(task, hardware)[0].scene if task else None
+        meant = folder.load_task() if folder else read_files(task, hardware)[0] if task else None
+        scene = meant.scene if meant else None
         chosen = choose_arm(read, arm, address)
         serve(chosen, scene=scene, clock=clock, blackbox=Path(blackbox) if blackbox else None)
 

@@ -24,9 +24,9 @@ from robot_rl.types import ConfigError
 
 
 def train(arguments: Sequence[str]) -> None:
-    """Teach a task: demonstrations, training with corrections, evaluation; or --resume a stopped run."""
+    """Teach a task: demonstrations, training with corrections, evaluation; or --resume a run."""
     look_at_files(arguments)
-    from robot_rl import run
+    from robot_rl import changes, run
     from robot_rl.transport.keys import Keyring
 
     def command(defaults: run.TrainConfig) -> Callable[..., tuple[str, str, Trust, run.TrainConfig]]:
@@ -40,7 +40,8 @@ def train(arguments: Sequence[str]) -> None:
 
             Args:
                 task: a file of tasks/.
-                resume: the stopped run to continue, with its own task and options.
+                resume: the run to go on with, stopped or finished (--steps makes it longer), with its own task and
+                    options but for those that are said.
                 trust: with --listen: the robot's machine, as `robot-rl keys --trust` takes it.
                 options: of the run.
             """
@@ -52,36 +53,38 @@ def train(arguments: Sequence[str]) -> None:
     if trust:
         Keyring().trust(*trust)
     if resume:
-        if options != run.TrainConfig(eval_episodes=options.eval_episodes):
-            raise ConfigError("--resume continues a run with its own options; only --eval-episodes may stand beside it")
-        carry_on(run.RunFolder(run_path(resume)), options.eval_episodes)
+        folder = run.RunFolder(run_path(resume))
+        # code < task < run < command line
+        *_, options = parse("train", command(changes.options_of(folder)), arguments)
+        changes.change_options(folder, options)
+        carry_on(folder)
         return
     # code < task < command line: the same line once more, on top of the task's own defaults
     *_, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
-    carry_on(run.create_run(task, options), options.eval_episodes)
+    carry_on(run.create_run(task, options))
 
 
-def carry_on(folder: Any, eval_episodes: int) -> None:
+def carry_on(folder: Any) -> None:
     """A run on this machine, or the learner of one whose robot is on another."""
     from robot_rl import remote, run
 
     if folder.settings.remote_actor:
         remote.serve_learner(folder)
     else:
-        run.carry_on(folder, eval_episodes)
+        run.carry_on(folder)
 
 
 def join(arguments: Sequence[str]) -> None:
     """Bring this machine's robot to a run whose learner is on another: train --listen there."""
     from robot_rl import remote
 
-    def join(address: LearnerAddress, name: str = "", eval_episodes: int = 100) -> None:
+    def join(address: LearnerAddress, name: str = "", eval_episodes: int | None = None) -> None:
         """Bring this machine's robot to a run whose learner is on another machine.
 
         Args:
             address: where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here.
             name: of this machine's folder in runs/.
-            eval_episodes: of the evaluation at the end.
+            eval_episodes: of the evaluation at the end; as many as the run was made with, if not said.
         """
         remote.join(address, name, eval_episodes)
 
@@ -125,7 +128,7 @@ def demo(arguments: Sequence[str]) -> None:
         run.demo(run.RunFolder(run_path(resume)), episodes, review=review)
         return
     *_, options = parse("demo", command(with_task_defaults(task, run.TrainConfig())), arguments)
-    run.demo(run.create_run(task, replace(options, demos=episodes or options.demos)), review=review)
+    run.demo(run.create_run(task, replace(options, demos=episodes or options.demos), "demo"), review=review)
 
 
 def outcomes(arguments: Sequence[str]) -> None:
@@ -170,7 +173,7 @@ def outcomes(arguments: Sequence[str]) -> None:
         run.outcomes(run.RunFolder(run_path(resume)), *wanted)
         return
     *_, options = parse("outcomes", command(with_task_defaults(task, run.TrainConfig())), arguments)
-    run.outcomes(run.create_run(task, options), *wanted)
+    run.outcomes(run.create_run(task, options, "outcomes"), *wanted)
 
 
 def evaluate(arguments: Sequence[str]) -> None:
@@ -202,7 +205,7 @@ def evaluate(arguments: Sequence[str]) -> None:
             sampled: act as in training, with the policy's own noise, instead of greedily: it frees a tool that sticks.
             step: of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints keeps more.
             hardware: another bench than it was trained at, a file of hardware_configs/.
-            json: print what is written into evaluation.json on stdout.
+            json: print the summary on stdout.
         """
         with Display(terminal(stderr=json)) as display, StopRequest() as stop:
             summary = run.evaluate_run(

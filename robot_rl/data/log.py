@@ -40,7 +40,8 @@ class StepLog:
         self.path = Path(path)
         self.space = space
         self._codec = StepCodec(space)
-        self._own_epoch = secrets.randbits(63)
+        self.own: Stream = ("local", secrets.randbits(63))
+        """Under which this process appends what has no identity yet."""
         head = {"schema": SCHEMA, "space_hash": space_hash(space), "space": space_json(space), "run": run}
         create = None if read_only else head
         self._store = Store(
@@ -73,8 +74,7 @@ class StepLog:
     def append(self, payload: Payload, identity: Identity | None = None, kind: int = Kind.STEP) -> None:
         """Append the record of a payload. Raises as `append_record` does."""
         if identity is None:
-            own = ("local", self._own_epoch)
-            identity = Identity(*own, self.positions.get(own, -1) + 1)
+            identity = Identity(*self.own, self.positions.get(self.own, -1) + 1)
         self.append_record(records.frame(kind, identity, payload))
 
     def append_record(self, record: Record) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from robot_rl.data.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
 from robot_rl.data.episodes import Archive, is_archive
 from robot_rl.data.log import StepLog, read_space
-from robot_rl.run_folder import RunFolder
+from robot_rl.run_folder import EvaluationFiles, RunFolder
 from robot_rl.types import ConfigError, DataError, SpaceSpec
 
 
@@ -40,8 +40,8 @@ class Recording(Protocol):
 class LogRecording:
     """The episodes of a log: those that are complete in the order in which they ended, then the unfinished ones."""
 
-    def __init__(self, path: Path, context: Mapping[str, Any]):
-        self.name = path.stem
+    def __init__(self, path: Path, context: Mapping[str, Any], name: str = ""):
+        self.name = name or path.stem
         self.context = context
         self.log = open_log(path)
         self.space = self.log.space
@@ -82,7 +82,7 @@ class ArchiveRecording:
 
 
 def open_recordings(path: Path) -> list[Recording]:
-    """What lies at a path: a run folder (demonstrations, outcomes, then its own steps), a `.log` file, or an archive.
+    """What lies at a path: a run folder (its logs), a `.log` file, or an archive.
 
     Raises ConfigError if it is none of them.
     """
@@ -98,14 +98,16 @@ def open_recordings(path: Path) -> list[Recording]:
 
 
 def run_logs(run: Path) -> list[LogRecording]:
-    """The logs of a run that have been begun: demonstrations first."""
+    """The logs of a run that have been begun: demonstrations, outcomes, its own steps, then its evaluations."""
     folder = RunFolder(run)
     context = run_context(run)
     logs = (folder.demos_log, folder.outcomes_log, folder.steps_log)
-    paths = [path for path in logs if path.exists()]
-    if not paths:
+    named = [("", path) for path in logs]
+    named += [(f"evaluation-{files.folder.name}", files.log) for files in EvaluationFiles.all_of(run)]
+    recordings = [LogRecording(path, context, name) for name, path in named if path.exists()]
+    if not recordings:
         raise DataError(f"run {run} has recorded nothing yet")
-    return [LogRecording(path, context) for path in paths]
+    return recordings
 
 
 def run_context(run: Path) -> dict[str, Any]:

@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_UNITS, MOST_WEIGHTS = 1 << 16, 1 << 27
 """Of a layer, an image's edge or a state, and of a policy's head: far more than any policy for a robot has."""
-COUNTS = ("env_steps", "updates", "offline_updates", "forgiven", "granted", "renewals", "log_records")
-"""Counters that are whole numbers; checkpoints of before they had them lack the last three."""
+COUNTS = ("env_steps", "updates", "offline_updates", "forgiven", "granted", "renewals", "log_records", "allowed")
+"""Counters that are whole numbers; checkpoints of before they had them lack the last four."""
 TALLY = tuple(field.name for field in fields(Tally))
 _AGENT, _POLICY, _HEAD = "agent.safetensors", "policy.safetensors", "checkpoint.json"
 
@@ -96,8 +96,11 @@ def _whole(final: Path) -> Iterator[Path]:
             f"checkpoint {final} cannot be written: {error}. Those before it are whole: make room on that disk, or "
             "make it writable, then resume the run"
         ) from error
-    for path in (*draft.iterdir(), draft):
+    mode = (draft / _HEAD).stat().st_mode  # as the umask has it: safetensors gives its files another
+    for path in draft.iterdir():
+        path.chmod(mode)
         sync_path(path)
+    sync_path(draft)
     shutil.rmtree(final, ignore_errors=True)  # of a resumed run that comes past here again
     draft.rename(final)
     sync_path(final.parent)

@@ -43,12 +43,21 @@ class UpdateGovernor:
 
     def due(self, env_steps: int) -> int:
         """Updates to make now, with `env_steps` own steps received in all."""
-        allowed = int(self.config.utd * max(0, env_steps - self.config.start_steps))
-        debt = allowed + self.granted - self.updates - self.forgiven
+        debt = self.allowed(env_steps) + self.granted - self.updates - self.forgiven
         if debt > self.config.max_behind:
             self.forgiven += debt - self.config.max_behind
             debt = self.config.max_behind
         return max(0, debt)
+
+    def allowed(self, env_steps: int) -> int:
+        """Updates that the ratio allows for so many own steps."""
+        return int(self.config.utd * max(0, env_steps - self.config.start_steps))
+
+    def keep(self, allowed: int, env_steps: int) -> None:
+        """Another ratio was in force for `env_steps` steps, and allowed so many updates: what follows counts anew."""
+        difference = allowed - self.allowed(env_steps)
+        self.granted += max(0, difference)
+        self.forgiven += max(0, -difference)
 
     def grant(self, updates: int) -> None:
         """So many are due besides."""

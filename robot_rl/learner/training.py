@@ -381,6 +381,7 @@ class Training:
             "offline_updates": self.offline_updates,
             "forgiven": self.governor.forgiven,
             "granted": self.governor.granted,
+            "allowed": self.governor.allowed(self.env_steps),
             "renewals": self.renewals,
             "generator": self._generator.bit_generator.state,
         }
@@ -395,6 +396,8 @@ class Training:
         self.offline_updates = checkpoint.counters["offline_updates"]
         self.governor.forgiven = checkpoint.counters["forgiven"]
         self.governor.granted = checkpoint.counters.get("granted", 0)  # (of a run before there were any)
+        if "allowed" in checkpoint.counters:
+            self.governor.keep(checkpoint.counters["allowed"], checkpoint.counters["env_steps"])
         self.renewals = checkpoint.counters.get("renewals", 0)
         self._generator.bit_generator.state = checkpoint.counters["generator"]
         self._measured_from = (time.monotonic(), self._updates)

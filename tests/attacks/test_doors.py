@@ -26,6 +26,7 @@ from robot_rl.networks.vision import traits_of
 from robot_rl.remote import own_folder
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.types import ConfigError
+from robot_rl.validation import to_json
 from tests.teleop.benches import require
 from tests.test_no_pickle import Bomb
 
@@ -167,6 +168,16 @@ def test_a_run_that_somebody_gave_away_executes_nothing(
         assert cli.main([*verb, str(gift)]) in (0, 2)
     assert cli.main(["arm", "sim_panda", "--task", GIFT]) == 2
     assert f"{GIFT!r} is no name of a file in tasks/: a name is made of letters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["reward", "scene"])
+def test_the_task_that_a_given_run_holds_is_data_and_executes_nothing(gift: Path, kind: str) -> None:
+    task = to_json(load_task("peg_insert")) | {kind: {"name": GIFT, "options": {}}}
+    held: dict[str, Any] = {"task": task, "hardware": load_hardware("sim_panda")}
+    parts: dict[str, Any] = {"run": RunSettings("peg_insert", "sim_panda", obs="state"), "actor": ActorConfig()}
+    RunFolder.create(gift, parts | held | {"learner": LearnerConfig()})
+    for verb in (["data", "ls"], ["eval"], ["console"], ["train", "--resume"]):
+        assert cli.main([*verb, str(gift)]) == 2
 
 
 @pytest.mark.parametrize("name", [GIFT, "/etc/passwd", "..", "a/b", "", "a.b", "a\n", "a\x00b", "ä"])

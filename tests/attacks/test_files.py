@@ -24,7 +24,7 @@ from robot_rl.console.watch import Sources, Watch
 from robot_rl.data.features import FeatureFile
 from robot_rl.learner.checkpoint import load_newest, load_policy
 from robot_rl.report import plot_learning
-from robot_rl.run_folder import EvaluationFiles, RunFolder, read_config, write_config
+from robot_rl.run_folder import EvaluationFiles, RunFolder, evaluation_file, read_config, write_config
 from robot_rl.types import RobotRLError
 from tests.data.test_codec import make_step
 from tests.learner.test_loop import CONFIG, DEMO_STEPS, make_folder
@@ -120,9 +120,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(EPISODES):
         table.append({"episode": number, "env_steps": 8 * (number + 1)} | row)
     table.close()
-    for file in (folder.training_file, folder.outcomes_file, EvaluationFiles.of(path, False).summary):
+    for file in (folder.training_file, folder.outcomes_file, evaluation_file(path, False)):
         small_files.write_json(file, {"wall_minutes": 3.0, "episodes": 1, "missed_resets": 0})
-    EvaluationFiles.of(path, False).table.write_text("episode,seed\n0,1\n")
     return path
 
 
@@ -186,7 +185,7 @@ VERBS: dict[str, Callable[[Path], int]] = {
     "data ls": lambda path: main(["data", "ls", str(path)]),
     "console": look,
     "learner": lambda path: main(["learner", str(path)]),
-    "train --resume": lambda path: main(["train", "--resume", str(path), "--eval-episodes", "1"]),
+    "train --resume": lambda path: main(["train", "--resume", str(path)]),
     "eval": lambda path: main(["eval", str(path), "--episodes", "1"]),
 }
 
@@ -339,16 +338,15 @@ def test_plots_are_drawn_of_what_is_whole(template, tmp_path, damage, monkeypatc
     assert set(drawn) <= {"success.png", "learner.png"}
 
 
-@pytest.mark.parametrize("file", ["evaluation.json", "evaluation.csv"])
 @pytest.mark.parametrize("damage", FEW)
-def test_an_evaluation_is_written_over_a_damaged_one_or_says_why_it_cannot(place, do, file, damage):
-    DAMAGES[damage](place / file)
+def test_an_evaluation_is_written_over_a_damaged_one_or_says_why_it_cannot(place, do, damage):
+    DAMAGES[damage](place / "evaluation.json")
     said = do("eval", place)
     if said.code:
-        assert damage in ("a directory", "a link to itself") and file in said.text and "move away" in said.text
+        assert damage in ("a directory", "a link to itself")
+        assert "evaluation.json" in said.text and "move away" in said.text
     else:
         assert json.loads((place / "evaluation.json").read_text())["episodes"] == 1
-        assert len((place / "evaluation.csv").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(

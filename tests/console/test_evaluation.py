@@ -8,7 +8,7 @@ import pytest
 from robot_rl import run
 from robot_rl.console.watch import Sight, Sources, Watch
 from robot_rl.networks.policy import LivePolicy, PolicySpec
-from robot_rl.run_folder import EvaluationFiles
+from robot_rl.run_folder import evaluation_file
 from robot_rl.transport.desk import Desk, DeskClient
 from tests.teleop.benches import wait_until
 
@@ -61,7 +61,7 @@ def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
 
 
 def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
-    summary = EvaluationFiles.of(folder.path, False).summary
+    summary = evaluation_file(folder.path, False)
     summary.write_text("of another day")
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
@@ -80,5 +80,5 @@ def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkey
     monkeypatch.setattr(LivePolicy, "act", noting)
     assert run.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
     assert greedy == {not sampled}
-    written = {which: EvaluationFiles.of(folder.path, which).summary.exists() for which in (False, True)}
+    written = {which: evaluation_file(folder.path, which).exists() for which in (False, True)}
     assert written == {sampled: True, not sampled: False}

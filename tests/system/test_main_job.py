@@ -47,7 +47,13 @@ def test_it_learns(tmp_path):
     assert result.keys() >= EVALUATION
     assert (result["task"], result["obs"], result["episodes"], result["env_steps"]) == ("peg_insert", "state", 30, 3500)
     assert result["interventions"] > 0
-    for written in ("config.json", "metrics.jsonl", "episodes.jsonl", "evaluation.csv", "plots/success.png"):
+    for written in (
+        "config.json",
+        "metrics.jsonl",
+        "episodes.jsonl",
+        "evaluations/001/episodes.csv",
+        "plots/success.png",
+    ):
         assert (run / written).stat().st_size > 0
     assert list((run / "checkpoints").iterdir())
     assert result["success_rate"] >= 0.4, said

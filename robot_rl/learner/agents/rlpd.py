@@ -4,6 +4,7 @@
 on tensors alone, so that `Agent.compile` can hand them to torch.compile. Nothing here logs or leaves the device.
 """
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -294,5 +295,9 @@ class Agent:
         load_state(self._modules(), self._optimizers(), state)
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
-        self.generator.set_state(state["generator"].cpu())
+        drawn = state["generator"].cpu()
+        if drawn.numel() == self.generator.get_state().numel():
+            self.generator.set_state(drawn)
+        else:  # of another kind of device
+            self.generator.manual_seed(zlib.crc32(drawn.numpy().tobytes()))
         self.updates = int(state["updates"])
