@@ -411,9 +411,9 @@ class FoundCamera:
 class WorldState:
     """The simulator's own truth: joint angles, the pose `(n, 7)` of each object that can move, and success.
 
-    Only `cameras/mujoco.py`, `rewards/simulator.py` and `teleop/scripted.py` may look at it, and a task's state-only
-    variant, under its own name. `goal_base_tcp (7,)` is the TCP pose at which the task is done. `seed` is the last
-    reset's: how the scene looks follows from it.
+    Only `cameras/mujoco.py`, `rewards/simulator.py` and `teleop/scripted.py` may look at it, a task's state-only
+    variant, under its own name, and the operator's page, for a person's eyes. `goal_base_tcp (7,)` is the TCP pose at
+    which the task is done. `seed` is the last reset's: how the scene looks follows from it.
     """
 
     sequence: int

@@ -22,7 +22,8 @@ class Intervention:
     ```
     `outcome` is the operator's word on the episode, for the reward to judge by, if it came with the last reading.
     `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
-    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone.
+    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone. `held`:
+    the clutch was closed at the last look.
 
     Words come from the operator's device and from the console's `desk`, if there is one.
 
@@ -49,6 +50,7 @@ class Intervention:
         self._open_steps = 0
         self._acts = False
         self.segments = 0
+        self.held = False
         self.outcome = Outcome.NONE
         self.ends, self.discarded = "", False
         self.on_last: list[Outcome] = []
@@ -90,6 +92,7 @@ class Intervention:
             return proposed, Provenance.POLICY
         reading = self._operator.read(arms)
         self._hear(reading.outcome)
+        self.held = reading.engaged and not self._locked_out
         if self._locked_out:
             return proposed, Provenance.POLICY
         if reading.problem and self._acts:

@@ -26,7 +26,7 @@ class Shape:
 
 
 class ArmShapes:
-    """The Panda (an FR3 has its kinematics) in a task's scene, without what a reset moves: that is not published.
+    """The Panda (an FR3 has its kinematics) in a task's scene, and what a reset moves there, if its poses are known.
 
     Without `scenery` the arm and what it holds alone, as when several stand at one table.
     """
@@ -34,16 +34,14 @@ class ArmShapes:
     joints = 7
 
     def __init__(self, scene: Use | None, *, scenery: bool = True):
-        self._model = build_model(find_scene(scene))
+        self._scene = find_scene(scene)
+        self._model = build_model(self._scene)
         self._data = mujoco.MjData(self._model)
         model = self._model
         self._drawn = [
             i
             for i in range(model.ngeom)
-            if int(model.geom_type[i]) in KINDS
-            and model.geom_group[i] < 2
-            and model.body_mocapid[model.geom_bodyid[i]] < 0
-            and (scenery or model.geom_bodyid[i] > 0)
+            if int(model.geom_type[i]) in KINDS and model.geom_group[i] < 2 and (scenery or not self._is_scenery(i))
         ]
         self.shapes = [
             Shape(
@@ -54,13 +52,27 @@ class ArmShapes:
             for i in self._drawn
         ]
 
-    def poses(self, q: Array) -> Array:
-        """The pose `(n, 7)` of each shape in the base, for joint angles `q (7,)` [rad]."""
+    def poses(self, q: Array, objects: Array | None = None) -> Array:
+        """The pose `(n, 7)` of each shape in the base, for joint angles `q (7,)` [rad].
+
+        Without the poses `(k, 7)` of the `objects` that a reset moves, those of their shapes are NaN.
+        """
         self._data.qpos[: self.joints] = q
+        if objects is not None:
+            self._scene.place_objects(self._model, self._data, objects)
         mujoco.mj_kinematics(self._model, self._data)
         poses = np.empty((len(self._drawn), 7))
         quat = np.empty(4)
         for row, i in enumerate(self._drawn):
             mujoco.mju_mat2Quat(quat, self._data.geom_xmat[i])
             poses[row] = [*self._data.geom_xpos[i], *quat[1:], quat[0]]
+            if objects is None and self._is_moved(i):
+                poses[row] = np.nan
         return poses
+
+    def _is_moved(self, geom: int) -> bool:
+        """Whether it is of a body that a reset puts somewhere."""
+        return bool(self._model.body_mocapid[self._model.geom_bodyid[geom]] >= 0)
+
+    def _is_scenery(self, geom: int) -> bool:
+        return self._model.geom_bodyid[geom] == 0 or self._is_moved(geom)

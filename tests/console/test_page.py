@@ -24,7 +24,7 @@ def bench(browser, start_arm, tmp_path):
 
     hardware = hardware_at(start_arm("lockstep").address)
     recording = Recording(hardware, tmp_path / "demos.log", wanted=3)
-    console = Console(Sources("test", hardware, TASK.scene, desk=recording.desk.address), port=0)
+    console = Console(Sources("test", hardware, TASK, desk=recording.desk.address), port=0)
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
