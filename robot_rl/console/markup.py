@@ -45,8 +45,8 @@ img[src^="blob:"] {{ width: 100%; max-height: 70vh; object-fit: contain; object-
 {pinned} {{ position: sticky; bottom: 0; z-index: 5; margin: 0.4em 0.6em 1em; }}
 button[id="{stop}"] {{ height: 4em; font-size: 1.3em; font-weight: 800; }}
 @media (max-width: 36em) {{
-  .mantine-Paper-root {{ max-height: 92% !important; width: 100% !important; }}
-  .mantine-Paper-root > div {{ width: 100% !important; }}
+  .mantine-Paper-root {{ max-height: 92% !important; }}
+  div[style*="width: 20em"] {{ width: 100% !important; }}
 }}
 @keyframes robot-rl-flash {{ from {{ opacity: 1 }} to {{ opacity: 0 }} }}
 .robot-rl-flash {{ position: fixed; inset: 0; z-index: 9000; pointer-events: none; opacity: 0;

@@ -285,9 +285,10 @@ class Page:
     def _show_trace(self, trace: Trace) -> None:
         self._set("trace", self._trace, bool(np.isfinite([*trace.values, *trace.probabilities]).any()), "visible")
         if self._trace.visible:
-            self._trace.data = tuple(
-                np.array(column, float) for column in (trace.times, trace.values, trace.probabilities)
-            )
+            values, probable = np.array(trace.values, float), np.array(trace.probabilities, float)
+            known = np.where(np.isnan(values), probable, values), np.where(np.isnan(probable), values, probable)
+            there = np.isfinite(known[0])  # a NaN leaves the plot without a scale
+            self._trace.data = (np.array(trace.times, float)[there], known[0][there], known[1][there])
 
     def _show_event(self, sight: Sight) -> None:
         """A flash, and a sound unless it is off, when something has happened that a person should notice."""
