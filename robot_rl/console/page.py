@@ -50,6 +50,7 @@ from robot_rl.types import ArmState, Array
 CELL = 384  # pixels of a camera's view as it is sent; the browser makes it as large as there is room
 EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
 LEFT, RIGHT = 860, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
+LEFT_OF_GIZMO = 600  # the gizmo needs room in the scene
 SAID_AGAIN_S = 0.7  # a key that is held down repeats itself sooner
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 STOP = ("halt", "STOP  (space)", "red", "HAND_STOP")
@@ -180,7 +181,9 @@ class Page:
         self._shown: dict[str, Any] = {}
         self._sight = Sight()
         self._events = 0
-        self._image = gui.add_image(np.zeros((CELL // 2, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80)
+        self._image = gui.add_image(
+            np.zeros((CELL // 2, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80, visible=False
+        )
         self._lamp = gui.add_html("")
         stop = self._add_button(gui, *STOP)
         others = [self._add_button(gui, *button) for button in BUTTONS]
@@ -192,7 +195,7 @@ class Page:
             command = gui.add_command(f"Say: {word}", hotkey=key)  # type: ignore[arg-type]
             command.on_trigger(partial(self._press_key, word))
         gui.main_panel.dock_left()
-        gui.main_panel.set_width(LEFT)
+        gui.main_panel.set_width(LEFT if gizmo is None else LEFT_OF_GIZMO)
         figures = gui.add_panel(order=1.0)
         with figures.add_tab("Run"):
             self._status = gui.add_html("")
@@ -228,7 +231,9 @@ class Page:
             self._show_event(sight)
             if sight.view is not None and sight.view.images:
                 self._image.image = montage(sight.view.images)
-            self._set("image", self._image, not sight.is_at_rest, "visible")
+                self._set("image", self._image, True, "visible")
+            elif sight.is_at_rest:
+                self._set("image", self._image, False, "visible")
             self._crop.show(sight.picture)
             self._show_history(sight.history)
             self._show_trace(sight.trace)
