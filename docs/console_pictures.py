@@ -27,6 +27,9 @@ def main(link: str, folder: Path = Path(__file__).parent / "img") -> None:
             page.goto(link)
             page.locator("#robot-rl-lamp").wait_for()
             page.wait_for_timeout(SEEN_MS)
+            for notice in page.locator(".mantine-Notification-closeButton").all():
+                notice.click()  # of drawing in software
+            page.wait_for_timeout(1_000)
             page.screenshot(path=folder / f"console-{name}.jpg", type="jpeg", quality=70)
             page.close()
         browser.close()

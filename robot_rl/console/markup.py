@@ -46,7 +46,7 @@ img[src^="blob:"] {{ width: 100%; max-height: 70vh; object-fit: contain; object-
 button[id="{stop}"] {{ height: 4em; font-size: 1.3em; font-weight: 800; }}
 @media (max-width: 36em) {{
   .mantine-Paper-root {{ max-height: 92% !important; }}
-  div[style*="width: 20em"] {{ width: 100% !important; }}
+  div[style*="width: 20em"] {{ width: 100vw !important; }}
 }}
 @keyframes robot-rl-flash {{ from {{ opacity: 1 }} to {{ opacity: 0 }} }}
 .robot-rl-flash {{ position: fixed; inset: 0; z-index: 9000; pointer-events: none; opacity: 0;

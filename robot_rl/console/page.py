@@ -51,6 +51,7 @@ CELL = 384  # pixels of a camera's view as it is sent; the browser makes it as l
 EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
 LEFT, RIGHT = 860, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
 LEFT_OF_GIZMO = 600  # the gizmo needs room in the scene
+VALUE, PROBABLE = "critic's value, of batches: the last minute", "success probable: the last minute"
 SAID_AGAIN_S = 0.7  # a key that is held down repeats itself sooner
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 STOP = ("halt", "STOP  (space)", "red", "HAND_STOP")
@@ -290,10 +291,11 @@ class Page:
     def _show_trace(self, trace: Trace) -> None:
         self._set("trace", self._trace, bool(np.isfinite([*trace.values, *trace.probabilities]).any()), "visible")
         if self._trace.visible:
-            values, probable = np.array(trace.values, float), np.array(trace.probabilities, float)
-            known = np.where(np.isnan(values), probable, values), np.where(np.isnan(probable), values, probable)
-            there = np.isfinite(known[0])  # a NaN leaves the plot without a scale
-            self._trace.data = (np.array(trace.times, float)[there], known[0][there], known[1][there])
+            weighs = bool(np.isfinite(trace.probabilities).any())
+            column = np.array(trace.probabilities if weighs else trace.values, float)
+            there = np.isfinite(column)  # a NaN leaves the plot without a scale
+            self._set("trace title", self._trace, PROBABLE if weighs else VALUE, "title")
+            self._trace.data = (np.array(trace.times, float)[there], column[there])
 
     def _show_event(self, sight: Sight) -> None:
         """A flash, and a sound unless it is off, when something has happened that a person should notice."""
@@ -324,14 +326,10 @@ class Page:
     @staticmethod
     def _add_trace(gui: Any) -> Any:
         return gui.add_uplot(
-            data=(np.zeros(1),) * 3,
-            series=(
-                uplot.Series(label="s"),
-                uplot.Series(label="critic's value, of batches", stroke=GREY, width=2),
-                uplot.Series(label="success probable", stroke=GREEN, width=2),
-            ),
+            data=(np.zeros(1),) * 2,
+            series=(uplot.Series(label="s"), uplot.Series(label="", stroke=GREY, width=2)),
             scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(auto=True)},
-            title="the last minute",
+            title=VALUE,
             height=150,
             visible=False,
         )
