@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from robot_rl.report import WINDOW
+from robot_rl.data.counts import WINDOW, is_alone, is_judged
 from robot_rl.small_files import is_number
 from robot_rl.terminal import terminal
 
@@ -64,31 +64,31 @@ class Display:
 
 
 class Recent:
-    """The newest rows of a table, and how many there were."""
+    """The newest rows of a table, of episodes those that were judged, and how many there were.
+
+    `env_steps` are the own steps that the run had at the newest row; 0 if there is none.
+    """
 
     def __init__(self) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=WINDOW)
-        self.count = 0
+        self.count = self.env_steps = 0
 
     def add(self, row: dict[str, Any]) -> None:
         """One more."""
-        self.rows.append(row)
         self.count += 1
-
-    @property
-    def env_steps(self) -> int:
-        """Own steps that the run had at the newest row; 0 if there is none."""
-        return int(self.rows[-1]["env_steps"]) if self.rows else 0
+        self.env_steps = int(row["env_steps"])
+        if is_judged(row):
+            self.rows.append(row)
 
 
 def training_note(episodes: Recent, metrics: Recent) -> str:
-    """The figures of the moment: success with and without corrections, operator's share, updates per second."""
+    """The figures of the moment: success of all, and without corrections, operator's share, updates per second."""
     recent = episodes.rows
     if not recent:
         return "waiting for the first episode"
     steps = sum(row["steps"] for row in recent)
     success = sum(row["success"] for row in recent) / len(recent)
-    alone = sum(row["success"] and not row["human_steps"] for row in recent) / len(recent)
+    alone = sum(map(is_alone, recent)) / len(recent)
     share = sum(row["human_steps"] for row in recent) / max(steps, 1)
     rate = metrics.rows[-1].get("updates_per_s") if metrics.rows else None
     speed = f", {rate:.0f} updates/s" if is_number(rate) else ""

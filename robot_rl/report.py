@@ -3,7 +3,7 @@
 import logging
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_rl.actor.demonstrate import DemoTally, EpisodeOf
 from robot_rl.actor.evaluate import Evaluation
+from robot_rl.data.counts import WINDOW, is_alone, is_judged
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
 from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
@@ -19,7 +20,6 @@ from robot_rl.small_files import is_number, read_json, read_lines, write_json
 from robot_rl.types import DataError, Step
 
 log = logging.getLogger(__name__)
-WINDOW = 20  # episodes that a success rate is averaged over
 METRICS = ("env_steps",)
 EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
 """What is a number in each row of the two tables."""
@@ -134,8 +134,8 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     matplotlib.use("Agg")
     folder.plots.mkdir(exist_ok=True)
     written = []
-    if (episodes := _columns(folder.episodes_file, EPISODES))["env_steps"]:
-        written.append(_plot_success(episodes, folder))
+    if judged := [row for row in read_lines(folder.episodes_file, EPISODES) if is_judged(row)]:
+        written.append(_plot_success(judged, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
     if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
@@ -243,19 +243,19 @@ def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([picture, strip])
 
 
-def _plot_success(episodes: Columns, folder: RunFolder) -> Path:
+def _plot_success(judged: Sequence[Mapping[str, Any]], folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
     steps, success, length, human = (
-        np.array(episodes[name]) for name in ("env_steps", "success", "steps", "human_steps")
+        np.array([float(row[name]) for row in judged]) for name in ("env_steps", "success", "steps", "human_steps")
     )
-    alone = human == 0
+    alone = np.array([float(is_alone(row)) for row in judged])
     share = human / np.maximum(length, 1)
     shown = evenly(len(steps), POINTS)
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
     for values, colour, label in (
         (success, "#1f77b4", "success, all episodes"),
-        (success * alone, "#2ca02c", "success without a correction"),
+        (alone, "#2ca02c", "success without a correction"),
     ):
         axes.plot(steps[shown], moving_average(values)[shown], color=colour, label=label)
     operator = moving_average(share)[shown]

@@ -419,8 +419,9 @@ class WorldState:
     positions of all joints that are not the arm's, in the model's order: how far a lid is open.
 
     Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators (`teleop/scripted.py`, `human_like.py`)
-    may look at it, and a task's state-only variant, under its own name. `goal_base_tcp (7,)` is the TCP pose at which
-    the task is done. `seed` is the last reset's: how the scene looks follows from it.
+    may look at it, a task's state-only variant, under its own name, and the operator's page, for a person's eyes.
+    `goal_base_tcp (7,)` is the TCP pose at which the task is done. `seed` is the last reset's: how the scene looks
+    follows from it.
     """
 
     sequence: int

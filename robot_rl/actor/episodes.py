@@ -30,6 +30,9 @@ LOOK_AGAIN_S = 0.1  # for a camera or an arm that is silent
 UNMOVED = "waiting for you to move: the episode begins with your first motion"
 FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
 
+OVER = "cut short: the run was over"
+"""The `reason` of an episode that was neither judged nor ended by the operator or a device."""
+
 Act = Callable[[Observation], Array]
 """A policy: the action `(A,)` to propose for an observation."""
 
@@ -138,7 +141,8 @@ class EpisodeRunner:
                 # what was done was not seen: the step before is the last one
                 self.summary.broken_off, self.summary.reason = True, str(error)
                 return
-            truncated = not terminated and (truncated or stop() or bool(intervention.ends))
+            cut = intervention.ends or (OVER if not (terminated or truncated) and stop() else "")
+            truncated = not terminated and (truncated or bool(cut))
             done = terminated or truncated
             step = self._step(
                 episode,
@@ -154,8 +158,8 @@ class EpisodeRunner:
             )
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
-            self.summary.reason = intervention.ends if truncated else ""
-            yield self._shown(step, info["late_s"], info["probability"])
+            self.summary.reason = cut if truncated else ""
+            yield self._shown(step, info["late_s"], info["probability"], intervention.held)
 
     def _begin(
         self, seed: int | None, keep_pose: bool, intervention: Intervention, idle: Callable[[float], None] | None
@@ -269,10 +273,10 @@ class EpisodeRunner:
         if self._desk is not None:
             self._desk.tell(phase=phase, reason=reason)
 
-    def _shown(self, step: Step, late_s: float = 0.0, probability: float | None = None) -> Step:
+    def _shown(self, step: Step, late_s: float = 0.0, probability: float | None = None, held: bool = False) -> Step:
         """The step, left at the desk as well."""
         if self._desk is not None:
-            self._desk.show(step, self._env.arm_states, late_s, probability)
+            self._desk.show(step, self._env.arm_states, late_s, probability, held)
         return step
 
     def _first(self, observation: Observation, provenance: Provenance) -> Step:

@@ -22,7 +22,8 @@ class Intervention:
     ```
     `outcome` is the operator's word on the episode, for the reward to judge by, if it came with the last reading.
     `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
-    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone.
+    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone. `held`:
+    the clutch was closed at the last look.
 
     Words come from the operator's device and from the console's `desk`, if there is one.
 
@@ -48,6 +49,7 @@ class Intervention:
         self._begins_with: TeleopReading | None = None
         self.problem = ""
         self.segments = 0
+        self.held = False
         self.outcome = Outcome.NONE
         self.ends, self.discarded = "", False
         self.on_last: list[Outcome] = []
@@ -113,6 +115,7 @@ class Intervention:
             return proposed, Provenance.POLICY
         reading, self._begins_with = self._begins_with or self._operator.read(arms), None
         self._hear(reading.outcome)
+        self.held = reading.engaged and not self._locked_out
         if self._locked_out:
             return proposed, Provenance.POLICY
         acted, self._acts = self._acts, reading.engaged

@@ -3,13 +3,13 @@
 Its callbacks run in viser's threads; they leave what was done in `Said`, for whoever passes it on.
 """
 
-import html
 import io
 import logging
 import socket
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from http import HTTPStatus
@@ -28,29 +28,45 @@ from websockets.http11 import Request, Response
 from robot_rl.config import ArmConfig, CameraConfig
 from robot_rl.console.crop import CropTab
 from robot_rl.console.door import KEEP_QUIET, Answer, Door
-from robot_rl.console.watch import WINDOW, History, Sight
+from robot_rl.console.markup import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    event_html,
+    history_html,
+    lamp_html,
+    list_html,
+    note_html,
+    status_html,
+    style_html,
+)
+from robot_rl.console.watch import History, Sight, Trace, event_between
+from robot_rl.data.counts import WINDOW
 from robot_rl.data.pictures import in_rows
-from robot_rl.data.stats import wilson_interval
 from robot_rl.sim.shapes import Shape
-from robot_rl.transport.desk import NEEDS_HUMAN
-from robot_rl.types import ArmState, Array, Fault
+from robot_rl.types import ArmState, Array
 
-CELL = 320  # pixels of a camera's view on the page
+CELL = 384  # pixels of a camera's view as it is sent; the browser makes it as large as there is room
 EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
-FULL_RED, GREEN, AMBER = "#e5484d", "#30a46c", "#f5a623"
-GREEDY, SAMPLED = "greedy policy", "sampled policy"  # how an evaluated policy acts
+LEFT, RIGHT = 860, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
+LEFT_OF_GIZMO = 600  # the gizmo needs room in the scene
+VALUE, PROBABLE = "critic's value, of batches: the last minute", "success probable: the last minute"
+SAID_AGAIN_S = 0.7  # a key that is held down repeats itself sooner
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
+STOP = ("halt", "STOP  (space)", "red", "HAND_STOP")
 BUTTONS = (
+    ("success", "Success / keep  (s)", "teal", "CHECK"),
+    ("failure", "Failure  (f)", "orange", "X"),
+    ("discard", "Discard  (d)", "orange", "TRASH"),
+    ("undo", "Undo last episode  (u)", "gray", "ARROW_BACK_UP"),
     ("start", "Start / done", "green", "PLAYER_PLAY"),
     ("pause", "Pause after this episode", "gray", "PLAYER_PAUSE"),
-    ("halt", "Stop (a soft stop)", "red", "HAND_STOP"),
-    ("success", "Success / keep", "teal", "CHECK"),
-    ("failure", "Failure", "orange", "X"),
-    ("discard", "Discard", "orange", "TRASH"),
-    ("undo", "Undo last episode", "gray", "ARROW_BACK_UP"),
-    ("acknowledge", "Acknowledge fault", "red", "ALERT_TRIANGLE"),
+    ("acknowledge", "Acknowledge fault", "yellow", "ALERT_TRIANGLE"),
 )
 """What each button says, its label, colour and icon."""
+KEYS = {"space": "halt", "S": "success", "F": "failure", "D": "discard", "U": "undo"}
+"""What a key says, while no field is being typed into."""
 
 
 class Said:
@@ -59,6 +75,7 @@ class Said:
     def __init__(self) -> None:
         self.waiting = threading.Event()
         self._words: deque[str] = deque(maxlen=100)
+        self._keys: dict[str, float] = {}
         self._grip: Array | None = None
         self._dragging = False
 
@@ -66,6 +83,13 @@ class Said:
         """A button was pressed."""
         self._words.append(word)
         self.waiting.set()
+
+    def key(self, word: str) -> None:
+        """A key was pressed; one that is held down says its word once, and nothing of the next episode."""
+        now, before = time.monotonic(), self._keys.get(word, -SAID_AGAIN_S)
+        self._keys[word] = now
+        if now - before > SAID_AGAIN_S:
+            self.word(word)
 
     def take_words(self) -> list[str]:
         """Those that were not taken yet."""
@@ -156,26 +180,35 @@ class Page:
         gui, scene = self._server.gui, self._server.scene
         gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108))
         self._shown: dict[str, Any] = {}
-        with gui.add_folder(title):
-            self._status = gui.add_html("")
-        for word, label, colour, icon in BUTTONS:
-            button = gui.add_button(label, color=colour, icon=getattr(viser.Icon, icon))  # type: ignore[arg-type]
-            button.on_click(partial(self._press, word))
-        gui.add_html(
-            '<div style="padding:2px 12px;font-size:12px;opacity:.6">Stop is a soft stop: it ends the episode and '
-            "begins no other one. Keep the robot's own stop in reach.</div>"
+        self._sight = Sight()
+        self._events = 0
+        self._image = gui.add_image(
+            np.zeros((CELL // 2, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80, visible=False
         )
+        self._lamp = gui.add_html("")
+        stop = self._add_button(gui, *STOP)
+        others = [self._add_button(gui, *button) for button in BUTTONS]
         self._note = gui.add_html("")
-        gui.main_panel.dock_right()
-        gui.main_panel.set_width(330)
-        self._views = gui.add_panel()
-        with self._views.add_tab("Cameras and curves"):
-            self._image = gui.add_image(np.zeros((CELL, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80)
-            self._curves = gui.add_html("no episode yet"), self._add_plot(gui)
-        with self._views.add_tab("Crop"):
+        self._sound = gui.add_checkbox("Sound at takeover, success, fault", True)
+        self._event = gui.add_html("")
+        gui.add_html(style_html(stop, others))
+        for key, word in KEYS.items():
+            command = gui.add_command(f"Say: {word}", hotkey=key)  # type: ignore[arg-type]
+            command.on_trigger(partial(self._press_key, word))
+        gui.main_panel.dock_left()
+        gui.main_panel.set_width(LEFT if gizmo is None else LEFT_OF_GIZMO)
+        figures = gui.add_panel(order=1.0)
+        with figures.add_tab("Run"):
+            self._status = gui.add_html("")
+            self._rate = gui.add_html("")
+            self._curve = self._add_curve(gui)
+            self._trace = self._add_trace(gui)
+            self._list = gui.add_html("")
+        with figures.add_tab("Crop"):
             self._crop = CropTab(gui, cameras)
-        self._views.dock_left()
-        self._views.set_width(430)
+        figures.dock_right()
+        figures.set_width(RIGHT)
+        figures.expand()
 
         scene.set_up_direction("+z")
         scene.configure_default_lights(cast_shadow=False)
@@ -195,13 +228,26 @@ class Page:
         """Everything anew; `poses (n, 7)`: of each arm's shapes in its base. What has not changed is not sent."""
         with self._server.atomic():
             self._set("status", self._status, status_html(sight))
+            self._set("lamp", self._lamp, lamp_html(sight))
+            self._show_event(sight)
             if sight.view is not None and sight.view.images:
                 self._image.image = montage(sight.view.images)
+                self._set("image", self._image, True, "visible")
+            elif sight.is_at_rest:
+                self._set("image", self._image, False, "visible")
             self._crop.show(sight.picture)
             self._show_history(sight.history)
+            self._show_trace(sight.trace)
             for view, arm, of_shapes in zip(self._arms, sight.arms, poses, strict=True):
                 if arm is not None:
                     view.show(arm, of_shapes, held=self.said.grip is not None)
+                view.foot.visible = arm is not None or not sight.is_at_rest
+        self._sight = sight
+
+    @property
+    def sight(self) -> Sight:
+        """What was shown last."""
+        return self._sight
 
     @property
     def marked(self) -> str:
@@ -210,8 +256,7 @@ class Page:
 
     def note(self, text: str, problem: bool = False) -> None:
         """The answer to the last button."""
-        colour = FULL_RED if problem else GREEN
-        self._note.content = f'<div style="padding:6px 12px;color:{colour}">{html.escape(text)}</div>'
+        self._note.content = note_html(text, problem)
 
     def stop(self) -> None:
         """Close the page."""
@@ -219,6 +264,15 @@ class Page:
 
     def _press(self, word: str, _: Any) -> None:
         self.said.word(word)
+
+    def _press_key(self, word: str, _: Any) -> None:
+        self.said.key(word)
+
+    def _add_button(self, gui: Any, word: str, label: str, colour: str, icon: str) -> str:
+        """A button that says a word; returns its id on the page."""
+        button = gui.add_button(label, color=colour, icon=getattr(viser.Icon, icon))
+        button.on_click(partial(self._press, word))
+        return str(button._impl.uuid)
 
     async def _take(self, event: Any) -> None:
         """The gizmo was taken, moved or let go. A coroutine: only those are told in the order in which it happened."""
@@ -229,29 +283,55 @@ class Page:
         if self._shown.get("episodes") == history.episodes:
             return
         self._shown["episodes"] = history.episodes
-        text, plot = self._curves
-        text.content = history_html(history)
-        x = np.array(history.numbers, float)
-        plot.data = (x, np.array(history.success_curve, float), np.array(history.operator_curve, float))
+        self._rate.content = history_html(history)
+        self._list.content = list_html(history)
+        curves = history.numbers, history.alone_curve, history.success_curve, history.operator_curve
+        self._curve.data = tuple(np.array(curve, float) for curve in curves)
 
-    def _set(self, key: str, handle: Any, content: str) -> None:
-        if self._shown.get(key) != content:
-            self._shown[key] = content
-            handle.content = content
+    def _show_trace(self, trace: Trace) -> None:
+        self._set("trace", self._trace, bool(np.isfinite([*trace.values, *trace.probabilities]).any()), "visible")
+        if self._trace.visible:
+            weighs = bool(np.isfinite(trace.probabilities).any())
+            column = np.array(trace.probabilities if weighs else trace.values, float)
+            there = np.isfinite(column)  # a NaN leaves the plot without a scale
+            self._set("trace title", self._trace, PROBABLE if weighs else VALUE, "title")
+            self._trace.data = (np.array(trace.times, float)[there], column[there])
+
+    def _show_event(self, sight: Sight) -> None:
+        """A flash, and a sound unless it is off, when something has happened that a person should notice."""
+        if event := event_between(self._sight, sight):
+            self._events += 1
+            self._event.content = event_html(event, self._events, sound=self._sound.value)
+
+    def _set(self, key: str, handle: Any, value: Any, name: str = "content") -> None:
+        if self._shown.get(key) != value:
+            self._shown[key] = value
+            setattr(handle, name, value)
 
     @staticmethod
-    def _add_plot(gui: Any) -> Any:
-        line = {"width": 2}
+    def _add_curve(gui: Any) -> Any:
         return gui.add_uplot(
-            data=(np.zeros(1), np.zeros(1), np.zeros(1)),
+            data=(np.zeros(1),) * 4,
             series=(
                 uplot.Series(label="episode"),
-                uplot.Series(label="success", stroke=GREEN, **line),  # type: ignore[typeddict-item]
-                uplot.Series(label="operator's share", stroke=AMBER, **line),  # type: ignore[typeddict-item]
+                uplot.Series(label="without help", stroke=GREEN, width=3),
+                uplot.Series(label="all", stroke=BLUE, width=1),
+                uplot.Series(label="operator", stroke=AMBER, width=1),
             ),
             scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(range=(-0.02, 1.02))},
-            title=f"mean over {WINDOW} episodes",
-            height=210,
+            title=f"success, mean over {WINDOW} episodes",
+            height=190,
+        )
+
+    @staticmethod
+    def _add_trace(gui: Any) -> Any:
+        return gui.add_uplot(
+            data=(np.zeros(1),) * 2,
+            series=(uplot.Series(label="s"), uplot.Series(label="", stroke=GREY, width=2)),
+            scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(auto=True)},
+            title=VALUE,
+            height=150,
+            visible=False,
         )
 
 
@@ -261,8 +341,13 @@ class ArmView:
     def __init__(self, scene: Any, arm: ArmConfig, shapes: Sequence[Shape], *, gizmo: bool):
         x, y, z, w = arm.pose_bench_base[3:]
         foot = f"/arms/{arm.name}"
-        scene.add_frame(foot, show_axes=False, position=arm.pose_bench_base[:3], wxyz=(w, x, y, z))
+        self.foot = scene.add_frame(foot, show_axes=False, position=arm.pose_bench_base[:3], wxyz=(w, x, y, z))
         self._shapes = [_add_shape(scene, f"{foot}/shapes/{i}", shape) for i, shape in enumerate(shapes)]
+        low, high = (np.array(corner) for corner in (arm.limits.workspace_low, arm.limits.workspace_high))
+        scene.add_box(
+            f"{foot}/workspace", dimensions=high - low, position=(low + high) / 2, color=(245, 166, 35), wireframe=True,
+            **PLAIN,
+        )  # fmt: skip
         self._target = scene.add_frame(f"{foot}/target", axes_length=0.06, axes_radius=0.002, visible=False)
         self._tool = scene.add_frame(f"{foot}/tool", axes_length=0.04, axes_radius=0.004, visible=False)
         self.gizmo = (
@@ -284,116 +369,32 @@ class ArmView:
             self._place(self.gizmo, arm.target_base_tcp)
 
     def _place(self, handle: Any, pose: Array) -> None:
-        now = tuple(np.round(pose, 5))
+        """Put it there; what is at a pose of NaN, nobody knows where, is not shown."""
+        now = tuple(np.round(np.nan_to_num(pose, nan=np.inf), 5))
         if self._placed.get(handle.name) != now:
             self._placed[handle.name] = now
+            handle.visible = known = bool(np.isfinite(pose).all())
+            if not known:
+                return
             handle.position = pose[:3]
             handle.wxyz = (pose[6], *pose[3:6])
 
 
 def montage(images: Any) -> Array:
-    """The views side by side, two in a row, each with its name; enlarged without smoothing."""
+    """The views side by side, two in a row, each with its name, none with an empty strip below it."""
     cells = []
+    tallest = max(image.shape[0] / image.shape[1] for image in images.values())
+    shape = (min(CELL, round(CELL * tallest)), CELL, 3)
     for name, image in images.items():
         height, width = image.shape[:2]
-        scale = CELL / max(height, width)
+        scale = min(shape[0] / height, CELL / width)
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        view = np.zeros((CELL, CELL, 3), np.uint8)
-        view[: size[1], : size[0]] = cv2.resize(image, size, interpolation=cv2.INTER_NEAREST)
-        for colour, thickness in (((0, 0, 0), 5), ((255, 255, 255), 2)):
-            cv2.putText(view, name, (8, 26), cv2.FONT_HERSHEY_SIMPLEX, 0.8, colour, thickness, cv2.LINE_AA)
+        view = np.zeros(shape, np.uint8)
+        view[: size[1], : size[0]] = cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
+        for colour, thickness in (((0, 0, 0), 4), ((255, 255, 255), 1)):
+            cv2.putText(view, name, (8, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.6, colour, thickness, cv2.LINE_AA)
         cells.append(view)
     return in_rows(cells, columns=1 if len(cells) == 1 else 2)
-
-
-def status_html(sight: Sight) -> str:
-    """Who acts and where the run stands, faults and whoever is silent in red."""
-    rows: list[tuple[str, str]] = []
-    alarms = [f"{who} does not answer" for who in sight.problems]
-    named = sight.named_arms()
-    alarms += [f"{name}FAULT {Fault(arm.fault).name}: {arm.reason}" for name, arm in named if arm.fault]
-    author = phase = ""
-    if sight.view is not None:
-        facts, step = sight.view.facts, sight.view.step
-        phase = str(facts.get("phase", ""))
-        if facts.get("reason"):
-            alarms.append(str(facts["reason"])) if phase in ("waiting", NEEDS_HUMAN) else rows.append((
-                "",
-                str(facts["reason"]),
-            ))
-        if "demos" in facts:
-            rows.append(("demonstrations", f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts"))
-        if "positives" in facts:
-            rows += [(kind, f"{facts[kind]} of {facts['wanted_' + kind]}") for kind in ("positives", "negatives")]
-        if "evaluated" in facts:
-            rows.append(("evaluation", evaluation_text(facts["evaluated"], facts["wanted"], facts["succeeded"])))
-        if facts.get("missed_resets"):
-            rows.append(("missed resets", str(facts["missed_resets"])))
-        if facts.get("total_steps"):
-            rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
-        if step is not None:
-            author = str(step["author"])
-            if "evaluated" in facts:
-                author = SAMPLED if facts.get("sampled") else GREEDY
-            rows += [
-                ("episode, step", f"{step['episode']}, {step['index']}"),
-                ("reward", reward_text(step)),
-                ("rate, late by", f"{number(facts['rate_hz']):.1f} Hz, {1e3 * number(step['late_s']):.0f} ms"),
-            ]
-    for name, arm in named:
-        x, y, z = arm.pose_base_tcp[:3]
-        rows.append((f"{name}tool", f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else "")))
-        rows.append((f"{name}force", f"{np.linalg.norm(arm.wrench_base_tcp[:3]):.1f} N"))
-        rows.append((f"{name}limits", arm.verdict.reasons))
-        if arm.command_success < 1.0:
-            rows.append((f"{name}commands", f"{100.0 * arm.command_success:.0f} % reach the robot"))
-    learner = sight.learner
-    if learner.get("phase"):
-        rows.append(("learner", f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}"))
-    if learner.get("q") is not None:
-        rows.append(("critic's value", f"{learner['q']:.3f}"))
-    if learner.get("updates_per_s") is not None:
-        rows.append(("updates", f"{learner['updates_per_s']:.0f} /s"))
-    acting = {"human": AMBER, "demo": AMBER, "policy": GREEN, GREEDY: GREEN, SAMPLED: GREEN}.get(author, "#888")
-    acting = AMBER if phase == NEEDS_HUMAN else acting
-    who = {"human": "operator", "demo": "operator"}.get(author, author) if phase == "acting" else phase
-    parts = [f'<div style="font-size:1.5em;font-weight:700;color:{acting}">{html.escape(who or "-")}</div>']
-    parts += [f'<div style="color:{FULL_RED};font-weight:700">{html.escape(alarm)}</div>' for alarm in alarms]
-    parts += [
-        f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>' for name, value in rows
-    ]
-    return f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
-
-
-def reward_text(step: Mapping[str, Any]) -> str:
-    """What the judge said of the newest step, and how sure of success it was, if it weighs."""
-    done = ", done" if step["terminated"] else ""
-    weighed = "" if step.get("probability") is None else f", success {step['probability']:.0%} probable"
-    return f"{number(step['reward']):g}{done}{weighed}"
-
-
-def evaluation_text(done: int, wanted: int, succeeded: int) -> str:
-    """How far an evaluation is, and what it has come to."""
-    low, high = wilson_interval(succeeded, done)
-    rate = f": {succeeded / done:.0%} succeeded (95 % interval {low:.0%} to {high:.0%})" if done else ""
-    return f"{done} of {wanted} episodes{rate}"
-
-
-def number(value: Any) -> float:
-    """What JSON has no number for, as one."""
-    return float("nan") if value is None else float(value)
-
-
-def history_html(history: History) -> str:
-    """The success rate with its interval."""
-    if not history.episodes:
-        return '<div style="padding:4px 12px">no episode yet</div>'
-    low, high = history.interval
-    rate = history.successes_alone / max(1, history.episodes_alone)
-    return (
-        f'<div style="padding:4px 12px;font-size:13px"><b>{rate:.0%}</b> of {history.episodes_alone} episodes without '
-        f"help succeeded (95 % interval {low:.0%} to {high:.0%}); {history.successes} of all {history.episodes}</div>"
-    )
 
 
 def _add_shape(scene: Any, name: str, shape: Shape) -> Any:

@@ -8,7 +8,7 @@ from functools import partial
 
 from robot_rl.console.door import Door
 from robot_rl.console.token import new_token
-from robot_rl.console.watch import Sources, Watch
+from robot_rl.console.watch import Sources, Watch, without_effect
 from robot_rl.controllers.client import ArmClient
 from robot_rl.sim.shapes import ArmShapes
 from robot_rl.transport.desk import DeskClient
@@ -17,6 +17,7 @@ from robot_rl.types import ConfigError, DeviceError, LinkError
 PERIOD_S = 0.1
 GRIP_S = 0.05  # how often it is said that the gizmo is held
 HEARD = {"halt": ("stop", "pause")}  # a soft stop: this episode ends now, and the next does not begin
+SAID = {"halt": "stop"}  # as its button is called
 HALT_TRIES = 10  # a second each, until an actor that is busy has heard it: said twice it means the same
 
 
@@ -33,7 +34,8 @@ class Console:
             ) from error
         self._sources = sources
         hardware = sources.hardware
-        self._shapes = [ArmShapes(sources.scene, scenery=i == 0) for i in range(len(hardware.arms))]
+        scene = sources.task.scene if sources.task else None
+        self._shapes = [ArmShapes(scene, scenery=i == 0) for i in range(len(hardware.arms))]
         drawn = [(arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)]
         teleop = hardware.teleop
         gizmo = teleop.options.get("arm", hardware.arms[0].name) if teleop and teleop.name == "browser" else None
@@ -58,7 +60,7 @@ class Console:
         """Show what there is to see now."""
         sight = self._watch.look(self.page.marked)
         poses = [
-            shapes.poses(arm.q) if arm is not None and len(arm.q) == shapes.joints else None
+            shapes.poses(arm.q, sight.world) if arm is not None and len(arm.q) == shapes.joints else None
             for shapes, arm in zip(self._shapes, sight.arms, strict=True)
         ]
         self.page.show(sight, poses)
@@ -92,11 +94,13 @@ class Console:
             desk.close()
 
     def _try(self, word: str, act: Callable[[], None]) -> None:
+        said = SAID.get(word, word)
+        idle = without_effect(word, self.page.sight, asks_operator=self._sources.asks_operator)
         try:
             act()
-            self.page.note(f"{word}: heard")
+            self.page.note(f"{said}: heard, without effect: {idle}" if idle else f"{said}: heard", problem=bool(idle))
         except (LinkError, DeviceError) as error:
-            self.page.note(f"{word}: {error}", problem=True)
+            self.page.note(f"{said}: {error}", problem=True)
 
     def _say(self, desk: DeskClient | None, word: str) -> None:
         if word == "acknowledge":

@@ -3,28 +3,36 @@
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config import Hardware
+import numpy as np
+
+from robot_rl.config import Hardware, Task, find
 from robot_rl.controllers.client import ArmClient
+from robot_rl.data.counts import WINDOW, is_alone, is_judged
 from robot_rl.data.stats import wilson_interval
 from robot_rl.run_folder import RunFolder
-from robot_rl.small_files import Tail
+from robot_rl.sim.world import WorldClient
+from robot_rl.small_files import Tail, is_number, read_json
 from robot_rl.teleop.browser import ADDRESS
 from robot_rl.transport.address import reachable_here
-from robot_rl.transport.desk import DeskClient, Picture, View
+from robot_rl.transport.desk import NEEDS_HUMAN, DeskClient, Picture, View
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import ArmState, DeviceError, LinkError, Use
+from robot_rl.types import ArmState, DataError, DeviceError, Fault, LinkError, Outcome, WorldState
 
 ARM_ANSWERS_S = 0.3
 LOOK_AGAIN_S = 2.0  # for somebody who did not answer
-WINDOW = 20  # episodes that the curves are averaged over
 POINTS = 4_000  # of a curve at most: more are not to be seen
 AT_ONCE = 1 << 20  # bytes of the table of episodes that a look reads at most
 EPISODES = ("success", "steps", "human_steps")  # numbers in each of its rows
+LAST = 8  # episodes that are listed
+TRACE_S = 60.0
+TRACE_EVERY_S = 0.25
+FALLS = 0.3  # of the probability of success within a few seconds: worth a look
+FALLS_WITHIN_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,15 @@ class Sources:
 
     title: str
     hardware: Hardware
-    scene: Use | None = None
+    task: Task | None = None
     desk: str | None = None
     learner: str | None = None
-    episodes: Path | None = None
+    run: Path | None = None
+
+    @property
+    def asks_operator(self) -> bool:
+        """Whether the operator's word on an episode is the reward."""
+        return self.task is not None and bool(find("rewards", self.task.reward.name).Reward.needs_operator)
 
     @staticmethod
     def of_run(folder: RunFolder) -> "Sources":
@@ -45,10 +58,10 @@ class Sources:
         return Sources(
             f"{folder.path.name}: {settings.task} on {settings.hardware}",
             folder.load_hardware(),
-            folder.load_task().scene,
+            folder.load_task(),
             settings.desk_address,
             reachable_here(settings.learner_status_address),
-            folder.episodes_file,
+            folder.path,
         )
 
     @staticmethod
@@ -60,31 +73,56 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class History:
-    """What the episodes of a run came to: the curves are means over the last 20 episodes, at the episodes `numbers`.
+class Ended:
+    """An episode that is over, in words, and whether that is good (None: it was not judged)."""
 
-    These are all episodes, counted from 1, or of very many some, evenly spread.
+    episode: int
+    verdict: str
+    steps: int
+    corrections: int
+    good: bool | None
+
+
+@dataclass(frozen=True)
+class History:
+    """What the episodes of a run came to: the curves are means over the last 20 judged ones, at the `numbers`.
+
+    `alone` of the `judged` ones succeeded without a correction, `successes` with or without. The curves are at all
+    judged episodes, counted from 1, or of very many at some, evenly spread. `last` are the newest, newest first.
     """
 
     episodes: int = 0
+    judged: int = 0
     successes: int = 0
-    successes_alone: int = 0
-    episodes_alone: int = 0
+    alone: int = 0
+    recently_alone: float = 0.0
     numbers: Sequence[int] = ()
+    alone_curve: Sequence[float] = ()
     success_curve: Sequence[float] = ()
     operator_curve: Sequence[float] = ()
+    last: Sequence[Ended] = ()
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the success rate of the episodes in which nobody helped."""
-        return wilson_interval(self.successes_alone, self.episodes_alone)
+        """Wilson's 95 % interval of the share of judged episodes that succeeded without a correction."""
+        return wilson_interval(self.alone, self.judged)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The last minute: seconds ago, the critic's value (of the learner's batches), and how probable success was."""
+
+    times: Sequence[float] = ()
+    values: Sequence[float] = ()
+    probabilities: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
 class Sight:
     """Everything that is to be seen at one moment. `picture`: of the camera whose crop is being marked, if one is.
 
-    `problems`: who does not answer, by name.
+    `problems`: who does not answer, by name. `world`: the truth of a simulation. `left_s`: what is left of the
+    episode's time. `results`: what a run came to in which nobody acts any more. `hint`: why a look is worth while.
     """
 
     view: View | None = None
@@ -94,6 +132,26 @@ class Sight:
     history: History = History()
     problems: dict[str, str] = field(default_factory=dict)
     picture: Picture | None = None
+    world: WorldState | None = None
+    left_s: float | None = None
+    trace: Trace = Trace()
+    hint: str = ""
+    results: Sequence[str] = ()
+
+    @property
+    def phase(self) -> str:
+        """What the actor is at, "" if none answers."""
+        return str(self.view.facts.get("phase", "")) if self.view is not None else ""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the operator has hold of the arm."""
+        return self.view is not None and self.view.step is not None and bool(self.view.step.get("held"))
+
+    @property
+    def is_at_rest(self) -> bool:
+        """A run that has come to something, and in which nobody acts."""
+        return self.view is None and bool(self.results)
 
     def named_arms(self) -> list[tuple[str, ArmState]]:
         """The arms that answer, each with what to put before what is said of it: nothing, if there is one arm."""
@@ -110,10 +168,15 @@ class Watch:
         self._status = StatusReader({"learner": sources.learner} if sources.learner else {})
         self.arm_addresses = [arm.address for arm in sources.hardware.arms]
         self._arms: list[ArmClient | None] = [None for _ in sources.hardware.arms]
+        self._world: WorldClient | None = None
         self._again: dict[str, float] = {}
         self._problems: dict[str, str] = {}
-        self._tail = Tail(sources.episodes, Tally, EPISODES, at_most=AT_ONCE) if sources.episodes else None
+        episodes = RunFolder(sources.run).episodes_file if sources.run else None
+        self._tail = Tail(episodes, Tally, EPISODES, at_most=AT_ONCE) if episodes else None
         self._history = History()
+        self._trace: deque[tuple[float, float, float]] = deque(maxlen=int(TRACE_S / TRACE_EVERY_S))
+        self._results: tuple[str, ...] = ()
+        self._results_t = -LOOK_AGAIN_S
 
     def look(self, marked: str = "") -> Sight:
         """What is to be seen now, also the whole picture of the camera whose crop is `marked`, if one is."""
@@ -124,7 +187,62 @@ class Watch:
         statuses = self._status.latest()
         learner = dict(statuses["learner"].values) if "learner" in statuses else {}
         names = [arm.name for arm in self.sources.hardware.arms]
-        return Sight(view, arms, names, learner, self._look_back(), dict(self._problems), picture)
+        trace = self._remember(view, learner)
+        return Sight(
+            view,
+            arms,
+            names,
+            learner,
+            self._look_back(),
+            dict(self._problems),
+            picture,
+            self._truth(),
+            self._left_s(view),
+            trace,
+            falls(trace),
+            () if view is not None else self._came_to(),
+        )
+
+    def _truth(self) -> WorldState | None:
+        """How a simulated scene is; None where there is none."""
+        if self.sources.task is None or self.sources.task.scene is None or time.monotonic() < self._again.get("", 0.0):
+            return None
+        try:
+            if self._world is None:
+                self._world = WorldClient(self.arm_addresses[0], timeout_s=ARM_ANSWERS_S)
+            return self._world.refresh()
+        except (LinkError, DeviceError):
+            self._leave_world()
+            self._again[""] = time.monotonic() + LOOK_AGAIN_S
+            return None
+
+    def _leave_world(self) -> None:
+        if self._world is not None:
+            self._world.close()
+        self._world = None
+
+    def _left_s(self, view: View | None) -> float | None:
+        task = self.sources.task
+        if task is None or view is None or view.step is None or view.facts.get("phase") != "acting":
+            return None
+        return max(0, task.max_steps - int(view.step["index"])) / task.rate_hz
+
+    def _remember(self, view: View | None, learner: dict[str, Any]) -> Trace:
+        """Now and then what critic and judge say."""
+        now, step = time.monotonic(), view.step if view is not None else None
+        if step is not None and not (self._trace and now - self._trace[-1][0] < TRACE_EVERY_S):
+            weighed: tuple[Any, Any] = step.get("probability"), learner.get("q")
+            probability, value = (float(said) if is_number(said) else np.nan for said in weighed)
+            self._trace.append((now, value, probability))
+        times, values, probabilities = zip(*self._trace, strict=True) if self._trace else ((), (), ())
+        return Trace([t - now for t in times], values, probabilities)
+
+    def _came_to(self) -> tuple[str, ...]:
+        """What the run's evaluations came to, read anew every two seconds at most."""
+        if self.sources.run is not None and time.monotonic() - self._results_t > LOOK_AGAIN_S:
+            self._results_t = time.monotonic()
+            self._results = tuple(results_of(self.sources.run))
+        return self._results
 
     def _look_back(self) -> History:
         tally = self._tail.read() if self._tail is not None else Tally()
@@ -134,6 +252,7 @@ class Watch:
 
     def close(self) -> None:
         """Let go of all links."""
+        self._leave_world()
         for part in (self._desk, self._status, *self._arms):
             if part is not None:
                 part.close()
@@ -159,6 +278,7 @@ class Watch:
                 self.arm_addresses[i] = address
                 self._again.pop(f"arm {arm.name}", None)
                 self._let_go(i)
+                self._leave_world()
 
     def _let_go(self, i: int) -> None:
         if (client := self._arms[i]) is not None:
@@ -181,18 +301,23 @@ class Tally:
     """What the episodes of a run come to, one after the other."""
 
     def __init__(self) -> None:
-        self.episodes = self.successes = self.successes_alone = self.episodes_alone = 0
-        self._success = RunningMean()
-        self._share = RunningMean()
+        self.episodes = self.judged = self.successes = self.alone = 0
+        self._alone, self._success, self._share = RunningMean(), RunningMean(), RunningMean()
+        self._last: deque[Ended] = deque(maxlen=LAST)
 
     def add(self, row: dict[str, Any]) -> None:
         """One more episode: a line of `episodes.jsonl`."""
-        success, alone = bool(row["success"]), not row["human_steps"] > 0
         self.episodes += 1
-        self.successes += success
-        self.episodes_alone += alone
-        self.successes_alone += success and alone
-        self._success.add(success)
+        if self._last and {*row.get("on_last", ())} & {Outcome.UNDO, Outcome.DISCARD}:
+            self._last[-1] = replace(self._last[-1], verdict=f"{self._last[-1].verdict}, taken back", good=None)
+        self._last.append(ended(row))
+        if not is_judged(row):
+            return
+        self.judged += 1
+        self.successes += bool(row["success"])
+        self.alone += is_alone(row)
+        self._alone.add(is_alone(row))
+        self._success.add(bool(row["success"]))
         self._share.add(row["human_steps"] / max(1, row["steps"]))
 
     @property
@@ -200,13 +325,86 @@ class Tally:
         """All of it, as it is shown."""
         return History(
             self.episodes,
+            self.judged,
             self.successes,
-            self.successes_alone,
-            self.episodes_alone,
-            tuple(self._success.numbers),
+            self.alone,
+            self._alone.newest,
+            tuple(self._alone.numbers),
+            tuple(self._alone.means),
             tuple(self._success.means),
             tuple(self._share.means),
+            tuple(reversed(self._last)),
         )
+
+
+def ended(row: dict[str, Any]) -> Ended:
+    """A line of `episodes.jsonl` in words."""
+    success, helped = bool(row["success"]), row["human_steps"] > 0
+    verdict = str(row["reason"]) if not is_judged(row) else "success" if success else "failure"
+    number, corrections = (int(row[name]) if is_number(row.get(name)) else 0 for name in ("episode", "segments"))
+    return Ended(
+        number,
+        verdict + (", helped" if helped else ""),
+        int(row["steps"]),
+        corrections,
+        success if is_judged(row) else None,
+    )
+
+
+def results_of(run: Path) -> list[str]:
+    """A line for each evaluation of a run."""
+    lines = []
+    for path in sorted(run.glob("evaluation*.json")):
+        try:
+            said = read_json(path)
+            count, good = int(said["episodes"]), int(said["successes"])
+            how = "sampled" if said.get("sampled") else "greedy"
+        except (DataError, KeyError, TypeError, ValueError):
+            continue
+        low, high = wilson_interval(good, count)
+        lines.append(f"evaluation, {how}: {good} of {count} succeeded (95 % interval {low:.0%} to {high:.0%})")
+    return lines
+
+
+def falls(trace: Trace) -> str:
+    """Why a correction may be due: success has become much less probable within seconds; "" if it has not."""
+    recent = [p for t, p in zip(trace.times, trace.probabilities, strict=True) if t > -FALLS_WITHIN_S and p == p]
+    if len(recent) < 2 or max(recent) - recent[-1] < FALLS:
+        return ""
+    return f"success was {max(recent):.0%} probable and is {recent[-1]:.0%} now: does it need you?"
+
+
+def event_between(before: Sight, now: Sight) -> str:
+    """What has happened that a person should notice, "" if nothing has: fault, person, success, failure, takeover."""
+    faults = [sum(arm.fault != Fault.NONE for _, arm in sight.named_arms()) for sight in (before, now)]
+    if faults[1] > faults[0]:
+        return "fault"
+    if before.view is None or now.view is None:
+        return ""
+    if now.phase == NEEDS_HUMAN != before.phase:
+        return "person"
+    then, step = before.view.step, now.view.step
+    if then is None or step is None or then == step:
+        return ""
+    if step["terminated"] and not (then["terminated"] and then["episode"] == step["episode"]):
+        return "success" if (step["reward"] or 0.0) > 0.0 else "failure"
+    return "takeover" if now.is_held and not before.is_held else ""
+
+
+def without_effect(word: str, sight: Sight, *, asks_operator: bool) -> str:
+    """Why a word that is said now changes nothing, "" if it does, or if nobody knows."""
+    phase = sight.phase
+    if word in ("success", "failure"):
+        if phase == "acting":
+            return "" if asks_operator else "this task's reward judges by itself"
+        if phase == "review" or (phase == NEEDS_HUMAN and word == "success"):
+            return ""
+        return f"no episode runs now ({phase})" if phase else ""
+    if word == "start" and phase == "acting":
+        return "an episode runs already"
+    if word == "undo" and not sight.history.episodes and "attempts" not in (sight.view.facts if sight.view else {}):
+        return "there is no episode before this one"
+    return ""
 
 
 class RunningMean:
@@ -218,6 +416,11 @@ class RunningMean:
         self._newest: deque[float] = deque(maxlen=WINDOW)
         self._count, self._every = 0, 1
 
+    @property
+    def newest(self) -> float:
+        """The mean over the last ones; 0 if there is none."""
+        return sum(self._newest) / max(1, len(self._newest))
+
     def add(self, value: float) -> None:
         """One more value."""
         self._newest.append(value)
@@ -225,7 +428,7 @@ class RunningMean:
         if self._count % self._every:
             return
         self.numbers.append(self._count)
-        self.means.append(sum(self._newest) / len(self._newest))
+        self.means.append(self.newest)
         if len(self.means) == POINTS:
             self._every *= 2
             self.numbers, self.means = self.numbers[1::2], self.means[1::2]

@@ -1,7 +1,9 @@
 """Pictures of an episode: a contact sheet per camera and a film, with step numbers and who acted."""
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import cv2
@@ -10,6 +12,7 @@ import numpy as np
 from robot_rl.data.assembly import Episode, EpisodeFacts
 from robot_rl.types import Array, DataError, Provenance
 
+log = logging.getLogger(__name__)
 COLOURS = {
     Provenance.POLICY: (66, 133, 200),
     Provenance.HUMAN: (240, 140, 30),
@@ -120,15 +123,37 @@ def in_rows(pictures: Sequence[Array], columns: int, blank: int = 0) -> Array:
 
 
 def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int = 1) -> Path:
-    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing. DataError if it cannot be written."""
+    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing. DataError if it cannot be written.
+
+    It is H.264, which a browser plays; without the package `av` it is MPEG-4 part 2, which none does, and the log says
+    so. An odd last row or column is left out: H.264 wants even sizes.
+    """
     _make_folder(path.parent)
-    height, width = frames[0].shape[0] * scale, frames[0].shape[1] * scale
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, (width, height))
+    height, width = (side * scale // 2 * 2 for side in frames[0].shape[:2])
+    enlarged = (np.repeat(np.repeat(frame, scale, 0), scale, 1)[:height, :width] for frame in frames)
+    try:
+        import av
+    except ModuleNotFoundError:
+        log.warning("%s: without the package 'av' it plays in no browser: pip install av", path)
+        return _write_mpeg4(path, enlarged, rate_hz, (width, height))
+    try:
+        with av.open(str(path), "w") as film:
+            stream = film.add_stream("libx264", rate=Fraction(rate_hz).limit_denominator(1000))
+            stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+            for frame in enlarged:
+                film.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
+            film.mux(stream.encode())
+    except (OSError, av.FFmpegError) as error:
+        raise DataError(f"{path} cannot be written: {error}") from error
+    return path
+
+
+def _write_mpeg4(path: Path, frames: Iterable[Array], rate_hz: float, size: tuple[int, int]) -> Path:
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), rate_hz, size)
     if not writer.isOpened():
         raise DataError(f"{path} cannot be written: no room, no right to write, or no MPEG-4 encoder in this OpenCV")
     for frame in frames:
-        enlarged = cv2.resize(frame, (width, height), interpolation=cv2.INTER_NEAREST)
-        writer.write(cv2.cvtColor(enlarged, cv2.COLOR_RGB2BGR))
+        writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
     writer.release()
     return path
 

@@ -37,7 +37,12 @@ class Parts:
 
     def take_over(self, data: mujoco.MjData, world: WorldState) -> None:
         """Put arm and scene as they are in `world`; kinematics are the caller's."""
-        data.qpos[self.angles], data.qpos[self.positions] = world.q, world.scene_q
+        data.qpos[self.angles] = world.q
+        self.place_scene(data, world)
+
+    def place_scene(self, data: mujoco.MjData, world: WorldState) -> None:
+        """The scene alone."""
+        data.qpos[self.positions] = world.scene_q
         data.mocap_pos[self._mocap] = world.objects[self._rows, :3]
         data.mocap_quat[self._mocap] = world.objects[self._rows][:, [6, 3, 4, 5]]
 

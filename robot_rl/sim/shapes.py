@@ -7,7 +7,7 @@ import numpy as np
 
 from robot_rl.sim.parts import Parts
 from robot_rl.sim.stage import build_model, find_scene
-from robot_rl.types import Array, Use
+from robot_rl.types import Array, Use, WorldState
 
 KINDS = {
     int(mujoco.mjtGeom.mjGEOM_BOX): "box",
@@ -27,7 +27,7 @@ class Shape:
 
 
 class ArmShapes:
-    """The Panda (an FR3 has its kinematics) in a task's scene, without what a reset moves: that is not published.
+    """The Panda (an FR3 has its kinematics) in a task's scene, and what moves there, if it is known where.
 
     Without `scenery` the arm and what it holds alone, as when several stand at one table.
     """
@@ -35,16 +35,12 @@ class ArmShapes:
     joints = 7
 
     def __init__(self, scene: Use | None, *, scenery: bool = True):
-        self._model = build_model(find_scene(scene))
-        self._data = mujoco.MjData(self._model)
-        model, self._angles = self._model, Parts(self._model).angles
+        model = self._model = build_model(find_scene(scene))
+        self._data, self._parts = mujoco.MjData(model), Parts(model)
         self._drawn = [
             i
             for i in range(model.ngeom)
-            if int(model.geom_type[i]) in KINDS
-            and model.geom_group[i] < 2
-            and self._stays(int(model.geom_bodyid[i]))
-            and (scenery or model.geom_bodyid[i] > 0)
+            if int(model.geom_type[i]) in KINDS and model.geom_group[i] < 2 and (scenery or not self._is_scenery(i))
         ]
         self.shapes = [
             Shape(
@@ -55,19 +51,31 @@ class ArmShapes:
             for i in self._drawn
         ]
 
-    def _stays(self, body: int) -> bool:
-        """Whether a body is the arm's, or fixed: then the joint angles say where it is."""
-        model = self._model
-        is_arms = model.body_rootid[body] == model.body("link0").id
-        return is_arms or (model.body_weldid[body] == 0 and model.body_mocapid[model.body_rootid[body]] < 0)
+    def poses(self, q: Array, world: WorldState | None = None) -> Array:
+        """The pose `(n, 7)` of each shape in the base, for joint angles `q (7,)` [rad].
 
-    def poses(self, q: Array) -> Array:
-        """The pose `(n, 7)` of each shape in the base, for joint angles `q (7,)` [rad]."""
-        self._data.qpos[self._angles] = q
+        Where nothing is known of the `world`, those of what moves in the scene are NaN.
+        """
+        self._data.qpos[self._parts.angles] = q
+        if world is not None:
+            self._parts.place_scene(self._data, world)
         mujoco.mj_kinematics(self._model, self._data)
         poses = np.empty((len(self._drawn), 7))
         quat = np.empty(4)
         for row, i in enumerate(self._drawn):
             mujoco.mju_mat2Quat(quat, self._data.geom_xmat[i])
             poses[row] = [*self._data.geom_xpos[i], *quat[1:], quat[0]]
+            if world is None and self._is_moved(i):
+                poses[row] = np.nan
         return poses
+
+    def _is_moved(self, geom: int) -> bool:
+        """Whether neither the joint angles nor the model say where it is: a reset puts it there, or joints of its own."""
+        model, body = self._model, int(self._model.geom_bodyid[geom])
+        root = model.body_rootid[body]
+        if root == model.body("link0").id:
+            return False
+        return bool(model.body_weldid[body] != 0 or model.body_mocapid[root] >= 0)
+
+    def _is_scenery(self, geom: int) -> bool:
+        return self._model.geom_bodyid[geom] == 0 or self._is_moved(geom)

@@ -47,12 +47,13 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class Shown:
-    """The newest step, as the actor left it, and how sure of success the judge was."""
+    """The newest step, as the actor left it; how sure of success the judge was; whether the operator had hold."""
 
     step: Step
     arms: Sequence[ArmState]
     late_s: float
     probability: float | None
+    held: bool
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,16 @@ class Desk:
             self._facts.update(facts)
             self._number += 1
 
-    def show(self, step: Step, arms: Sequence[ArmState], late_s: float = 0.0, probability: float | None = None) -> None:
-        """The step that was just made; nothing of it is written into afterwards."""
-        self._shown = Shown(step, tuple(arms), late_s, probability)
+    def show(
+        self,
+        step: Step,
+        arms: Sequence[ArmState],
+        late_s: float = 0.0,
+        probability: float | None = None,
+        held: bool = False,
+    ) -> None:
+        """The step that was just made; nothing of it is written into afterwards. `held`: the clutch was closed."""
+        self._shown = Shown(step, tuple(arms), late_s, probability, held)
         self._times.append(step.t_monotonic)
         self._number += 1
 
@@ -251,6 +259,7 @@ def described(shown: Shown) -> dict[str, Any]:
         "author": step.provenance.name.lower(),
         "reward": step.reward,
         "probability": shown.probability,
+        "held": shown.held,
         "terminated": step.terminated,
         "truncated": step.truncated,
         "weights_version": step.weights_version,

@@ -6,7 +6,7 @@ import numpy as np
 
 from robot_rl import geometry
 
-SIZE = {"width": 1000, "height": 640}
+SIZE = {"width": 1366, "height": 768}
 ARROW_M = 0.22  # the gizmo's size on the page
 SHARES = (0.9, 0.95, 0.85, 0.7, 0.6, 0.5)
 """Where along an arrow to take it: its head is a few pixels wide, and rings cross its shaft."""

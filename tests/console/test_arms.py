@@ -8,7 +8,7 @@ import pytest
 from robot_rl import config
 from robot_rl.console.watch import Sight, Sources
 from robot_rl.sim.panda import READY
-from robot_rl.types import Use
+from robot_rl.types import Use, WorldState
 from tests.hands import DOWN, arm_at
 from tests.teleop.benches import require
 
@@ -26,14 +26,15 @@ def console():
     hardware = replace(
         config.load_hardware("sim_panda"), arms=arms, teleop=Use("browser", {"arm": "right", "address": "tcp://x:1"})
     )
-    opened = Console(Sources("two", hardware, Use("peg_insert")), port=0)
+    opened = Console(Sources("two", hardware, config.load_task("peg_insert")), port=0)
     yield opened
     opened.close()
 
 
 def test_all_arms_are_drawn_and_the_gizmo_is_at_the_one_that_it_drives(console):
     left, right = (replace(arm_at(0.0), q=np.array(READY) + turn) for turn in (0.0, 0.2))
-    poses = [shapes.poses(arm.q) for shapes, arm in zip(console._shapes, (left, right), strict=True)]
+    world = WorldState(0, 0.0, left.q, np.array([[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), np.array(DOWN), False)
+    poses = [shapes.poses(arm.q, world) for shapes, arm in zip(console._shapes, (left, right), strict=True)]
     console.page.show(Sight(None, [left, right], ["left", "right"]), poses)
     views = console.page._arms
     for view, of_shapes in zip(views, poses, strict=True):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_rl.console.watch import History, Sight
+from robot_rl.console.watch import Ended, History, Sight
 from robot_rl.transport.desk import View
 from robot_rl.types import Fault
 from tests.hands import arm_at
@@ -13,7 +13,8 @@ from tests.teleop.benches import require
 
 require("viser")
 
-from robot_rl.console.page import CELL, history_html, montage, status_html  # noqa: E402
+from robot_rl.console.markup import event_html, history_html, lamp_html, list_html, status_html  # noqa: E402
+from robot_rl.console.page import CELL, montage  # noqa: E402
 
 STEP = {
     "episode": 3,
@@ -31,7 +32,7 @@ def view(**facts) -> View:
 
 def test_who_acts_and_where_the_run_stands():
     said = status_html(Sight(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25}))
-    for word in ("operator", "3, 7", "2 of 20, 3 attempts", "10.0 Hz, 4 ms", "0.250", "0.500 0.000 0.070 m"):
+    for word in ("operator", "2 of 20, 3 attempts", "10.0 Hz, 4 ms", "0.250", "0.500 0.000 0.070 m"):
         assert word in said
     assert "FAULT" not in said
 
@@ -45,7 +46,7 @@ def test_faults_and_the_silent_are_named_and_nothing_is_markup():
 
 def test_what_a_person_has_to_do_and_how_many_frames_there_are():
     said = status_html(Sight(view(phase="needs a human", reason="put the stick back")))
-    assert ">needs a human<" in said and said.index("put the stick back") < said.index("episode, step"), "as an alarm"
+    assert ">needs a human<" in said and said.index("put the stick back") < said.index("reward"), "as an alarm"
     counts = {"positives": 3, "wanted_positives": 20, "negatives": 40, "wanted_negatives": 100}
     said = status_html(Sight(view(**counts)))
     assert "3 of 20" in said and "40 of 100" in said and "demonstrations" not in said
@@ -77,15 +78,47 @@ def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
 
 
 def test_before_anything_is_known_there_is_a_page():
-    assert "robot-rl-status" in status_html(Sight()) and "no episode yet" in history_html(History())
+    assert "robot-rl-status" in status_html(Sight()) and "no episodes yet" in history_html(History())
 
 
-def test_the_rate_is_of_those_that_nobody_helped():
-    said = history_html(History(episodes=10, successes=8, successes_alone=3, episodes_alone=4))
-    assert "75%" in said and "of 4 episodes" in said and "8 of all 10" in said and "95 % interval 30% to 95%" in said
+def test_the_rate_is_of_all_that_were_judged_and_counts_those_that_nobody_helped():
+    said = history_html(History(episodes=12, judged=10, successes=8, alone=3, recently_alone=0.3))
+    assert "30% without help" in said and "last 10" in said and "8 in all" in said
+    assert "95 % interval 11% to 60%" in said
+    assert "no episodes yet" in history_html(History(episodes=2)), "both were cut short"
+
+
+def test_the_lamp_says_who_has_hold_and_how_much_time_is_left():
+    held = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"author": "demo", "held": True}, {})
+    assert "operator has hold" in lamp_html(Sight(held, left_s=4.2)) and "4 s left" in lamp_html(
+        Sight(held, left_s=4.2)
+    )
+    open_clutch = replace(held, step=STEP | {"author": "demo", "held": False})
+    assert "clutch open" in lamp_html(Sight(open_clutch)) and "waits for the operator" in status_html(
+        Sight(open_clutch)
+    )
+    assert "resetting" in lamp_html(Sight(view(phase="resetting")))
+    assert "&lt;b&gt;" in lamp_html(Sight(held, hint="<b>"))
+
+
+def test_the_newest_episodes_are_listed_with_what_became_of_them():
+    said = list_html(History(last=(Ended(7, "success, helped", 31, 2, True), Ended(6, "<i>", 9, 0, None))))
+    assert said.index("success, helped") < said.index("&lt;i&gt;") and "2 corrected" in said and "31 steps" in said
+
+
+def test_what_happens_flashes_and_sounds_unless_sound_is_off():
+    assert "<audio" in event_html("success", 1, sound=True) and "robot-rl-flash" in event_html("fault", 2, sound=False)
+    assert "<audio" not in event_html("success", 3, sound=False)
+
+
+def test_a_run_in_which_nobody_acts_any_more_is_a_quiet_page():
+    over = Sight(problems={"actor": "silent", "arm panda": "silent"}, results=["evaluation, greedy: 9 of 10 succeeded"])
+    said = status_html(over)
+    assert "at rest" in said and "9 of 10" in said and "does not answer" not in said
+    assert "does not answer" in status_html(replace(over, results=())), "it has come to nothing yet"
 
 
 @pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2))])
 def test_views_stand_two_in_a_row(count, shape):
     images = {f"camera{i}": np.full((64, 128, 3), 200, np.uint8) for i in range(count)}
-    assert montage(images).shape == (shape[0] * CELL, shape[1] * CELL, 3)
+    assert montage(images).shape == (shape[0] * CELL // 2, shape[1] * CELL, 3), "twice as wide as high, as they are"

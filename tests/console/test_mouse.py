@@ -129,7 +129,7 @@ def test_demonstrations_and_a_correction_with_the_mouse(desk, place):
     let_go(desk)
     shows("policy")
     arm.close()
-    press(desk.page, "Stop (a soft stop)")
+    press(desk.page, "STOP")
     shows("by the operator")
     training.process.send_signal(signal.SIGINT)
     code, said = training.finish()

@@ -1,26 +1,41 @@
 """What a console sees: everybody who answers, and by name whoever does not; the curves as the episodes say."""
 
 import json
+import math
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from robot_rl import config
+from robot_rl.actor.episodes import OVER
 from robot_rl.console import watch
-from robot_rl.console.watch import EPISODES, RunningMean, Sources, Tally, Watch
+from robot_rl.console.watch import (
+    EPISODES,
+    RunningMean,
+    Sight,
+    Sources,
+    Tally,
+    Trace,
+    Watch,
+    event_between,
+    falls,
+    without_effect,
+)
+from robot_rl.progress import Recent, training_note
 from robot_rl.small_files import Tail
-from robot_rl.transport.desk import Desk
+from robot_rl.transport.desk import NEEDS_HUMAN, Desk, View
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusPublisher
-from robot_rl.types import Use
+from robot_rl.types import Fault, Outcome, Use
+from tests.hands import arm_at
 from tests.teleop.benches import wait_until
 
 HARDWARE = config.load_hardware("sim_panda")
 
 
-def row(success: bool, human_steps: int, steps: int = 10) -> str:
-    return json.dumps({"success": success, "human_steps": human_steps, "steps": steps}) + "\n"
+def row(success: bool, human_steps: int, steps: int = 10, **said) -> str:
+    return json.dumps({"success": success, "human_steps": human_steps, "steps": steps} | said) + "\n"
 
 
 def test_the_mean_runs_over_the_last_twenty():
@@ -49,13 +64,76 @@ def test_episodes_are_counted_as_they_come_and_help_apart(tmp_path):
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0)[:10])  # the third is still being written
     history = tail.read().history
     assert (history.episodes, history.successes) == (2, 2)
-    assert (history.episodes_alone, history.successes_alone) == (1, 1)
+    assert (history.judged, history.alone) == (2, 1)
     assert history.operator_curve == pytest.approx([0.0, 0.25])
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0))
     history = tail.read().history
-    assert (history.episodes, history.successes_alone, history.episodes_alone) == (3, 1, 2)
+    assert (history.episodes, history.alone, history.judged) == (3, 1, 3), "whoever was helped is in the denominator"
     low, high = history.interval
     assert 0.0 < low < 0.5 < high < 1.0
+
+
+def test_an_episode_that_was_cut_short_is_in_no_figure_of_page_terminal_and_plot(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    reasons = ["", "", OVER, "stopped by the operator", "", ""]
+    path.write_text("".join(
+        row(bool(success), helped, reason=reason, env_steps=10 * i)
+        for i, (reason, success, helped) in enumerate(zip(reasons, [1, 1, 0, 0, 0, 1], [0, 3, 0, 0, 0, 0], strict=True))
+    ))  # fmt: skip
+    history = Tail(path, Tally, EPISODES).read().history
+    recent = Tail(path, Recent, EPISODES).read()
+    assert (history.episodes, history.judged, history.successes, history.alone) == (6, 4, 3, 2)
+    assert history.recently_alone == history.alone_curve[-1] == 0.5
+    assert "success 75%, alone 50%" in training_note(recent, Recent()) and (recent.count, recent.env_steps) == (6, 50)
+    path.write_text(row(False, 0, reason=OVER, env_steps=3))
+    assert "waiting for the first" in training_note(Tail(path, Recent, EPISODES).read(), Recent())
+
+
+def test_one_that_was_taken_back_is_listed_as_that():
+    tally = Tally()
+    for said in (row(True, 0, episode=0), row(False, 0, episode=1, on_last=[int(Outcome.UNDO)])):
+        tally.add(json.loads(said))
+    newest, before = tally.history.last
+    assert (newest.episode, newest.good) == (1, False) and (before.verdict, before.good) == (
+        "success, taken back",
+        None,
+    )
+
+
+def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step) -> Sight:
+    judged = {"episode": episode, "index": index, "author": author, "held": held, "reward": 0.0, "terminated": False}
+    return Sight(View(1, {"phase": phase}, judged | step, {}))
+
+
+@pytest.mark.parametrize(("before", "now", "event"), [
+    (seen(), seen(index=2), ""),
+    (seen(), seen(index=2, author="human", held=True), "takeover"),
+    (seen(held=True), seen(index=2, held=True), ""),
+    (seen(), seen(index=2, terminated=True, reward=1.0), "success"),
+    (seen(), seen(index=2, terminated=True), "failure"),
+    (seen(terminated=True, reward=1.0), seen(terminated=True, reward=1.0), ""),
+    (seen(), seen(phase=NEEDS_HUMAN), "person"),
+    (Sight(arms=[arm_at(0.0)]), Sight(arms=[replace(arm_at(0.0), fault=Fault.FORCE)]), "fault"),
+])  # fmt: skip
+def test_what_a_person_should_notice(before, now, event):
+    assert event_between(before, now) == event
+
+
+def test_a_word_that_changes_nothing_says_so():
+    assert without_effect("success", seen(), asks_operator=True) == ""
+    assert "judges by itself" in without_effect("success", seen(), asks_operator=False)
+    assert "resetting" in without_effect("failure", seen(phase="resetting"), asks_operator=True)
+    assert without_effect("success", seen(phase=NEEDS_HUMAN), asks_operator=True) == "", "it is done"
+    assert without_effect("failure", seen(phase=NEEDS_HUMAN), asks_operator=True)
+    assert "no episode before" in without_effect("undo", seen(), asks_operator=True)
+    assert without_effect("halt", seen(), asks_operator=True) == ""
+
+
+def test_a_fall_of_the_probability_of_success_is_hinted_at():
+    times = (-6.0, -3.0, -2.0, 0.0)
+    assert "80% probable and is 20%" in falls(Trace(times, (0.0,) * 4, (0.9, 0.8, math.nan, 0.2)))
+    assert falls(Trace(times, (0.0,) * 4, (0.9, 0.3, 0.3, 0.2))) == "", "long ago"
+    assert falls(Trace(times, (0.0,) * 4, (math.nan,) * 4)) == ""
 
 
 def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):

@@ -1,5 +1,6 @@
 """Laws of the pictures of an episode: every frame has its place, and the colours say who acted and how it ended."""
 
+import sys
 from dataclasses import replace
 
 import cv2
@@ -67,6 +68,21 @@ def test_frames_of_any_size_make_a_film(tmp_path, size):
     assert len(film) == T + 1
     path = write_video(tmp_path / "film.mp4", film, 10.0)
     assert cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FRAME_COUNT) == T + 1
+
+
+def test_a_film_is_one_that_a_browser_plays(tmp_path):
+    av = pytest.importorskip("av")
+    frames = [np.full((9, 12, 3), shade, np.uint8) for shade in range(0, 100, 20)]
+    with av.open(str(write_video(tmp_path / "film.mp4", frames, 7.5, scale=3))) as film:
+        (stream,) = film.streams
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+        assert (stream.width, stream.height, stream.average_rate, stream.frames) == (36, 26, 7.5, 5)
+
+
+def test_without_the_encoder_there_is_a_film_and_a_word_on_it(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "av", None)
+    path = write_video(tmp_path / "film.mp4", [np.zeros((8, 8, 3), np.uint8)] * 3, 10.0)
+    assert path.stat().st_size and "pip install av" in caplog.text
 
 
 def test_a_picture_keeps_its_colours(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from robot_rl import config
+from robot_rl.actor.episodes import OVER
 from robot_rl.cameras import lines_for_file
 from robot_rl.run_folder import RunFolder
 from robot_rl.transport.status import StatusReader
@@ -84,4 +85,4 @@ def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, mo
         assert not of_it[-1].terminated and not of_it[-1].truncated
     rows = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
     assert [row["episode"] for row in rows if row["broken_off"]] == [mark.episode for mark in marks]
-    assert all(bool(row["reason"]) == row["broken_off"] for row in rows)
+    assert all((row["reason"] not in ("", OVER)) == row["broken_off"] for row in rows)

@@ -11,7 +11,7 @@ import pytest
 
 from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
-from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl.actor.episodes import OVER, EpisodeRunner
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.actor.intervene import ENDS, Intervention
 from robot_rl.actor.sitting import Sitting
@@ -167,7 +167,7 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
         authors = [said.provenance for _, said in entries if isinstance(said, Step) and said.episode == row["episode"]]
         assert [author for author, _ in groupby(authors[1:])].count(Provenance.HUMAN) == row["segments"]
         if row["reason"]:
-            assert ends[row["episode"]].truncated and row["reason"] in ENDS.values()
+            assert ends[row["episode"]].truncated and row["reason"] in (OVER, *ENDS.values())
     assert [(said.kind, said.episode) for _, said in entries if isinstance(said, Mark)] == [
         (MarkKind.DISCARD, episode) for episode in discarded(rows)
     ]
