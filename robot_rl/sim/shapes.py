@@ -70,7 +70,7 @@ class ArmShapes:
         return poses
 
     def _is_moved(self, geom: int) -> bool:
-        """Whether neither the joint angles nor the model say where it is: a reset puts it there, or joints of its own."""
+        """Whether neither the arm's angles nor the model say where it is: a reset or joints of its own do."""
         model, body = self._model, int(self._model.geom_bodyid[geom])
         root = model.body_rootid[body]
         if root == model.body("link0").id:

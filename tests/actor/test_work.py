@@ -105,7 +105,7 @@ def test_a_bench_with_other_spaces_is_refused_with_the_differences(tmp_path, mon
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "both.py").write_text(
         "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
-        'ONE = load_task("peg_insert")\nTASK = replace(ONE, name="both", start=2 * ONE.start)\n'
+        'ONE = load_task("peg_insert")\nTASK = replace(ONE, name="both", start=2 * ONE.start, wander=None)\n'
     )
     folder = run.create_run("both", run.TrainConfig(name="run", obs="state", hardware="pair"))
     with pytest.raises(ConfigError, match=r"observes state/left/.* and there is state/right/.* instead"):

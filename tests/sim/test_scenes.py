@@ -10,6 +10,7 @@ import pytest
 from robot_rl import config, geometry
 from robot_rl.actor.env import RobotEnv
 from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.sim.panda import READY
 from robot_rl.sim.shapes import ArmShapes
 from robot_rl.sim.stage import find_scene, size_of
 from robot_rl.types import ConfigError, Use
@@ -96,9 +97,12 @@ def test_what_the_arm_pushes_moves_through_an_arm_process_in_lockstep(folder, st
     assert (np.abs(after - before) > 60).any(axis=2).sum() > 20
 
 
-def test_the_picture_of_the_arm_leaves_out_what_moves(folder):
-    drawn, still = ArmShapes(config.load_task("push_cube").scene), ArmShapes(Use("empty"))
-    assert drawn.shapes == still.shapes
+def test_what_moves_is_drawn_where_it_is_and_nowhere_while_nobody_knows(folder):
+    drawn, still, q = ArmShapes(config.load_task("push_cube").scene), ArmShapes(Use("empty")), np.array(READY)
+    unknown = np.isnan(drawn.poses(q)).all(axis=1)
+    assert [shape for shape, is_unknown in zip(drawn.shapes, unknown, strict=True) if not is_unknown] == still.shapes
+    there = drawn.poses(q, in_scene().world())[unknown]
+    assert np.isfinite(there).all() and len(there) == 2, "the cube and the door"
 
 
 @pytest.mark.parametrize(("slip", "complaint"), [
