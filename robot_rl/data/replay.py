@@ -31,7 +31,8 @@ LOCAL: Stream = ("local", 0)
 Kind = Literal["demonstrations", "corrections", "own"]
 """`own` is all own experience, corrections included; the other two share no transition with one another.
 
-What shows nothing (`data/motion.py`) is experience alone, also in a demonstration."""
+What shows nothing (`data/motion.py`) is experience alone, also in a demonstration, but for its success: a person may
+hold still to say it, and critics learn from it. Nobody imitates it."""
 
 
 @dataclass
@@ -178,12 +179,17 @@ class Replay:
         done = self._successor[slot]
         if done == _NONE:
             return
-        kinds: tuple[Kind, ...] = ("own",)
-        if self._demo[done]:
-            kinds = ("demonstrations",) if self._provenance[done] == Provenance.DEMO else ("own", "corrections")
-        for kind in kinds:
-            change = self._sets[kind].add if counts else self._sets[kind].discard
+        kinds = self._kinds(done) if counts else ()
+        for kind, members in self._sets.items():
+            change = members.add if kind in kinds else members.discard
             change(slot)
+
+    def _kinds(self, done: int) -> tuple[Kind, ...]:
+        """What the transition that ends in this slot counts as."""
+        if self._provenance[done] == Provenance.DEMO:
+            succeeds = self._terminated[done] and self._reward[done] > 0.0
+            return ("demonstrations",) if self._demo[done] or succeeds else ("own",)
+        return ("own", "corrections") if self._demo[done] else ("own",)
 
     def _unlink(self, start: int) -> None:
         """The transition that begins in this slot goes, if there is one."""
@@ -223,13 +229,16 @@ class Replay:
         previous, verdict = episode.last, episode.verdict
         if self._episode[previous] == episode.number:  # it has not been overwritten
             self._reward[previous], self._terminated[previous] = verdict.judged  # the operator's word moves on
+            if self._predecessor[previous] != _NONE:
+                self._count(self._predecessor[previous], verdict.counts)
             if episode.open and self._index[previous] == step.index - 1:
                 self._successor[previous], self._predecessor[slot] = slot, previous
-                self._count(previous, verdict.counts)
         self._episode[slot] = episode.number
         episode.last, verdict.judged = slot, (step.reward, step.terminated)
         episode.open = not (step.terminated or step.truncated)
         self._judge(episode)
+        if self._predecessor[slot] != _NONE:
+            self._count(self._predecessor[slot], verdict.counts)
 
     def sample(self, generator: np.random.Generator, n_demo: int, n_own: int) -> Array:
         """Indices of transitions for `gather`, demonstrations and corrections first. Uniform, with replacement.

@@ -166,10 +166,11 @@ def feed(history: list[Event], replay: Replay, model: Model, kept: int = -1) -> 
         yield
 
 
-def kinds_of(done: Held) -> set[Kind]:
-    if not shows(done.step):
-        return {"own"}
-    return {"demonstrations"} if done.step.provenance == Provenance.DEMO else {"own", "corrections"}
+def kinds_of(model: Model, done: Held) -> set[Kind]:
+    reward, terminated = model.outcome(done)
+    if done.step.provenance == Provenance.DEMO:
+        return {"demonstrations"} if shows(done.step) or (terminated and reward > 0.0) else {"own"}
+    return {"own", "corrections"} if shows(done.step) else {"own"}
 
 
 def shows(step: Step) -> bool:
@@ -179,7 +180,7 @@ def shows(step: Step) -> bool:
 
 def starts(model: Model, kind: Kind | None = None) -> list[tuple[int, ...]]:
     """The names of the transitions' first steps."""
-    chosen = [a for a, b in model.transitions() if kind is None or kind in kinds_of(b)]
+    chosen = [a for a, b in model.transitions() if kind is None or kind in kinds_of(model, b)]
     return sorted(name_of(held.step, held.key[0]) for held in chosen)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_rl.data.replay import Replay
-from robot_rl.types import DataError, Provenance, SpaceSpec, Step
+from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
 AUTHORS = (Provenance.POLICY, Provenance.HUMAN)
@@ -142,6 +142,19 @@ def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_n
     assert replay.gather(replay.transitions())["demo"].tolist() == [0, 1, 0, 1, 0]
     shown = replay.gather(replay.sample(np.random.default_rng(0), 50, 0))
     assert set(shown["state"][:, 1].tolist()) == {1.0, 3.0}
+
+
+def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> None:
+    replay = Replay(SPACE, 50)
+    for index in range(3):
+        still = replace(make_step(0, index, Provenance.DEMO), commanded=np.zeros(2, np.float32))
+        replay.append(replace(still, reward=float(index == 2), terminated=index == 2))
+    assert (replay.demo_transitions, replay.own_transitions) == (1, 1)
+    (success,) = replay.sample(np.random.default_rng(0), 1, 0)
+    batch = replay.gather(np.array([success]))
+    assert (batch["reward"].item(), batch["terminated"].item(), batch["demo"].item()) == (1.0, 1.0, 0.0)
+    replay.apply(Mark(MarkKind.FAILURE, 0))
+    assert (replay.demo_transitions, replay.own_transitions) == (0, 2)
 
 
 def test_kept_demonstrations_survive_any_number_of_evictions() -> None:
