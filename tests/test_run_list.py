@@ -9,6 +9,7 @@ from robot_rl.run_folder import RunFolder, RunSettings
 
 def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     assert cli.main(["runs"]) == 0 and "there is no run in runs/" in capsys.readouterr().out
     trained = RunFolder.create(
         "runs/trained", {"run": RunSettings("peg_insert", "sim_panda", "state", steps=500, seed=4)}

@@ -205,7 +205,8 @@ class Watch:
 
     def _truth(self) -> WorldState | None:
         """How a simulated scene is; None where there is none."""
-        if self.sources.task is None or self.sources.task.scene is None or time.monotonic() < self._again.get("", 0.0):
+        has_scene = bool(self.arm_addresses) and self.sources.task is not None and self.sources.task.scene is not None
+        if not has_scene or time.monotonic() < self._again.get("", 0.0):
             return None
         try:
             if self._world is None:

@@ -114,7 +114,9 @@ def test_a_mistake_in_the_options_is_told(options, complaint):
 
 
 def test_a_bench_without_a_device_and_a_device_without_its_arm_are_told():
-    with pytest.raises(ConfigError, match=r"names no teleop device; add `teleop: \{name: NAME\}`.* gamepad, keyboard"):
+    with pytest.raises(
+        ConfigError, match=r"names no teleop device; add `teleop: \{name: NAME\}`.* gamepad, human_like, keyboard"
+    ):
         open_operator(replace(HARDWARE, teleop=None))
     with pytest.raises(DeviceError, match="'scripted' needs a simulated arm"):
         open_operator(HARDWARE, task=None, world=None, mode="correct", seed=0)

@@ -92,7 +92,7 @@ def test_a_pose_is_the_tools_in_whatever_mode_the_robot_is(robot, mode):
         watcher.close()
     np.testing.assert_allclose(pose_error(pose, truth), 0.0, atol=1e-4)
     printed = watcher.lines(pose, 0.01)
-    assert f"({', '.join(f'{x + 0.0:.4f}' for x in pose)})" in printed
+    assert f"({', '.join(f'{x + 0.0:.5f}' for x in pose)})" in printed
 
 
 def test_jacobian_and_wrench_are_the_tools_as_well_where_the_robot_has_another_frame(robot):

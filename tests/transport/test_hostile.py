@@ -69,7 +69,7 @@ class Service:
 class StandingArm:
     """An arm that nobody moves."""
 
-    clock, joints, objects = "lockstep", 7, 1
+    clock, joints, objects, scene_joints = "lockstep", 7, 1, 0
 
     def __init__(self) -> None:
         self.ring = Ring(self.joints)
