@@ -186,6 +186,6 @@ class Standstill:
 
 
 def _prepare() -> None:
-    """In the new process, before it is Python's: it dies with its parent, and a Ctrl-C waits until it is watched for."""
+    """In the new process, before Python begins: it dies with its parent, and a Ctrl-C waits until it is watched for."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

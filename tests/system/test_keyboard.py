@@ -126,7 +126,6 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
     bench.write_text(scripted)
     code, said = start(tmp_path, "demo", "--hardware", "desk", "--name", "run", "--steps", "4000", *SHORT).finish()
     assert code == 0, said
-    bench.write_text(scripted.replace("name: scripted", "name: keyboard"))
 
     def episodes() -> list[dict]:
         return [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
@@ -145,7 +144,7 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
         hold(["F12"], lambda: log.read_text().count("waiting: stopped by the operator") > before)
         return any(row["reason"] == "stopped by the operator" for row in episodes())
 
-    job = start(tmp_path, "train", "--resume", "run", "--eval-episodes", "1")
+    job = start(tmp_path, "train", "--resume", "run", "--teleop", "keyboard", "--eval-episodes", "1")
     job.wait_for(lambda: (run / "episodes.jsonl").exists() and len(episodes()) > 0, timeout_s=200.0)
     hold(["space", "w"], lambda: any(row["segments"] for row in episodes()))
     hold(["F9"], lambda: discarded(episodes()))
