@@ -1,10 +1,8 @@
 """`python -m robot_rl VERB` is `robot-rl VERB`: how the processes of a run start each other.
 
-Nothing is imported before a Ctrl-C is watched for: what it becomes in the midst of an import is up to the library. A
-process of a run (`supervise.py`) begins with Ctrl-C blocked: Python's own beginning makes an error of it.
+Nothing is imported before a Ctrl-C is watched for: what it becomes in the midst of an import is up to the library.
 """
 
-import signal
 import sys
 
 from robot_rl.signals import remembered
@@ -14,7 +12,6 @@ def main() -> int:
     """The command line, whose exit code is 130 after a Ctrl-C, however early it came."""
     with remembered() as interrupts:
         try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             from robot_rl.cli import main as run
         except (KeyboardInterrupt, ImportError):
             if not interrupts:
