@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 
 _interrupts: list[int] = []  # of this process so far, while `remembered` lasts
@@ -13,12 +13,16 @@ _interrupts: list[int] = []  # of this process so far, while `remembered` lasts
 def remembered() -> Iterator[list[int]]:
     """While this lasts a Ctrl-C raises KeyboardInterrupt, as ever, and is remembered in the list that it gives.
 
-    A library that is being imported makes another error of the KeyboardInterrupt, or swallows it.
+    A library that is being imported makes another error of the KeyboardInterrupt, or swallows it. A process of a run
+    begins with Ctrl-C blocked (`supervise.py`), as Python's own beginning makes an error of it: one that has come by
+    now is in the list, and raises nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield _interrupts
         return
     before = signal.signal(signal.SIGINT, _remember)
+    with suppress(KeyboardInterrupt):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         yield _interrupts
     finally:

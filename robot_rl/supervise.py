@@ -57,7 +57,7 @@ class Supervisor:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_prepare,
             )
 
     def check(self) -> None:
@@ -185,5 +185,7 @@ class Standstill:
             log.warning(where)
 
 
-def _die_with_parent() -> None:
+def _prepare() -> None:
+    """In the new process, before Python begins: it dies with its parent, and a Ctrl-C waits until it is watched for."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

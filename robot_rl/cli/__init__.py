@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with remembered() as interrupts:
         try:
-            return _run(verb, rest)
+            if not interrupts:
+                return _run(verb, rest)
         except KeyboardInterrupt:
             pass
         except Exception:
