@@ -9,10 +9,11 @@ to make their pictures is in the figures too. A frame's age begins when its pict
 """
 
 import os
+import sys
 import time
 from contextlib import ExitStack, chdir, closing
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from json import dumps
 from tempfile import TemporaryDirectory
 
@@ -83,20 +84,27 @@ def measure(seconds: float, burners: int, console: Who | None = None) -> list[Ro
         policy = LivePolicy(PolicySpec.from_space(env.space_spec, "goal"), {})
         looked_at = stack.enter_context(console_beside(folder.path, console)) if console else os.getpid()
         stack.enter_context(busy(burners, nice=10))
-        steps = EpisodeRunner(env, desk=desk).play(
-            0, lambda observation: 0.1 * policy.act(observation), Intervention(None, desk=desk), seed=0
-        )
-        for _ in islice(steps, WARM_UP):
-            pass
-        for of_one in ages:
-            of_one.clear()
-        stamps, begun_cpu = [time.monotonic()], [time.process_time(), cpu_s(looked_at)]
-        while stamps[-1] < stamps[0] + seconds:
-            next(steps)
-            stamps.append(time.monotonic())
+        runner, intervention = EpisodeRunner(env, desk=desk), Intervention(None, desk=desk)
+        stamps: list[float] = []
+        for episode in count():  # one alone, unless a frame or a state of the arm was stale
+            steps = runner.play(episode, lambda seen: 0.1 * policy.act(seen), intervention, seed=episode)
+            for _ in islice(steps, WARM_UP):
+                pass
+            for of_one in ages:
+                of_one.clear()
+            stamps, begun_cpu = [time.monotonic()], [time.process_time(), cpu_s(looked_at)]
+            for _ in steps:
+                stamps.append(time.monotonic())
+                if stamps[-1] > stamps[0] + seconds:
+                    break
+            else:
+                print(f"measured again from the start: {runner.summary.reason}", file=sys.stderr)
+                continue
+            break
         ended_cpu = [time.process_time(), cpu_s(looked_at)]
         shares = (np.array(ended_cpu) - begun_cpu) / (stamps[-1] - stamps[0])
     measured = rows(1e3 * np.array(ages), 1e3 * np.abs(np.diff(stamps) - env.period_s), shares[0])
+    measured.append(Row("broken_off", episode, "times", "a stale frame, or a stale state of the arm"))
     if console:
         measured.append(Figure("console_cpu_percent", 1e2 * shares[1], "%", "of a core", 15.0, True))
     return measured

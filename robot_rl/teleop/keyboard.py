@@ -7,6 +7,7 @@ locked screen, another window's grab, a listener that has just started) matters.
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -47,6 +48,8 @@ KEYS = {
 """What each key is for, unless the hardware file says otherwise. None of the words is on a key that people type."""
 
 POLL_S = 0.02
+HEARS_S = 5.0
+"""How long the display has to begin to tell; after that what is down is seen none the less, and only taps are not."""
 GONE = (Xlib.error.ConnectionClosedError, Xlib.error.XError, OSError)
 
 WAYLAND_HELP = (
@@ -92,9 +95,10 @@ class _Keyboard:
 
             self._keyboard: Any = keyboard
             self._codes = {control: self._code(control) for control in controls.roles}
-            self._listener = _quiet(keyboard.Listener)(on_press=self._on_press)
+            hears = threading.Event()
+            self._listener = _quiet(keyboard.Listener, hears)(on_press=self._on_press)
             self._listener.start()
-            self._listener.wait()
+            hears.wait(HEARS_S)
             self._before = self._stale = self._down()  # what is down already counts once it is pressed anew
         except (ImportError, Xlib.error.DisplayError, *GONE) as error:
             raise DeviceError(_no_display(error)) from error
@@ -144,14 +148,22 @@ class _Keyboard:
         return int(self._display.keysym_to_keycode(named.value.vk if named else ord(control)))
 
 
-def _quiet(listener: type[Any]) -> type[Any]:
-    """A listener whose thread ends without a traceback when the display goes: `_Keyboard.read` says so."""
+def _quiet(listener: type[Any], hears: threading.Event) -> type[Any]:
+    """A listener that sets `hears` with the first that the display tells, which is that it begins.
+
+    pynput's `wait` ends before: a key that is tapped then is heard by nobody. Its thread ends without a traceback when
+    the display goes: `_Keyboard.read` says so.
+    """
 
     def run(self: Any) -> None:
         with suppress(*GONE):
             listener.run(self)
 
-    return type("QuietListener", (listener,), {"run": run})
+    def handler(self: Any, events: Any) -> None:
+        hears.set()
+        listener._handler(self, events)
+
+    return type("QuietListener", (listener,), {"run": run, "_handler": handler})
 
 
 def _is_wayland(display: Any) -> bool:

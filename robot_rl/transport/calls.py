@@ -31,7 +31,8 @@ Arrays that are asked for often may be packed already: as bytes (`packed`).
 It may be asked the same thing twice: the caller asks again when it cannot know whether the request arrived."""
 
 AGAIN_S = 10.0
-"""A request without an answer is sent again after this: a server that dies takes those with it that it has taken."""
+"""A request without an answer is sent again after this, and as soon as there is a new connection: a server that dies
+takes those with it that it has taken."""
 
 MAX_BYTES = 1 << 30
 """Of a reply's frame, which may hold a whole policy. Larger ones end the connection before they take memory."""
@@ -162,8 +163,9 @@ class CallClient:
         request = _write({"id": self._number, "name": name, "body": body or {}}, arrays or {})
         deadline = time.monotonic() + timeout_s
         while (remaining := deadline - time.monotonic()) > 0.0:
+            over = max(1, self._socket.connections())  # before the first it waits for that one
             self._socket.send_multipart(request)
-            reply = self._await_reply(name, min(remaining, AGAIN_S))
+            reply = self._await_reply(name, min(remaining, AGAIN_S), over)
             if reply is not None:
                 return reply
         self._reopen()
@@ -173,9 +175,9 @@ class CallClient:
     def close(self) -> None:
         self._socket.close()
 
-    def _await_reply(self, name: str, timeout_s: float) -> Reply | None:
+    def _await_reply(self, name: str, timeout_s: float, over: int) -> Reply | None:
         deadline = time.monotonic() + timeout_s
-        while self._wait(max(0.0, deadline - time.monotonic())):
+        while self._wait(max(0.0, deadline - time.monotonic()), over):
             reply, reply_arrays = _read(self._socket.recv_multipart())
             if reply.get("id") not in (self._number, None):
                 continue  # the late answer to a call that was given up
@@ -187,9 +189,9 @@ class CallClient:
             return Reply(reply["body"], reply_arrays)
         return None
 
-    def _wait(self, timeout_s: float) -> bool:
+    def _wait(self, timeout_s: float, over: int) -> bool:
         try:
-            return self._socket.wait(timeout_s)
+            return self._socket.wait(timeout_s, over)
         except LinkError:
             self._reopen()
             raise

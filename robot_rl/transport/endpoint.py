@@ -7,6 +7,7 @@ address is written: `address.py`. Where local ones are: `local.py`. Whose keys: 
 
 import contextlib
 import errno
+import math
 import os
 import resource
 import secrets
@@ -63,15 +64,24 @@ class LinkSocket(zmq.Socket[bytes]):
         if problem := self.problem(patience_s):
             raise LinkError(problem)
 
-    def wait(self, timeout_s: float) -> bool:
-        """Whether a message comes within `timeout_s`. LinkError as soon as there is a `problem`."""
+    def connections(self) -> int:
+        """How many connections have come about so far, if this one connects; the last of them may be gone."""
+        self.problem()
+        return self._handshake.succeeded if self._handshake else 0
+
+    def wait(self, timeout_s: float, over: float = math.inf) -> bool:
+        """Whether a message comes within `timeout_s`. LinkError as soon as there is a `problem`.
+
+        It ends, with False, as soon as there have been more than `over` connections: what went over the last of these
+        may be lost with it.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             remaining = max(0.0, deadline - time.monotonic())
             if self.poll(int(1000 * min(remaining, _LOOK_S)) + (remaining > 0.0)):
                 return True
             self.check(patience_s=min(remaining, BREAKING_S))
-            if remaining == 0.0:
+            if remaining == 0.0 or self.connections() > over:
                 return False
 
     def send_multipart(self, msg_parts: Sequence[Any], flags: int = 0, *args: Any, **options: Any) -> Any:

@@ -37,6 +37,8 @@ class Handshake:
         self._socket, self._address, self._machine = socket, address, machine
         self._breaking_since = math.inf
         self._problem: str | None = None
+        self.succeeded = 0
+        """How many handshakes, by the last look at the `problem`."""
         place = f"inproc://handshake-{next(_numbers)}"
         socket.monitor(place, _EVENTS)
         self._events: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
@@ -67,6 +69,7 @@ class Handshake:
     def _take(self, event: int, value: int) -> None:
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._breaking_since, self._problem = math.inf, None
+            self.succeeded += 1
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._problem = (
                 f"{self._address.endpoint} refuses this machine's key: it does not trust it. Run `robot-rl keys` here; "

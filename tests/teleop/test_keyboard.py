@@ -129,6 +129,21 @@ def test_a_key_that_goes_down_while_the_display_is_asked_stays_down(device, disp
     assert device.held == {"w"}
 
 
+def test_a_key_that_is_tapped_as_soon_as_the_device_is_there_is_heard(display, monkeypatch):
+    """pynput says that it is ready before the display has been asked to tell anything."""
+    begin = Xlib.ext.record.EnableContext.__init__
+
+    def slowly(*args, **options):
+        time.sleep(0.3)
+        begin(*args, **options)
+
+    monkeypatch.setattr(Xlib.ext.record.EnableContext, "__init__", slowly)
+    device = keyboard.Teleop()
+    display.tap("F6")
+    until_says(device, lambda said: said.outcome == Outcome.SUCCESS)
+    device.close()
+
+
 def test_the_hardware_file_changes_single_keys(display):
     device = keyboard.Teleop(keys={"up": "+x", "w": "", "p": "discard"})
     display.press("w")

@@ -9,7 +9,7 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robot_rl.transport.calls import CallClient, CallServer
+from robot_rl.transport.calls import AGAIN_S, CallClient, CallServer
 from robot_rl.transport.endpoint import bind, connect, free_addresses, new_socket
 from robot_rl.types import DataError, LinkError, SpaceSpec
 
@@ -114,8 +114,27 @@ def test_client_survives_a_restart_of_the_server(server, client):
     restarted = CallServer(server.address)
     restarted.register("nothing", lambda body, arrays: {"again": True})
     restarted.start()
-    assert client.call("nothing", timeout_s=3.0).body == {"again": True}
+    assert client.call("nothing").body == {"again": True}
     restarted.close()
+
+
+def test_a_request_that_dies_with_its_server_is_asked_anew_of_the_next():
+    """Else its caller would wait for `AGAIN_S`, where the next server is there at once."""
+    with ThreadPoolExecutor(1) as thread:
+        dying = CallServer()
+        dying.register("nothing", lambda body, arrays: None)
+        client = CallClient(dying.address)
+        answer = thread.submit(client.call, "nothing", timeout_s=0.8 * AGAIN_S)
+        assert dying.poll(5.0) and answer.result().body == {}
+        answer = thread.submit(client.call, "nothing", timeout_s=0.8 * AGAIN_S)
+        assert dying._socket.poll(5000), "it is not asked"
+        dying.close()
+        following = CallServer(dying.address)
+        following.register("nothing", lambda body, arrays: {"again": True})
+        following.start()
+        assert answer.result().body == {"again": True}
+        thread.submit(client.close).result()
+        following.close()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
