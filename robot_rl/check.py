@@ -78,7 +78,7 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
         findings += _guarded("cameras", lambda: _check_cameras(hardware))
     for gripper in hardware.grippers:
         findings += _guarded(gripper.name, lambda gripper=gripper: _check_gripper(gripper))
-    if hardware.teleop and hardware.teleop.name not in ("scripted", "human_like"):
+    if hardware.teleop and hardware.teleop.name not in config.SIMULATED_OPERATORS:
         findings += _guarded("teleop", lambda: _check_teleop(hardware))
     return findings
 
@@ -109,13 +109,12 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
             yield Finding("files", "operator's device", False, "the file names none", advice)
     drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
     drivers += [camera.driver for camera in hardware.cameras]
-    for driver in dict.fromkeys(drivers):
-        for package in PACKAGES.get(driver, ()):
-            try:
-                yield Finding("files", f"package {package}", True, metadata.version(package))
-            except metadata.PackageNotFoundError:
-                advice = f"pip install 'robot_rl[{EXTRAS[package]}]'" if package in EXTRAS else f"pip install {package}"
-                yield Finding("files", f"package {package}", False, "not installed", advice)
+    for package in dict.fromkeys(package for driver in drivers for package in PACKAGES.get(driver, ())):
+        try:
+            yield Finding("files", f"package {package}", True, metadata.version(package))
+        except metadata.PackageNotFoundError:
+            advice = f"pip install 'robot_rl[{EXTRAS[package]}]'" if package in EXTRAS else f"pip install {package}"
+            yield Finding("files", f"package {package}", False, "not installed", advice)
 
 
 def _check_machine() -> Iterator[Finding]:

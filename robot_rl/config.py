@@ -100,6 +100,10 @@ class GripperConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+SIMULATED_OPERATORS = ("scripted", "human_like")
+"""Files of `teleop` that stand in for a person, in simulation: nobody is at the device."""
+
+
 @dataclass(frozen=True)
 class Hardware:
     """A set-up on a bench: one hardware file, `source`, which is not there if it was changed since it was read."""

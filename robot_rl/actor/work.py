@@ -9,6 +9,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
+from robot_rl.config import SIMULATED_OPERATORS
 from robot_rl.transport.desk import Desk
 
 
@@ -46,11 +47,11 @@ def work(
 
 
 def _open_operator(env: RobotEnv, desk: Desk) -> Intervention:
-    """A person at the bench's device may take over. The scripted operator judges, where the task asks one to.
+    """A person at the bench's device may take over. A simulated one judges, where the task asks one to.
 
     Without a device nobody has to judge: what is said in the console counts.
     """
     if env.hardware.teleop is None:
         return Intervention(None, desk=desk)
-    is_person = env.hardware.teleop.name != "scripted"
+    is_person = env.hardware.teleop.name not in SIMULATED_OPERATORS
     return open_intervention(env, corrects=is_person, seed=0, desk=desk)
