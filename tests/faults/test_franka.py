@@ -77,9 +77,17 @@ class Bench:
 
     def moves(self):
         """Whether the arm follows targets."""
-        before = self.arm.refresh()
-        after = self.move(1.0)
-        return not after.fault and after.sequence > before.sequence and self.speed() > 0.001
+        aside = []
+        state = self.move(1.0, until=lambda state: aside.append(state.pose_base_tcp[1]) or state.fault)
+        return not state.fault and np.ptp(aside) > 0.005
+
+    def is_ready(self):
+        """Whether it moves, by the third attempt: a busy machine may lose the robot twenty packets by itself."""
+        for _ in range(2):
+            if self.moves():
+                return True
+            self.arm.acknowledge_fault()
+        return self.moves()
 
     def speed(self):
         return max(self.robot.ask("status")["largest_speed"] for _ in range(5))
@@ -235,7 +243,7 @@ def test_an_actor_that_dies_leaves_an_arm_that_holds_within_the_lease(bench):
 def test_a_loop_that_is_killed_leaves_a_robot_that_stands_and_can_be_started_again(tmp_path):
     bench = Bench(tmp_path)
     try:
-        assert bench.moves()
+        assert bench.is_ready()
         os.kill(bench.loop_pid(), signal.SIGKILL)
         with pytest.raises((DeviceError, LinkError)):
             bench.move(10.0)
