@@ -33,6 +33,9 @@ ANY_PORT = "local://*"
 HANDSHAKE_MS = 10_000
 """How long a connection has to say who it is."""
 
+HALF_OPEN_S = 20
+"""How long a TCP connection lives on whose other side is gone without a word."""
+
 _SKIPPED_AT_ONCE = 200
 """Frames of a message that is passed over, taken at one call: 0.1 ms."""
 
@@ -152,10 +155,8 @@ def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
     socket.setsockopt(zmq.LINGER, int(1000 * linger_s))
     socket.setsockopt(zmq.RECONNECT_IVL, 50)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, 2000)  # ends half-open connections
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 10000)
-    socket.setsockopt(zmq.HEARTBEAT_TTL, 10000)  # and so does the other side, which does not ask itself
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)  # and those that never say who they are
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)  # ends those that never say who they are
+    _end_half_open(socket)
     return socket
 
 
@@ -175,7 +176,6 @@ def bind(socket: LinkSocket, address: str) -> str:
             raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
         if not where.is_local:
             guard(socket, Keyring(), alone=where.is_loopback)
-        without_heartbeats(socket)
         while True:
             try:
                 return _listen(socket, where)
@@ -235,18 +235,19 @@ def connect(socket: LinkSocket, address: str) -> None:
             socket._peer = endpoint
 
 
-def without_heartbeats(socket: LinkSocket) -> None:
-    """Who listens sends none: it answers those of the others, and leaves the rest to the kernel. Before bind.
+def _end_half_open(socket: LinkSocket) -> None:
+    """Connections whose other side is gone without a word (a cable, a machine without power) end within `HALF_OPEN_S`.
 
-    ZeroMQ (4.3.5) ends the process when a heartbeat is due on a connection that has brought more than may wait (so that
-    nobody looks at it) and is broken: "Assertion failed: !_io_error". Anybody who connects could do that.
+    By the kernel: nobody sends ZeroMQ's heartbeats. ZeroMQ (4.3.5) ends the process, "Assertion failed: !_io_error",
+    when it is to send or answer one on a connection that has brought more than may wait (a learner that pretrains takes
+    nothing for minutes) and has broken since.
     """
-    socket.setsockopt(zmq.HEARTBEAT_IVL, 0)
     for option, value in (
         (zmq.TCP_KEEPALIVE, 1),
-        (zmq.TCP_KEEPALIVE_IDLE, 10),
-        (zmq.TCP_KEEPALIVE_INTVL, 2),
+        (zmq.TCP_KEEPALIVE_IDLE, HALF_OPEN_S // 2),
+        (zmq.TCP_KEEPALIVE_INTVL, HALF_OPEN_S // 10),
         (zmq.TCP_KEEPALIVE_CNT, 5),
+        (zmq.TCP_MAXRT, 1000 * HALF_OPEN_S),  # while something that was sent is not acknowledged
     ):
         socket.setsockopt(option, value)
 

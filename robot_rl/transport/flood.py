@@ -26,7 +26,7 @@ _seldom = Seldom(log)
 
 LOOK_S = 0.05
 TRICKLE = 1024
-"""[B/s] that a connection may bring besides: heartbeats, subscriptions that are said again."""
+"""[B/s] that a connection may bring besides: subscriptions that are said again."""
 
 _RECEIVED = struct.Struct("=Q")
 _RECEIVED_AT = 128  # of tcpi_bytes_received in struct tcp_info (linux/tcp.h)

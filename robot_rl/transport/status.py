@@ -14,7 +14,7 @@ from typing import Any
 import zmq
 
 from robot_rl.small_files import finite
-from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket, without_heartbeats
+from robot_rl.transport.endpoint import ANY_PORT, bind, connect, new_socket
 from robot_rl.transport.seldom import Seldom
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,6 @@ class StatusReader:
             socket = new_socket(zmq.SUB)  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
             socket.setsockopt(zmq.SUBSCRIBE, b"")
-            without_heartbeats(socket)  # as it may not be looked at for long
             connect(socket, address)
             self._sockets[sender] = socket
 

@@ -150,7 +150,7 @@ sys.stdin.readline()
 
 
 def test_who_sends_more_than_waits_and_dies_takes_no_service_along():
-    """While that takes nothing, for longer than between two heartbeats."""
+    """While that takes nothing, for seconds."""
     deaf = subprocess.Popen([sys.executable, "-c", DEAF], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert deaf.stdin is not None and deaf.stdout is not None
     address = deaf.stdout.readline().strip()
@@ -165,6 +165,28 @@ def test_who_sends_more_than_waits_and_dies_takes_no_service_along():
     client.close()
     deaf.communicate("\n")
     assert deaf.returncode == 0
+
+
+def test_who_asks_again_and_again_of_a_service_that_is_busy_and_dies_takes_it_not_along():
+    """As an actor does while the learner pretrains for minutes: what it has sent meanwhile is read when it is gone."""
+    busy = CallServer()
+    busy.register("ping", lambda body, arrays: {"pong": 1})
+    actor = new_socket(zmq.DEALER)
+    connect(actor, busy.address)
+    for number in range(40):  # for longer than ZeroMQ would wait with a heartbeat
+        actor.send_multipart([json.dumps({"id": number, "name": "ping", "body": {}}).encode(), packed({})])
+        threading.Event().wait(0.08)
+    assert busy.poll(5.0)
+    threading.Event().wait(0.1)
+    actor.close()
+    threading.Event().wait(0.5)
+    while busy.poll(0.5):
+        pass
+    client = CallClient(busy.address)
+    busy.start()
+    assert client.call("ping", timeout_s=PATIENCE_S).body == {"pong": 1}
+    client.close()
+    busy.close()
 
 
 class Flood:
