@@ -22,8 +22,9 @@ class Intervention:
     ```
     `outcome` is the operator's word on the episode, for the reward to judge by, if it came with the last reading.
     `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
-    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone. `held`:
-    the clutch was closed at the last look.
+    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone; if the
+    arm `yields` to them, taking hold ends the episode, too, and the arm holds (`taken`). `held`: the clutch was closed
+    at the last look.
 
     Words come from the operator's device and from the console's `desk`, if there is one.
 
@@ -36,11 +37,12 @@ class Intervention:
         operator: Operator | None,
         *,
         locked_out: bool = False,
+        yields: bool = False,
         desk: Desk | None = None,
     ):
         self._operator = operator
         self._desk = desk
-        self._locked_out = locked_out
+        self._locked_out, self._yields = locked_out, yields
         self._between: list[Outcome] = []
         self._forget()
 
@@ -106,6 +108,11 @@ class Intervention:
         """Whether the operator has ended the episode with STOP."""
         return self.ends == ENDS[Outcome.STOP]
 
+    @property
+    def taken(self) -> bool:
+        """Whether the operator has ended the episode by taking hold of an arm that `yields`."""
+        return self.ends == TAKEN
+
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""
         self.outcome = Outcome.NONE
@@ -116,6 +123,9 @@ class Intervention:
         reading, self._begins_with = self._begins_with or self._operator.read(arms), None
         self._hear(reading.outcome)
         self.held = reading.engaged and not self._locked_out
+        if self._yields and reading.engaged:
+            self.ends = self.ends or TAKEN
+            return np.zeros_like(proposed), Provenance.POLICY
         if self._locked_out:
             return proposed, Provenance.POLICY
         acted, self._acts = self._acts, reading.engaged
@@ -150,6 +160,7 @@ class Intervention:
             self.ends, self.discarded = ENDS[word], self.discarded or word == Outcome.DISCARD
 
 
+TAKEN = "the operator took hold of the device"
 ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
 
 
