@@ -26,6 +26,7 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
 from robot_rl.limits import quat_angle
+from robot_rl.record import NO_WANDER
 from robot_rl.supervise import Supervisor
 from robot_rl.terminal import bad, good
 from robot_rl.transport.endpoint import free_addresses
@@ -107,6 +108,11 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
         if hardware.teleop is None:
             advice = "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file (docs/teleop.md)"
             yield Finding("files", "operator's device", False, "the file names none", advice)
+        if task.wander is None and task.cameras:
+            advice = (
+                f"it {NO_WANDER}. `wander` allows it, where the tool may leave the goal (docs/tasks_and_hardware.md)"
+            )
+            yield Finding("files", "motion after a demonstration", True, "none", advice)
     drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
     drivers += [camera.driver for camera in hardware.cameras]
     for driver in dict.fromkeys(drivers):

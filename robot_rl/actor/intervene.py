@@ -6,7 +6,9 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.config import Hardware, Task
 from robot_rl.data.motion import moves
+from robot_rl.kinds import find
 from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance, TeleopReading
 
@@ -170,13 +172,17 @@ def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, desk: Desk | 
     Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
     it does and there is no device. Words that are said at the `desk` count as the device's.
     """
-    judges = env.reward.needs_operator
-    if judges and env.hardware.teleop is None:
-        raise ConfigError(
-            f"reward '{env.task.reward.name}' of task '{env.task.name}' needs the operator's word, but hardware "
-            f"'{env.hardware.name}' names no teleop device"
-        )
-    if env.hardware.teleop is None or not (corrects or judges):
+    require_judge(env.task, env.hardware)
+    if env.hardware.teleop is None or not (corrects or env.reward.needs_operator):
         return Intervention(None, desk=desk)
     operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
     return Intervention(operator, locked_out=not corrects, desk=desk)
+
+
+def require_judge(task: Task, hardware: Hardware) -> None:
+    """Raise ConfigError if the task's reward needs the operator's word and the bench has no device for it."""
+    if hardware.teleop is None and find("rewards", task.reward.name).Reward.needs_operator:
+        raise ConfigError(
+            f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but hardware "
+            f"'{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"
+        )
