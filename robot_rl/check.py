@@ -109,9 +109,7 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
             advice = "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file (docs/teleop.md)"
             yield Finding("files", "operator's device", False, "the file names none", advice)
         if task.wander is None and task.cameras:
-            advice = (
-                f"it {NO_WANDER}. `wander` allows it, where the tool may leave the goal (docs/tasks_and_hardware.md)"
-            )
+            advice = f"the task {NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
             yield Finding("files", "motion after a demonstration", True, "none", advice)
     drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
     drivers += [camera.driver for camera in hardware.cameras]

@@ -117,7 +117,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
         origins = look_at([run_path(run) for run in options.demos_from], loaded, space)
     demos = options.demos
     if demos is None:
-        demos = origins.tally.successes if options.demos_from else DEFAULT_DEMOS
+        demos = origins.tally.successes if origins.runs else DEFAULT_DEMOS
     lacking = 0 if problems else demos - origins.tally.successes
     with gathered(problems):
         require_sense(options.learner, demos)
