@@ -26,6 +26,7 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
 from robot_rl.limits import quat_angle
+from robot_rl.record import NO_WANDER
 from robot_rl.supervise import Supervisor
 from robot_rl.terminal import bad, good
 from robot_rl.transport.endpoint import free_addresses
@@ -107,6 +108,9 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
         if hardware.teleop is None:
             advice = "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file (docs/teleop.md)"
             yield Finding("files", "operator's device", False, "the file names none", advice)
+        if task.wander is None and task.cameras:
+            advice = f"the task {NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
+            yield Finding("files", "motion after a demonstration", True, "none", advice)
     drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
     drivers += [camera.driver for camera in hardware.cameras]
     for package in dict.fromkeys(package for driver in drivers for package in PACKAGES.get(driver, ())):

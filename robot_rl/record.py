@@ -18,6 +18,7 @@ from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
 from robot_rl.arms import await_arms
 from robot_rl.data.log import StepLog
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.progress import Display, say_waiting
 from robot_rl.report import plot_demos
 from robot_rl.run_folder import RunFolder
@@ -27,6 +28,10 @@ from robot_rl.transport.desk import Desk
 from robot_rl.types import DataError, GivenUpError, Use
 
 log = logging.getLogger(__name__)
+NO_WANDER = (
+    "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder learns where that is "
+    "from the demonstrations alone"
+)
 
 
 def record_demos(
@@ -48,6 +53,10 @@ def record_demos(
         return
     wanted = wanted or settings.demos
     folder.demos_file.unlink(missing_ok=True)
+    if not wanted:  # nobody is needed for none
+        with StepLog(folder.demos_log, folder.spaces(), run=settings.id) as recorded:
+            folder.write_demos(DemoTally.of(recorded).counts)
+        return
 
     def progress(done: int, attempts: int) -> None:
         display.show("demonstrations", done, wanted, f"{done} of {attempts} attempts")
@@ -63,6 +72,8 @@ def record_demos(
                 seconds = settings.wander_steps / task.rate_hz
                 display.say(f"after each demonstration the arm moves by itself about the goal, for {seconds:.0f} s, "
                             "where the task allows it; --wander-steps 0 switches that off")  # fmt: skip
+            elif task.wander is None and settings.obs == "pixels" and folder.read("learner", LearnerConfig).pretrains:
+                display.say(f"task '{task.name}' {NO_WANDER}")
             try:
                 recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
             except GivenUpError as error:

@@ -37,7 +37,8 @@ def check_resources(folder: RunFolder) -> str:
     if spec_for(learner, space).renewed:  # own steps are what the demonstrations leave of the run's
         pretraining = max(pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length))
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
-    disk_need = OVERHEAD * settings.steps * step_bytes(space) + 100e6
+    recorded = settings.steps + settings.eval_episodes * length  # every step of the evaluation is kept, too
+    disk_need = OVERHEAD * recorded * step_bytes(space) + 100e6
     memory = available_memory()
     disk = shutil.disk_usage(folder.path).free
     text = (
@@ -45,7 +46,7 @@ def check_resources(folder: RunFolder) -> str:
         f"and {disk_need / 1e9:.1f} GB of disk ({disk / 1e9:.1f} GB free)"
     )
     if memory_need > memory or disk_need > disk:
-        raise NotEnoughRoom(f"this run {text}; make room, or shorten it with --steps")
+        raise NotEnoughRoom(f"this run {text}; make room, or shorten it with --steps and --eval-episodes")
     return text
 
 

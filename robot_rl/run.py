@@ -14,12 +14,13 @@ from robot_rl import config
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.gate import Gate
+from robot_rl.actor.intervene import require_judge
 from robot_rl.actor.loop import ActorConfig, acknowledges
 from robot_rl.arms import at_bench, await_arms, start_arms
 from robot_rl.clock import ClockKind
 from robot_rl.config import ObsKind
 from robot_rl.data.log import StepLog
-from robot_rl.demos_from import copier, look_at
+from robot_rl.demos_from import Origins, copier, look_at
 from robot_rl.learner.checkpoint import kept_steps, load_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import LivePolicy
@@ -43,7 +44,7 @@ from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import DataError, DivergedError, LinkError
+from robot_rl.types import ConfigError, DataError, DivergedError, LinkError
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -105,49 +106,60 @@ DEFAULT_DEMOS = 20
 def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolder:
     """The run's folder with its resolved config: code defaults, then the task's, then the command line's.
 
-    `verb` makes it. Whatever can be found wrong without a bench is a ConfigError, and there is no folder then.
+    `verb` makes it. Whatever can be found wrong without a bench is a ConfigError, once the files are right all of it at
+    once, one thing per line, and there is no folder then.
     """
     loaded, hardware = config.load_task(task), config.load_hardware(options.hardware)
     operated = config.with_teleop(hardware, options.teleop)
     space = config.spaces(loaded, operated, options.obs)
-    if options.demos_from and options.listen:
-        raise config.ConfigError("with --listen the robot's machine records the demonstrations: leave --demos-from out")
-    origins = look_at([run_path(run) for run in options.demos_from], loaded, space)
+    problems, origins = list[str](), Origins()
+    with gathered(problems):
+        origins = look_at([run_path(run) for run in options.demos_from], loaded, space)
     demos = options.demos
     if demos is None:
         demos = origins.tally.successes if origins.runs else DEFAULT_DEMOS
-    if demos > origins.tally.successes and operated.teleop is None:
-        config.complain(hardware, [((), NO_DEVICE)])
-    require_sense(options.learner, demos)
+    lacking = 0 if problems else demos - origins.tally.successes
+    with gathered(problems):
+        require_sense(options.learner, demos)
+    with gathered(problems):
+        if options.demos_from and options.listen:
+            raise ConfigError("with --listen the robot's machine records the demonstrations: leave --demos-from out")
+    with gathered(problems):
+        require_judge(loaded, operated)
+        if lacking > 0 and operated.teleop is None:
+            config.complain(hardware, [((), NO_DEVICE)])
     learner = options.learner
     if learner.encoder_weights:  # found from everywhere
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
     wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
-    desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice
-    if options.listen:
-        addresses[:PORTS] = consecutive_addresses(options.listen, PORTS)
-    settings = RunSettings(
-        task=task,
-        hardware=options.hardware,
-        obs=options.obs,
-        clock=options.clock,
-        seed=options.seed,
-        steps=steps_meant(options),
-        demos=demos,
-        wander_steps=options.wander_steps if wanders else 0,
-        arm_addresses=tuple(addresses[PORTS:]),
-        steps_address=addresses[0],
-        weights_address=addresses[1],
-        calls_address=addresses[2],
-        learner_status_address=addresses[3],
-        actor_status_address=addresses[4],
-        desk_address=desk,
-        remote_actor=bool(options.listen),
-        teleop=options.teleop,
-        eval_episodes=options.eval_episodes,
-    )
-    if verb == "train":
-        require_steps(settings, options.learner, origins.tally.steps, settings.demos - origins.tally.successes)
+    with gathered(problems):
+        desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice
+        if options.listen:
+            addresses[:PORTS] = consecutive_addresses(options.listen, PORTS)
+        settings = RunSettings(
+            task=task,
+            hardware=options.hardware,
+            obs=options.obs,
+            clock=options.clock,
+            seed=options.seed,
+            steps=steps_meant(options),
+            demos=demos,
+            wander_steps=options.wander_steps if wanders else 0,
+            arm_addresses=tuple(addresses[PORTS:]),
+            steps_address=addresses[0],
+            weights_address=addresses[1],
+            calls_address=addresses[2],
+            learner_status_address=addresses[3],
+            actor_status_address=addresses[4],
+            desk_address=desk,
+            remote_actor=bool(options.listen),
+            teleop=options.teleop,
+            eval_episodes=options.eval_episodes,
+        )
+        if verb == "train":
+            require_steps(settings, options.learner, origins.tally.steps, lacking)
+    if problems:
+        raise ConfigError("\n".join(problems))
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     sections: dict[str, Any] = {"run": settings, "actor": options.actor, "learner": learner}
     sections |= {"task": loaded, "hardware": hardware}
@@ -160,6 +172,15 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     return folder
 
 
+@contextmanager
+def gathered(problems: list[str]) -> Iterator[None]:
+    """Put what the block finds wrong with the options behind the other problems, so that they are told together."""
+    try:
+        yield
+    except ConfigError as error:
+        problems.append(str(error))
+
+
 def steps_meant(options: TrainConfig) -> int:
     """How many steps the run has: none where only demonstrations are learnt from."""
     return 0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs]
@@ -168,9 +189,9 @@ def steps_meant(options: TrainConfig) -> int:
 def require_sense(learner: LearnerConfig, demos: int) -> None:
     """Raise ConfigError for options of a learner that cannot begin."""
     if learner.offline and not demos:
-        raise config.ConfigError(f"{learner.algorithm} learns from demonstrations alone: ask for some (demos)")
+        raise ConfigError(f"{learner.algorithm} learns from demonstrations alone: ask for some (demos)")
     if learner.encoder_weights and not Path(learner.encoder_weights).is_file():
-        raise config.ConfigError(f"encoder_weights: there is no file '{learner.encoder_weights}'")
+        raise ConfigError(f"encoder_weights: there is no file '{learner.encoder_weights}'")
 
 
 def require_steps(settings: RunSettings, learner: LearnerConfig, taken: int, lacking: int = 0) -> None:
@@ -186,7 +207,7 @@ def require_steps(settings: RunSettings, learner: LearnerConfig, taken: int, lac
         wander = f" with {settings.wander_steps} steps of wandering each" if settings.wander_steps else ""
         what = f"{lacking} demonstrations{wander} take {least - taken} of them or more"
         what = f"{taken} are taken already, {what}" if taken else what
-    raise config.ConfigError(
+    raise ConfigError(
         f"with --steps {settings.steps} nothing would be learnt: {what}, and the first update follows "
         f"{learner.schedule.start_steps} own steps. Ask for more than {least + learner.schedule.start_steps}; "
         f"{DEFAULT_STEPS[settings.obs]} are usual"
@@ -199,8 +220,8 @@ def require_training(folder: RunFolder) -> None:
         return
     try:
         require_steps(folder.settings, folder.read("learner", LearnerConfig), folder.demos()["steps"])
-    except config.ConfigError as error:
-        raise config.ConfigError(f"{error}: robot-rl train --resume {folder.path} --steps N") from error
+    except ConfigError as error:
+        raise ConfigError(f"{error}: robot-rl train --resume {folder.path} --steps N") from error
 
 
 def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
@@ -209,7 +230,7 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
     `episodes` is how many there shall be in all, if not as many as the run was made with.
     """
     if folder.steps_log.exists():
-        raise config.ConfigError(f"{folder.path} is being trained already: record more demonstrations in a new run")
+        raise ConfigError(f"{folder.path} is being trained already: record more demonstrations in a new run")
     with Display() as display, StopRequest() as stop:
         display.say(f"run {folder.path}; the operator's page: robot-rl console {folder.path}")
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl demo --resume {folder.path}"):
@@ -361,6 +382,7 @@ def evaluate_run(
     """
     check_seed(seed)
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
+    require_judge(folder.load_task(), folder.load_hardware())
     with Supervisor(folder.logs) as processes, Display() if display is None else _kept(display) as shown:
         for sentence in folder.edited():
             shown.say(sentence)

@@ -301,6 +301,8 @@ class RunFolder:
                     f"{section} '{name}' was edited since this run was made ({', '.join(differ)}): the run goes by the "
                     "one that it holds. The edited one is for a new run, which may begin with these demonstrations: "
                     f"robot-rl train {self.settings.task} --demos-from {self.path}"
+                    + f"; this run takes another device with --resume {self.path} --teleop NAME"
+                    * ("teleop" in differ)
                 )
         return said
 

@@ -51,6 +51,9 @@ class Supervisor:
         self._arguments[name] = arguments
         self._asked.discard(name)
         with self._log_of(name).open("ab") as output:
+            if output.tell():  # what an earlier process said last is not what this one is at
+                output.write(f"{time.strftime('%Y-%m-%d %H:%M:%S,000')} INFO {__name__}: it is starting\n".encode())
+                output.flush()
             self._children[name] = subprocess.Popen(
                 [sys.executable, "-m", "robot_rl", *arguments],
                 stdin=subprocess.DEVNULL,

@@ -39,6 +39,7 @@ def test_an_arm_that_takes_its_time_is_waited_for_and_told_of(folder, address, m
     monkeypatch.setattr(arms, "STARTS_WITHIN_S", 60.0)
     shown = io.StringIO()
     with Supervisor(folder.logs) as processes:
+        (folder.logs / "arm-panda.log").write_text("what the process before it said last\n")
         start_arms(folder, processes)
         await_arms(folder, processes, Display(Console(file=shown)), lambda: False)
         ArmClient(address, timeout_s=1.0).close()

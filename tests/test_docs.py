@@ -25,6 +25,17 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 POSE = ["--pose", "0.45", "0.0", "0.3", "1", "0", "0", "0", "--cameras", "--yes"]
 
 
+def test_the_task_that_the_page_shows_is_one_on_the_bench_that_ships(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "tasks_and_hardware.md").read_text()
+    (shown,) = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "my_peg.py").write_text(shown)
+    monkeypatch.chdir(tmp_path)
+    assert config.spaces(config.load_task("my_peg"), config.load_hardware("sim_panda"), "pixels").action_size == 6
+
+
 class Parsed(Exception):
     """A command's words were taken by its verb."""
 

@@ -37,6 +37,15 @@ def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(t
     assert once - never == pytest.approx(2 * (5_000 - demos) * 98_700 / 1e9, abs=0.11)
 
 
+def test_the_steps_of_the_evaluation_need_room_on_the_disk(tmp_path):
+    none, many = (
+        float(resources.check_resources(make_run(tmp_path / f"{n}", steps=1_000, eval_episodes=n)).split()[10])
+        for n in (0, 100)
+    )
+    steps = 100 * config.load_task("peg_insert").max_steps
+    assert many - none == pytest.approx(resources.OVERHEAD * steps * 98_700 / 1e9, abs=0.11)
+
+
 @pytest.mark.parametrize("short_of", ["memory", "disk", "nothing"])
 @pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])
 def test_a_run_that_would_not_fit_is_refused(encoder, short_of, tmp_path, monkeypatch):

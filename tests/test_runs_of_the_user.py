@@ -12,10 +12,14 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
+from robot_rl.progress import Display
+from robot_rl.record import record_demos
 from robot_rl.run import TrainConfig, create_run, is_whole_evaluation, require_training
 from robot_rl.run_folder import EvaluationFiles, RunFolder
+from robot_rl.signals import StopRequest
 from robot_rl.small_files import write_json
-from robot_rl.types import ConfigError, Provenance, Step
+from robot_rl.supervise import Supervisor
+from robot_rl.types import ConfigError, Provenance, Step, Use
 from tests.learner.test_loop import DEMO_STEPS, make_folder, make_step
 
 OPTIONS = TrainConfig(name="new", obs="state")
@@ -68,7 +72,9 @@ def test_demonstrations_that_do_not_fit_are_refused_all_at_once_and_nothing_is_m
     assert not Path("runs/new").exists()
 
 
-def test_a_run_goes_by_its_own_task_and_says_that_the_file_was_edited() -> None:
+def test_a_run_goes_by_its_own_task_and_says_that_the_file_was_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("tasks").mkdir()
     text = (
         "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
@@ -81,6 +87,12 @@ def test_a_run_goes_by_its_own_task_and_says_that_the_file_was_edited() -> None:
     (said,) = RunFolder(folder.path).edited()
     assert "(max_steps)" in said and "--demos-from" in said
     Path("tasks/mine.py").unlink()
+    bench = config.load_hardware("sim_panda")
+    monkeypatch.setattr(config, "load_hardware", lambda name: replace(bench, teleop=Use("browser")))
+    (said,) = RunFolder(folder.path).edited()
+    assert "(teleop)" in said and said.endswith("another device with --resume runs/new --teleop NAME")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
     moved = RunFolder(folder.path.rename("elsewhere"))
     assert moved.load_task().max_steps == 60 and moved.edited() == []
     assert moved.load_task() == folder.load_task() and moved.load_hardware() == folder.load_hardware()
@@ -98,10 +110,27 @@ def test_what_needs_no_bench_is_refused_before_there_is_a_folder(monkeypatch: py
     monkeypatch.setattr(config, "load_hardware", lambda name: replace(bench, teleop=None))
     with pytest.raises(ConfigError, match="names no teleop device"):
         create_run("peg_insert", OPTIONS)
+    monkeypatch.setattr(config, "load_task", lambda name: replace(task, reward=Use("operator")))
+    with pytest.raises(ConfigError, match=r"reward 'operator' .* needs the operator's word, .* no teleop device"):
+        create_run("peg_insert", replace(OPTIONS, demos=0))
     monkeypatch.setattr(config, "load_task", lambda name: replace(task, scene=None))
     with pytest.raises(ConfigError, match="no simulated scene"):
         create_run("peg_insert", OPTIONS)
     assert not Path("runs").exists()
+
+
+def test_what_is_wrong_with_the_options_of_a_new_run_is_told_at_once() -> None:
+    learner = LearnerConfig(encoder_weights="none.safetensors")
+    with pytest.raises(ConfigError) as refused:
+        create_run("peg_insert", replace(OPTIONS, steps=50, demos_from=("nowhere",), learner=learner))
+    first, second, third = str(refused.value).splitlines()
+    assert "'runs/nowhere' is not a run" in first and "there is no file" in second and "--steps 50" in third
+
+
+def test_no_demonstrations_need_nobody_and_no_bench() -> None:
+    folder = create_run("peg_insert", replace(OPTIONS, demos=0))
+    record_demos(folder, Display(), StopRequest(), Supervisor(folder.logs))
+    assert folder.demos() == {"successes": 0, "attempts": 0, "steps": 0} and folder.demos_log.exists()
 
 
 def test_the_verb_that_makes_a_run_is_the_one_that_goes_on_with_it() -> None:
@@ -175,3 +204,10 @@ def test_a_check_for_a_task_misses_the_operators_device_as_a_run_would() -> None
     bench = replace(config.load_hardware("sim_panda"), teleop=None)
     missed = [finding for finding in check._check_files(bench, config.load_task("peg_insert")) if not finding.right]
     assert [finding.what for finding in missed] == ["operator's device"] and "teleop:" in missed[0].advice
+
+
+def test_a_check_says_that_the_arm_will_not_wander() -> None:
+    bench, task = config.load_hardware("sim_panda"), config.load_task("peg_insert")
+    for wander in (task.wander, None):
+        said = [f for f in check._check_files(bench, replace(task, wander=wander)) if "motion" in f.what]
+        assert len(said) == (wander is None) and all(f.right and "has no `wander`" in f.advice for f in said)

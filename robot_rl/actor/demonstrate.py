@@ -163,7 +163,8 @@ class DemoRecorder:
     def _wander(self, wanderer: Wanderer, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal, if a person lets the arm move by itself.
 
-        What they say meanwhile counts: stop ends it.
+        What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm then holds until they
+        say that it may go to the next start.
         """
         sitting, env, episode = self._sitting, self._sitting.env, self.tally.episodes
         motion = f"the arm moves about the goal by itself, for {count * env.period_s:.0f} s"
@@ -171,7 +172,7 @@ class DemoRecorder:
             return
         wanderer.begin_episode(env.arm_states[0])
         person = sitting.operator if sitting.operator.is_person else None
-        onlooker = Intervention(person, locked_out=True, desk=sitting.desk)
+        onlooker = Intervention(person, locked_out=True, yields=True, desk=sitting.desk)
         summary = sitting.play(
             episode,
             lambda observation: wanderer.act(env.arm_states[0]),
@@ -188,6 +189,9 @@ class DemoRecorder:
         self._count(summary.steps)
         if sitting.gate is not None:
             sitting.gate.end_episode(stopped=onlooker.stopped)
+        if onlooker.taken:
+            while not sitting.permits("the arm goes to the next start by itself"):
+                pass
 
     def _count(self, steps: int) -> None:
         self.tally.steps += steps

@@ -124,8 +124,9 @@ class RobotEnv(gymnasium.Env):
         return self._observe(), any(state.fault for state in self.arm_states)
 
     def render(self) -> Array:
-        """The camera views of the last observation, or now if it had none, side by side, `(H, W, 3)` uint8."""
-        views = [*(self._images or self._look()).values()]
+        """The camera views of the last observation, or now if it had none, side by side in the order of their names,
+        as in every other picture of an episode, `(H, W, 3)` uint8."""
+        views = [view for _, view in sorted((self._images or self._look()).items())]
         return np.concatenate(views, axis=1) if views else np.zeros((*self.task.image_size, 3), np.uint8)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.actor.marks import truncated
 from robot_rl.data.log import StepLog
-from robot_rl.data.pictures import write_video
+from robot_rl.data.pictures import evaluation_film, write_video
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import Desk
 from robot_rl.types import Array, DataError, Mark, Step
@@ -120,7 +120,7 @@ def evaluate(
         if videos is not None and (number < max_videos or failure):
             filmed_failures += failure
             name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
-            write_video(videos / name, frames, env.task.rate_hz, scale=3)
+            write_video(videos / name, evaluation_film(frames, env.task.rate_hz, row.success), env.task.rate_hz)
         progress(row)
     player.close()
     return Evaluation(seed, episodes, tuple(rows))

@@ -6,7 +6,9 @@ import numpy as np
 
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.config import Hardware, Task
 from robot_rl.data.motion import moves
+from robot_rl.kinds import find
 from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance, TeleopReading
 
@@ -22,8 +24,9 @@ class Intervention:
     ```
     `outcome` is the operator's word on the episode, for the reward to judge by, if it came with the last reading.
     `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
-    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone. `held`:
-    the clutch was closed at the last look.
+    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone; if the
+    arm `yields` to them, taking hold ends the episode, too, and the arm holds (`taken`). `held`: the clutch was closed
+    at the last look.
 
     Words come from the operator's device and from the console's `desk`, if there is one.
 
@@ -36,11 +39,12 @@ class Intervention:
         operator: Operator | None,
         *,
         locked_out: bool = False,
+        yields: bool = False,
         desk: Desk | None = None,
     ):
         self._operator = operator
         self._desk = desk
-        self._locked_out = locked_out
+        self._locked_out, self._yields = locked_out, yields
         self._between: list[Outcome] = []
         self._forget()
 
@@ -106,6 +110,11 @@ class Intervention:
         """Whether the operator has ended the episode with STOP."""
         return self.ends == ENDS[Outcome.STOP]
 
+    @property
+    def taken(self) -> bool:
+        """Whether the operator has ended the episode by taking hold of an arm that `yields`."""
+        return self.ends == TAKEN
+
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""
         self.outcome = Outcome.NONE
@@ -116,6 +125,9 @@ class Intervention:
         reading, self._begins_with = self._begins_with or self._operator.read(arms), None
         self._hear(reading.outcome)
         self.held = reading.engaged and not self._locked_out
+        if self._yields and reading.engaged:
+            self.ends = self.ends or TAKEN
+            return np.zeros_like(proposed), Provenance.POLICY
         if self._locked_out:
             return proposed, Provenance.POLICY
         acted, self._acts = self._acts, reading.engaged
@@ -150,6 +162,7 @@ class Intervention:
             self.ends, self.discarded = ENDS[word], self.discarded or word == Outcome.DISCARD
 
 
+TAKEN = "the operator took hold of the device"
 ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
 
 
@@ -159,13 +172,17 @@ def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, desk: Desk | 
     Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
     it does and there is no device. Words that are said at the `desk` count as the device's.
     """
-    judges = env.reward.needs_operator
-    if judges and env.hardware.teleop is None:
-        raise ConfigError(
-            f"reward '{env.task.reward.name}' of task '{env.task.name}' needs the operator's word, but hardware "
-            f"'{env.hardware.name}' names no teleop device"
-        )
-    if env.hardware.teleop is None or not (corrects or judges):
+    require_judge(env.task, env.hardware)
+    if env.hardware.teleop is None or not (corrects or env.reward.needs_operator):
         return Intervention(None, desk=desk)
     operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
     return Intervention(operator, locked_out=not corrects, desk=desk)
+
+
+def require_judge(task: Task, hardware: Hardware) -> None:
+    """Raise ConfigError if the task's reward needs the operator's word and the bench has no device for it."""
+    if hardware.teleop is None and find("rewards", task.reward.name).Reward.needs_operator:
+        raise ConfigError(
+            f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but hardware "
+            f"'{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"
+        )

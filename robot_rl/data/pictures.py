@@ -2,8 +2,9 @@
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 import cv2
@@ -59,14 +60,30 @@ def film_frames(episode: Episode, facts: EpisodeFacts, side: int = 384) -> list[
     pictures = []
     for i in range(episode.length + 1):
         views = [_enlarge(episode.cameras[name][i], side) for name in names]
-        row = np.concatenate(views, axis=1)
-        strip = np.full((32, row.shape[1], 3), _colour(episode, facts, i), np.uint8)
-        _write(strip, f"{i}  {_time(episode, i):.1f} s  {_who(episode, i)}", (8, 22), (255, 255, 255), 0.55)
-        if i == episode.length:
-            text = _ending(facts)
-            _write(strip, text, (row.shape[1] - _text_width(text, 0.55) - 8, 22), (255, 255, 255), 0.55)
-        pictures.append(np.concatenate([row, strip]))
+        text = f"{i}  {_time(episode, i):.1f} s  {_who(episode, i)}"
+        ending = _ending(facts) if i == episode.length else ""
+        pictures.append(_captioned(np.concatenate(views, axis=1), _colour(episode, facts, i), text, ending))
     return pictures
+
+
+def evaluation_film(views: Sequence[Array], rate_hz: float, success: bool, scale: int = 3) -> Iterator[Array]:
+    """Each observation's views `(H, W, 3)`, `scale` times as large, with step and time below; the last one, for half a
+    second, says how it ended."""
+    last = len(views) - 1
+    for i in [*range(last), *[last] * (1 + int(rate_hz / 2))]:
+        row = np.repeat(np.repeat(views[i], scale, 0), scale, 1)
+        colour, ending = COLOURS[Provenance.POLICY] if i else FAINT, ""
+        if i == last:
+            colour, ending = (GOOD, "success") if success else (BAD, "no success")
+        yield _captioned(row, colour, f"{i}  {i / rate_hz:.1f} s", ending)
+
+
+def _captioned(row: Array, colour: tuple[int, int, int], text: str, ending: str) -> Array:
+    """A picture with a strip of the colour below, on which the text stands on the left, the ending on the right."""
+    strip = np.full((32, row.shape[1], 3), colour, np.uint8)
+    _write(strip, text, (8, 22), (255, 255, 255), 0.55)
+    _write(strip, ending, (row.shape[1] - _text_width(ending, 0.55) - 8, 22), (255, 255, 255), 0.55)
+    return np.concatenate([row, strip])
 
 
 def label_sheet(views: Mapping[bool, Sequence[Array]], titles: Mapping[bool, str], columns: int = 6) -> Array:
@@ -122,25 +139,27 @@ def in_rows(pictures: Sequence[Array], columns: int, blank: int = 0) -> Array:
     return np.concatenate([np.concatenate(cells[i : i + columns], axis=1) for i in range(0, len(cells), columns)])
 
 
-def write_video(path: Path, frames: Sequence[Array], rate_hz: float, scale: int = 1) -> Path:
-    """Frames `(H, W, 3)` uint8 RGB as MP4, enlarged by `scale` without smoothing. DataError if it cannot be written.
+def write_video(path: Path, frames: Iterable[Array], rate_hz: float) -> Path:
+    """Frames `(H, W, 3)` uint8 RGB, one at least, as MP4. DataError if it cannot be written.
 
     It is H.264, which a browser plays; without the package `av` it is MPEG-4 part 2, which none does, and the log says
     so. An odd last row or column is left out: H.264 wants even sizes.
     """
     _make_folder(path.parent)
-    height, width = (side * scale // 2 * 2 for side in frames[0].shape[:2])
-    enlarged = (np.repeat(np.repeat(frame, scale, 0), scale, 1)[:height, :width] for frame in frames)
+    frames = iter(frames)
+    first = next(frames)
+    height, width = (side // 2 * 2 for side in first.shape[:2])
+    even = (frame[:height, :width] for frame in chain([first], frames))
     try:
         import av
     except ModuleNotFoundError:
         log.warning("%s: without the package 'av' it plays in no browser: pip install av", path)
-        return _write_mpeg4(path, enlarged, rate_hz, (width, height))
+        return _write_mpeg4(path, even, rate_hz, (width, height))
     try:
         with av.open(str(path), "w") as film:
             stream = film.add_stream("libx264", rate=Fraction(rate_hz).limit_denominator(1000))
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-            for frame in enlarged:
+            for frame in even:
                 film.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
             film.mux(stream.encode())
     except (OSError, av.FFmpegError) as error:

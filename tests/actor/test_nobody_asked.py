@@ -36,16 +36,27 @@ def env(start_arm, monkeypatch):
 
 
 class Person(Hand):
-    """Drives as the scripted operator does, and still holds the device when asked whether the arm may wander."""
+    """Drives as the scripted operator does, and still holds the device when asked whether the arm may wander.
+
+    While it wanders they rest, or take hold after `patience` looks.
+    """
+
+    patience = 1000
 
     def __init__(self, env: RobotEnv, desk):
         super().__init__()
         self._drives, self._desk = Teleop(env.task, env.world, mode="demonstrate", seed=0), desk
         self.holds, self._word = True, Outcome.NONE
+        self._agreed, self._left = False, 0
+
+    def begin_episode(self):
+        self._left, self._agreed = self.patience * self._agreed, False
+        return ()
 
     def read(self, arms):
         if not is_asked(self._desk):
-            return self._drives.read(arms)
+            self._left = max(0, self._left - 1)
+            return OPEN if self._left else self._drives.read(arms)
         self.reports += 1
         word, self._word = self._word, Outcome.NONE
         return replace(still(0.5) if self.holds else OPEN, outcome=word)
@@ -53,12 +64,13 @@ class Person(Hand):
     def answer(self, word: Outcome) -> None:
         """Say it, once the question has stood for a while, and wait until it was heard."""
         time.sleep(2.0 * gates.SETTLED_S)
+        self._agreed = word != Outcome.FAILURE
         heard, self._word = self.reports, word
         wait_until(lambda: self.reports > heard + 1 or not is_asked(self._desk))
 
 
-def is_asked(desk) -> bool:
-    return desk._facts.get("phase") == "needs a human" and "moves about the goal by itself" in desk._facts["reason"]
+def is_asked(desk, motion="by itself") -> bool:
+    return desk._facts.get("phase") == "needs a human" and motion in desk._facts["reason"]
 
 
 def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk, console, tmp_path):
@@ -86,6 +98,34 @@ def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk,
         steps = [step for step in log.read() if step.index > 0]
     wandering = [step.episode for step in steps if step.provenance == Provenance.SCRIPT]
     assert wandering == [1] * COUNT + [4] * COUNT
+
+
+def test_a_hand_that_takes_hold_ends_what_the_arm_does_by_itself_and_it_holds_until_they_let_it_go_on(
+    env, desk, tmp_path
+):
+    person, stop = Person(env, desk), threading.Event()
+    person.holds, person.patience = False, 4
+    gate = Gate(env, desk, acknowledges=True, stop=stop.is_set)
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        recorder = DemoRecorder(Sitting(env, Operator(person), log, seed=0, desk=desk, gate=gate))
+        with working(lambda: recorder.record(2, wander_steps=COUNT)):
+            try:
+                wait_until(lambda: is_asked(desk, "moves about the goal"))
+                person.answer(Outcome.SUCCESS)
+                wait_until(lambda: is_asked(desk, "next start"))
+                stood = (log.count, env.arm_states[0].sequence)
+                person.answer(Outcome.FAILURE)
+                wait_until(lambda: is_asked(desk, "next start"))
+                assert (log.count, env.arm_states[0].sequence) == stood, "it moves though nobody let it"
+                person.answer(Outcome.SUCCESS)
+                wait_until(lambda: is_asked(desk, "moves about the goal"))
+                person.answer(Outcome.FAILURE)
+                wait_until(lambda: recorder.tally.successes == 2)
+            finally:
+                stop.set()
+        wandered = [step for step in log.read() if step.index > 0 and step.provenance == Provenance.SCRIPT]
+    assert len(wandered) == 4 and wandered[-1].truncated
+    assert wandered[2].commanded.any() and not wandered[-1].commanded.any()
 
 
 def record(env, desk, device, path, **task):

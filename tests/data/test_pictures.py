@@ -15,6 +15,7 @@ from robot_rl.data.pictures import (
     COLOURS,
     GOOD,
     contact_sheet,
+    evaluation_film,
     evenly,
     film_frames,
     hand_overs,
@@ -72,11 +73,18 @@ def test_frames_of_any_size_make_a_film(tmp_path, size):
 
 def test_a_film_is_one_that_a_browser_plays(tmp_path):
     av = pytest.importorskip("av")
-    frames = [np.full((9, 12, 3), shade, np.uint8) for shade in range(0, 100, 20)]
-    with av.open(str(write_video(tmp_path / "film.mp4", frames, 7.5, scale=3))) as film:
+    frames = [np.full((27, 36, 3), shade, np.uint8) for shade in range(0, 100, 20)]
+    with av.open(str(write_video(tmp_path / "film.mp4", frames, 7.5))) as film:
         (stream,) = film.streams
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
         assert (stream.width, stream.height, stream.average_rate, stream.frames) == (36, 26, 7.5, 5)
+
+
+@pytest.mark.parametrize(("success", "colour"), [(True, GOOD), (False, BAD)])
+def test_the_film_of_an_evaluation_says_in_its_last_pictures_how_the_episode_ended(success, colour):
+    film = list(evaluation_film([np.zeros((16, 40, 3), np.uint8)] * 4, 10.0, success))
+    assert len(film) == 4 + 5 and {picture.shape for picture in film} == {(80, 120, 3)}
+    assert [colour in colours(picture) for picture in film] == [False] * 3 + [True] * 6
 
 
 def test_without_the_encoder_there_is_a_film_and_a_word_on_it(tmp_path, monkeypatch, caplog):

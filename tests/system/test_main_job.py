@@ -60,8 +60,14 @@ def test_it_learns(tmp_path):
 
 
 @pytest.mark.timeout(600)
-def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_doubled(tmp_path):
-    job = start(tmp_path, "train", "--name", "run", "--steps", "220", *SHORT)
+def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_lost_or_doubled(tmp_path):
+    """Moved away from its task file as well, and made longer there."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "mine.py").write_text(
+        "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
+        "TASK = replace(load_task('peg_insert'), name='mine')\n"
+    )
+    job = start(tmp_path, "train", "mine", "--name", "run", "--steps", "220", *SHORT)
     run = tmp_path / "runs" / "run"
     wait_for_another_episode(job, run)
     below = descendants(job.process.pid)
@@ -84,11 +90,14 @@ def test_a_run_that_was_stopped_and_then_killed_goes_on_and_no_step_is_lost_or_d
     killed = seen(run)
     assert killed[: len(stopped)] == stopped and len(killed) > len(stopped)
 
-    code, said = start(tmp_path, "train", "--resume", "run").finish()
+    moved = tmp_path / "elsewhere" / "moved"
+    moved.parent.mkdir()
+    run.rename(moved)
+    code, said = start(moved.parent, "train", "--resume", "moved", "--steps", "230").finish()
     assert code == 0, said
-    require_every_step_once(run, 220)
-    assert seen(run)[: len(killed)] == killed
-    assert json.loads((run / "evaluation.json").read_text())["env_steps"] == 220
+    require_every_step_once(moved, 230)
+    assert seen(moved)[: len(killed)] == killed
+    assert json.loads((moved / "evaluation.json").read_text())["env_steps"] == 230
 
 
 def test_a_run_repeats_exactly_for_a_seed(tmp_path):
