@@ -238,7 +238,8 @@ class Watch:
         now, step = time.monotonic(), view.step if view is not None else None
         if step is not None and not (self._trace and now - self._trace[-1][0] < TRACE_EVERY_S):
             here = learner.get("value") if learner.get("value_episode") == step["episode"] else None
-            value, probability = (float(x) if is_number(x) else np.nan for x in (here, step.get("probability")))
+            said: tuple[Any, Any] = here, step.get("probability")
+            value, probability = (float(x) if is_number(x) else np.nan for x in said)
             self._trace.append((now, step["episode"], value, probability))
         times, *others = zip(*self._trace, strict=True) if self._trace else ((), (), (), ())
         return Trace([t - now for t in times], *others)
