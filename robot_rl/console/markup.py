@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.console.watch import History, Sight
+from robot_rl.console.watch import Ended, History, Sight
 from robot_rl.data.counts import WINDOW
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import NEEDS_HUMAN
@@ -119,11 +119,15 @@ def list_html(history: History) -> str:
     colours = {True: GREEN, False: FULL_RED, None: GREY}
     rows = "".join(
         f'<tr><td>{each.episode}</td><td style="color:{colours[each.good]}">{html.escape(each.verdict)}</td>'
-        f"<td>{each.steps} steps{f', {each.corrections} corrected' if each.corrections else ''}</td></tr>"
+        f'<td style="white-space:nowrap">{length_text(each)}</td></tr>'
         for each in history.last
     )
-    style = "margin:2px 12px;font-size:12px;border-spacing:6px 0;white-space:nowrap"
-    return f'<table id="robot-rl-episodes" style="{style}">{rows}</table>'
+    return f'<table id="robot-rl-episodes" style="margin:2px 12px;font-size:12px;border-spacing:6px 0">{rows}</table>'
+
+
+def length_text(episode: Ended) -> str:
+    """Its steps, and how many stretches of them were corrections."""
+    return f"{episode.steps} steps" + (f", {episode.corrections} corrected" if episode.corrections else "")
 
 
 def status_html(sight: Sight) -> str:

@@ -24,6 +24,8 @@ from robot_rl.console.watch import (
 )
 from robot_rl.data.counts import judged
 from robot_rl.progress import Recent, training_note
+from robot_rl.run import TrainConfig, create_run
+from robot_rl.run_folder import RunFolder
 from robot_rl.small_files import Tail
 from robot_rl.transport.desk import NEEDS_HUMAN, Desk, View
 from robot_rl.transport.endpoint import free_addresses
@@ -200,6 +202,20 @@ def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):
     assert set(looking.look().problems) == {"arm panda"}
     for part in (looking, desk, learner):
         part.close()
+
+
+def test_a_run_that_was_stopped_and_moved_is_a_quiet_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
+    (tmp_path / "elsewhere").mkdir()
+    moved = RunFolder(made.path.rename(tmp_path / "elsewhere" / "mine"))
+    moved.episodes_file.write_text(row(True, 0) + row(False, 0))
+    sources = Sources.of_run(moved)
+    looking = Watch(sources)
+    sight = looking.look()
+    assert sources.title.startswith("mine: peg_insert") and (sight.history.judged, sight.history.alone) == (2, 1)
+    assert sight.is_at_rest and "actor" in sight.problems
+    looking.close()
 
 
 def test_a_bench_alone_has_the_desk_of_its_dry_run():
