@@ -46,9 +46,7 @@ from robot_rl.data.counts import WINDOW
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import ArmState, Array
 
-CELL = (
-    384  # pixels of a camera's view on its longer side, as it is sent; the browser makes it as large as there is room
-)
+CELL = 384  # pixels of a view's longer side as it is sent; the browser makes it as large as there is room
 EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
 LEFT, RIGHT = 1000, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
 LEFT_OF_GIZMO = 600  # the gizmo needs room in the scene

@@ -398,16 +398,12 @@ def results_of(run: Path) -> list[str]:
 def falls(trace: Trace) -> str:
     """Why a correction may be due, "" if none is: within seconds of this episode success has become much less
     probable, or the critic expects half of what it did."""
-    recent = [
-        (value, probability)
-        for t, episode, value, probability in zip(
-            trace.times, trace.episodes, trace.values, trace.probabilities, strict=True
-        )
+    here = [
+        i
+        for i, (t, episode) in enumerate(zip(trace.times, trace.episodes, strict=True))
         if t > -FALLS_WITHIN_S and episode == trace.episodes[-1]
     ]
-    values, probabilities = (
-        ([x for x in column if x == x] for column in zip(*recent, strict=True)) if recent else ([], [])
-    )
+    values, probabilities = ([x[i] for i in here if x[i] == x[i]] for x in (trace.values, trace.probabilities))
     if probabilities and max(probabilities) - probabilities[-1] >= FALLS:
         return f"success was {max(probabilities):.0%} probable and is {probabilities[-1]:.0%} now: does it need you?"
     if values and values[-1] <= FALLS_TO * max(values) and max(values) >= LEAST_VALUE:
