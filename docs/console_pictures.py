@@ -29,6 +29,7 @@ def main(link: str, folder: Path = Path(__file__).parent / "img") -> None:
             page.wait_for_timeout(SEEN_MS)
             for notice in page.locator(".mantine-Notification-closeButton").all():
                 notice.click()  # of drawing in software
+            page.mouse.move(width / 2, 10)  # what the mouse is over has icons
             page.wait_for_timeout(1_000)
             page.screenshot(path=folder / f"console-{name}.jpg", type="jpeg", quality=70)
             page.close()

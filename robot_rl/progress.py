@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from robot_rl.data.counts import WINDOW, is_alone, is_judged
+from robot_rl.data.counts import WINDOW, is_alone, is_judged, takes_back
 from robot_rl.small_files import is_number
 from robot_rl.terminal import terminal
 
@@ -64,21 +64,30 @@ class Display:
 
 
 class Recent:
-    """The newest rows of a table, of episodes those that were judged, and how many there were.
+    """The newest rows of a table, of episodes those that were judged and not taken back, and how many there were.
 
     `env_steps` are the own steps that the run had at the newest row; 0 if there is none.
     """
 
     def __init__(self) -> None:
-        self.rows: deque[dict[str, Any]] = deque(maxlen=WINDOW)
+        self._rows: deque[dict[str, Any]] = deque(maxlen=WINDOW + 1)  # the newest may be taken back
+        self._newest_counts = False
         self.count = self.env_steps = 0
 
     def add(self, row: dict[str, Any]) -> None:
         """One more."""
         self.count += 1
         self.env_steps = int(row["env_steps"])
-        if is_judged(row):
-            self.rows.append(row)
+        if self._newest_counts and takes_back(row):
+            self._rows.pop()
+        self._newest_counts = is_judged(row)
+        if self._newest_counts:
+            self._rows.append(row)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Those that a mean is taken over."""
+        return [*self._rows][-WINDOW:]
 
 
 def training_note(episodes: Recent, metrics: Recent) -> str:

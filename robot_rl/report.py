@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_rl.actor.demonstrate import DemoTally, EpisodeOf
 from robot_rl.actor.evaluate import Evaluation
-from robot_rl.data.counts import WINDOW, is_alone, is_judged
+from robot_rl.data.counts import WINDOW, is_alone, judged
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
 from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
@@ -134,8 +134,8 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     matplotlib.use("Agg")
     folder.plots.mkdir(exist_ok=True)
     written = []
-    if judged := [row for row in read_lines(folder.episodes_file, EPISODES) if is_judged(row)]:
-        written.append(_plot_success(judged, folder))
+    if counted := judged(read_lines(folder.episodes_file, EPISODES)):
+        written.append(_plot_success(counted, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
     if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
@@ -243,13 +243,13 @@ def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([picture, strip])
 
 
-def _plot_success(judged: Sequence[Mapping[str, Any]], folder: RunFolder) -> Path:
+def _plot_success(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
     steps, success, length, human = (
-        np.array([float(row[name]) for row in judged]) for name in ("env_steps", "success", "steps", "human_steps")
+        np.array([float(row[name]) for row in rows]) for name in ("env_steps", "success", "steps", "human_steps")
     )
-    alone = np.array([float(is_alone(row)) for row in judged])
+    alone = np.array([float(is_alone(row)) for row in rows])
     share = human / np.maximum(length, 1)
     shown = evenly(len(steps), POINTS)
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.console.watch import History, Sight
+from robot_rl.console.watch import Ended, History, Sight
 from robot_rl.data.counts import WINDOW
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import NEEDS_HUMAN
@@ -31,22 +31,42 @@ ACTORS = {
 """What is said of who acts, and its colour."""
 
 
-def style_html(stop: str, others: Sequence[str]) -> str:
+def style_html(stop: str, others: Sequence[str], views: int) -> str:
     """How the page is laid out where viser leaves it open: `stop` and `others` are the ids of the buttons.
 
-    Views as wide as their panel; STOP large, and pinned to the lower edge; the others two in a row. Where viser shows
-    one sheet (a phone), it is nearly as high and as wide as the screen, and the views come first.
+    The camera views come first, as large as width and height leave room beside the buttons; STOP is large, apart from
+    the others, and at the lower edge of what is to be seen, however far one has scrolled. A phone's only sheet is as
+    large as its screen; two views stand one below the other there.
     """
-    boxes = ", ".join(f'div:has(> button[id="{each}"])' for each in others)
-    pinned = f'div:has(> button[id="{stop}"])'
+    panel = f'div:has(> div > button[id="{stop}"])'
+    pinned = f'{panel} > div:has(> button[id="{stop}"])'
+    clipped = f'div:has(> div > div > div > button[id="{stop}"])'  # nothing sticks within what hides its overflow
+    halves = ", ".join(
+        f"{panel} > {each}" for each in [*(f'div:has(> button[id="{b}"])' for b in others), "div:has(input)"]
+    )
+    buttons = ", ".join(f'button[id="{each}"]' for each in others)
+    view, columns, phone_columns = f"{panel} > div:has(> div > img)", min(2, views), 1 + (views > 2)
     return f"""<style>
-img[src^="blob:"] {{ width: 100%; max-height: 70vh; object-fit: contain; object-position: left top; }}
-{boxes} {{ display: inline-block; width: calc(50% - 1.3em); }}
-{pinned} {{ position: sticky; bottom: 0; z-index: 5; margin: 0.4em 0.6em 1em; }}
-button[id="{stop}"] {{ height: 4em; font-size: 1.3em; font-weight: 800; }}
+img[src^="blob:"] {{ width: 100%; object-fit: contain; object-position: left top; }}
+{clipped} {{ overflow: visible !important; }}
+{panel} {{ display: flex; flex-wrap: wrap; align-items: center; }}
+{panel} > div {{ flex: 0 0 100%; box-sizing: border-box; }}
+{view} {{ flex-basis: {100 / columns:.2f}%; padding-inline: 2px !important; }}
+{view} img {{ max-height: calc((100vh - 345px) / {-(-views // columns)}); }}
+{halves} {{ flex: 0 0 50%; margin: 0 !important; padding-inline: 8px; }}
+{pinned} {{ position: sticky; bottom: 0; z-index: 5; margin: 0 !important; padding: 24px 8px 12px !important;
+  background: var(--mantine-color-body); }}
+button[id="{stop}"] {{ height: 56px !important; font-size: 22px; }}
+button[id="{stop}"] .mantine-Button-label {{ font-weight: 800 !important; }}
 @media (max-width: 36em) {{
-  .mantine-Paper-root {{ max-height: 92% !important; }}
+  .mantine-Paper-root {{ max-height: 100% !important; }}
+  .mantine-ScrollArea-content {{ padding-bottom: 104px; }}
   div[style*="width: 20em"] {{ width: 100vw !important; }}
+  {view} {{ flex-basis: {100 / phone_columns}%; }}
+  {view} img {{ max-height: calc((100vh - 320px) / {-(-views // phone_columns)}); object-position: center top; }}
+  {pinned} {{ position: fixed; left: 0; right: 0; }}
+  {buttons} {{ height: 44px !important; padding-inline: 4px; font-size: 13px; }}
+  button[id="{stop}"] {{ height: 64px !important; }}
 }}
 @keyframes robot-rl-flash {{ from {{ opacity: 1 }} to {{ opacity: 0 }} }}
 .robot-rl-flash {{ position: fixed; inset: 0; z-index: 9000; pointer-events: none; opacity: 0;
@@ -76,7 +96,7 @@ def _tone(pitch_hz: int, seconds: float = 0.18, rate: int = 8_000) -> str:
 def note_html(text: str, problem: bool = False) -> str:
     """The answer to what was pressed last."""
     colour = FULL_RED if problem else GREEN
-    return f'<div id="robot-rl-note" style="padding:2px 12px;color:{colour}">{html.escape(text)}</div>'
+    return f'<div id="robot-rl-note" style="padding:2px 12px;min-height:1.4em;color:{colour}">{html.escape(text)}</div>'
 
 
 def lamp_html(sight: Sight) -> str:
@@ -99,16 +119,21 @@ def list_html(history: History) -> str:
     colours = {True: GREEN, False: FULL_RED, None: GREY}
     rows = "".join(
         f'<tr><td>{each.episode}</td><td style="color:{colours[each.good]}">{html.escape(each.verdict)}</td>'
-        f"<td>{each.steps} steps</td><td>{f'{each.corrections} corrected' if each.corrections else ''}</td></tr>"
+        f'<td style="white-space:nowrap">{length_text(each)}</td></tr>'
         for each in history.last
     )
     return f'<table id="robot-rl-episodes" style="margin:2px 12px;font-size:12px;border-spacing:6px 0">{rows}</table>'
 
 
+def length_text(episode: Ended) -> str:
+    """Its steps, and how many stretches of them were corrections."""
+    return f"{episode.steps} steps" + (f", {episode.corrections} corrected" if episode.corrections else "")
+
+
 def status_html(sight: Sight) -> str:
     """Who acts and where the run stands, faults and whoever is silent in red."""
     if sight.is_at_rest:
-        said = "".join(f"<div>{html.escape(line)}</div>" for line in sight.results)
+        said = "".join(f"<div>{html.escape(line)}</div>" for line in sight.results or ["not evaluated yet"])
         return (
             '<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">'
             f'<div style="font-size:1.5em;font-weight:700;color:{GREY}">at rest</div>{said}</div>'
@@ -132,13 +157,16 @@ def status_html(sight: Sight) -> str:
             rows += [(kind, f"{facts[kind]} of {facts['wanted_' + kind]}") for kind in ("positives", "negatives")]
         if "evaluated" in facts:
             rows.append(("evaluation", evaluation_text(facts["evaluated"], facts["wanted"], facts["succeeded"])))
+        if facts.get("verb") == "run":
+            done, good = facts.get("episodes", 0), facts.get("succeeded", 0)
+            rows.append(("at work", f"{done} episodes, {good} of them successes; nobody learns from them"))
         if facts.get("missed_resets"):
             rows.append(("missed resets", str(facts["missed_resets"])))
         if facts.get("total_steps"):
             rows.append(("steps", f"{facts.get('env_steps', 0)} of {facts['total_steps']}"))
         if step is not None:
             author = str(step["author"])
-            if "evaluated" in facts:
+            if "evaluated" in facts or (facts.get("verb") == "run" and author == "policy"):
                 author = SAMPLED if facts.get("sampled") else GREEDY
             rows += [
                 ("reward", reward_text(step)),

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from http import HTTPStatus
@@ -43,15 +43,14 @@ from robot_rl.console.markup import (
 )
 from robot_rl.console.watch import History, Sight, Trace, event_between
 from robot_rl.data.counts import WINDOW
-from robot_rl.data.pictures import in_rows
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import ArmState, Array
 
-CELL = 384  # pixels of a camera's view as it is sent; the browser makes it as large as there is room
+CELL = 384  # pixels of a view's longer side as it is sent; the browser makes it as large as there is room
 EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
-LEFT, RIGHT = 860, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
+LEFT, RIGHT = 1000, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
 LEFT_OF_GIZMO = 600  # the gizmo needs room in the scene
-VALUE, PROBABLE = "critic's value, of batches: the last minute", "success probable: the last minute"
+VALUE, PROBABLE = "critic's value: the last minute", "success probable: the last minute"
 SAID_AGAIN_S = 0.7  # a key that is held down repeats itself sooner
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 STOP = ("halt", "STOP  (space)", "red", "HAND_STOP")
@@ -182,16 +181,17 @@ class Page:
         self._shown: dict[str, Any] = {}
         self._sight = Sight()
         self._events = 0
-        self._image = gui.add_image(
-            np.zeros((CELL // 2, CELL, 3), np.uint8), format="jpeg", jpeg_quality=80, visible=False
-        )
+        self._gui = gui
+        self._views: dict[str, Any] = {}
         self._lamp = gui.add_html("")
-        stop = self._add_button(gui, *STOP)
         others = [self._add_button(gui, *button) for button in BUTTONS]
-        self._note = gui.add_html("")
-        self._sound = gui.add_checkbox("Sound at takeover, success, fault", True)
+        self._sound = gui.add_checkbox(
+            "Sound", True, hint="at takeover, success, failure, fault; when a person is needed"
+        )
+        self._note = gui.add_html(note_html(""))
+        self._style_of = partial(style_html, self._add_button(gui, *STOP), others)
         self._event = gui.add_html("")
-        gui.add_html(style_html(stop, others))
+        self._style = gui.add_html(self._style_of(1))
         for key, word in KEYS.items():
             command = gui.add_command(f"Say: {word}", hotkey=key)  # type: ignore[arg-type]
             command.on_trigger(partial(self._press_key, word))
@@ -230,11 +230,10 @@ class Page:
             self._set("status", self._status, status_html(sight))
             self._set("lamp", self._lamp, lamp_html(sight))
             self._show_event(sight)
-            if sight.view is not None and sight.view.images:
-                self._image.image = montage(sight.view.images)
-                self._set("image", self._image, True, "visible")
-            elif sight.is_at_rest:
-                self._set("image", self._image, False, "visible")
+            if sight.is_at_rest:
+                self._show_views({})
+            elif sight.view is not None and sight.view.images:
+                self._show_views(sight.view.images)
             self._crop.show(sight.picture)
             self._show_history(sight.history)
             self._show_trace(sight.trace)
@@ -297,6 +296,19 @@ class Page:
             self._set("trace title", self._trace, PROBABLE if weighs else VALUE, "title")
             self._trace.data = (np.array(trace.times, float)[there], column[there])
 
+    def _show_views(self, images: Mapping[str, Array]) -> None:
+        """Each camera's picture before everything else; those of other cameras go."""
+        if self._views.keys() != images.keys():
+            for handle in self._views.values():
+                handle.remove()
+            self._views = {
+                name: self._gui.add_image(image, format="jpeg", jpeg_quality=80, order=i - len(images))
+                for i, (name, image) in enumerate(images.items())
+            }
+            self._style.content = self._style_of(max(1, len(images)))
+        for name, image in images.items():
+            self._views[name].image = titled(image, name)
+
     def _show_event(self, sight: Sight) -> None:
         """A flash, and a sound unless it is off, when something has happened that a person should notice."""
         if event := event_between(self._sight, sight):
@@ -318,7 +330,7 @@ class Page:
                 uplot.Series(label="all", stroke=BLUE, width=1),
                 uplot.Series(label="operator", stroke=AMBER, width=1),
             ),
-            scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(range=(-0.02, 1.02))},
+            scales={"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(range=(-0.02, 1.1))},
             title=f"success, mean over {WINDOW} episodes",
             height=190,
         )
@@ -380,21 +392,14 @@ class ArmView:
             handle.wxyz = (pose[6], *pose[3:6])
 
 
-def montage(images: Any) -> Array:
-    """The views side by side, two in a row, each with its name, none with an empty strip below it."""
-    cells = []
-    tallest = max(image.shape[0] / image.shape[1] for image in images.values())
-    shape = (min(CELL, round(CELL * tallest)), CELL, 3)
-    for name, image in images.items():
-        height, width = image.shape[:2]
-        scale = min(shape[0] / height, CELL / width)
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        view = np.zeros(shape, np.uint8)
-        view[: size[1], : size[0]] = cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
-        for colour, thickness in (((0, 0, 0), 4), ((255, 255, 255), 1)):
-            cv2.putText(view, name, (8, 22), cv2.FONT_HERSHEY_SIMPLEX, 0.6, colour, thickness, cv2.LINE_AA)
-        cells.append(view)
-    return in_rows(cells, columns=1 if len(cells) == 1 else 2)
+def titled(image: Array, name: str) -> Array:
+    """A camera's view with its name in it."""
+    scale = CELL / max(image.shape[:2])
+    view = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
+    (width, _), _ = cv2.getTextSize(name, cv2.FONT_HERSHEY_SIMPLEX, 0.5, 1)
+    view[:24, : width + 16] = 30
+    cv2.putText(view, name, (8, 17), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
+    return view
 
 
 def _add_shape(scene: Any, name: str, shape: Shape) -> Any:

@@ -1,5 +1,6 @@
 """What a console looks at: the actor's desk, the learner's status, the arms, and the list of episodes on disk."""
 
+import copy
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from robot_rl.config import Hardware, Task, find
 from robot_rl.controllers.client import ArmClient
-from robot_rl.data.counts import WINDOW, is_alone, is_judged
+from robot_rl.data.counts import WINDOW, is_alone, is_judged, takes_back
 from robot_rl.data.stats import wilson_interval
 from robot_rl.run_folder import RunFolder
 from robot_rl.sim.world import WorldClient
@@ -21,7 +22,7 @@ from robot_rl.teleop.browser import ADDRESS
 from robot_rl.transport.address import reachable_here
 from robot_rl.transport.desk import NEEDS_HUMAN, DeskClient, Picture, View
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import ArmState, DataError, DeviceError, Fault, LinkError, Outcome, WorldState
+from robot_rl.types import ArmState, DataError, DeviceError, Fault, LinkError, WorldState
 
 ARM_ANSWERS_S = 0.3
 LOOK_AGAIN_S = 2.0  # for somebody who did not answer
@@ -33,6 +34,8 @@ TRACE_S = 60.0
 TRACE_EVERY_S = 0.25
 FALLS = 0.3  # of the probability of success within a few seconds: worth a look
 FALLS_WITHIN_S = 4.0
+FALLS_TO = 0.5  # of what the critic expected: with a discount of 0.97, success is 23 steps further away
+LEAST_VALUE = 0.1  # of a success, which is worth 1 in nearly all tasks: less than that is expected of anything
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,10 @@ class History:
 
 @dataclass(frozen=True)
 class Trace:
-    """The last minute: seconds ago, the critic's value (of the learner's batches), and how probable success was."""
+    """The last minute: seconds ago, the episode, what the critic expected, and how probable success was (or NaN)."""
 
     times: Sequence[float] = ()
+    episodes: Sequence[int] = ()
     values: Sequence[float] = ()
     probabilities: Sequence[float] = ()
 
@@ -122,7 +126,8 @@ class Sight:
     """Everything that is to be seen at one moment. `picture`: of the camera whose crop is being marked, if one is.
 
     `problems`: who does not answer, by name. `world`: the truth of a simulation. `left_s`: what is left of the
-    episode's time. `results`: what a run came to in which nobody acts any more. `hint`: why a look is worth while.
+    episode's time. `results`: what the evaluations of a run came to in which nobody acts. `hint`: why a look is worth
+    while.
     """
 
     view: View | None = None
@@ -136,7 +141,7 @@ class Sight:
     left_s: float | None = None
     trace: Trace = Trace()
     hint: str = ""
-    results: Sequence[str] = ()
+    results: Sequence[str] | None = None
 
     @property
     def phase(self) -> str:
@@ -150,8 +155,8 @@ class Sight:
 
     @property
     def is_at_rest(self) -> bool:
-        """A run that has come to something, and in which nobody acts."""
-        return self.view is None and bool(self.results)
+        """A run in which nobody acts, neither the actor nor an arm."""
+        return self.results is not None and all(arm is None for arm in self.arms)
 
     def named_arms(self) -> list[tuple[str, ArmState]]:
         """The arms that answer, each with what to put before what is said of it: nothing, if there is one arm."""
@@ -174,7 +179,7 @@ class Watch:
         episodes = RunFolder(sources.run).episodes_file if sources.run else None
         self._tail = Tail(episodes, Tally, EPISODES, at_most=AT_ONCE) if episodes else None
         self._history = History()
-        self._trace: deque[tuple[float, float, float]] = deque(maxlen=int(TRACE_S / TRACE_EVERY_S))
+        self._trace: deque[tuple[float, int, float, float]] = deque(maxlen=int(TRACE_S / TRACE_EVERY_S))
         self._results: tuple[str, ...] = ()
         self._results_t = -LOOK_AGAIN_S
 
@@ -199,8 +204,8 @@ class Watch:
             self._truth(),
             self._left_s(view),
             trace,
-            falls(trace),
-            () if view is not None else self._came_to(),
+            falls(trace) if view is not None and view.step is not None and not view.step.get("held") else "",
+            self._came_to() if view is None and self.sources.run is not None else None,
         )
 
     def _truth(self) -> WorldState | None:
@@ -232,11 +237,12 @@ class Watch:
         """Now and then what critic and judge say."""
         now, step = time.monotonic(), view.step if view is not None else None
         if step is not None and not (self._trace and now - self._trace[-1][0] < TRACE_EVERY_S):
-            weighed: tuple[Any, Any] = step.get("probability"), learner.get("q")
-            probability, value = (float(said) if is_number(said) else np.nan for said in weighed)
-            self._trace.append((now, value, probability))
-        times, values, probabilities = zip(*self._trace, strict=True) if self._trace else ((), (), ())
-        return Trace([t - now for t in times], values, probabilities)
+            here = learner.get("value") if learner.get("value_episode") == step["episode"] else None
+            said: tuple[Any, Any] = here, step.get("probability")
+            value, probability = (float(x) if is_number(x) else np.nan for x in said)
+            self._trace.append((now, step["episode"], value, probability))
+        times, *others = zip(*self._trace, strict=True) if self._trace else ((), (), (), ())
+        return Trace([t - now for t in times], *others)
 
     def _came_to(self) -> tuple[str, ...]:
         """What the run's evaluations came to, read anew every two seconds at most."""
@@ -299,43 +305,65 @@ class Watch:
 
 
 class Tally:
-    """What the episodes of a run come to, one after the other."""
+    """What the episodes of a run come to, one after the other.
+
+    Whether one was taken back stands in the row after it: the newest is counted for now, and for good with the next.
+    """
 
     def __init__(self) -> None:
-        self.episodes = self.judged = self.successes = self.alone = 0
-        self._alone, self._success, self._share = RunningMean(), RunningMean(), RunningMean()
+        self.episodes = 0
+        self._newest: dict[str, Any] | None = None
+        self._settled = Figures()
         self._last: deque[Ended] = deque(maxlen=LAST)
 
     def add(self, row: dict[str, Any]) -> None:
         """One more episode: a line of `episodes.jsonl`."""
         self.episodes += 1
-        if self._last and {*row.get("on_last", ())} & {Outcome.UNDO, Outcome.DISCARD}:
-            self._last[-1] = replace(self._last[-1], verdict=f"{self._last[-1].verdict}, taken back", good=None)
+        if self._newest is not None:
+            if takes_back(row):
+                self._last[-1] = replace(self._last[-1], verdict=f"{self._last[-1].verdict}, taken back", good=None)
+            else:
+                self._settled.add(self._newest)
+        self._newest = row
         self._last.append(ended(row))
+
+    @property
+    def history(self) -> History:
+        """All of it, as it is shown."""
+        figures = copy.deepcopy(self._settled)
+        if self._newest is not None:
+            figures.add(self._newest)
+        return History(
+            self.episodes,
+            figures.judged,
+            figures.successes,
+            figures.alone,
+            figures.alone_curve.newest,
+            tuple(figures.alone_curve.numbers),
+            tuple(figures.alone_curve.means),
+            tuple(figures.success_curve.means),
+            tuple(figures.share_curve.means),
+            tuple(reversed(self._last)),
+        )
+
+
+class Figures:
+    """Sums and curves of the episodes that were judged."""
+
+    def __init__(self) -> None:
+        self.judged = self.successes = self.alone = 0
+        self.alone_curve, self.success_curve, self.share_curve = RunningMean(), RunningMean(), RunningMean()
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more, if it was judged."""
         if not is_judged(row):
             return
         self.judged += 1
         self.successes += bool(row["success"])
         self.alone += is_alone(row)
-        self._alone.add(is_alone(row))
-        self._success.add(bool(row["success"]))
-        self._share.add(row["human_steps"] / max(1, row["steps"]))
-
-    @property
-    def history(self) -> History:
-        """All of it, as it is shown."""
-        return History(
-            self.episodes,
-            self.judged,
-            self.successes,
-            self.alone,
-            self._alone.newest,
-            tuple(self._alone.numbers),
-            tuple(self._alone.means),
-            tuple(self._success.means),
-            tuple(self._share.means),
-            tuple(reversed(self._last)),
-        )
+        self.alone_curve.add(is_alone(row))
+        self.success_curve.add(bool(row["success"]))
+        self.share_curve.add(row["human_steps"] / max(1, row["steps"]))
 
 
 def ended(row: dict[str, Any]) -> Ended:
@@ -368,11 +396,19 @@ def results_of(run: Path) -> list[str]:
 
 
 def falls(trace: Trace) -> str:
-    """Why a correction may be due: success has become much less probable within seconds; "" if it has not."""
-    recent = [p for t, p in zip(trace.times, trace.probabilities, strict=True) if t > -FALLS_WITHIN_S and p == p]
-    if len(recent) < 2 or max(recent) - recent[-1] < FALLS:
-        return ""
-    return f"success was {max(recent):.0%} probable and is {recent[-1]:.0%} now: does it need you?"
+    """Why a correction may be due, "" if none is: within seconds of this episode success has become much less
+    probable, or the critic expects half of what it did."""
+    here = [
+        i
+        for i, (t, episode) in enumerate(zip(trace.times, trace.episodes, strict=True))
+        if t > -FALLS_WITHIN_S and episode == trace.episodes[-1]
+    ]
+    values, probabilities = ([x[i] for i in here if x[i] == x[i]] for x in (trace.values, trace.probabilities))
+    if probabilities and max(probabilities) - probabilities[-1] >= FALLS:
+        return f"success was {max(probabilities):.0%} probable and is {probabilities[-1]:.0%} now: does it need you?"
+    if values and values[-1] <= FALLS_TO * max(values) and max(values) >= LEAST_VALUE:
+        return f"the critic expected {max(values):.2f} and expects {values[-1]:.2f} now: does it need you?"
+    return ""
 
 
 def event_between(before: Sight, now: Sight) -> str:
@@ -403,6 +439,8 @@ def without_effect(word: str, sight: Sight, *, asks_operator: bool) -> str:
         return f"no episode runs now ({phase})" if phase else ""
     if word == "start" and phase == "acting":
         return "an episode runs already"
+    if word == "undo" and sight.view is not None and sight.view.facts.get("verb") in ("eval", "run"):
+        return "nobody learns from these episodes"
     if word == "undo" and not sight.history.episodes and "attempts" not in (sight.view.facts if sight.view else {}):
         return "there is no episode before this one"
     return ""

@@ -1,7 +1,10 @@
 """Which episodes of a run count, and which of them succeeded without help: for the terminal, the plot and the page."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
+
+from robot_rl.types import Outcome
 
 WINDOW = 20
 """Episodes that a success rate is averaged over."""
@@ -14,6 +17,22 @@ def is_judged(row: Mapping[str, Any]) -> bool:
     a failure.
     """
     return not row.get("reason")
+
+
+def takes_back(row: Mapping[str, Any]) -> bool:
+    """Whether the operator said, before this episode, that the one before it is not to count."""
+    counts, said = True, row.get("on_last")
+    for word in said if isinstance(said, list) else ():
+        if word == Outcome.UNDO:
+            counts = not counts
+        elif word == Outcome.DISCARD:
+            counts = False
+    return not counts
+
+
+def judged(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of the lines of `episodes.jsonl`, in their order, those that were judged and not taken back."""
+    return [row for row, after in pairwise([*rows, {}]) if is_judged(row) and not takes_back(after)]
 
 
 def is_alone(row: Mapping[str, Any]) -> bool:

@@ -95,7 +95,7 @@ class Replay:
         }
         self._episodes: dict[tuple[Stream, int], _Episode] = {}
         self._begun = 0
-        self._kept = self._next = self._filled = 0
+        self._kept = self._next = self._filled = self._newest = 0
 
     def __len__(self) -> int:
         """Steps held."""
@@ -149,6 +149,7 @@ class Replay:
                 raise DataError("this replay caches vision features, but the step came without them")
             self._vision[slot * self._variants : (slot + 1) * self._variants] = vision
         self._link(slot, step, stream)
+        self._newest = slot
         self._next = slot + 1 if slot + 1 < self.capacity else self._kept
         self._filled = max(self._filled, slot + 1)
         return slot
@@ -267,6 +268,11 @@ class Replay:
     def transitions(self) -> Array:
         """The indices of all transitions, ascending."""
         return np.union1d(self._sets["demonstrations"].all(), self._sets["own"].all())
+
+    def newest(self) -> Array:
+        """The index of the transition that ends in the newest step `(1,)`; `(0,)` where it began an episode."""
+        start = self._predecessor[self._newest : self._newest + 1]
+        return start[start != _NONE]
 
     def buffers(self, n: int, pinned: bool = False) -> dict[str, Tensor]:
         """Tensors for what is large of `n` transitions, images and cached features, to be used again and again as

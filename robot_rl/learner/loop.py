@@ -41,6 +41,7 @@ OFFLINE_AT_ONCE = 500  # updates on the demonstrations between two lines of metr
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
 SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
 FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
+VALUE_EVERY_S = 0.25  # real clock: how often whoever looks is told what the critic expects
 REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 CALLS_SHARE = 0.05  # of the time, while there is something to learn, goes into answering calls
 QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
@@ -107,7 +108,8 @@ class Learner:
         self._version = 0
         self._published_updates = 0
         self._checkpointed = 0
-        self._reported = self._begun
+        self._reported = self._valued = self._begun
+        self._line: dict[str, Any] = {}
         self._policy_taken = False
         self._packed: dict[bool, tuple[tuple[int, ...], bytes]] = {}  # the newest policies that were asked for
 
@@ -258,6 +260,7 @@ class Learner:
         while not self._is_over():
             self._receive(0.0 if self.training.due() else 0.05)
             self._take(self._total_steps)
+            self._tell_value()
             self._renew_encoder_if_due()
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
             if self.training.governor.updates - self._published_updates >= self._config.publish_updates:
@@ -330,7 +333,16 @@ class Learner:
         line = self.training.metrics() | {"weights_version": self._version, "owed_updates": self.training.due()}
         self._write_line(line)
         self._status.publish(line)
+        self._line = line
         self.training.require_sound(line)
+
+    def _tell_value(self) -> None:
+        """Whoever looks is told, beside the newest line of metrics, what the critic expects of the episode now."""
+        if time.monotonic() - self._valued < VALUE_EVERY_S:
+            return
+        self._valued = time.monotonic()
+        if value := self.training.newest_value():
+            self._status.publish(self._line | value)
 
     def _write_line(self, line: dict[str, Any]) -> None:
         line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}

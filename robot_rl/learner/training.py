@@ -94,6 +94,7 @@ class Training:
         self.offline_updates = 0
         self.env_steps = 0
         self.episodes = 0
+        self._newest_episode = -1
         self.goal_error: GoalError | None = None
         self.renewals = 0
         self.passed_over = 0
@@ -238,6 +239,7 @@ class Training:
     def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> None:
         """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""
         self._append(steps, [LOCAL] * len(steps) if streams is None else streams)
+        self._newest_episode = steps[-1].episode if steps else self._newest_episode
         self.env_steps += sum(step.index > 0 for step in steps)
         self.episodes += sum(step.terminated or step.truncated for step in steps)
 
@@ -332,6 +334,17 @@ class Training:
         }
         self._metrics, self._measured_from = [], (now, self._updates)
         return out | means
+
+    def newest_value(self) -> dict[str, float]:
+        """What the critic expects from the newest step on, and in which episode that is.
+
+        Nothing where an episode begins or ends, or without a critic.
+        """
+        batch = self.replay.gather(self.replay.newest())
+        if batch["terminated"].tolist() != [0.0]:
+            return {}
+        value = self.agent.value({name: tensor.to(self.config.device) for name, tensor in batch.items()})
+        return {} if value is None else {"value": float(value), "value_episode": self._newest_episode}
 
     @property
     def _updates(self) -> int:

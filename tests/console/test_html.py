@@ -14,7 +14,7 @@ from tests.teleop.benches import require
 require("viser")
 
 from robot_rl.console.markup import event_html, history_html, lamp_html, list_html, status_html  # noqa: E402
-from robot_rl.console.page import CELL, montage  # noqa: E402
+from robot_rl.console.page import CELL, titled  # noqa: E402
 
 STEP = {
     "episode": 3,
@@ -115,10 +115,22 @@ def test_a_run_in_which_nobody_acts_any_more_is_a_quiet_page():
     over = Sight(problems={"actor": "silent", "arm panda": "silent"}, results=["evaluation, greedy: 9 of 10 succeeded"])
     said = status_html(over)
     assert "at rest" in said and "9 of 10" in said and "does not answer" not in said
-    assert "does not answer" in status_html(replace(over, results=())), "it has come to nothing yet"
+    stopped = replace(over, results=(), arms=[None])
+    assert "at rest" in status_html(stopped) and "not evaluated yet" in status_html(stopped)
+    assert "does not answer" in status_html(replace(stopped, arms=[arm_at(0.0)])), "an arm lives"
+    assert "does not answer" in status_html(replace(stopped, results=None)), "a bench has nothing that it came to"
 
 
-@pytest.mark.parametrize(("count", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2))])
-def test_views_stand_two_in_a_row(count, shape):
-    images = {f"camera{i}": np.full((64, 128, 3), 200, np.uint8) for i in range(count)}
-    assert montage(images).shape == (shape[0] * CELL // 2, shape[1] * CELL, 3), "twice as wide as high, as they are"
+@pytest.mark.parametrize("shape", [(64, 128), (480, 640), (128, 96)])
+def test_a_view_is_as_large_as_it_is_sent_in_its_own_shape(shape):
+    view = titled(np.full((*shape, 3), 200, np.uint8), "front")
+    assert max(view.shape[:2]) == CELL and abs(view.shape[0] / view.shape[1] - shape[0] / shape[1]) < 0.01
+
+
+def test_a_policy_at_work_says_so_and_what_it_has_come_to():
+    policy = View(1, {"phase": "acting", "rate_hz": 10.0, "verb": "run"}, STEP | {"author": "policy"}, {})
+    said = status_html(Sight(replace(policy, facts={**policy.facts, "sampled": True, "episodes": 3, "succeeded": 2})))
+    assert "sampled policy" in said and "3 episodes, 2 of them successes; nobody learns from them" in said
+    assert "greedy policy" in status_html(Sight(policy))
+    helped = replace(policy, step=STEP | {"author": "human"})
+    assert "operator" in status_html(Sight(helped)) and "greedy" not in status_html(Sight(helped))

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from robot_rl.run import TrainConfig, create_run
+from robot_rl.run_folder import RunFolder
 from robot_rl.transport.desk import Desk, DeskClient
 from tests.hands import arm_at
 from tests.teleop.benches import require, wait_until
@@ -20,10 +21,11 @@ from tests.transport.test_desk import a_step
 def run(tmp_path, monkeypatch):
     require("viser")
     monkeypatch.chdir(tmp_path)
-    return create_run("peg_insert", TrainConfig(name="run", obs="state"))
+    made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
+    return RunFolder(made.path.rename(tmp_path / "moved"))
 
 
-def test_killed_with_no_word_of_farewell_the_actor_goes_on(run):
+def test_killed_with_no_word_of_farewell_the_actor_goes_on_also_of_a_run_that_was_moved(run):
     desk = Desk(run.settings.desk_address)
     command = [sys.executable, "-m", "robot_rl", "console", str(run.path.resolve()), "--port", "0"]
     console = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)

@@ -22,7 +22,10 @@ from robot_rl.console.watch import (
     falls,
     without_effect,
 )
+from robot_rl.data.counts import judged
 from robot_rl.progress import Recent, training_note
+from robot_rl.run import TrainConfig, create_run
+from robot_rl.run_folder import RunFolder
 from robot_rl.small_files import Tail
 from robot_rl.transport.desk import NEEDS_HUMAN, Desk, View
 from robot_rl.transport.endpoint import free_addresses
@@ -30,6 +33,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.types import Fault, Outcome, Use
 from tests.hands import arm_at
 from tests.teleop.benches import wait_until
+from tests.transport.test_desk import a_step
 
 HARDWARE = config.load_hardware("sim_panda")
 
@@ -89,14 +93,29 @@ def test_an_episode_that_was_cut_short_is_in_no_figure_of_page_terminal_and_plot
     assert "waiting for the first" in training_note(Tail(path, Recent, EPISODES).read(), Recent())
 
 
-def test_one_that_was_taken_back_is_listed_as_that():
-    tally = Tally()
-    for said in (row(True, 0, episode=0), row(False, 0, episode=1, on_last=[int(Outcome.UNDO)])):
-        tally.add(json.loads(said))
-    newest, before = tally.history.last
-    assert (newest.episode, newest.good) == (1, False) and (before.verdict, before.good) == (
-        "success, taken back",
-        None,
+UNDONE, DISCARDED = [int(Outcome.UNDO)], [int(Outcome.DISCARD)]
+
+
+def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure_of_page_terminal_and_plot():
+    tally, recent, rows = Tally(), Recent(), []
+    said = [(True, []), (False, UNDONE), (True, [*UNDONE, *UNDONE]), (True, DISCARDED)]
+    for i, (success, on_last) in enumerate(said):
+        rows.append(json.loads(row(success, 0, episode=i, on_last=on_last, env_steps=i)))
+        tally.add(rows[-1])
+        recent.add(rows[-1])
+        history = tally.history
+        counted = [row["episode"] for row in judged(rows)]
+        assert counted == [row["episode"] for row in recent.rows] == [[0], [1], [1, 2], [1, 3]][i]
+        assert (history.episodes, history.judged) == (i + 1, len(counted))
+    assert history.alone_curve == pytest.approx([0.0, 0.5]) and history.alone == 1
+    assert [(each.verdict, each.good) for each in history.last] == [
+        ("success", True), ("success, taken back", None), ("failure", False), ("success, taken back", None),
+    ]  # fmt: skip
+    for i in range(30):
+        recent.add(json.loads(row(True, 0, env_steps=i)))
+    recent.add(json.loads(row(False, 0, env_steps=30, on_last=UNDONE)))
+    assert [bool(row["success"]) for row in recent.rows] == [True] * 19 + [False], (
+        "the mean is over twenty all the same"
     )
 
 
@@ -127,13 +146,39 @@ def test_a_word_that_changes_nothing_says_so():
     assert without_effect("failure", seen(phase=NEEDS_HUMAN), asks_operator=True)
     assert "no episode before" in without_effect("undo", seen(), asks_operator=True)
     assert without_effect("halt", seen(), asks_operator=True) == ""
+    at_work = Sight(View(1, {"phase": "acting", "verb": "run"}, None, {}))
+    assert "nobody learns" in without_effect("undo", at_work, asks_operator=True)
 
 
 def test_a_fall_of_the_probability_of_success_is_hinted_at():
-    times = (-6.0, -3.0, -2.0, 0.0)
-    assert "80% probable and is 20%" in falls(Trace(times, (0.0,) * 4, (0.9, 0.8, math.nan, 0.2)))
-    assert falls(Trace(times, (0.0,) * 4, (0.9, 0.3, 0.3, 0.2))) == "", "long ago"
-    assert falls(Trace(times, (0.0,) * 4, (math.nan,) * 4)) == ""
+    times, episodes, unknown = (-6.0, -3.0, -2.0, 0.0), (7,) * 4, (math.nan,) * 4
+    assert "80% probable and is 20%" in falls(Trace(times, episodes, unknown, (0.9, 0.8, math.nan, 0.2)))
+    assert falls(Trace(times, episodes, unknown, (0.9, 0.3, 0.3, 0.2))) == "", "long ago"
+    assert falls(Trace(times, (7, 7, 8, 8), unknown, (0.9, 0.99, 0.3, 0.2))) == "", "another episode"
+    assert falls(Trace(times, episodes, unknown, unknown)) == falls(Trace()) == ""
+
+
+def test_a_fall_of_what_the_critic_expects_is_hinted_at():
+    times, episodes, unknown = (-6.0, -3.0, -2.0, 0.0), (7,) * 4, (math.nan,) * 4
+    assert "expected 0.60 and expects 0.30 now" in falls(Trace(times, episodes, (0.9, 0.6, math.nan, 0.3), unknown))
+    assert falls(Trace(times, episodes, (0.9, 0.6, 0.5, 0.4), unknown)) == "", "a little"
+    assert falls(Trace(times, episodes, (0.01, 0.03, 0.01, 0.0), unknown)) == "", "nothing was expected"
+
+
+def test_what_the_critic_expects_is_of_the_episode_that_is_seen(desk):
+    learner = StatusPublisher(sender="learner")
+    looking = Watch(Sources("run", replace(HARDWARE, arms=()), desk=desk.address, learner=learner.address))
+    desk.show(a_step(1), [])
+
+    def seen(episode: int) -> list[float]:
+        learner.publish({"value": 0.5, "value_episode": episode})
+        looking._trace.clear()
+        return [value for value in looking.look().trace.values if not math.isnan(value)]
+
+    wait_until(lambda: seen(a_step(1).episode) == [0.5])
+    wait_until(lambda: seen(a_step(1).episode + 1) == [])
+    for part in (looking, learner):
+        part.close()
 
 
 def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):
@@ -157,6 +202,20 @@ def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):
     assert set(looking.look().problems) == {"arm panda"}
     for part in (looking, desk, learner):
         part.close()
+
+
+def test_a_run_that_was_stopped_and_moved_is_a_quiet_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
+    (tmp_path / "elsewhere").mkdir()
+    moved = RunFolder(made.path.rename(tmp_path / "elsewhere" / "mine"))
+    moved.episodes_file.write_text(row(True, 0) + row(False, 0))
+    sources = Sources.of_run(moved)
+    looking = Watch(sources)
+    sight = looking.look()
+    assert sources.title.startswith("mine: peg_insert") and (sight.history.judged, sight.history.alone) == (2, 1)
+    assert sight.is_at_rest and "actor" in sight.problems
+    looking.close()
 
 
 def test_a_bench_alone_has_the_desk_of_its_dry_run():

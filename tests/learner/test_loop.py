@@ -13,6 +13,7 @@ from robot_rl import config
 from robot_rl.data import tally
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import REACTION_S
+from robot_rl.learner import loop
 from robot_rl.learner.agents.rlpd import RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
 from robot_rl.learner.loop import Learner, said_late_s
@@ -25,6 +26,7 @@ from robot_rl.signals import StopRequest
 from robot_rl.transport.calls import CallClient
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.hello import Hello
+from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.weights import WeightsSubscriber
 from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step, Use
@@ -269,3 +271,12 @@ def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("judge", "late"), [("simulator", 0.0), ("operator", REACTION_S)])
 def test_a_persons_word_comes_later_than_it_is_meant_and_a_programs_does_not(judge: str, late: float) -> None:
     assert said_late_s(replace(config.load_task("peg_insert"), reward=Use(judge))) == late
+
+
+def test_on_the_real_clock_whoever_looks_is_told_what_the_critic_expects(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(loop, "VALUE_EVERY_S", 0.0)
+    told: list[dict] = []
+    monkeypatch.setattr(StatusPublisher, "publish", lambda _, values: told.append(values))
+    learn(make_folder(tmp_path / "run", "real"))
+    values = [row for row in told if "value" in row]
+    assert values and all(np.isfinite(row["value"]) and 0 <= row["value_episode"] < 8 for row in values)

@@ -103,6 +103,21 @@ def test_a_small_problem_is_solved_from_a_random_policy() -> None:
     assert {"q", "critic_loss", "entropy", "temperature", "bc_weight", "updates_per_s"} <= metrics.keys()
     assert metrics["updates"] == 4 * (training.env_steps - 50)
     assert metrics["bc_weight"] == pytest.approx(2.0 * (1 - training.env_steps / 2_000))
+    far, near = (expected_at(training, distance) for distance in (0.9, 0.06))
+    assert near > far + 0.2, "the critic expects the success sooner"
+
+
+def expected_at(training: Training, distance: float) -> float:
+    """The value of a state in the middle of an episode; where one begins or ends there is none."""
+    goal, nothing, policy = np.full(2, distance, np.float32), np.zeros(2, np.float32), Provenance.POLICY
+    training.add([make(999, 0, goal, nothing, False, False, policy)])
+    assert training.newest_value() == {}
+    training.add([make(999, 1, goal, nothing, False, False, policy)])
+    said = training.newest_value()
+    assert said["value_episode"] == 999
+    training.add([make(999, 2, goal, nothing, True, False, policy)])
+    assert training.newest_value() == {}
+    return said["value"]
 
 
 def test_same_seed_same_weights() -> None:
@@ -215,7 +230,10 @@ def test_all_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str, 
     training = pixel_training(encoder, tmp_path)
     training.load_demonstrations(PIXEL_DEMOS)
     assert training.replay.demo_transitions == 10  # wandering pursues nothing: it is for the encoder alone
-    training.add(pixel_steps(Provenance.POLICY, episode=1))
+    *begun, last = pixel_steps(Provenance.POLICY, episode=1)
+    training.add(begun)
+    assert np.isfinite(training.newest_value()["value"])
+    training.add([last])
     training.update(training.due())
     assert np.isfinite(training.metrics()["critic_loss"])
     published = training.publishable()

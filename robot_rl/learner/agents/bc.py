@@ -105,6 +105,9 @@ class Agent:
         """One step of regression on a batch of demonstrations: the same."""
         return self.update(batch)
 
+    def value(self, batch: Batch) -> None:
+        """Nobody has learnt what a state is worth."""
+
     def policy_parameters(self) -> dict[str, Array]:
         """What the actor needs anew after each training block: of the average, which is what acts."""
         return self.average.arrays(changing=True)

@@ -250,6 +250,13 @@ class Agent:
         self.begin_average()
         return {"bc_loss": loss.detach()}
 
+    @torch.no_grad()
+    def value(self, batch: Batch) -> Tensor:
+        """What the critics expect on average from the next observations on `(B,)`, if the policy's mode acts there."""
+        features = self.features(batch, "next", self._trained_vision)
+        mean, _ = self.policy.head(features)
+        return self.critics(features, torch.tanh(mean)).mean(0)
+
     def _noise(self, batch: Batch) -> Tensor:
         shape = (batch["action"].shape[0], self.spec.action_size)
         return torch.randn(shape, generator=self.generator, device=self.device)

@@ -102,6 +102,8 @@ def test_every_agent_keeps_the_contract(algorithm: str) -> None:
     metrics = agent.update(batch, config.options.bc_weight_at(0))
     assert metrics
     assert not any(value.requires_grad for value in metrics.values())
+    expected = agent.value(batch)
+    assert expected is None or (expected.shape == (16,) and not expected.requires_grad)
     published, frozen = agent.policy_parameters(), agent.frozen_parameters()
     assert published.keys() | frozen.keys() == agent.average_parameters().keys()
     assert not published.keys() & frozen.keys()

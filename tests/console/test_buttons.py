@@ -1,0 +1,141 @@
+"""Every button and key of the page, pressed in a real browser at each size, and what it says at the desk."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_rl import config
+from robot_rl.transport.desk import Order
+from robot_rl.types import Outcome
+from tests.console.mouse import SIZE
+from tests.teleop.benches import wait_until
+from tests.transport.test_desk import a_step
+
+PATIENCE_S = 60.0  # Chromium draws in software, perhaps beside a training
+LAPTOP, SCREEN, PHONE = SIZE, {"width": 1920, "height": 1080}, {"width": 390, "height": 844}
+SAYS: dict[str, list[Outcome | Order]] = {
+    "halt": [Outcome.STOP, Order.PAUSE],
+    "success": [Outcome.SUCCESS],
+    "failure": [Outcome.FAILURE],
+    "discard": [Outcome.DISCARD],
+    "undo": [Outcome.UNDO],
+    "start": [Order.START],
+    "pause": [Order.PAUSE],
+    "acknowledge": [],
+}
+"""What each word of the page is at the desk; a fault is acknowledged at the arm."""
+APART = 24  # pixels between STOP and any other button
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def page(browser, desk):
+    """The page of a bench without arms, whose two cameras have shown something."""
+    from robot_rl.console.serve import Console
+    from robot_rl.console.watch import Sources
+
+    seen = {f"image/{name}": np.full((128, 128, 3), 90, np.uint8) for name in ("wrist", "front")}
+    desk.step = replace(a_step(1), observation=seen)
+    desk.show(desk.step, [])
+    desk.tell(phase="acting")
+    console = Console(Sources("test", replace(config.load_hardware("sim_panda"), arms=()), desk=desk.address), port=0)
+    stop = threading.Event()
+    looking = threading.Thread(target=lambda: console.run(stop.is_set))
+    looking.start()
+    context = browser.new_context(viewport=LAPTOP, has_touch=True)
+    page = context.new_page()
+    page.set_default_timeout(1e3 * PATIENCE_S)
+    page.goto(console.url)
+    page.add_style_tag(content=".mantine-Notifications-root { display: none }")  # that it draws in software
+    yield page
+    context.close()
+    stop.set()
+    looking.join(20.0)
+    console.close()
+
+
+def wait(true) -> None:
+    wait_until(true, timeout_s=PATIENCE_S)
+
+
+def hears(desk, word: str) -> None:
+    """The desk hears what this word says, and nothing else."""
+    heard: list[str] = []
+
+    def all_is_there() -> bool:
+        heard.extend(str(said) for said in [*desk.take_words(), *desk.take_orders()])
+        return len(heard) >= len(SAYS[word])
+
+    wait(all_is_there)
+    assert sorted(heard) == sorted(str(said) for said in SAYS[word]), word
+
+
+def test_every_button_and_key_says_its_word_and_what_matters_is_in_view(page, desk):
+    from robot_rl.console.page import BUTTONS, KEYS, STOP
+
+    assert SAYS.keys() == {word for word, *_ in (STOP, *BUTTONS)} >= set(KEYS.values())
+    buttons = {word: page.get_by_role("button", name=label.split("  ")[0]) for word, label, *_ in (STOP, *BUTTONS)}
+    views, note = page.locator('img[src^="blob:"]'), page.locator("#robot-rl-note")
+    wait(lambda: views.count() == 2)
+    for size, least in ((LAPTOP, 400), (SCREEN, 480)):
+        page.set_viewport_size(size)
+        wait(lambda least=least: width_of(views.last) >= least)
+        for word in ("halt", "success", "failure"):
+            assert is_within(buttons[word].bounding_box(), size), f"{word} at {size}"
+        require_apart(buttons)
+    for word, button in buttons.items():
+        button.click()
+        note.get_by_text("stop: heard" if word == "halt" else f"{word}: heard").wait_for()
+        hears(desk, word)
+    for key, word in KEYS.items():
+        page.keyboard.press("Space" if key == "space" else key.lower())
+        hears(desk, word)
+
+    page.set_viewport_size(PHONE)
+    wait(lambda: 250 <= width_of(views.last) < PHONE["width"])
+    assert views.first.bounding_box()["y"] < 80, "the views come first"
+    assert all(is_within(views.nth(i).bounding_box(), PHONE) for i in (0, 1))
+    for word, button in buttons.items():
+        button.tap()
+        hears(desk, word)
+        stop = buttons["halt"].bounding_box()
+        assert is_within(stop, PHONE) and stop["height"] >= 44, "however far one has scrolled"
+    page.mouse.wheel(0, -5_000)
+    wait(lambda: views.first.bounding_box()["y"] < 80)
+
+    sound, event = page.get_by_label("Sound"), page.locator("#robot-rl-event")
+    for number, sounds in enumerate((True, False, True), start=1):
+        if number > 1:
+            sound.tap()
+        happens(desk, episode=number)
+        page.locator(f'#robot-rl-event[data-event="success"][data-number="{number}"]').wait_for(state="attached")
+        assert event.locator("audio").count() == sounds
+
+
+def width_of(view) -> float:
+    """How wide it is now; 0 while the page is laid out anew."""
+    box = view.bounding_box()
+    return box["width"] if box is not None else 0.0
+
+
+def is_within(box, size) -> bool:
+    return (
+        0 <= box["x"] <= box["x"] + box["width"] <= size["width"]
+        and 0 <= box["y"] <= box["y"] + box["height"] <= size["height"]
+    )
+
+
+def require_apart(buttons) -> None:
+    """STOP is large, and no other button is near."""
+    boxes = {word: button.bounding_box() for word, button in buttons.items()}
+    stop = boxes.pop("halt")
+    assert stop["height"] >= 44
+    assert all(box["y"] + box["height"] <= stop["y"] - APART for box in boxes.values())
+
+
+def happens(desk, episode: int) -> None:
+    """An episode succeeds."""
+    desk.show(replace(desk.step, episode=episode, index=9, reward=1.0, terminated=True), [])
