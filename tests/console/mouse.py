@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from robot_rl import geometry
+from robot_rl.console.page import EYE, LOOK_AT
 
 SIZE = {"width": 1366, "height": 768}
 ARROW_M = 0.22  # the gizmo's size on the page
@@ -38,25 +39,43 @@ def drag(console, page, start, end) -> None:
     start, end = (np.array(pixel_of(console, page, point)) for point in (start, end))
     for part in (0.1, 0.3, 0.6, 1.0):
         page.mouse.move(*(start + part * (end - start)))
-        time.sleep(0.1)
+        drawn(page)
+
+
+def drawn(page) -> None:
+    """Wait until the page has drawn what the mouse did."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def pull(console, page, arm, axis: int, by_m: float, share: float) -> bool:
     """Take the gizmo at a share of its arrow `axis` and pull it so far along; the button stays down.
 
-    Returns whether it moved along the arrow; if it did not, it is let go.
+    Returns whether it moved along the arrow; if it did not, it is let go, and a view that was turned is turned back.
     """
+    (client,) = console.page._server.get_clients().values()
+    eye = client.camera.position.copy()
     target = arm.refresh().target_base_tcp
-    start = along_arrow(target, axis, share * ARROW_M)
+    start, end = (along_arrow(target, axis, share * ARROW_M + further) for further in (0.0, by_m))
     page.mouse.move(*pixel_of(console, page, start))
-    time.sleep(0.2)
+    drawn(page)
     page.mouse.down()
-    time.sleep(0.2)
-    drag(console, page, start, along_arrow(target, axis, share * ARROW_M + by_m))
-    grip = console.page.said.grip
-    if grip is not None and (grip - target)[:3] @ (along_arrow(target, axis, 1.0) - target[:3]) / by_m > 0.5:
+    drawn(page)
+    drag(console, page, start, end)
+
+    def follows() -> bool:
+        grip = console.page.said.grip
+        return grip is not None and (grip - target)[:3] @ (end - start) > 0.5 * by_m**2
+
+    def turned() -> bool:
+        return not np.allclose(client.camera.position, eye, atol=1e-3)
+
+    comes_true(lambda: follows() or turned(), timeout_s=10.0)
+    if follows():
         return True
     page.mouse.up()
+    comes_true(lambda: console.page.said.grip is None, timeout_s=10.0)
+    client.camera.position, client.camera.look_at = EYE, LOOK_AT
+    comes_true(lambda: not turned(), timeout_s=10.0)
     return False
 
 

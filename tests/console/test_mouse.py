@@ -15,7 +15,7 @@ from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.log import StepLog
 from robot_rl.data.replay import Replay
-from robot_rl.run_folder import RunFolder
+from robot_rl.run_folder import DEMOS_LOG, RunFolder
 from robot_rl.types import Mark, Provenance, Step
 from tests.console.mouse import SHARES, SIZE, comes_true, press, pull, pull_gizmo, pull_on
 from tests.system.main_job import SHORT, entries_of, require_every_step_once, start
@@ -59,13 +59,13 @@ def desk(browser, place):
 
     job = start(place, "train", "peg_below", "--hardware", "desk", "--clock", "real", "--name", "run",
                 "--steps", "4000", *SHORT, "--demos", str(DEMOS))  # fmt: skip
+    job.wait_for((place / "runs" / "run" / DEMOS_LOG).exists)  # a page that is drawn in software would delay it
     folder = RunFolder(place / "runs" / "run")
-    job.wait_for(folder.demos_log.exists)  # a page that is drawn in software would keep it from getting there
     console = Console(Sources.of_run(folder), port=0)
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    page = browser.new_page(viewport=SIZE)
+    page = browser.new_page(viewport=SIZE, device_scale_factor=0.5)  # a quarter of the pixels to draw
     page.set_default_timeout(200e3)  # the processes start beside the drawing in software, and perhaps beside a training
     try:
         page.goto(console.url)
