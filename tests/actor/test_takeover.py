@@ -300,6 +300,9 @@ def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_i
         replay.append(step)
     rests = [step for step in steps if step.index > 0 and not step.commanded.any()]
     assert {step.provenance for step in steps} == {Provenance.DEMO} and len(rests) > 5 and max(waited) > 0.9
-    assert replay.demo_transitions == len(steps) - 2 - len(rests) and replay.own_transitions == len(rests)
-    shown = replay.gather(replay.draw(np.random.default_rng(0), ("demonstrations",), 200))
-    assert shown["demo"].all() and (shown["action"].abs().amax(1) < 0.01).float().mean() < 0.02
+    ends = sum(step.terminated for step in rests)  # a still hand may say success, and critics learn from it
+    assert replay.demo_transitions == len(steps) - 2 - len(rests) + ends
+    assert replay.own_transitions == len(rests) - ends
+    drawn = replay.gather(replay.draw(np.random.default_rng(0), ("demonstrations",), 200))
+    imitated = drawn["action"][drawn["demo"] > 0.0]
+    assert len(imitated) > 150 and (imitated.abs().amax(1) < 0.01).float().mean() < 0.02
