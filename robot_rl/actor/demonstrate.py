@@ -93,6 +93,7 @@ class DemoRecorder:
         if self.tally.unfinished is not None:
             sitting.log.append_mark(self.tally.unfinished)
         sitting.begin(self.tally.episodes)
+        sitting.heard = self._hear
         self._setbacks = Setbacks(sitting.env, sitting.operator)
         env, wander = sitting.env, sitting.env.task.wander
         limits = tighten(env.hardware.arms[0].limits, env.task.limits)
@@ -126,7 +127,7 @@ class DemoRecorder:
         if summary.success:
             self.tally.succeeded[*self._log.own, episode] = Verdict()
         for mark in marks:
-            self.tally.hear(mark, self._log.own)
+            self._hear(mark)
         self._count(summary.steps)
         if not (summary.discarded or summary.reason):  # one that was broken off is nobody's failure
             self._setbacks.end_attempt(success=summary.success)
@@ -145,7 +146,7 @@ class DemoRecorder:
             if words & {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE}:
                 for mark in self._sitting.marks.now([Outcome.DISCARD]):
                     self._log.append_mark(mark)
-                    self.tally.hear(mark, self._log.own)
+                    self._hear(mark)
                 tell(phase="discarded", reason="")
                 return False
             if gate is not None and gate.stopped:
@@ -156,6 +157,11 @@ class DemoRecorder:
         """What was said since the last time, at the device and at the desk."""
         desk = self._sitting.desk
         return {*(desk.take_words() if desk is not None else ()), *self._sitting.operator.take_words()}
+
+    def _hear(self, mark: Mark) -> None:
+        """A mark of this sitting's counts, and whoever looks sees it."""
+        self.tally.hear(mark, self._log.own)
+        self._sitting.tell(demos=self.tally.successes)
 
     def _tell(self, wanted: int) -> None:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
@@ -184,7 +190,7 @@ class DemoRecorder:
         )
         for mark in [*sitting.marks.now(summary.on_last), *([discard(episode)] if summary.discarded else [])]:
             self._log.append_mark(mark)
-            self.tally.hear(mark, self._log.own)
+            self._hear(mark)
         self._log.sync()
         self._count(summary.steps)
         if sitting.gate is not None:

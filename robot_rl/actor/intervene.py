@@ -78,17 +78,17 @@ class Intervention:
         self.problem = reading.problem
         if reading.engaged and moves(reading.action):
             self._begins_with = reading
-            self.on_last, self._between = self.unsaid, []
+            self.on_last = self.take_unsaid()
             return True
         if Outcome.STOP in self._between_episodes(at_device=[reading.outcome], stop_at_desk=True):
-            self._between = self.unsaid
+            self._between = self.take_unsaid()
             self._hear(Outcome.STOP)
         return False
 
-    @property
-    def unsaid(self) -> list[Outcome]:
-        """The words on the episode before that no summary has told yet."""
-        return self.on_last + self._between
+    def take_unsaid(self) -> list[Outcome]:
+        """The words on the episode before that no summary has told yet; none will tell them then."""
+        unsaid, self.on_last, self._between = self.on_last + self._between, [], []
+        return unsaid
 
     def hears(self) -> set[Outcome]:
         """While the gate is shut: what the operator has said since the last look.

@@ -151,6 +151,7 @@ class Actor:
 
     def _play_episode(self) -> None:
         if not self._gate.wait(self._intervention.hears):
+            self._mark_unsaid()
             return
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
         self._policy.begin_episode(episode_seed)
@@ -164,6 +165,7 @@ class Actor:
             self._sender.send(step)
             self._step += step.index > 0
         if not begun:  # the run is stopped, while a device or a person was awaited
+            self._mark_unsaid()
             return
         summary = self._runner.summary
         if summary.broken_off:
@@ -174,6 +176,11 @@ class Actor:
         self._report(summary)
         self._episode += 1
         self._gate.end_episode(stopped=self._intervention.stopped)
+
+    def _mark_unsaid(self) -> None:
+        """What was said of the last episode counts, though no other one follows."""
+        for mark in self._marks.now(self._intervention.take_unsaid()):
+            self._sender.send(mark)
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
 from robot_rl.interfaces import Reward
-from robot_rl.types import ArmState, Observation, Outcome, Step
+from robot_rl.types import ArmState, Mark, Observation, Outcome, Step
 
 Progress = Callable[[int, int], None]
 """Called after each step with (positives so far, negatives so far)."""
@@ -58,6 +58,7 @@ class OutcomeRecorder:
         self._judge = sitting.env.reward = LabelJudge(sitting.env.reward, per_episode)
         self._sitting = sitting
         sitting.begin(self._next)
+        sitting.heard = self._hear
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -95,4 +96,7 @@ class OutcomeRecorder:
         self.episodes[self._next] = episode
         self._next += 1
         for mark in marks:
-            self.episodes[mark.episode].hear(mark)
+            self._hear(mark)
+
+    def _hear(self, mark: Mark) -> None:
+        self.episodes[mark.episode].hear(mark)

@@ -27,6 +27,7 @@ class Sitting:
     sitting.pass_gate()
     summary, marks = sitting.drive(episode)
     ```
+    What is said of an episode between it and the next one is in the log at once; `heard` is told these marks.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Sitting:
         self._origin = seed
         self.begin(0)
         self.marks = OperatorMarks()
+        self.heard: Callable[[Mark], None] = lambda mark: None
         self._intervention = Intervention(operator, desk=desk)
         self._runner = EpisodeRunner(env, desk=desk, gate=gate)
 
@@ -57,7 +59,7 @@ class Sitting:
         """
         if self.gate is None:
             self.env.require_no_fault()
-        elif not self.gate.wait(self._intervention.hears):
+        elif not self.gate.wait(self._hears):
             raise KeyboardInterrupt
 
     def permits(self, motion: str) -> bool:
@@ -100,19 +102,23 @@ class Sitting:
         It begins when they first move the arm; until then `idle` is told, in every period, for how long [s] nobody has,
         and what it raises ends the wait. One that `fails` does not count, whatever is said. `each` is shown every step.
         """
+
+        def waits(waited_s: float) -> None:
+            self._mark_last()
+            idle(waited_s)
+
         try:
             summary = self.play(
                 episode,
                 self._nothing,
                 self._intervention,
                 each=each,
-                idle=idle,
+                idle=waits,
                 seed=self._seed(),
                 provenance=Provenance.DEMO,
             )
         except BaseException:
-            if marks := self.marks.now(self._intervention.unsaid):  # there is no next episode to tell them
-                self._append(marks)
+            self._mark_last()  # there is no next episode to tell it
             raise
         marks = self.marks.of(episode, on_last=summary.on_last, discarded=summary.discarded, failed=fails(summary))
         self._append(marks)
@@ -149,6 +155,19 @@ class Sitting:
         if runner.summary.broken_off:
             self.log.append_mark(truncated(episode, runner.summary.reason))
         return runner.summary
+
+    def _hears(self) -> set[Outcome]:
+        """While the gate is shut: what the operator has said since the last look."""
+        words = self._intervention.hears()
+        self._mark_last()
+        return words
+
+    def _mark_last(self) -> None:
+        """What was said of the last episode counts from now on, whatever comes after it."""
+        if marks := self.marks.now(self._intervention.take_unsaid()):
+            self._append(marks)
+            for mark in marks:
+                self.heard(mark)
 
     def _append(self, marks: Sequence[Mark]) -> None:
         """Marks into the log, and the log onto the disk."""

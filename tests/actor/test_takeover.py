@@ -228,14 +228,18 @@ def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_wi
     assert moves(steps[1].commanded) and steps[1].t_monotonic - steps[0].t_monotonic == pytest.approx(0.1)
 
 
-def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_said_meanwhile(env, tmp_path):
+def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_said_at_once(env, tmp_path):
+    heard = []
+
     def give_up(waited_s):
         if waited_s > 3.0:
+            assert kinds(heard) == [(MarkKind.DISCARD, 0)]
             raise NobodyMoves
 
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         hand = Late(env, late=0)
         sitting = Sitting(env, Operator(hand), log, seed=0)
+        sitting.heard = heard.append
         sitting.drive(0)
         steps = log.count
         hand.late, hand.says = 10_000, {hand.readings + 5: Outcome.DISCARD}
@@ -245,13 +249,28 @@ def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_sa
     assert kinds([said for said in later if isinstance(said, Mark)]) == [(MarkKind.DISCARD, 0)] and len(later) == 1
 
 
+def test_an_undo_while_the_gate_is_shut_is_in_the_log_when_the_program_is_stopped_there(env, desk, console, tmp_path):
+    heard = []
+    with StepLog(tmp_path / "demos.log", env.space_spec) as log:
+        gate = Gate(env, desk, acknowledges=True, stop=lambda: bool(heard))
+        sitting = Sitting(env, Operator(Late(env, late=0)), log, seed=0, desk=desk, gate=gate)
+        sitting.heard = heard.append
+        sitting.drive(0)
+        for word in ("pause", "undo"):
+            console.say(word)
+        with pytest.raises(KeyboardInterrupt):
+            sitting.pass_gate()
+        marks = [said for _, said in log.entries() if isinstance(said, Mark)]
+    assert kinds(marks) == kinds(heard) == [(MarkKind.DISCARD, 0)]
+
+
 PHASES = ["resetting", "waiting", "acting", "resetting", "waiting", "acting"]
 """Of an episode that is stopped while its operator is awaited; "acting" is also what a gate says when it opens."""
 
 
 def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_the_wait_anew(env, desk, tmp_path):
     env.task = replace(env.task, max_steps=40)
-    hand = Late(env, late=20, says={3: Outcome.UNDO, 5: Outcome.SUCCESS, 7: Outcome.STOP})
+    hand = Late(env, late=20, says={5: Outcome.SUCCESS, 7: Outcome.STOP})
     phases, reasons = [], []
 
     def tell(phase, reason):
@@ -265,7 +284,7 @@ def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_
         steps = list(log.read())
     assert hand.begun == 2 and [phase for phase, _ in groupby(phases)] == PHASES
     assert {UNMOVED, "unplugged", STOPPED, ""} == {*reasons}
-    assert summary.success and summary.on_last == (Outcome.UNDO,)
+    assert summary.success
     assert [step.index for step in steps] == list(range(summary.steps + 1)) and moves(steps[1].commanded)
 
 
