@@ -229,7 +229,7 @@ def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_wi
 
 
 def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_said_at_once(env, tmp_path):
-    heard = []
+    heard = list[Mark]()
 
     def give_up(waited_s):
         if waited_s > 3.0:
@@ -250,7 +250,7 @@ def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_sa
 
 
 def test_an_undo_while_the_gate_is_shut_is_in_the_log_when_the_program_is_stopped_there(env, desk, console, tmp_path):
-    heard = []
+    heard = list[Mark]()
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = Gate(env, desk, acknowledges=True, stop=lambda: bool(heard))
         sitting = Sitting(env, Operator(Late(env, late=0)), log, seed=0, desk=desk, gate=gate)

@@ -77,9 +77,13 @@ class Bench:
 
     def moves(self):
         """Whether the arm follows targets."""
-        aside = []
-        state = self.move(1.0, until=lambda state: aside.append(state.pose_base_tcp[1]) or state.fault)
-        return not state.fault and np.ptp(aside) > 0.005
+        aside = list[float]()
+
+        def has_stopped(state):
+            aside.append(state.pose_base_tcp[1])
+            return state.fault
+
+        return not self.move(1.0, until=has_stopped).fault and np.ptp(aside) > 0.005
 
     def is_ready(self):
         """Whether it moves, by the third attempt: a busy machine may lose the robot twenty packets by itself."""
