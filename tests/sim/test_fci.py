@@ -54,18 +54,24 @@ class Starved(Exception):
     """The client got no processor for so long that the arm was right to stop."""
 
 
-def run_live(control, ticks):
-    """`run` on the real clock. Starved if the motion was aborted after a pause of the client's own."""
-    state, longest, at = None, 0.0, time.monotonic()
-    try:
-        for _ in range(ticks):
-            state = run(control, 1)
-            longest, at = max(longest, time.monotonic() - at), time.monotonic()
-    except plf.ControlException as error:
-        if max(longest, time.monotonic() - at) > 0.005:
-            raise Starved from error
-        raise
-    return state
+class Live:
+    """A torque control on the real clock that knows how long its client has paused, also between two runs of it."""
+
+    def __init__(self, control):
+        self.control, self.longest, self.at = control, 0.0, time.monotonic()
+
+    def run(self, ticks):
+        """The last state. Starved if the motion was aborted after a pause of the client's own."""
+        state = None
+        try:
+            for _ in range(ticks):
+                state = run(self.control, 1)
+                self.longest, self.at = max(self.longest, time.monotonic() - self.at), time.monotonic()
+        except plf.ControlException as error:
+            if max(self.longest, time.monotonic() - self.at) > 0.005:
+                raise Starved from error
+            raise
+        return state
 
 
 def beside_load(test):
@@ -299,31 +305,31 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
         after = real.ask("status")["ticks"]
         elapsed = time.monotonic() - begun
         assert 0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed  # it slips, it never bursts
-        control = client.start_torque_control()
-        run_live(control, 20)
+        live = Live(client.start_torque_control())
+        live.run(20)
         time.sleep(0.1)
         with pytest.raises(plf.ControlException, match="communication_constraints_violation"):
-            run(control, 200)
+            run(live.control, 200)
         status = real.ask("status")
         assert status["mode"] == "REFLEX" and status["lost_ticks"] >= 19
-        control = None
+        live = None
 
 
 @beside_load
 def test_a_robot_that_stood_still_itself_blames_nobody():
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
-        control = client.start_torque_control()
-        run_live(control, 50)
+        live = Live(client.start_torque_control())
+        live.run(50)
         before = real.ask("status")
         # by another process: a client that waits for a state holds the GIL
         stop = subprocess.Popen(["sh", "-c", f"kill -STOP {real.pid}; sleep 0.05; kill -CONT {real.pid}"])
-        run_live(control, 300)
+        live.run(300)
         stop.wait()
         after = real.ask("status")
         assert after["mode"] == "MOVE" and after["slips"] > before["slips"]
         assert after["lost_ticks"] - before["lost_ticks"] < 20, "fifty cycles went by in which nobody could answer"
-        control = None
+        live = None
 
 
 @beside_load
@@ -331,15 +337,15 @@ def test_a_network_that_loses_one_packet_in_ten_does_not_stop_the_arm_but_a_deaf
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
         real.ask("network", {"loss": 0.1})
-        control = client.start_torque_control()
-        run_live(control, 300)
+        live = Live(client.start_torque_control())
+        live.run(300)
         assert real.ask("status")["lost_ticks"] > 10
         real.ask("network", {"cut": True})
         with pytest.raises(plf.NetworkException, match="Timeout"):
-            run_live(control, 300)
+            live.run(300)
         status = real.ask("status")
         assert status["errors"] == ["COMMUNICATION_CONSTRAINTS"] and status["largest_speed"] < 0.01
-        control = None
+        live = None
 
 
 @beside_load
@@ -347,10 +353,10 @@ def test_commands_that_are_lost_on_their_way_are_in_the_robots_own_success_rate(
     """Every state arrives: nobody on this side of the wire could know."""
     with Simulation(HARDWARE) as real:
         client = plf.Robot(real.ip, plf.RealtimeConfig.kIgnore)
-        control = client.start_torque_control()
-        assert run_live(control, 200).control_command_success_rate > 0.8
+        live = Live(client.start_torque_control())
+        assert live.run(200).control_command_success_rate > 0.8
         real.ask("network", {"command_loss": 0.5})
-        state = run_live(control, 400)
+        state = live.run(400)
         assert 0.2 < state.control_command_success_rate < 0.7
         assert real.ask("status")["lost_ticks"] > 100
-        control = None
+        live = None
