@@ -227,7 +227,7 @@ def console(arguments: Sequence[str]) -> None:
         if path.exists():
             sources = Sources.of_run(RunFolder(path))
         else:
-            sources = Sources.of_bench(config.load_hardware(what))
+            sources = Sources.of_bench(_bench(what, path))
         with StopRequest() as stop:
             page = Console(sources, host=host, port=port, token=console_token())
             print(f"{sources.title}: {page.url}", flush=True)
@@ -237,6 +237,14 @@ def console(arguments: Sequence[str]) -> None:
                 page.close()
 
     parse("console", console, arguments)
+
+
+def _bench(what: str, path: Path) -> config.Hardware:
+    """The bench of this name, where there is no run."""
+    try:
+        return config.load_hardware(what)
+    except ConfigError as error:
+        raise ConfigError(f"there is no run {path}, and no bench: {error}") from error
 
 
 def blackbox(arguments: Sequence[str]) -> None:
