@@ -227,7 +227,7 @@ def console(arguments: Sequence[str]) -> None:
         if path.exists():
             sources = Sources.of_run(RunFolder(path))
         else:
-            sources = Sources.of_bench(_bench(what, path))
+            sources = Sources.of_bench(_bench(what))
         with StopRequest() as stop:
             page = Console(sources, host=host, port=port, token=console_token())
             print(f"{sources.title}: {page.url}", flush=True)
@@ -239,12 +239,12 @@ def console(arguments: Sequence[str]) -> None:
     parse("console", console, arguments)
 
 
-def _bench(what: str, path: Path) -> config.Hardware:
+def _bench(what: str) -> config.Hardware:
     """The bench of this name, where there is no run."""
     try:
         return config.load_hardware(what)
     except ConfigError as error:
-        raise ConfigError(f"there is no run {path}, and no bench: {error}") from error
+        raise ConfigError(f"there is no run '{what}', and no bench: {error}") from error
 
 
 def blackbox(arguments: Sequence[str]) -> None:

@@ -312,7 +312,7 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
             run(live.control, 200)
         status = real.ask("status")
         assert status["mode"] == "REFLEX" and status["lost_ticks"] >= 19
-        live = None
+        del live
 
 
 @beside_load
@@ -329,7 +329,7 @@ def test_a_robot_that_stood_still_itself_blames_nobody():
         after = real.ask("status")
         assert after["mode"] == "MOVE" and after["slips"] > before["slips"]
         assert after["lost_ticks"] - before["lost_ticks"] < 20, "fifty cycles went by in which nobody could answer"
-        live = None
+        del live
 
 
 @beside_load
@@ -345,7 +345,7 @@ def test_a_network_that_loses_one_packet_in_ten_does_not_stop_the_arm_but_a_deaf
             live.run(300)
         status = real.ask("status")
         assert status["errors"] == ["COMMUNICATION_CONSTRAINTS"] and status["largest_speed"] < 0.01
-        live = None
+        del live
 
 
 @beside_load
@@ -359,4 +359,4 @@ def test_commands_that_are_lost_on_their_way_are_in_the_robots_own_success_rate(
         state = live.run(400)
         assert 0.2 < state.control_command_success_rate < 0.7
         assert real.ask("status")["lost_ticks"] > 100
-        live = None
+        del live
