@@ -64,7 +64,7 @@ def desk(browser, place):
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
     page = browser.new_page(viewport=SIZE, device_scale_factor=0.5)  # a quarter of the pixels to draw
-    page.set_default_timeout(200e3)  # the processes start beside the drawing in software
+    page.set_default_timeout(100e3)  # the processes start beside the drawing in software
     try:
         page.goto(console.url)
         yield SimpleNamespace(job=job, folder=folder, console=console, page=page)
