@@ -318,10 +318,19 @@ def _time_of(frame: Any, clock: FrameClock) -> float:
     on the camera's alone; of most frames the camera's own count comes as well.
     """
     arrived = time.monotonic()
-    ahead = time.time() - arrived
+    ahead = _system_ahead_s()
     stamp, own = 1e-3 * frame.get_timestamp(), rs.frame_metadata_value.frame_timestamp
     counted = 1e-6 * frame.get_frame_metadata(own) if frame.supports_frame_metadata(own) else None
     if frame.get_frame_timestamp_domain() == rs.timestamp_domain.hardware_clock:
         return clock.taken(arrived, ahead, None, stamp if counted is None else counted)
     is_arrival = frame.get_frame_timestamp_domain() == rs.timestamp_domain.system_time
     return clock.taken(arrived, ahead, stamp, None if is_arrival else counted)
+
+
+def _system_ahead_s() -> float:
+    """What the system's clock is ahead of the monotonic one [s], read in one go: a pause between the two would look
+    like a clock that was set."""
+    before, system, after = min(
+        ((time.monotonic(), time.time(), time.monotonic()) for _ in range(3)), key=lambda read: read[2] - read[0]
+    )
+    return system - 0.5 * (before + after)

@@ -357,31 +357,37 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
 
     real, ahead = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
-    took, time_of = [], realsense._time_of
+    took, time_of, clocks = [], realsense._time_of, list[Any]()
 
     def told(frame, clock):
+        if clock not in clocks:
+            clocks.append(clock)
         took.append((time.monotonic(), time_of(frame, clock)))
         return took[-1][1]
 
+    def keeps_its_time() -> bool:
+        """False if a busy machine let the camera be opened again: a clock that was just set says nothing then."""
+        took.clear()
+        clocks.clear()
+        bench.device.error_s = 0.0
+        camera = open_live(wrist("0001"), None)
+        for step in (3600.0, -7200.0, 0.3, -0.3):
+            ahead[0] += step
+            bench.device.error_s = -0.5 * step  # global time is still halfway between the two
+            since = len(took)
+            wait_until(lambda since=since: len(took) > since + 12)
+            ages = [arrived - taken for arrived, taken in took[since + 2 :]]
+            stale = read_or_why(camera)
+            if len(clocks) > 1:
+                break
+            assert min(ages) >= 0.045 and np.median(ages) < 0.15, f"after the clock was set by {step} s: {ages}"
+            assert not stale
+        camera.close()
+        return len(clocks) == 1
+
     monkeypatch.setattr(realsense, "_time_of", told)
     bench.device.has_clock, bench.device.delay_s = has_clock, 0.05
-    camera = open_live(wrist("0001"), None)
-    for step in (3600.0, -7200.0, 0.3, -0.3):
-        ahead[0] += step
-        bench.device.error_s = -0.5 * step  # global time is still halfway between the two
-        since, settled = len(took), list[tuple[float, float]]()
-
-        def has_settled(since=since, settled=settled):
-            """Frames come as they were taken, as they do not on a machine that is busy."""
-            settled[:] = took[since + 2 :][-10:]
-            gaps = np.diff([arrived for arrived, _ in settled])
-            return len(settled) == 10 and gaps.max() < 0.1
-
-        wait_until(has_settled)
-        ages = [arrived - taken for arrived, taken in settled]
-        assert min(ages) >= 0.045 and np.median(ages) < 0.15, f"after the clock was set by {step} s: {ages}"
-        assert not read_or_why(camera)
-    camera.close()
+    assert any(keeps_its_time() for _ in range(10))
 
 
 def test_a_process_that_ends_with_open_cameras_ends_in_order():
