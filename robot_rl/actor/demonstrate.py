@@ -144,9 +144,7 @@ class DemoRecorder:
                 tell(phase="kept", reason="")
                 return True
             if words & {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE}:
-                for mark in self._sitting.marks.now([Outcome.DISCARD]):
-                    self._log.append_mark(mark)
-                    self._hear(mark)
+                self._sitting.record_marks(self._sitting.marks.now([Outcome.DISCARD]))
                 tell(phase="discarded", reason="")
                 return False
             if gate is not None and gate.stopped:
@@ -188,9 +186,8 @@ class DemoRecorder:
             keep_pose=True,
             provenance=Provenance.SCRIPT,
         )
-        for mark in [*sitting.marks.now(summary.on_last), *([discard(episode)] if summary.discarded else [])]:
-            self._log.append_mark(mark)
-            self._hear(mark)
+        discarded = [discard(episode)] if summary.discarded else []
+        sitting.record_marks([*sitting.marks.now(summary.on_last), *discarded])
         self._log.sync()
         self._count(summary.steps)
         if sitting.gate is not None:

@@ -164,10 +164,14 @@ class Sitting:
 
     def _mark_last(self) -> None:
         """What was said of the last episode counts from now on, whatever comes after it."""
-        if marks := self.marks.now(self._intervention.take_unsaid()):
+        self.record_marks(self.marks.now(self._intervention.take_unsaid()))
+
+    def record_marks(self, marks: Sequence[Mark]) -> None:
+        """Marks on an episode that is in the log: they are there, and `heard`, at once."""
+        if marks:
             self._append(marks)
-            for mark in marks:
-                self.heard(mark)
+        for mark in marks:
+            self.heard(mark)
 
     def _append(self, marks: Sequence[Mark]) -> None:
         """Marks into the log, and the log onto the disk."""
