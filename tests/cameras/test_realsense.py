@@ -369,8 +369,11 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
         """False if a busy machine let the camera be opened again: a clock that was just set says nothing then."""
         took.clear()
         clocks.clear()
+        bench.device.stall(True)  # no frame of the round before is on its way, wrong by what it was then
         bench.device.error_s = 0.0
+        bench.device.stall(False)
         camera = open_live(wrist("0001"), None)
+        wait_until(lambda: len(took) > 5)  # the way of the quickest of some, not of a first one that was held up
         for step in (3600.0, -7200.0, 0.3, -0.3):
             ahead[0] += step
             bench.device.error_s = -0.5 * step  # global time is still halfway between the two
