@@ -46,7 +46,7 @@ class Teleop:
 
     def begin_episode(self) -> Sequence[Outcome]:
         """Words said since the episode before, if nobody else hears the desk."""
-        self._held_over = self._desk.grip is not None
+        self._held_over = self._desk.is_held
         return self.take_words()
 
     def take_words(self) -> Sequence[Outcome]:
@@ -60,7 +60,7 @@ class Teleop:
         self._hear()
         word = self._waiting.pop(0) if self._waiting else Outcome.NONE
         grip = self._desk.grip
-        self._held_over &= grip is not None
+        self._held_over &= self._desk.is_held
         if grip is None or self._held_over:
             return Handover(False, np.zeros(6), outcome=word)
         self.reports += 1

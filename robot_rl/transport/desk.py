@@ -36,6 +36,7 @@ SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the sa
 PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, whoever asks
 FAR = 1e6  # [m]; no arm reaches there
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
+LET_GO_S = 5.0  # a page that is silent for longer holds the gizmo no more, though it has not said so
 
 
 class Order(StrEnum):
@@ -147,6 +148,11 @@ class Desk:
     def grip(self) -> Array | None:
         """The pose `(7,)` in the base where the operator holds the gizmo; None if nobody does, or nobody is heard."""
         return self._grip if time.monotonic() - self._grip_t < SILENCE_S else None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody has let go of the gizmo: a page that is silent for a moment has not."""
+        return self._grip is not None and time.monotonic() - self._grip_t < LET_GO_S
 
     def close(self) -> None:
         """Listen no more."""

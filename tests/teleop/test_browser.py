@@ -60,6 +60,23 @@ def test_who_holds_it_still_from_the_episode_before_has_hold_of_nothing(desk, co
     assert device.read(there).active
 
 
+def test_a_page_that_was_silent_for_a_moment_has_not_let_go(desk, console, monkeypatch):
+    device, there = browser.Teleop(desk=desk, task=TASK), (arm_at(0.0),)
+    console.hold(DOWN)
+    with monkeypatch.context() as silence:
+        silence.setattr(desks, "SILENCE_S", 0.0)
+        device.begin_episode()
+        assert not device.read(there).active
+    console.hold(DOWN)
+    assert not device.read(there).active, "who holds on from the episode before begins the next one"
+    for limit in ("SILENCE_S", "LET_GO_S"):  # and does not come back
+        monkeypatch.setattr(desks, limit, 0.0)
+    assert not device.read(there).active
+    monkeypatch.undo()
+    console.hold(DOWN)
+    assert device.read(there).active
+
+
 def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(desk, console):
     device = browser.Teleop(desk=desk, task=TASK)
     console.say("success")
