@@ -22,6 +22,7 @@ from robot_rl.data.outcomes import REACTION_S
 from robot_rl.data.tally import Tally, tail_start
 from robot_rl.data.verdicts import counted_steps, newest_successes
 from robot_rl.learner import checkpoint
+from robot_rl.learner.health import WeightsAge
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
 from robot_rl.run_folder import DEMO_COUNTS, RunFolder
@@ -107,6 +108,7 @@ class Learner:
         self._tally = Tally()
         self._version = 0
         self._published_updates = 0
+        self._weights_age = WeightsAge()
         self._checkpointed = 0
         self._reported = self._valued = self._begun
         self._line: dict[str, Any] = {}
@@ -243,7 +245,7 @@ class Learner:
         while not self._is_over():
             self._renew_encoder_if_due()
             self._version = self.training.env_steps // block
-            self._weights.publish(self._version, self.training.publishable())
+            self._publish()
             self._update(self.training.due())
             self._report()
             goal = min((self._version + 1) * block, self._total_steps)
@@ -253,9 +255,9 @@ class Learner:
             self._save_if_due()
 
     def _run_real(self) -> None:
-        self._published_updates = self.training.governor.updates
-        self._version = self._published_updates // max(1, self._config.publish_updates)  # goes on after a restart
-        self._weights.publish(self._version, self.training.publishable())
+        # goes on after a restart
+        self._version = self.training.governor.updates // max(1, self._config.publish_updates)
+        self._publish()
         reported = self.training.env_steps
         while not self._is_over():
             self._receive(0.0 if self.training.due() else 0.05)
@@ -265,12 +267,16 @@ class Learner:
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
             if self.training.governor.updates - self._published_updates >= self._config.publish_updates:
                 self._version += 1
-                self._published_updates = self.training.governor.updates
-                self._weights.publish(self._version, self.training.publishable())
+                self._publish()
             if self.training.env_steps - reported >= self._settings.block_steps:
                 reported = self.training.env_steps
                 self._report()
                 self._save_if_due()
+
+    def _publish(self) -> None:
+        self._weights.publish(self._version, self.training.publishable())
+        self._published_updates = self.training.governor.updates
+        self._weights_age.published(self._version, self._published_updates)
 
     def _update(self, count: int) -> None:
         self.training.update(count, between=self._between_updates, until=self._stop.is_set)
@@ -289,6 +295,8 @@ class Learner:
         for received in batch:
             self._arrived.append((received.identity, received.said))
             self._tally.count(received.said)
+            if isinstance(received.said, Step):
+                self._weights_age.used(received.said.weights_version)
         self._calls.poll(share=CALLS_SHARE)
         return len(batch)
 
@@ -331,6 +339,7 @@ class Learner:
         """One line on disk and one status message. Raises DivergedError, behind them, for what can be no loss."""
         self._reported = time.monotonic()
         line = self.training.metrics() | {"weights_version": self._version, "owed_updates": self.training.due()}
+        line |= self._weights_age.figures(self.training.governor.updates)
         self._write_line(line)
         self._status.publish(line)
         self._line = line
