@@ -74,6 +74,8 @@ ONLY_IN = {
     "trimesh": ("robot_rl/console/page.py",),
     "numba": ("robot_rl/compiled.py",),
     "zarr": ("robot_rl/data/episodes.py",),
+    "tensorboard": ("robot_rl/learner/viewers.py",),
+    "wandb": ("robot_rl/learner/viewers.py",),
 }
 """A heavy or device library is imported in the files that need it, and nowhere else."""
 

@@ -25,9 +25,10 @@ from robot_rl.learner import checkpoint
 from robot_rl.learner.health import WeightsAge
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
+from robot_rl.learner.viewers import viewers
 from robot_rl.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.signals import StopRequest
-from robot_rl.small_files import JsonLines
+from robot_rl.small_files import JsonLines, is_number
 from robot_rl.transport.calls import CallServer, packed
 from robot_rl.transport.hello import Hello, check
 from robot_rl.transport.status import StatusPublisher
@@ -91,6 +92,7 @@ class Learner:
             self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
         )
         self._metrics = JsonLines(folder.metrics_file)
+        self._viewers = viewers(folder, self._config.wandb)
         self._restored = checkpoint.load_newest(folder.checkpoints)
         self._log = open_log(folder, self._space, self._restored.counters if self._restored else {})
         self._receiver = StepReceiver(
@@ -356,6 +358,10 @@ class Learner:
     def _write_line(self, line: dict[str, Any]) -> None:
         line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}
         self._metrics.append(line)
+        figures = {name: value for name, value in line.items() if is_number(value)}
+        done = figures.get("offline_updates" if self._config.offline else "env_steps", 0)
+        for viewer in self._viewers:
+            viewer.write(figures, int(done))
 
     def _save_if_due(self) -> None:
         if self.training.env_steps - self._checkpointed >= self._config.checkpoint_steps:
@@ -417,6 +423,8 @@ class Learner:
         """Let go of log and links."""
         for part in (self._calls, self._receiver, self._weights, self._status, self._log, self._metrics):
             part.close()
+        for viewer in self._viewers:
+            viewer.close()
 
 
 def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -> StepLog:
