@@ -11,6 +11,7 @@ TINY = benchmark.Sizes(
 )
 
 
+@pytest.mark.slow
 def test_without_gl_every_other_part_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

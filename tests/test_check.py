@@ -161,6 +161,7 @@ def test_what_pose_prints_is_a_task_files_and_a_hardware_files():
     np.testing.assert_allclose(home, HARDWARE.arms[0].home, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_the_arm_has_every_number_and_leaves_priorities_as_they_were():
     pytest.importorskip("pylibfranka", reason=NO_FRANKA)
     from robot_rl.benchmark_arm import measure_arm

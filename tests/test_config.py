@@ -282,6 +282,7 @@ def test_widening_names_both_values(limits: ArmLimits) -> None:
         tighten(limits, {"max_force": 81.0})
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     """Whatever numbers a task gives: it is refused, or every limit is at least as tight as the hardware's."""

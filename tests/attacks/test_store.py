@@ -17,6 +17,8 @@ from tests.data.test_codec import SPACE, make_step
 from tests.data.torn import BLOCK, punch
 from tests.learner.test_loop import STEPS, learn, make_folder
 
+pytestmark = pytest.mark.slow
+
 ANY = "tcp://127.0.0.1:*"
 
 

@@ -3,10 +3,12 @@
 import json
 
 import cv2
+import pytest
 
 from tests.system.main_job import start
 
 
+@pytest.mark.slow
 def test_a_recording_goes_on_where_it_stopped_and_ends_with_a_picture(tmp_path):
     run = tmp_path / "runs" / "run"
     code, said = start(tmp_path, "demo", "--obs", "state", "--episodes", "2", "--name", "run").finish()

@@ -92,6 +92,7 @@ def success_rate(training: Training) -> float:
     return sum(end.terminated for end in ends) / len(ends)
 
 
+@pytest.mark.slow
 def test_a_small_problem_is_solved_from_a_random_policy() -> None:
     """Fails if learning is broken: an untrained policy, or one whose critic learns nothing, stays near zero."""
     training = Training(SPACE, CONFIG, seed=0, run_steps=600)
