@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -254,9 +255,14 @@ def test_yaml_numbers_in_every_notation_are_numbers(value: float) -> None:
 # ------------------------------------------------------------------------------------------------ limits
 
 
+@cache
+def packaged_limits() -> ArmLimits:
+    return load_hardware("sim_panda").arms[0].limits
+
+
 @pytest.fixture
-def limits(hardware: Hardware) -> ArmLimits:
-    return hardware.arms[0].limits
+def limits() -> ArmLimits:
+    return packaged_limits()
 
 
 @pytest.mark.parametrize(
@@ -282,11 +288,10 @@ def test_widening_names_both_values(limits: ArmLimits) -> None:
         tighten(limits, {"max_force": 81.0})
 
 
-@pytest.mark.slow
 @given(data=st.data())
 def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     """Whatever numbers a task gives: it is refused, or every limit is at least as tight as the hardware's."""
-    limits = load_hardware("sim_panda").arms[0].limits
+    limits = packaged_limits()
     names = st.sampled_from(sorted(to_json(limits).keys() - {"workspace_quat", "keep_out"}))
     number = st.floats(-0.5, 3.0)
     changes = {}
