@@ -35,15 +35,15 @@ settings.register_profile("robot_rl", deadline=None, derandomize=True)
 settings.load_profile("robot_rl")
 
 
-SLOW = ("system", "faults")
-"""Folders of tests that run whole systems."""
+SLOW = {"system", "faults", "attacks", "browser", "start_arm", "start_display"}
+"""Folders of tests that run whole systems, and fixtures that start a browser, an arm's process, a display."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What lies in these folders, or opens a browser, is slow without a mark of its own."""
+    """What lies in these folders, or has one of these fixtures, is slow without a mark of its own."""
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in SLOW or "browser" in getattr(item, "fixturenames", ()):
+        if SLOW & {folder, *getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
 
 

@@ -103,7 +103,6 @@ def test_a_stop_at_the_gate_ends_the_episode_at_once_and_leaves_those_before(env
     assert evaluation.asked == 50
 
 
-@pytest.mark.slow
 def test_after_a_fault_the_gate_waits_until_somebody_has_looked_and_no_episode_is_lost(env, desk):
     waited: list = []
 

@@ -165,7 +165,6 @@ def test_in_simulation_it_is_tried_again_in_other_scenes_and_then_given_up(env, 
     assert len(scenes) == len(set(scenes)) == runner.summary.missed_resets == FAILED_RESETS_AT_MOST + 1
 
 
-@pytest.mark.slow
 def test_without_a_gate_nobody_would_come_and_it_is_raised(env):
     env.task = replace(env.task, start=tuple(map(away, env.task.start)))
     with pytest.raises(ResetMissedError):

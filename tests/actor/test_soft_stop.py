@@ -70,7 +70,6 @@ class Reset:
         return self.said >= 0 and len(later) > 10 and max(later) < 0.02
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", ["the desk", "the device"])
 def test_the_arm_holds_at_once_and_the_way_begins_anew_after_start(env, desk, console, at):
     hand = Hand()
@@ -93,7 +92,6 @@ def test_the_arm_holds_at_once_and_the_way_begins_anew_after_start(env, desk, co
     np.testing.assert_allclose(env.arm_states[0].pose_base_tcp[:2], FAR.pose_base_tool[:2], atol=0.025)
 
 
-@pytest.mark.slow
 def test_a_run_that_is_stopped_meanwhile_has_no_such_episode(env, desk, console):
     reset = Reset(env, desk, Hand(), lambda: console.say("stop"))
     wait_until(lambda: reset.holds, timeout_s=60.0)

@@ -77,7 +77,6 @@ def loop_of(process) -> int:
     return int(loop)
 
 
-@pytest.mark.slow
 def test_a_hung_loop_ends_the_episode_behind_its_last_step_and_the_next_one_waits_for_it(start_arm, tmp_path, caplog):
     hardware, arm = config.load_hardware("sim_panda"), start_arm("real")
     bench = replace(hardware, arms=(replace(hardware.arms[0], address=arm.address),))

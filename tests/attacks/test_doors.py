@@ -220,7 +220,6 @@ def turn(**env: str) -> subprocess.CompletedProcess:
     return said
 
 
-@pytest.mark.slow
 def test_compiled_functions_that_somebody_planted_are_not_executed(tmp_path: Path) -> None:
     mark, own, open_to_all = tmp_path / "executed", tmp_path / "own", tmp_path / "open"
     turn(XDG_CACHE_HOME=str(own))
@@ -249,7 +248,6 @@ print(cache_dir(), os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"])
 """
 
 
-@pytest.mark.slow
 def test_torchs_compiler_reads_nothing_at_a_place_that_can_be_guessed(tmp_path: Path) -> None:
     env = {key: value for key, value in os.environ.items() if not key.startswith("TORCHINDUCTOR")}
     env |= {"HOME": NOWHERE, "XDG_CACHE_HOME": str(tmp_path / "own"), "TMPDIR": str(tmp_path)}

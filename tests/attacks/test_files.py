@@ -222,7 +222,6 @@ def contents(path: Path) -> dict[str, bytes]:
 # ------------------------------------------------------------------------------------------ the laws
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_config_is_refused_by_every_verb_with_the_files_name_and_the_cure(place, do, damage):
     path = place / "config.json"

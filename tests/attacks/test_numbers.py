@@ -326,7 +326,6 @@ sys.exit(main(sys.argv[3:]))
 """
 
 
-@pytest.mark.slow
 def test_a_learner_that_has_diverged_ends_the_run_and_nobody_is_told_to_resume_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,6 @@ def stands(arm: ArmState) -> bool:
     return arm.holding and bool(np.abs(arm.twist_base_tcp[:3]).max() < 1e-3)
 
 
-@pytest.mark.slow
 def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the_camera_is_back(env, camera, desk):
     summary, steps = play(env, camera)
     assert summary.broken_off and not summary.fault and not summary.success
@@ -95,7 +94,6 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
     assert not summary.broken_off and summary.reason == "" and summary.steps == 20 and steps[-1].truncated
 
 
-@pytest.mark.slow
 def test_an_evaluation_plays_an_episode_again_that_a_camera_broke_off(env, camera):
     shown = []
 

@@ -139,7 +139,6 @@ def test_statistics_come_from_the_ring():
     assert 0.0 < stats.law_us_p50 < stats.tick_us_p50 < 1e6
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
 def test_an_arm_process_leaves_a_black_box_and_says_how_it_keeps_time(start_arm, clock, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

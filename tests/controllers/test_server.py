@@ -23,8 +23,6 @@ from robot_rl.transport import endpoint
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
-pytestmark = pytest.mark.slow
-
 
 def connect(address):
     arm = ArmClient(address, timeout_s=100.0)  # the first start on a machine compiles
