@@ -313,6 +313,8 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
         axes.set(title=", ".join(names).replace("_", " "), xlabel="updates" if offline else "control steps")
         axes.set_yscale("log" if name in ("bc_loss", "critic_grad_norm", "actor_grad_norm") else "linear")
         axes.grid(alpha=0.3)
+        if len(names) > 1:
+            axes.legend(fontsize="small")
     return _save(figure, folder.plots / "learner.png")
 
 

@@ -5,7 +5,8 @@
 
 import importlib.util
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from robot_rl.run_folder import RunFolder
@@ -48,26 +49,34 @@ class TensorBoard:
     """Event files in the run's folder, for `tensorboard --logdir runs`."""
 
     def __init__(self, folder: RunFolder):
-        from tensorboard.summary import Writer
+        self._writer: Any = None
+        with self._warned():
+            from tensorboard.summary import Writer
 
-        self._writer: Any = Writer(str(folder.path / "tensorboard"))
+            self._writer = Writer(str(folder.path / "tensorboard"))
 
-    def write(self, figures: Mapping[str, float], step: int) -> None:
-        """Write each figure, and hand the file to the system. A disk that refuses is a warning, once."""
-        if self._writer is None:
-            return
+    @contextmanager
+    def _warned(self) -> Iterator[None]:
+        """A package that does not work or a disk that refuses is a warning, once, and nothing more is written."""
         try:
-            for name, value in figures.items():
-                self._writer.add_scalar(name, value, step)
-            self._writer.flush()
-        except OSError as error:
+            yield
+        except (ImportError, OSError) as error:
             log.warning("the run goes on without files for TensorBoard: %s", error)
             self._writer = None
+
+    def write(self, figures: Mapping[str, float], step: int) -> None:
+        """Write each figure, and hand the file to the system."""
+        if self._writer is not None:
+            with self._warned():
+                for name, value in figures.items():
+                    self._writer.add_scalar(name, value, step)
+                self._writer.flush()
 
     def close(self) -> None:
         """Let go of the file."""
         if self._writer is not None:
-            self._writer.close()
+            with self._warned():
+                self._writer.close()
 
 
 class WeightsAndBiases:
