@@ -102,6 +102,7 @@ def test_commands_that_the_robot_does_not_get_are_to_be_mended(success, right):
     assert "communication with the robot" not in simulated, "there is no robot that could say so"
 
 
+@pytest.mark.slow
 def test_what_a_robot_is_set_to_is_found_before_its_process_starts(address):
     pytest.importorskip("pylibfranka", reason=NO_FRANKA)
     from robot_rl.sim.fci.process import Simulation

@@ -121,6 +121,7 @@ def test_the_model_that_is_handed_out_is_the_one_that_is_simulated(robot):
     assert np.abs(state.dq).max() > 0.05
 
 
+@pytest.mark.slow
 def test_nothing_can_be_set_during_a_motion(robot):
     control = robot.start_torque_control()
     run(control, 5)
