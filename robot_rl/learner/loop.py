@@ -186,7 +186,7 @@ class Learner:
             done = self.training.offline_updates
             self._status.publish({"phase": "cloning", "done": done, "total": done + self.training.offline_due})
             line = self.training.metrics()
-            self._write_line(line)
+            self._write_line(line | self.training.health())
             self.training.require_sound(line)
 
     def _refill(self, known: int, tally: Tally) -> None:
@@ -341,10 +341,9 @@ class Learner:
         """One line on disk and one status message. Raises DivergedError, behind them, for what can be no loss."""
         self._reported = time.monotonic()
         line = self.training.metrics() | {"weights_version": self._version, "owed_updates": self.training.due()}
-        line |= self._weights_age.figures(self.training.governor.updates)
-        self._write_line(line)
-        self._status.publish(line)
-        self._line = line
+        self._line = line | self.training.health() | self._weights_age.figures(self.training.governor.updates)
+        self._write_line(self._line)
+        self._status.publish(self._line)
         self.training.require_sound(line)
 
     def _tell_value(self) -> None:

@@ -317,7 +317,7 @@ class Training:
         return self.options.bc_weight_at(self.env_steps)
 
     def metrics(self) -> dict[str, float]:
-        """Means over the updates since the last call, speed, counters and health: a line of metrics.jsonl."""
+        """Means over the updates since the last call, speed and counters: a line of metrics.jsonl, beside `health`."""
         now, (then, updates) = time.monotonic(), self._measured_from
         names = {name for row in self._metrics for name in row}
         means = {n: float(torch.stack([row[n] for row in self._metrics if n in row]).mean()) for n in sorted(names)}
@@ -336,7 +336,11 @@ class Training:
             "own_transitions": self.replay.own_transitions,
         }
         self._metrics, self._measured_from = [], (now, self._updates)
-        return out | means | health(self.agent, self.replay, self.options.discount, self.config.device)
+        return out | means
+
+    def health(self) -> dict[str, float]:
+        """What `learner/health.py` says of agent and newest episodes: the rest of a line of metrics.jsonl."""
+        return health(self.agent, self.replay, self.options.discount, self.config.device)
 
     def newest_value(self) -> dict[str, float]:
         """What the critic expects from the newest step on, and in which episode that is.

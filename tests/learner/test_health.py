@@ -106,7 +106,7 @@ def test_same_seed_same_weights_whoever_looks():
         for until in (80, 100, 120):
             train(training, until, training.episodes)
             if looks:
-                figures = training.metrics()
+                figures = training.metrics() | training.health()
         results.append((training.agent.state_dict(), training.checkpoint().counters))
     assert same(results[0][0], results[1][0])
     assert results[0][1] == results[1][1]
@@ -121,7 +121,7 @@ def test_an_agent_without_critics_is_told_by_its_actions_alone():
     training.clone_behaviour(3)
     train(training, 60)
     assert training.newest_value() == {}
-    figures = training.metrics()
+    figures = training.health()
     assert {"saturation", "actor_grad_norm"} <= figures.keys()
     assert not {"q_start", "disagreement", "critic_grad_norm"} & figures.keys()
 
