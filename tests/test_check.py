@@ -31,6 +31,7 @@ def at(address):
     return replace(BARE, arms=(replace(BARE.arms[0], address=address),))
 
 
+@pytest.mark.slow
 def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
     findings = check(at(address), TASK, seconds=0.3)  # nobody listens there: it starts the arm's process itself
     parts = ["connection", "error state", "workspace", "joints", "force at rest", "limits against task 'peg_insert'"]
@@ -43,6 +44,7 @@ def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
     assert all(finding.right or finding.advice for finding in findings)
 
 
+@pytest.mark.slow
 def test_a_set_up_that_the_arm_refuses_and_a_box_that_it_cannot_fill_are_findings(address):
     arm = BARE.arms[0]
     wide = replace(arm, address=address, limits=replace(arm.limits, workspace_angle=0.6))

@@ -137,6 +137,7 @@ def test_a_library_stays_in_its_files(library: str) -> None:
     assert not strangers, f"{library} is imported in {strangers}; allowed: {ONLY_IN[library]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "absent"),
     [

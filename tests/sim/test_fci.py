@@ -18,6 +18,7 @@ from robot_rl.sim.fci.robot import speed_allowed
 from robot_rl.sim.fci.urdf import robot_urdf
 
 plf = pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+pytestmark = pytest.mark.slow
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 
 
@@ -121,7 +122,6 @@ def test_the_model_that_is_handed_out_is_the_one_that_is_simulated(robot):
     assert np.abs(state.dq).max() > 0.05
 
 
-@pytest.mark.slow
 def test_nothing_can_be_set_during_a_motion(robot):
     control = robot.start_torque_control()
     run(control, 5)
