@@ -4,6 +4,7 @@
 #   make train OBS=state        the quick variant, without images
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
 #   make test                   the tests, three at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
+#   make test-fast              those that are not marked slow: under two minutes on two cores
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
 #   make soak-deaths            a hundred of each death and fault in each mode, real processes; ARGS="--tries 3"
@@ -19,7 +20,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
+.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -45,6 +46,9 @@ train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
 test: $(VENV)/.installed-dev
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory gl usb display browser; fi
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" $(ARGS)
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults.soak $(ARGS)

@@ -364,6 +364,7 @@ BARS = {
 
 def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -> list[Row]:
     from robot_rl.learner.batches import Batches
+    from robot_rl.learner.health import health
     from robot_rl.learner.training import Training, replay_for
     from robot_rl.networks.policy import LivePolicy
 
@@ -388,6 +389,7 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
     update_s = (
         median(lambda: [training.agent.update(one, 1.0) for _ in range(period)], sizes.updates // period) / period
     )
+    told_s = median(lambda: health(training.agent, replay, 0.97, learner.device), sizes.batches)
     policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
     act_s = median(lambda: policy.act(observation), sizes.updates)
     kept = "state" if not training.spec.cameras else "images, shifted"
@@ -398,6 +400,7 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
         Row(f"sample_{name}_ms", 1e3 * sample_s, "ms", f"batch of {size}, {kept}"),
         Row(f"update_{name}_ms", 1e3 * update_s, "ms", work + BARS.get(name, "")),
         Row(f"updates_{name}_per_s", 1.0 / (update_s + sample_s), "1/s", f"{learner.schedule.utd:g} per control step"),
+        Row(f"health_{name}_ms", 1e3 * told_s, "ms", "once per line of metrics, every 50 steps"),
         Row(f"act_{name}_ms", 1e3 * act_s, "ms", "one action; one thread"),
         Row(f"memory_{name}_kb_per_step", replay.bytes_per_step / 1e3, "kB", f"in the replay: {kept}"),
     ]

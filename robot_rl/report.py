@@ -136,7 +136,7 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     written = []
     if counted := judged(read_lines(folder.episodes_file, EPISODES)):
         written.append(_plot_success(counted, folder))
-    metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
+    metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", *CURVES)
     if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
     return written
@@ -272,27 +272,49 @@ def _plot_success(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> Path:
     return _save(figure, folder.plots / "success.png")
 
 
-CURVES = ("critic_loss", "q", "entropy", "temperature", "bc_weight", "updates_per_s")
+PANELS = (
+    ("critic_loss",),
+    ("q",),
+    ("entropy",),
+    ("temperature",),
+    ("bc_weight",),
+    ("bc_loss",),
+    ("q_start", "return_start"),
+    ("q_before_help", "return_before_help"),
+    ("q_alone", "return_alone"),
+    ("disagreement",),
+    ("saturation",),
+    ("critic_grad_norm", "actor_grad_norm"),
+    ("weights_age_updates",),
+    ("forgiven_updates", "granted_updates"),
+    ("updates_per_s",),
+)
+"""Figures of the learner that are drawn together."""
+CURVES = tuple(name for names in PANELS for name in names)
 
 
 def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
     table = {name: np.array(column) for name, column in metrics.items()}
-    names = CURVES if np.isfinite(table["critic_loss"]).any() else ("bc_loss", "updates_per_s")  # imitation
+    learnt = np.isfinite(table["critic_loss"]) | np.isfinite(table["bc_loss"])  # else there was no update
+    panels = [names for names in PANELS if any(np.isfinite(table[name][learnt]).any() for name in names)]
     offline = bool(np.nansum(table["offline_updates"]))
     x = table["offline_updates"] + table["updates"] if offline else table["env_steps"]
-    lines = -(-len(names) // 3)
+    lines = -(-len(panels) // 3)
     figure, grid = pyplot.subplots(lines, 3, figsize=(11, 2.75 * lines), dpi=120, squeeze=False)
-    for axes in grid.flat[len(names) :]:
+    for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
-    for axes, name in zip(grid.flat, names, strict=False):
-        there = np.flatnonzero(np.isfinite(x) & np.isfinite(table[names[0]]) & np.isfinite(table[name]))
-        there = there[evenly(len(there), POINTS)]
-        axes.plot(x[there], table[name][there], color="#1f77b4")
-        axes.set(title=name.replace("_", " "), xlabel="updates" if offline else "control steps")
-        axes.set_yscale("log" if name == "bc_loss" else "linear")
+    for axes, names in zip(grid.flat, panels, strict=False):
+        for name, colour in zip(names, ("#1f77b4", "#2ca02c"), strict=False):
+            there = np.flatnonzero(learnt & np.isfinite(x) & np.isfinite(table[name]))
+            there = there[evenly(len(there), POINTS)]
+            axes.plot(x[there], table[name][there], color=colour, label=name.replace("_", " "))
+        axes.set(title=", ".join(names).replace("_", " "), xlabel="updates" if offline else "control steps")
+        axes.set_yscale("log" if name in ("bc_loss", "critic_grad_norm", "actor_grad_norm") else "linear")
         axes.grid(alpha=0.3)
+        if len(names) > 1:
+            axes.legend(fontsize="small")
     return _save(figure, folder.plots / "learner.png")
 
 

@@ -23,6 +23,7 @@ from robot_rl.data.log import StepLog
 from robot_rl.demos_from import Origins, copier, look_at
 from robot_rl.learner.checkpoint import kept_steps, load_policy
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.viewers import require_wandb
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.progress import Display, Recent, say_waiting, training_note
 from robot_rl.record import mend_demos, record_demos, record_outcomes
@@ -190,6 +191,7 @@ def require_sense(learner: LearnerConfig, demos: int) -> None:
     """Raise ConfigError for options of a learner that cannot begin."""
     if learner.offline and not demos:
         raise ConfigError(f"{learner.algorithm} learns from demonstrations alone: ask for some (demos)")
+    require_wandb(learner.wandb)
     if learner.encoder_weights and not Path(learner.encoder_weights).is_file():
         raise ConfigError(f"encoder_weights: there is no file '{learner.encoder_weights}'")
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,18 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # no deadline: the first example of a test may compile what it tests
 settings.register_profile("robot_rl", deadline=None, derandomize=True)
 settings.load_profile("robot_rl")
+
+
+SLOW = {"system", "faults", "attacks", "browser", "start_arm", "start_display"}
+"""Folders of tests that run whole systems, and fixtures that start a browser, an arm's process, a display."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What lies in these folders, or has one of these fixtures, is slow without a mark of its own."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if SLOW & {folder, *getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ TINY = benchmark.Sizes(
 )
 
 
+@pytest.mark.slow
 def test_without_gl_every_other_part_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -31,6 +32,7 @@ def test_without_gl_every_other_part_is_measured(
     assert "measure_cameras: MUJOCO_GL is 'off'" in shown.err
 
 
+@pytest.mark.slow
 def test_steps_with_cameras_are_measured(gl: None) -> None:
     rows = benchmark.measure_cameras(config.load_task("peg_insert"), config.load_hardware("sim_panda"), TINY)
     assert [row.name for row in rows] == ["env_step_pixels_ms", "env_step_pixels_realtime"]

@@ -119,6 +119,7 @@ def test_a_folder_of_other_arguments_is_refused_before_anything_starts() -> None
     assert said == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("obs", ["pixels", "state"])
 def test_every_variant_is_a_run_that_train_accepts_and_that_differs(obs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real command line reads the arguments of each; two variants never mean the same run."""

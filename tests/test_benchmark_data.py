@@ -14,6 +14,7 @@ TINY = data.Sizes(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_part_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

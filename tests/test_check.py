@@ -31,6 +31,7 @@ def at(address):
     return replace(BARE, arms=(replace(BARE.arms[0], address=address),))
 
 
+@pytest.mark.slow
 def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
     findings = check(at(address), TASK, seconds=0.3)  # nobody listens there: it starts the arm's process itself
     parts = ["connection", "error state", "workspace", "joints", "force at rest", "limits against task 'peg_insert'"]
@@ -43,6 +44,7 @@ def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
     assert all(finding.right or finding.advice for finding in findings)
 
 
+@pytest.mark.slow
 def test_a_set_up_that_the_arm_refuses_and_a_box_that_it_cannot_fill_are_findings(address):
     arm = BARE.arms[0]
     wide = replace(arm, address=address, limits=replace(arm.limits, workspace_angle=0.6))
@@ -102,6 +104,7 @@ def test_commands_that_the_robot_does_not_get_are_to_be_mended(success, right):
     assert "communication with the robot" not in simulated, "there is no robot that could say so"
 
 
+@pytest.mark.slow
 def test_what_a_robot_is_set_to_is_found_before_its_process_starts(address):
     pytest.importorskip("pylibfranka", reason=NO_FRANKA)
     from robot_rl.sim.fci.process import Simulation
@@ -161,6 +164,7 @@ def test_what_pose_prints_is_a_task_files_and_a_hardware_files():
     np.testing.assert_allclose(home, HARDWARE.arms[0].home, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_the_arm_has_every_number_and_leaves_priorities_as_they_were():
     pytest.importorskip("pylibfranka", reason=NO_FRANKA)
     from robot_rl.benchmark_arm import measure_arm

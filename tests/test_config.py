@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,32 +123,6 @@ def test_the_working_directory_comes_before_the_package(tmp_path: Path, monkeypa
     assert load_task("peg_insert").max_steps == 7
 
 
-@pytest.mark.parametrize(
-    ("source", "complaint"),
-    [
-        ("X = 1", r"mine.py:1: wanted TASK = Task\(\.\.\.\), and there is no TASK"),
-        (
-            "TASK = replace(load_task('peg_insert'), name='other')",
-            "3: name = 'other': the task's name must be the file's",
-        ),
-        ("TASK = replace(load_task('peg_insert'), name='mine', rate_hz='fast')", 'rate_hz = "fast": wanted a valid nu'),
-        (
-            "TASK = replace(load_task('peg_insert'), name='mine', rate_hz=float('nan'))",
-            "mine.py:3: rate_hz = nan: wanted a fi",
-        ),
-    ],
-)
-def test_a_wrong_task_file_is_refused(
-    source: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tasks").mkdir()
-    header = "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
-    (tmp_path / "tasks" / "mine.py").write_text(header + source + "\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=complaint):
-        load_task("mine")
-
-
 # ------------------------------------------------------------------------------------------------ hardware files
 
 
@@ -174,30 +149,10 @@ ALLOWED = ("arms", "cameras", "grippers", "teleop")
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("max_force: 80.0", "max_force: strong", 'limits.max_force = "strong": wanted a valid number'),
         ("max_force: 80.0", "max_force: true", "limits.max_force = true: wanted a valid number"),
-        ("max_force: 80.0", "max_force: .nan", "limits.max_force = NaN: wanted a finite number"),
-        ("max_force: 80.0", "max_force: -1", "limits.max_force = -1: wanted more than 0"),
-        ("max_force: 80.0", "max_force: 0.0", "limits.max_force = 0: wanted more than 0"),
         ("max_force: 80.0", "max_force: 2026-01-01", "max_force = 2026-01-01: wanted a text, number"),
-        ("workspace_low: [0.35, ", "workspace_low: [0.75, ", "must be below workspace_high; it is not on x"),
-        ("workspace_quat: [1.0", "workspace_quat: [1.1", "wanted a unit quaternion"),
-        ("max_torque: [87.0, ", "max_torque: [", "has 6 numbers; this arm has 7 joints"),
-        ("mass_kg: 0.73", "mass_kg: 730", "arms[0].load.mass_kg = 730: wanted 0 to 20"),
-        (
-            "mass_kg: 0.73",
-            "mas_kg: 0.73",
-            "load.mas_kg is not a known key; allowed: centre_m, inertia, mass_kg",
-        ),
         ("[0.001, 0.0025,", "[0.001, 0.25,", "no body has these moments"),
-        (
-            "home: [0.0, 0.181353737",
-            "home: [0.0, 1.78",
-            "home[1] = 1.78: wanted -1.6628 to 1.6628 rad (the joint's limits, less",
-        ),
         ("keep_out: []", "keep_out: [{low: [0, 0, 0], hihg: [1, 1, 1]}]", "did you mean 'high'"),
-        ("driver: mujoco", "driver: mojoco", "'mojoco' is not in robot_rl/controllers/arms; it has: "),
-        ("name: scripted", "name: script", "'script' is not in robot_rl/teleop; it has: "),
         ("name: front", "name: wrist", "'wrist' is taken by another of the cameras"),
         ("  - name: wrist", "  - name: 3", "cameras[0].name = 3: wanted a valid string"),
         ("teleop:", "teleop: [", "not valid YAML"),
@@ -210,18 +165,6 @@ def test_a_bad_value_names_file_line_and_what_is_wanted(old: str, new: str, comp
     assert "mine.yaml:" in message
     if "YAML" not in message:
         assert f":{line_of(old)}: " in message
-
-
-def test_a_short_list_says_which_number_is_missing(broken: Edit) -> None:
-    assert "limits.workspace_low[2] is missing" in broken(
-        "workspace_low: [0.35, -0.2, -0.005]", "workspace_low: [0, 1]"
-    )
-
-
-def test_a_duplicate_key_is_refused_with_both_lines(broken: Edit) -> None:
-    complaint = broken("      max_force: 80.0", "      max_force: 80.0\n      max_force: 800.0")
-    line = line_of("max_force:")
-    assert f"mine.yaml:{line + 1}: arms[0].limits.max_force is given twice (first on line {line})" in complaint
 
 
 def test_no_arms_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,9 +197,14 @@ def test_yaml_numbers_in_every_notation_are_numbers(value: float) -> None:
 # ------------------------------------------------------------------------------------------------ limits
 
 
+@cache
+def packaged_limits() -> ArmLimits:
+    return load_hardware("sim_panda").arms[0].limits
+
+
 @pytest.fixture
-def limits(hardware: Hardware) -> ArmLimits:
-    return hardware.arms[0].limits
+def limits() -> ArmLimits:
+    return packaged_limits()
 
 
 @pytest.mark.parametrize(
@@ -277,15 +225,10 @@ def test_a_task_cannot_widen_a_limit(changes: dict[str, Any], name: str, limits:
         tighten(limits, changes)
 
 
-def test_widening_names_both_values(limits: ArmLimits) -> None:
-    with pytest.raises(ConfigError, match=r"max_force = 81: a task may tighten .* it is 80 in the hardware file"):
-        tighten(limits, {"max_force": 81.0})
-
-
 @given(data=st.data())
 def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     """Whatever numbers a task gives: it is refused, or every limit is at least as tight as the hardware's."""
-    limits = load_hardware("sim_panda").arms[0].limits
+    limits = packaged_limits()
     names = st.sampled_from(sorted(to_json(limits).keys() - {"workspace_quat", "keep_out"}))
     number = st.floats(-0.5, 3.0)
     changes = {}

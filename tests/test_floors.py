@@ -3,7 +3,7 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,21 +74,26 @@ ONLY_IN = {
     "trimesh": ("robot_rl/console/page.py",),
     "numba": ("robot_rl/compiled.py",),
     "zarr": ("robot_rl/data/episodes.py",),
+    "tensorboard": ("robot_rl/learner/viewers.py",),
+    "wandb": ("robot_rl/learner/viewers.py",),
 }
 """A heavy or device library is imported in the files that need it, and nowhere else."""
 
 SOURCES = sorted((ROOT / "robot_rl").rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
     """Every module that a file imports, at its top or inside its functions, as an absolute dotted name."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import; write it out"
             # `from robot_rl import config` names the module config
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def room(module: str) -> str:
@@ -132,6 +137,7 @@ def test_a_library_stays_in_its_files(library: str) -> None:
     assert not strangers, f"{library} is imported in {strangers}; allowed: {ONLY_IN[library]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "absent"),
     [

@@ -403,6 +403,7 @@ print("\\n" + json.dumps([codes, sorted(found)]))
 """Verbs about a run, and what pickle has looked for meanwhile, to call it, whoever used pickle."""
 
 
+@pytest.mark.slow
 def test_of_a_run_full_of_pickles_no_library_unpickles_any(tmp_path: Path) -> None:
     run, mark = tmp_path / "runs" / "r", tmp_path / "executed"
     parts = {"run": RunSettings("peg_insert", "sim_panda", obs="state"), "learner": LearnerConfig()}

@@ -21,7 +21,8 @@ def folder(tmp_path):
         for n in range(2)
     ]
     folder.episodes_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    metrics = [{"env_steps": 0, "pretraining": {}}, {"env_steps": 45, "updates": 180, "critic_loss": 0.1, "q": 0.2}]
+    figures = {"critic_loss": 0.1, "q": 0.2, "q_start": 0.4, "return_start": 0.3, "critic_grad_norm": 0.1}
+    metrics = [{"env_steps": 0, "pretraining": {}}, {"env_steps": 45, "updates": 180} | figures]
     folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in metrics))
     return folder
 

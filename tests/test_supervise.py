@@ -83,6 +83,7 @@ def test_where_people_are_waited_for_a_standstill_is_only_spoken_of(tmp_path, ca
     assert len(caplog.records) == 2
 
 
+@pytest.mark.slow
 def test_a_process_that_is_refused_ends_the_run_at_once_and_says_why(tmp_path):
     server = CallServer()
     settings = RunSettings("peg_insert", "sim_panda", "state", calls_address=server.address)
@@ -101,6 +102,7 @@ def test_a_process_that_is_refused_ends_the_run_at_once_and_says_why(tmp_path):
     assert not restarts
 
 
+@pytest.mark.slow
 def test_an_arm_whose_loop_has_died_leaves_and_is_started_again(tmp_path, address):
     said: list[str] = []
     with Supervisor(tmp_path) as processes:

@@ -274,6 +274,23 @@ class Replay:
         start = self._predecessor[self._newest : self._newest + 1]
         return start[start != _NONE]
 
+    def newest_episodes(self, transitions: int) -> list[Array]:
+        """The newest own episodes that are over, count and are held from their first step on, newest first: of each
+        the indices of its transitions, in order. So many that they have this many `transitions`, or all there are."""
+        found: list[Array] = []
+        for episode in reversed(self._episodes.values()):
+            if sum(map(len, found)) >= transitions:
+                break
+            if episode.open or not episode.verdict.counts or self._episode[episode.last] != episode.number:
+                continue
+            slots, slot = [], self._predecessor[episode.last]
+            while slot != _NONE:
+                slots.append(slot)
+                slot = self._predecessor[slot]
+            if slots and self._index[slots[-1]] == 0 and self._provenance[episode.last] != Provenance.DEMO:
+                found.append(np.array(slots[::-1]))
+        return found
+
     def buffers(self, n: int, pinned: bool = False) -> dict[str, Tensor]:
         """Tensors for what is large of `n` transitions, images and cached features, to be used again and again as
         `out` of `gather`.

@@ -22,11 +22,13 @@ from robot_rl.data.outcomes import REACTION_S
 from robot_rl.data.tally import Tally, tail_start
 from robot_rl.data.verdicts import counted_steps, newest_successes
 from robot_rl.learner import checkpoint
+from robot_rl.learner.health import WeightsAge
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
+from robot_rl.learner.viewers import viewers
 from robot_rl.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.signals import StopRequest
-from robot_rl.small_files import JsonLines
+from robot_rl.small_files import JsonLines, is_number
 from robot_rl.transport.calls import CallServer, packed
 from robot_rl.transport.hello import Hello, check
 from robot_rl.transport.status import StatusPublisher
@@ -90,6 +92,7 @@ class Learner:
             self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
         )
         self._metrics = JsonLines(folder.metrics_file)
+        self._viewers = viewers(folder, self._config.wandb)
         self._restored = checkpoint.load_newest(folder.checkpoints)
         self._log = open_log(folder, self._space, self._restored.counters if self._restored else {})
         self._receiver = StepReceiver(
@@ -107,6 +110,7 @@ class Learner:
         self._tally = Tally()
         self._version = 0
         self._published_updates = 0
+        self._weights_age = WeightsAge()
         self._checkpointed = 0
         self._reported = self._valued = self._begun
         self._line: dict[str, Any] = {}
@@ -182,7 +186,7 @@ class Learner:
             done = self.training.offline_updates
             self._status.publish({"phase": "cloning", "done": done, "total": done + self.training.offline_due})
             line = self.training.metrics()
-            self._write_line(line)
+            self._write_line(line | self.training.health())
             self.training.require_sound(line)
 
     def _refill(self, known: int, tally: Tally) -> None:
@@ -243,7 +247,7 @@ class Learner:
         while not self._is_over():
             self._renew_encoder_if_due()
             self._version = self.training.env_steps // block
-            self._weights.publish(self._version, self.training.publishable())
+            self._publish()
             self._update(self.training.due())
             self._report()
             goal = min((self._version + 1) * block, self._total_steps)
@@ -253,9 +257,9 @@ class Learner:
             self._save_if_due()
 
     def _run_real(self) -> None:
-        self._published_updates = self.training.governor.updates
-        self._version = self._published_updates // max(1, self._config.publish_updates)  # goes on after a restart
-        self._weights.publish(self._version, self.training.publishable())
+        # goes on after a restart
+        self._version = self.training.governor.updates // max(1, self._config.publish_updates)
+        self._publish()
         reported = self.training.env_steps
         while not self._is_over():
             self._receive(0.0 if self.training.due() else 0.05)
@@ -265,12 +269,16 @@ class Learner:
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
             if self.training.governor.updates - self._published_updates >= self._config.publish_updates:
                 self._version += 1
-                self._published_updates = self.training.governor.updates
-                self._weights.publish(self._version, self.training.publishable())
+                self._publish()
             if self.training.env_steps - reported >= self._settings.block_steps:
                 reported = self.training.env_steps
                 self._report()
                 self._save_if_due()
+
+    def _publish(self) -> None:
+        self._weights.publish(self._version, self.training.publishable())
+        self._published_updates = self.training.governor.updates
+        self._weights_age.published(self._version, self._published_updates)
 
     def _update(self, count: int) -> None:
         self.training.update(count, between=self._between_updates, until=self._stop.is_set)
@@ -289,6 +297,8 @@ class Learner:
         for received in batch:
             self._arrived.append((received.identity, received.said))
             self._tally.count(received.said)
+            if isinstance(received.said, Step):
+                self._weights_age.used(received.said.weights_version)
         self._calls.poll(share=CALLS_SHARE)
         return len(batch)
 
@@ -331,9 +341,9 @@ class Learner:
         """One line on disk and one status message. Raises DivergedError, behind them, for what can be no loss."""
         self._reported = time.monotonic()
         line = self.training.metrics() | {"weights_version": self._version, "owed_updates": self.training.due()}
-        self._write_line(line)
-        self._status.publish(line)
-        self._line = line
+        self._line = line | self.training.health() | self._weights_age.figures(self.training.governor.updates)
+        self._write_line(self._line)
+        self._status.publish(self._line)
         self.training.require_sound(line)
 
     def _tell_value(self) -> None:
@@ -347,6 +357,10 @@ class Learner:
     def _write_line(self, line: dict[str, Any]) -> None:
         line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}
         self._metrics.append(line)
+        figures = {name: value for name, value in line.items() if is_number(value)}
+        done = figures.get("offline_updates" if self._config.offline else "env_steps", 0)
+        for viewer in self._viewers:
+            viewer.write(figures, int(done))
 
     def _save_if_due(self) -> None:
         if self.training.env_steps - self._checkpointed >= self._config.checkpoint_steps:
@@ -408,6 +422,8 @@ class Learner:
         """Let go of log and links."""
         for part in (self._calls, self._receiver, self._weights, self._status, self._log, self._metrics):
             part.close()
+        for viewer in self._viewers:
+            viewer.close()
 
 
 def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -> StepLog:

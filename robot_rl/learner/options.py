@@ -45,6 +45,8 @@ class LearnerConfig:
             once per block.
         checkpoint_steps: a checkpoint is written after so many environment steps.
         keep_checkpoints: the newest so many stay on disk. `robot-rl eval RUN --step N` evaluates an older one.
+        wandb: project of Weights & Biases that gets the figures of `metrics.jsonl` as well; "": none. TensorBoard's
+            files are written wherever its package is installed.
     """
 
     algorithm: str = "rlpd"
@@ -64,6 +66,7 @@ class LearnerConfig:
     publish_updates: int = 50
     checkpoint_steps: int = 1_000
     keep_checkpoints: int = 2
+    wandb: str = ""
 
     def __post_init__(self) -> None:
         if self.keep_checkpoints < 1:

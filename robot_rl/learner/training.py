@@ -25,6 +25,7 @@ from robot_rl.learner.agents._parts import AnyAgent
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
+from robot_rl.learner.health import health
 from robot_rl.learner.options import AGENTS, LearnerConfig, shift_for, spec_for, variants_for
 from robot_rl.learner.pretrain import GoalError, GoalFrames, PretrainConfig, goal_frames, pretrain
 from robot_rl.learner.schedule import UpdateGovernor
@@ -316,7 +317,7 @@ class Training:
         return self.options.bc_weight_at(self.env_steps)
 
     def metrics(self) -> dict[str, float]:
-        """Means over the updates since the last call, speed and counters: a line of metrics.jsonl."""
+        """Means over the updates since the last call, speed and counters: a line of metrics.jsonl, beside `health`."""
         now, (then, updates) = time.monotonic(), self._measured_from
         names = {name for row in self._metrics for name in row}
         means = {n: float(torch.stack([row[n] for row in self._metrics if n in row]).mean()) for n in sorted(names)}
@@ -326,6 +327,8 @@ class Training:
             "env_steps": self.env_steps,
             "episodes": self.episodes,
             "updates": self.governor.updates,
+            "forgiven_updates": self.governor.forgiven,
+            "granted_updates": self.governor.granted,
             "offline_updates": self.offline_updates,
             "updates_per_s": (self._updates - updates) / max(now - then, 1e-9),
             "bc_weight": self.bc_weight,
@@ -335,16 +338,22 @@ class Training:
         self._metrics, self._measured_from = [], (now, self._updates)
         return out | means
 
+    def health(self) -> dict[str, float]:
+        """What `learner/health.py` says of agent and newest episodes: the rest of a line of metrics.jsonl."""
+        return health(self.agent, self.replay, self.options.discount, self.config.device)
+
     def newest_value(self) -> dict[str, float]:
         """What the critic expects from the newest step on, and in which episode that is.
 
         Nothing where an episode begins or ends, or without a critic.
         """
+        if not self.agent.has_critic:
+            return {}
         batch = self.replay.gather(self.replay.newest())
         if batch["terminated"].tolist() != [0.0]:
             return {}
-        value = self.agent.value({name: tensor.to(self.config.device) for name, tensor in batch.items()})
-        return {} if value is None else {"value": float(value), "value_episode": self._newest_episode}
+        _, q = self.agent.assess({name: tensor.to(self.config.device) for name, tensor in batch.items()}, "next")
+        return {"value": float(q.mean()), "value_episode": self._newest_episode}
 
     @property
     def _updates(self) -> int:

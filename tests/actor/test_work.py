@@ -76,6 +76,7 @@ def folder(tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_a_policy_works_at_another_bench_and_leaves_no_trace_in_its_run(folder):
     before = {path: path.read_bytes() for path in Path("runs/run").iterdir() if path.is_file()}
     with Display() as display:

@@ -5,7 +5,6 @@ The stranger's side is written with the system's own sockets, and runs as anothe
 
 import contextlib
 import errno
-import http.server
 import json
 import os
 import resource
@@ -14,7 +13,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -41,7 +39,6 @@ from robot_rl.transport.weights import WeightsPublisher
 from robot_rl.types import ArmTarget, ConfigError, RefusedError
 from tests.controllers.bench import LIMITS, TASK, TOOL
 from tests.data.test_codec import SPACE
-from tests.teleop.benches import require
 from tests.transport.test_hostile import greeting, ready, serve_arm
 
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
@@ -163,33 +160,6 @@ def pressed_by(address: str) -> Iterator[tuple[CallServer, list[int]]]:
     buttons.start()
     with closing(buttons):
         yield buttons, presses
-
-
-def test_a_page_in_a_browser_presses_nothing():
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium here; its bytes are tried above")
-    require("playwright")
-    from playwright.sync_api import sync_playwright
-
-    page_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-    threading.Thread(target=page_server.serve_forever, daemon=True).start()
-    with sync_playwright() as playwright, pressed_by("tcp://127.0.0.1:*") as (buttons, presses):
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(f"http://127.0.0.1:{page_server.server_port}/nothing")
-        port = buttons.address.rpartition(":")[2]
-        body = list(version_1(REQUEST) * 3)
-        said = page.evaluate(
-            "([port, body]) => fetch(`http://127.0.0.1:${port}`, {method: 'POST', mode: 'no-cors',"
-            " body: new Uint8Array(body)}).then(() => 'answered', error => 'hung up on')", [port, body]
-        )  # fmt: skip
-        browser.close()
-        client = CallClient(buttons.address)
-        client.call("ping", timeout_s=PATIENCE_S)
-        client.close()
-        assert said == "hung up on" and presses == []
-    page_server.shutdown()
 
 
 # a program of the same user

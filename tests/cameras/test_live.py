@@ -73,6 +73,7 @@ def test_nobody_writes_into_a_frame_that_was_handed_out(camera):
     np.testing.assert_array_equal(frame.image, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["stall", "freeze"])
 def test_a_camera_that_stalls_or_freezes_is_stale_until_it_is_back(bench, camera, what, caplog):
     getattr(bench, what)(True)
@@ -198,6 +199,7 @@ def test_whatever_a_library_raises_the_camera_comes_back(monkeypatch, caplog):
     assert Moody.opened >= 3 and "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.slow
 @given(
     wait_s=st.floats(0.0, 2.0),
     frames=st.lists(st.tuples(st.floats(0.0, 0.2), st.none() | st.floats(1.0, 1e4)), min_size=1, max_size=60),

@@ -99,6 +99,7 @@ def test_without_ranges_of_looks_not_one_pixel_changes(gl, world, monkeypatch):
     np.testing.assert_array_equal(pictures[0], pictures[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", [None, "light_m", "brightness", "tint", "colour", "texture", "camera_m", "camera_rad"])
 def test_looks_follow_from_the_seed_of_the_episode_alone(gl, only):
     looks = HARD.options["looks"]

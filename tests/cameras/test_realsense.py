@@ -352,6 +352,7 @@ def test_a_frame_is_as_old_as_the_device_says(bench):
     assert min(ages) >= 0.05 and np.median(ages) < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_clock", [False, True])
 def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_fresh(bench, monkeypatch, has_clock):
     from robot_rl.cameras import realsense

@@ -26,6 +26,7 @@ def folder(tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
     sources, came_to = Sources.of_run(folder), []
     evaluation = threading.Thread(target=lambda: came_to.append(run.evaluate_run(folder, FEW)))
@@ -69,6 +70,7 @@ def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
     assert summary.read_text() == "of another day"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampled", [False, True])
 def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkeypatch, sampled):
     greedy, act = set(), LivePolicy.act

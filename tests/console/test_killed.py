@@ -25,6 +25,7 @@ def run(tmp_path, monkeypatch):
     return RunFolder(made.path.rename(tmp_path / "moved"))
 
 
+@pytest.mark.slow
 def test_killed_with_no_word_of_farewell_the_actor_goes_on_also_of_a_run_that_was_moved(run):
     desk = Desk(run.settings.desk_address)
     command = [sys.executable, "-m", "robot_rl", "console", str(run.path.resolve()), "--port", "0"]

@@ -19,7 +19,7 @@ from tests.console.mouse import SIZE, comes_true, press, pull_gizmo, pull_on
 from tests.system.main_job import SHORT, start
 
 TOOL_Z = 2  # the gizmo's arrow that points down, as the tool does
-DEMOS, ATTEMPTS = 3, 6
+DEMOS, ATTEMPTS = 2, 4
 FIRST_M, THEN_M, PAUSE_S = 0.025, 0.075, 1.5  # above the socket's rim the hand waits
 STRAIGHT_BELOW = """
 from dataclasses import replace

@@ -27,6 +27,7 @@ def ring():
     return Ring(7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bout", range(len(SCENARIOS)), ids=[scenario.name for scenario in SCENARIOS])
 def test_nothing_that_is_sent_or_felt_takes_the_arm_out_of_its_limits(arm, ring, bout):
     found, table, done = attack(arm, ring, range(bout, bout + 1), ticks=1200)

@@ -8,6 +8,8 @@ import pytest
 from tests.controllers.adversary import MODES
 from tests.controllers.deaths import LEAVES, WHO, bear, die, open_bench
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def bench():

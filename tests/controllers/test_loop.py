@@ -252,6 +252,7 @@ print({name: (before.get(name), count) for name, count in compiled().items() if 
 """
 
 
+@pytest.mark.slow
 def test_warming_up_compiles_all_that_a_loop_will_need():
     """A function that is compiled when the robot waits for its torques takes seconds: the robot stops."""
     done = subprocess.run([sys.executable, "-c", WHAT_IS_COMPILED], capture_output=True, text=True, timeout=200)

@@ -40,6 +40,7 @@ def write_for(block, seconds):
         fill(ring, 1000)
 
 
+@pytest.mark.slow
 def test_a_copy_beside_the_writer_is_in_order_and_whole():
     ring = Ring(7)
     writer = multiprocessing.get_context("spawn").Process(target=write_for, args=(ring.block, 1.0))

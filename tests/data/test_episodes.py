@@ -427,6 +427,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_archiver_leaves_every_listed_episode_whole(log, folder):
     recorder = Recorder(log)
     for episode in range(30):

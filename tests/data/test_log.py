@@ -321,6 +321,7 @@ def test_a_lost_block_of_a_closed_log_is_an_error_and_costs_what_lay_in_it(tmp_p
         kept, lost, aside = repair(path)
         assert kept + lost == len(several) and lost <= (2 if large else BLOCK // 500 + 2)
         if aside is not None:
+            assert aside.read_bytes() == before
             aside.unlink()
 
 

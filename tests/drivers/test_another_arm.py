@@ -37,6 +37,7 @@ def test_the_driver_has_the_length_that_the_page_says(bench):
     assert len([line for line in lines if line.strip()]) <= 40
 
 
+@pytest.mark.slow
 def test_it_runs_in_a_process_of_its_own_at_its_own_rate(bench):
     (address,) = free_addresses(1)
     command = [sys.executable, "-m", "robot_rl", "arm", "toy_bench", "--address", address]

@@ -93,6 +93,7 @@ def test_the_tool_moves_pose_and_jacobian(arm):
     np.testing.assert_allclose(pose_error(r.pose, pose_multiply(flange_pose(r.q), longer)), 0.0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_the_wrench_is_what_the_table_does_to_the_tool(arm):
     """Pressed on the table, the arm feels a force upwards of the size that it presses with."""
     arm.set_tool(np.array([0.0, 0.0, 0.112, 0.0, 0.0, 0.0, 1.0]))  # the fingers' ends
@@ -119,6 +120,7 @@ def test_a_reset_is_home_at_rest_and_follows_from_the_seed(arm):
     assert arm.world().t == pytest.approx(0.0, abs=0.002)
 
 
+@pytest.mark.slow
 def test_the_same_torques_move_every_kind_of_arm_alike():
     """Over the wire, with Franka's client and Franka's model, the arm does what the simulation does by itself."""
     readings = {}

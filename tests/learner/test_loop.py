@@ -209,6 +209,7 @@ def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
     assert [row["env_steps"] for row in rows] == [0, 10, 20, 30, 40, 50, 60]
     assert {"updates", "updates_per_s", "q", "critic_loss", "entropy", "bc_weight", "wall_s"} <= rows[-1].keys()
+    assert {"q_start", "saturation", "weights_age_updates", "weights_age_s"} <= rows[-1].keys()
     newest = load_newest(folder.checkpoints)
     assert newest is not None
     assert newest.counters["env_steps"] == STEPS - DEMO_STEPS

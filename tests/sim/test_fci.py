@@ -18,6 +18,7 @@ from robot_rl.sim.fci.robot import speed_allowed
 from robot_rl.sim.fci.urdf import robot_urdf
 
 plf = pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+pytestmark = pytest.mark.slow
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 
 

@@ -1,9 +1,6 @@
 """Each slip of a person who writes a task file is refused before anything opens: file, line, what is allowed."""
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -345,16 +342,3 @@ def test_a_base_task_of_the_same_file_and_one_of_another(tmp_path: Path, monkeyp
     first, second = str(caught.value).splitlines()
     assert "worse.py:3: " in first and first.endswith("mine.py:6: rate_hz = 0.5: wanted 1 to 200 Hz")
     assert second.endswith("mine.py:11: max_steps = 0: wanted 1 to 100000")
-
-
-@pytest.mark.parametrize("verb", [["train"], ["arm", "sim_panda", "--task"]])
-def test_a_slip_costs_less_than_two_seconds_of_a_process(verb: list[str], tmp_path: Path) -> None:
-    """Of its own time: the wall clock is the machine's matter."""
-    write(tmp_path, "leash_translation=0.012", "leash_translation=2.0")
-    program = "import resource, sys; from robot_rl.cli import main; code = main(sys.argv[1:]); " \
-              "print(resource.getrusage(resource.RUSAGE_SELF).ru_utime); sys.exit(code)"  # fmt: skip
-    command = [sys.executable, "-c", program, *verb, "mine"]
-    begun = time.monotonic()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and "mine.py:46: leash_translation = 2: wanted" in done.stderr
-    assert float(done.stdout) < 2.0, f"{done.stdout} s of {time.monotonic() - begun:.1f} s"

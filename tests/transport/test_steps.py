@@ -232,6 +232,7 @@ def start_learner(path: Path, address: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_doubled_when_the_learner_is_killed(tmp_path):
     path, address = tmp_path / "steps.log", free_addresses(1)[0]
     sender = StepSender(address, SPACE, resend_s=0.3)
@@ -266,6 +267,7 @@ sender.drain(10.0)
 """
 
 
+@pytest.mark.slow
 def test_second_actor_process_starts_anew_and_exits_at_once(tmp_path):
     path, address = tmp_path / "steps.log", free_addresses(1)[0]
     learner = start_learner(path, address)

@@ -90,6 +90,7 @@ def require_each_once_and_in_order(path: Path, stored: dict[int, int]) -> None:
             assert gap.last_seq == before[-1].seq
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["learner first", "actor first"])
 def test_actor_and_learner_are_killed_and_nothing_stored_is_lost(tmp_path, order):
     log, spool, address = tmp_path / "steps.log", tmp_path / "spool", free_addresses(1)[0]

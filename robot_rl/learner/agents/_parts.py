@@ -1,7 +1,7 @@
 """What every agent is made of: what it offers, the features of a batch, and its state as flat, named tensors."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol, TypeVar
 
 import torch
@@ -22,12 +22,14 @@ class AnyAgent(Protocol):
     agent.policy.normaliser.fit(demo_states); agent.begin_average()
     for batch in demonstrations: agent.clone_behaviour(batch)      # config.bc_initial_updates
     while learning: metrics = agent.update(batch, bc_weight)       # tensors; read them now and then
-    expected = agent.value(batch)                                  # (B,) of its next observations; None: no critic
+    modes, q = agent.assess(batch, "next")                         # (B, A), and (critics, B) of these
     ```
-    offline: it learns from the demonstrations alone, and a run has no steps of its own.
+    offline: it learns from the demonstrations alone, and a run has no steps of its own. has_critic: whether it learns
+    what a state is worth; without one `assess` has no row of `q`. `gradient_norms` are those of the newest update.
     """
 
     offline: ClassVar[bool]
+    has_critic: ClassVar[bool]
     policy: Policy
     average: Policy
 
@@ -35,7 +37,8 @@ class AnyAgent(Protocol):
     def begin_average(self) -> None: ...
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]: ...
     def update(self, batch: Batch, bc_weight: float = 0.0) -> dict[str, Tensor]: ...
-    def value(self, batch: Batch) -> Tensor | None: ...
+    def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]: ...
+    def gradient_norms(self) -> dict[str, Tensor]: ...
     def policy_parameters(self) -> dict[str, Array]: ...
     def average_parameters(self) -> dict[str, Array]: ...
     def frozen_parameters(self) -> dict[str, Array]: ...
@@ -55,6 +58,12 @@ def features(policy: Policy, batch: Batch, prefix: str, vision: nn.Module | None
     head = "next/image/" if prefix else "image/"
     images = {name: batch[head + name] for name in policy.spec.cameras}
     return policy.features(state, vision(images) if vision is not None else None)
+
+
+def gradient_norms(**parameters: Iterable[Tensor]) -> dict[str, Tensor]:
+    """`NAME_grad_norm` over the newest gradients of each group of parameters that has any."""
+    gradients = {name: [p.grad for p in group if p.grad is not None] for name, group in parameters.items()}
+    return {f"{name}_grad_norm": torch.nn.utils.get_total_norm(g) for name, g in gradients.items() if g}
 
 
 def averaged(policy: Policy, average: Policy) -> tuple[list[Tensor], list[Tensor]]:

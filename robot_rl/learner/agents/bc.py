@@ -10,7 +10,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from robot_rl.learner.agents._parts import Batch, averaged, features, frozen_copy, load_state, state_of
+from robot_rl.learner.agents._parts import (
+    Batch,
+    averaged,
+    features,
+    frozen_copy,
+    gradient_norms,
+    load_state,
+    state_of,
+)
 from robot_rl.learner.compilation import Compiled
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.policy import LOG_STD_RANGE, Policy, PolicySpec
@@ -55,6 +63,7 @@ class Agent:
     """
 
     offline: ClassVar[bool] = True
+    has_critic: ClassVar[bool] = False
 
     def __init__(self, spec: PolicySpec, config: BCConfig, seed: int, device: str = "cpu"):
         self.spec, self.config, self.device = spec, config, torch.device(device)
@@ -105,8 +114,15 @@ class Agent:
         """One step of regression on a batch of demonstrations: the same."""
         return self.update(batch)
 
-    def value(self, batch: Batch) -> None:
-        """Nobody has learnt what a state is worth."""
+    @torch.no_grad()
+    def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
+        """Actions at the observations `(B, A)`, or at the next ones, of the policy that acts; values of no critic."""
+        mean, _ = self.average.head(features(self.average, batch, prefix, self.average.trained_vision))
+        return torch.tanh(mean), mean.new_empty(0, len(mean))
+
+    def gradient_norms(self) -> dict[str, Tensor]:
+        """Of the newest update."""
+        return gradient_norms(actor=self._trained)
 
     def policy_parameters(self) -> dict[str, Array]:
         """What the actor needs anew after each training block: of the average, which is what acts."""

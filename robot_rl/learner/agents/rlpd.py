@@ -12,7 +12,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from robot_rl.learner.agents._parts import Batch, averaged, features, frozen_copy, load_state, state_of
+from robot_rl.learner.agents._parts import (
+    Batch,
+    averaged,
+    features,
+    frozen_copy,
+    gradient_norms,
+    load_state,
+    state_of,
+)
 from robot_rl.learner.compilation import Compiled
 from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
@@ -111,6 +119,7 @@ class Agent:
     """
 
     offline: ClassVar[bool] = False
+    has_critic: ClassVar[bool] = True
 
     def __init__(self, spec: PolicySpec, config: RLPDConfig, seed: int, device: str = "cpu"):
         self.spec, self.config, self.device = spec, config, torch.device(device)
@@ -251,11 +260,15 @@ class Agent:
         return {"bc_loss": loss.detach()}
 
     @torch.no_grad()
-    def value(self, batch: Batch) -> Tensor:
-        """What the critics expect on average from the next observations on `(B,)`, if the policy's mode acts there."""
-        features = self.features(batch, "next", self._trained_vision)
+    def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
+        """The policy's modes at the observations `(B, A)`, or at the next ones, and each critic's value of them."""
+        features = self.features(batch, prefix, self._trained_vision)
         mean, _ = self.policy.head(features)
-        return self.critics(features, torch.tanh(mean)).mean(0)
+        return torch.tanh(mean), self.critics(features, torch.tanh(mean))
+
+    def gradient_norms(self) -> dict[str, Tensor]:
+        """Of the newest update."""
+        return gradient_norms(critic=self._trained, actor=self.policy.head.parameters())
 
     def _noise(self, batch: Batch) -> Tensor:
         shape = (batch["action"].shape[0], self.spec.action_size)

@@ -102,8 +102,16 @@ def test_every_agent_keeps_the_contract(algorithm: str) -> None:
     metrics = agent.update(batch, config.options.bc_weight_at(0))
     assert metrics
     assert not any(value.requires_grad for value in metrics.values())
-    expected = agent.value(batch)
-    assert expected is None or (expected.shape == (16,) and not expected.requires_grad)
+    for prefix in ("", "next"):
+        modes, q = agent.assess(batch, prefix)
+        assert modes.shape == (16, 3)
+        assert modes.abs().max() <= 1.0
+        assert q.shape[1:] == (16,)
+        assert bool(len(q)) == agent.has_critic
+        assert not (modes.requires_grad or q.requires_grad)
+    norms = agent.gradient_norms()
+    assert norms
+    assert all(norm > 0.0 for norm in norms.values())
     published, frozen = agent.policy_parameters(), agent.frozen_parameters()
     assert published.keys() | frozen.keys() == agent.average_parameters().keys()
     assert not published.keys() & frozen.keys()
