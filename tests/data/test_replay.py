@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_rl.data.replay import Replay
+from robot_rl.data.replay import Column, Replay
 from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
@@ -203,6 +203,20 @@ def test_cached_features_follow_their_frames() -> None:
     assert np.array_equal(batch["vision"][:, 0], batch["state"][:, 1])
     assert np.array_equal(batch["next_vision"][:, 0], batch["next_state"][:, 1] + 0.5)
     assert not any(name.startswith("image/") for name in batch)
+
+
+def test_a_column_of_ones_own_is_in_every_batch() -> None:
+    """A potential is observed at both ends of a transition; a return is known when its episode has ended."""
+    potential = Column(1, lambda step: step.observation["state/a"][1:] ** 2, observed=True)
+    replay = Replay(SPACE, 7, columns={"potential": potential, "return": Column()})
+    for index in range(20):  # the ring goes round
+        slot = replay.append(make_step(0, index))
+        assert replay.columns["return"][slot] == 0.0, "of the step that lay there before"
+        replay.columns["return"][slot] = -index
+    batch = replay.gather(replay.transitions())
+    assert batch["potential"][:, 0].tolist() == (batch["state"][:, 1] ** 2).tolist()
+    assert batch["next_potential"][:, 0].tolist() == (batch["next_state"][:, 1] ** 2).tolist()
+    assert batch["return"].tolist() == (-batch["next_state"][:, 1]).tolist()
 
 
 def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> None:
