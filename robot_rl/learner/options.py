@@ -1,14 +1,18 @@
 """How to learn: the learner's options, and what "auto" and 0 among them stand for."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
-from robot_rl.config import find, names_of
-from robot_rl.learner.agents.bc import BCConfig
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.config import find, from_json, names_of
+from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.augment import PAD
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.resnet10 import load_weights
+from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import check_name
 from robot_rl.types import ConfigError, SpaceSpec
 from robot_rl.validation import nearest
@@ -21,10 +25,9 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd" (options: agent); "bc", behaviour cloning of the demonstrations without any step of its own,
-            and "hg_dagger", which adds corrections (both: imitation).
-        agent: of rlpd. Every default with its source.
-        imitation: of bc and hg_dagger. Every default with its source.
+        algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its own; "hg_dagger", which
+            adds corrections; or a file of your own, ./agents/NAME.py (docs/learning.md).
+        agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
         pretrain: of the encoder "goal", on the demonstrations.
         encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras,
@@ -48,8 +51,7 @@ class LearnerConfig:
     """
 
     algorithm: str = "rlpd"
-    agent: RLPDConfig = field(default_factory=RLPDConfig)
-    imitation: BCConfig = field(default_factory=BCConfig)
+    agent: Any = None
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     encoder: str = "auto"
@@ -72,14 +74,10 @@ class LearnerConfig:
             raise ConfigError(
                 f"{self.algorithm!r} is no algorithm; there are: {nearest(self.algorithm, names_of(AGENTS))}"
             )
+        object.__setattr__(self, "agent", agent_config(self.algorithm, self.agent))
         check_name(self.encoder, "auto")
         if self.encoder == "resnet10" and not self.encoder_weights:
             raise ConfigError("encoder resnet10 begins with published weights; say where the file is: encoder_weights")
-
-    @property
-    def options(self) -> RLPDConfig | BCConfig:
-        """Those of the algorithm."""
-        return self.agent if self.algorithm == "rlpd" else self.imitation
 
     @property
     def offline(self) -> bool:
@@ -92,6 +90,35 @@ class LearnerConfig:
         return self.encoder in ("auto", "goal")
 
 
+def agent_config(algorithm: str, options: Any) -> AgentConfig:
+    """The `Config` of an algorithm: of plain data, of None (its defaults), or of the options of another algorithm, of
+    which those that were changed go along where it has them. Raises ConfigError for what it does not know."""
+    config = getattr(find(AGENTS, algorithm), "Config", None)
+    if not (isinstance(config, type) and issubclass(config, AgentConfig)):
+        raise ConfigError(
+            f"{AGENTS}/{algorithm} holds no dataclass `Config(AgentConfig)` of its options (docs/learning.md)"
+        )
+    if isinstance(options, config):
+        return options
+    if isinstance(options, Mapping):
+        return from_json(config, options, "agent")
+    known = {field.name for field in fields(config)}
+    given = (
+        {f.name: (getattr(options, f.name), f.default) for f in fields(options) if f.name in known} if options else {}
+    )
+    return config(**{name: value for name, (value, default) in given.items() if value != default})
+
+
+def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
+    """The agent of an algorithm with random weights, but for an encoder that begins with published ones."""
+    agent: BaseAgent = find(AGENTS, config.algorithm).Agent(spec, config.agent, seed, config.device)
+    if spec.encoder == "resnet10" and isinstance(agent.policy.vision, TrunkVision):
+        load_weights(agent.policy.vision.trunks[0], Path(config.encoder_weights))
+    if config.compile:
+        agent.compile()
+    return agent
+
+
 def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     """The policy that a config means for these spaces: what "auto" and 0 stand for."""
     encoder = config.encoder
@@ -99,9 +126,7 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
         encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
     features = config.camera_features or (256 if encoder == "resnet10" else 64)
     renewed = encoder == "goal" and bool(config.pretrain.renew_at)
-    return PolicySpec.from_space(
-        space, encoder, hidden=config.options.hidden, camera_features=features, renewed=renewed
-    )
+    return PolicySpec.from_space(space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed)
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:

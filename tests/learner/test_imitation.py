@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robot_rl import cli
-from robot_rl.learner.agents.bc import BCConfig
+from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
@@ -22,7 +22,7 @@ from tests.learner.test_training import SPACE, demonstrations, reach, success_ra
 
 BC = LearnerConfig(
     algorithm="bc",
-    imitation=BCConfig(hidden=(64, 64), batch_size=64, bc_initial_updates=400, learning_rate=1e-3, average_rate=0.02),
+    agent=BCConfig(hidden=(64, 64), batch_size=64, bc_initial_updates=400, learning_rate=1e-3, average_rate=0.02),
     schedule=test_training.CONFIG.schedule,
     compile=False,
 )

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.config import find, names_of
-from robot_rl.learner.agents._parts import AnyAgent
-from robot_rl.learner.agents.bc import Agent, BCConfig
+from robot_rl.config import names_of
+from robot_rl.learner.agents.bc import Agent
+from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.options import AGENTS, LearnerConfig
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.types import ConfigError, DataError
@@ -88,28 +88,6 @@ def test_another_algorithms_checkpoint_is_refused() -> None:
         make_agent().load_state_dict(make_bc().state_dict())
     with pytest.raises(DataError, match="other networks"):
         make_bc().load_state_dict({"policy.nonsense": torch.zeros(1)})
-
-
-@pytest.mark.parametrize("algorithm", names_of(AGENTS))
-def test_every_agent_keeps_the_contract(algorithm: str) -> None:
-    """Cloned, updated, published, saved and restored the way that `learner/training.py` does it."""
-    config = LearnerConfig(algorithm=algorithm)
-    spec = PolicySpec.from_space(SPACES["none"], "none", hidden=config.options.hidden)
-    agent: AnyAgent = find(AGENTS, algorithm).Agent(spec, config.options, 0, "cpu")
-    agent.begin_average()
-    batch = make_batch(make_agent())
-    assert all(torch.isfinite(value) for value in agent.clone_behaviour(batch).values())
-    metrics = agent.update(batch, config.options.bc_weight_at(0))
-    assert metrics
-    assert not any(value.requires_grad for value in metrics.values())
-    expected = agent.value(batch)
-    assert expected is None or (expected.shape == (16,) and not expected.requires_grad)
-    published, frozen = agent.policy_parameters(), agent.frozen_parameters()
-    assert published.keys() | frozen.keys() == agent.average_parameters().keys()
-    assert not published.keys() & frozen.keys()
-    other: AnyAgent = find(AGENTS, algorithm).Agent(spec, config.options, 1, "cpu")
-    other.load_state_dict(agent.state_dict())
-    assert same(agent.state_dict(), other.state_dict())
 
 
 def test_an_algorithm_that_does_not_exist_is_refused() -> None:
