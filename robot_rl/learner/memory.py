@@ -21,7 +21,7 @@ def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity
     return Replay(
         space,
         capacity,
-        keep_images=bool(policy.spec.cameras) and not policy.spec.traits.cached,
+        keep_images=bool(policy.spec.cameras) and not policy.traits.cached,
         vision_size=policy.cached_size,
         variants=variants_for(config, policy.spec),
         pad=shift_for(config, policy.spec),
@@ -59,7 +59,7 @@ class Memory:
     ):
         self.replay = replay_for(space, config, policy, len(demonstrations) + capacity)
         self._cache = VisionCache(policy, config, seed, features)
-        self._cached = policy.spec.traits.cached
+        self._cached = policy.traits.cached
         self.env_steps = 0
         self.episodes = 0
         self.newest_episode = -1

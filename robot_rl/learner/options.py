@@ -11,9 +11,8 @@ from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.augment import PAD
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.networks.resnet10 import load_weights
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.networks.vision import check_name
+from robot_rl.networks.vision import AUTO, ENCODERS, check_name, traits_of
 from robot_rl.types import ConfigError, SpaceSpec
 from robot_rl.validation import nearest
 
@@ -33,7 +32,8 @@ class LearnerConfig:
         encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras,
             else "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch
             64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss
-            trains. "module:package.module:ClassName" is a torch.nn.Module of your own (docs/learning.md).
+            trains. A torch.nn.Module of your own is a file ./encoders/NAME.py, or module:package.module:ClassName
+            (docs/learning.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1
@@ -76,8 +76,10 @@ class LearnerConfig:
             )
         object.__setattr__(self, "agent", agent_config(self.algorithm, self.agent))
         check_name(self.encoder, "auto")
-        if self.encoder == "resnet10" and not self.encoder_weights:
-            raise ConfigError("encoder resnet10 begins with published weights; say where the file is: encoder_weights")
+        if self.encoder in ENCODERS and ENCODERS[self.encoder].load is not None and not self.encoder_weights:
+            raise ConfigError(
+                f"encoder {self.encoder} begins with published weights; say where the file is: encoder_weights"
+            )
 
     @property
     def offline(self) -> bool:
@@ -87,7 +89,8 @@ class LearnerConfig:
     @property
     def pretrains(self) -> bool:
         """Whether an encoder for cameras begins with the frames of demonstrations and of wandering."""
-        return self.encoder in ("auto", "goal")
+        name = AUTO if self.encoder == "auto" else self.encoder
+        return name in ENCODERS and ENCODERS[name].goal
 
 
 def agent_config(algorithm: str, options: Any) -> AgentConfig:
@@ -112,8 +115,9 @@ def agent_config(algorithm: str, options: Any) -> AgentConfig:
 def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
     """The agent of an algorithm with random weights, but for an encoder that begins with published ones."""
     agent: BaseAgent = find(AGENTS, config.algorithm).Agent(spec, config.agent, seed, config.device)
-    if spec.encoder == "resnet10" and isinstance(agent.policy.vision, TrunkVision):
-        load_weights(agent.policy.vision.trunks[0], Path(config.encoder_weights))
+    load = spec.traits.load
+    if load is not None and isinstance(agent.policy.vision, TrunkVision):
+        load(agent.policy.vision.trunks[0], Path(config.encoder_weights))
     if config.compile:
         agent.compile()
     return agent
@@ -123,15 +127,16 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     """The policy that a config means for these spaces: what "auto" and 0 stand for."""
     encoder = config.encoder
     if encoder == "auto":
-        encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
-    features = config.camera_features or (256 if encoder == "resnet10" else 64)
-    renewed = encoder == "goal" and bool(config.pretrain.renew_at)
+        encoder = AUTO if any(name.startswith("image/") for name in space.observations) else "none"
+    traits = traits_of(encoder)
+    features = config.camera_features or traits.features
+    renewed = traits.goal and bool(config.pretrain.renew_at)
     return PolicySpec.from_space(space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed)
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
     """Versions cached for each frame: what 0 stands for. The first is the frame as it is."""
-    return config.feature_variants or (4 if spec.traits.cached and spec.traits.shifted else 1)
+    return config.feature_variants or spec.traits.variants
 
 
 def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:

@@ -33,7 +33,7 @@ class VisionCache:
         self._file: FeatureFile | None = None
         self._goals: dict[Stream, list[GoalFilter]] = {}  # of the episode that each actor is in
         self._frames = 0
-        if path is not None and self._spec.traits.cached:
+        if path is not None and policy.traits.cached:
             trained = self._policy.trained_names()  # reads the features, and changes
             state = self._policy.state_dict()
             frozen = {name: tensor.cpu().numpy() for name, tensor in state.items() if name not in trained}
@@ -82,7 +82,7 @@ class VisionCache:
 
     def _augment(self, frame: Array, generator: np.random.Generator) -> Tensor:
         """The frame `(1, H, W, 3)` shifted, or in another light."""
-        if self._spec.traits.shifted:
+        if self._policy.traits.shifted:
             return torch.from_numpy(random_shift(frame, generator, self._config.shift_pixels))
         return photometric(torch.from_numpy(frame), generator, self._config.pretrain.brightness, torch.float32)
 

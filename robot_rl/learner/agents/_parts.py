@@ -54,8 +54,9 @@ class BaseAgent:
     expected = agent.value(batch)                               # (B,) of its next observations
     ```
     An algorithm is a file with a dataclass `Config(AgentConfig)` and a class `Agent(BaseAgent)`,
-    which must define `update` alone. Whatever a resumed run goes on with is in `state_dict`: the
-    modules, the optimisers and the generator that are in the three dicts here.
+    which must define `update` alone. There is an optimiser (Adam) of each of the `modules`, called
+    NAME_optimizer, unless the algorithm puts others into `optimizers`. `state_dict`, from which a
+    resumed run goes on, holds both and the `generator`.
     """
 
     offline: ClassVar[bool] = False
@@ -70,14 +71,18 @@ class BaseAgent:
             self.modules: dict[str, nn.Module] = {"policy": self.policy} | {
                 name: module.to(self.device) for name, module in self.networks().items()
             }
-        trained = self.policy.trained_names()
+        changing = self.policy.trained_names()
         for name, parameter in self.policy.named_parameters():
-            parameter.requires_grad_(name in trained)
+            parameter.requires_grad_(name in changing)
         if self.policy.vision is not None and self.policy.trained_vision is not None:
             self.policy.vision.set_dtype(convolution_dtype(self.device))
         self.average = self.modules["average"] = frozen_copy(self.policy)
         self.averaged, self.averages = averaged(self.policy, self.average)
-        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
+            f"{name}_optimizer": torch.optim.Adam(trained, config.learning_rate, fused=True)
+            for name, module in self.modules.items()
+            if (trained := [p for p in module.parameters() if p.requires_grad])
+        }
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.updates = 0
 
@@ -123,16 +128,23 @@ class BaseAgent:
         """What the policy's head sees `(B, F)`, or of the next observations with `prefix` "next"."""
         return features(self.policy, batch, prefix, self.policy.trained_vision)
 
-    def step(self, optimizer: str, loss: Tensor) -> None:
-        """One step of an optimiser down a loss."""
-        self.optimizers[optimizer].zero_grad(set_to_none=True)
+    def step(self, name: str, loss: Tensor) -> Tensor:
+        """One step of the optimiser `name` down a loss; the loss, without its graph."""
+        self.optimizers[name].zero_grad(set_to_none=True)
         loss.backward()
-        self.optimizers[optimizer].step()
+        self.optimizers[name].step()
+        return loss.detach()
 
     def follow_average(self) -> None:
         """The average goes `average_rate` of the way to the policy."""
         with torch.no_grad():
             torch._foreach_lerp_(self.averages, self.averaged, self.config.average_rate)
+
+    def follow(self, name: str, leader: str, rate: float) -> None:
+        """A module's parameters go this share of the way to those of another."""
+        ours, theirs = (self.modules[n].parameters() for n in (name, leader))
+        with torch.no_grad():
+            torch._foreach_lerp_([*ours], [*theirs], rate)
 
     def begin_average(self) -> None:
         """The average begins with the policy as it is now: scaled, pretrained, cloned."""
@@ -189,7 +201,7 @@ def features(policy: Policy, batch: Batch, prefix: str, vision: nn.Module | None
     state = batch["next_state" if prefix else "state"]
     if not policy.spec.cameras:
         return policy.features(state, None)
-    if policy.spec.traits.cached:
+    if policy.traits.cached:
         cached = batch["next_vision" if prefix else "vision"].float()
         return policy.features(state, cached if vision is None else vision(cached))
     head = "next/image/" if prefix else "image/"

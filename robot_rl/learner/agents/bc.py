@@ -53,7 +53,7 @@ class Agent(BaseAgent):
             for head in (self.policy.head, self.average.head):
                 head.output.weight[spec.action_size :] = 0.0
                 head.output.bias[spec.action_size :] = LOG_STD_RANGE[0]
-        self.optimizers["optimizer"] = torch.optim.Adam(self.averaged, config.learning_rate, fused=True)
+        self.optimizers = {"optimizer": torch.optim.Adam(self.averaged, config.learning_rate, fused=True)}
         self._loss_fn: Callable[[Batch], Tensor] = self.loss
 
     @property
@@ -78,11 +78,10 @@ class Agent(BaseAgent):
 
     def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
         """One step of regression."""
-        loss = self._loss_fn(batch)
-        self.step("optimizer", loss)
+        loss = self.step("optimizer", self._loss_fn(batch))
         self.follow_average()
         self.updates += 1
-        return {"bc_loss": loss.detach()}
+        return {"bc_loss": loss}
 
     def policy_parameters(self) -> dict[str, Array]:
         """What the actor needs anew after each training block: of the average, which is what acts."""
