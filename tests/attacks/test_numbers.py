@@ -236,7 +236,7 @@ def test_a_wild_step_in_an_older_log_is_read_but_not_learnt_from(
     with caplog.at_level(logging.WARNING):
         training.load_demonstrations(usual)
         training.add(entries)
-    assert training.passed_over == 4 and "4 recorded steps are passed over, 4 in all: a step with reward" in caplog.text
+    assert training.passed_over == 4 and "4 recorded steps are passed over: a step with reward" in caplog.text
     assert training.env_steps == sum(step.index > 0 for step in usual)  # they were made
     assert training.memory.replay.own_transitions == training.memory.replay.demo_transitions - 2 * 4
     training.update(20)

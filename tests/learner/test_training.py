@@ -121,16 +121,6 @@ def expected_at(training: Training, distance: float) -> float:
     return said["value"]
 
 
-def test_same_seed_same_weights() -> None:
-    results = []
-    for _ in range(2):
-        training = Training(SPACE, CONFIG, seed=3, run_steps=200)
-        training.load_demonstrations(demonstrations())
-        train(training, 120)
-        results.append(training.policy())
-    assert all(np.array_equal(results[0][name], results[1][name]) for name in results[0])
-
-
 def test_resumed_training_goes_on_exactly_as_it_would_have() -> None:
     straight = Training(SPACE, CONFIG, seed=1, run_steps=300)
     straight.load_demonstrations(demonstrations())

@@ -30,6 +30,8 @@ class AgentConfig:
     """Of Adam."""
     average_rate: float = 1e-3
     """Share that the newest policy has in the running average of policies, per update of it."""
+    bc_initial_updates: int = 0
+    """Updates on the demonstrations alone before the first own step."""
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "average_rate"):
@@ -47,7 +49,7 @@ class BaseAgent:
     ```
     agent = Agent(spec, config, seed, device)
     agent.policy.normaliser.fit(demo_states); agent.begin_average()
-    for batch in demonstrations:                                # agent.offline_updates of them
+    for batch in demonstrations:                                # config.bc_initial_updates
         agent.clone_behaviour(batch)
     while learning:                                             # batches as agent.plan says
         metrics = agent.update(batch, env_steps)                # tensors; read them now and then
@@ -94,11 +96,6 @@ class BaseAgent:
     def plan(self) -> SamplingPlan:
         """What its batches are: half of each from demonstrations and corrections, if not said."""
         return SamplingPlan(self.config.batch_size)
-
-    @property
-    def offline_updates(self) -> int:
-        """How many updates are made on the demonstrations before the first own step; 0, if not said."""
-        return 0
 
     @property
     def period(self) -> int:

@@ -44,7 +44,6 @@ class Agent(BaseAgent):
     """
 
     offline: ClassVar[bool] = True
-
     config: Config
 
     def __init__(self, spec: PolicySpec, config: Config, seed: int, device: str = "cpu"):
@@ -60,10 +59,6 @@ class Agent(BaseAgent):
     def plan(self) -> SamplingPlan:
         """What the operator did, alone."""
         return SamplingPlan(self.config.batch_size, demo_fraction=1.0)
-
-    @property
-    def offline_updates(self) -> int:
-        return self.config.bc_initial_updates
 
     def compile(self) -> None:
         """Compile the loss when it is first called; without a working compiler it stays as it is."""

@@ -147,10 +147,6 @@ class Agent(BaseAgent):
         return SamplingPlan(config.batch_size, config.demo_fraction, window)
 
     @property
-    def offline_updates(self) -> int:
-        return self.config.bc_initial_updates
-
-    @property
     def period(self) -> int:
         return self.config.actor_period
 
