@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config import find, from_json, names_of
+from robot_rl.config import find, from_json
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
@@ -14,7 +14,6 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import AUTO, ENCODERS, check_name, traits_of
 from robot_rl.types import ConfigError, SpaceSpec
-from robot_rl.validation import nearest
 
 AGENTS = "learner/agents"
 
@@ -70,10 +69,6 @@ class LearnerConfig:
     def __post_init__(self) -> None:
         if self.keep_checkpoints < 1:
             raise ConfigError(f"keep_checkpoints is {self.keep_checkpoints}; at least 1 is needed to resume a run")
-        if self.algorithm not in names_of(AGENTS):
-            raise ConfigError(
-                f"{self.algorithm!r} is no algorithm; there are: {nearest(self.algorithm, names_of(AGENTS))}"
-            )
         object.__setattr__(self, "agent", agent_config(self.algorithm, self.agent))
         check_name(self.encoder, "auto")
         if self.encoder in ENCODERS and ENCODERS[self.encoder].load is not None and not self.encoder_weights:
@@ -105,11 +100,10 @@ def agent_config(algorithm: str, options: Any) -> AgentConfig:
         return options
     if isinstance(options, Mapping):
         return from_json(config, options, "agent")
-    known = {field.name for field in fields(config)}
-    given = (
-        {f.name: (getattr(options, f.name), f.default) for f in fields(options) if f.name in known} if options else {}
-    )
-    return config(**{name: value for name, (value, default) in given.items() if value != default})
+    known = {f.name for f in fields(config)}
+    both = {f.name: f.default for f in fields(options) if f.name in known} if options is not None else {}
+    changed = {name: getattr(options, name) for name, default in both.items() if getattr(options, name) != default}
+    return config(**changed)
 
 
 def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
