@@ -81,13 +81,14 @@ def read_log(path: Path, space: SpaceSpec, count: int) -> LogTimes:
 def features(path: Path, space: SpaceSpec, count: int, block: int = 50) -> tuple[float, float]:
     """Seconds per step to have the features of a frozen encoder: computed, and read from where they were kept."""
     config = LearnerConfig(encoder="goal", compile=False)
-    seen = VisionCache(Policy(spec_for(config, space)), config, seed=0)
+    policy = Policy(spec_for(config, space))
     steps, seconds = list(random_steps(space, block)), []
     for _ in range(2):
-        seen.begin(path)
+        seen = VisionCache(policy, config, 0, path)
         begun = time.perf_counter()
         for _ in range(count // block):
             seen.of(steps, [LOCAL] * block)
+        seen.close()
         seconds.append((time.perf_counter() - begun) / (count // block * block))
     path.unlink()
     return seconds[0], seconds[1]

@@ -332,7 +332,7 @@ def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     """Batches, updates, actions and memory: from state, and from two cameras of 128 px by each kind of encoder."""
     import torch
 
-    from robot_rl.learner.agents.rlpd import RLPDConfig
+    from robot_rl.learner.agents import rlpd
     from robot_rl.learner.options import LearnerConfig
     from robot_rl.networks.resnet10 import ResNet10, save_weights
 
@@ -345,7 +345,7 @@ def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
             ("state", state, LearnerConfig()),
             ("pixels", pixels, LearnerConfig()),
             ("resnet10", pixels, LearnerConfig(encoder="resnet10", encoder_weights=str(weights))),
-            ("end_to_end", pixels, LearnerConfig(agent=RLPDConfig(batch_size=64), encoder="end_to_end", threads=2)),
+            ("end_to_end", pixels, LearnerConfig(agent=rlpd.Config(batch_size=64), encoder="end_to_end", threads=2)),
         )
         try:
             return [row for name, space, learner in cases for row in _measure_learning(name, space, learner, sizes)]
@@ -365,7 +365,8 @@ BARS = {
 def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -> list[Row]:
     from robot_rl.learner.batches import Batches
     from robot_rl.learner.health import health
-    from robot_rl.learner.training import Training, replay_for
+    from robot_rl.learner.memory import replay_for
+    from robot_rl.learner.training import Training
     from robot_rl.networks.policy import LivePolicy
 
     learner = replace(learner, compile=sizes.compile)
@@ -381,14 +382,12 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
     batches = Batches(replay, batch_config, rng)
 
     def batch() -> dict[str, Any]:
-        return next(batches.draw(1, learner.agent.demo_fraction))
+        return next(batches.draw(1))
 
     one = batch()
     sample_s = median(batch, sizes.batches)
     period = learner.agent.actor_period  # not every update moves the actor: the mean of whole rounds
-    update_s = (
-        median(lambda: [training.agent.update(one, 1.0) for _ in range(period)], sizes.updates // period) / period
-    )
+    update_s = median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period) / period
     told_s = median(lambda: health(training.agent, replay, 0.97, learner.device), sizes.batches)
     policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
     act_s = median(lambda: policy.act(observation), sizes.updates)

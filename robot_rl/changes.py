@@ -21,8 +21,7 @@ ALWAYS = {
     "learner.checkpoint_steps", "learner.keep_checkpoints", "learner.schedule.utd", "learner.schedule.start_steps",
     "learner.schedule.max_behind", "learner.agent.learning_rate", "learner.agent.batch_size",
     "learner.agent.demo_fraction", "learner.agent.actor_period", "learner.agent.bc_weight",
-    "learner.agent.bc_decay_steps", "learner.imitation.learning_rate", "learner.imitation.batch_size",
-    "learner.imitation.bc_initial_updates",
+    "learner.agent.bc_decay_steps", "learner.agent.bc_initial_updates",
 }  # fmt: skip
 """What a learner goes on with as well as with what it began with: nothing that is learnt or recorded depends on it."""
 
@@ -83,7 +82,7 @@ def change_options(folder: RunFolder, options: TrainConfig) -> None:
         wander_steps=options.wander_steps, teleop=options.teleop, eval_episodes=options.eval_episodes,
     )  # fmt: skip
     if learner.offline and "steps" in changed and options.steps:
-        raise ConfigError(f"{learner.algorithm} makes no steps of its own: --learner.imitation.bc-initial-updates "
+        raise ConfigError(f"{learner.algorithm} makes no steps of its own: --learner.agent.bc-initial-updates "
                           "gives it more updates on its demonstrations")  # fmt: skip
     require_sense(learner, demos)
     complete = folder.demos() if folder.demos_file.exists() else None

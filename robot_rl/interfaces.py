@@ -6,7 +6,7 @@ A folder is a kind, a file is which. Each file holds one class named like its ki
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from robot_rl.types import (
     ArmState,
@@ -276,12 +276,3 @@ class Reward(Protocol):
         `arms` are the states that the observation was made from, `outcome` the operator's word since the last step.
         """
         ...
-
-
-class Agent(Protocol):
-    """A learning algorithm: `learner/loop.py` feeds it batches, the actor runs its policy.
-
-    `update(batch)` works on tensors alone, in the order of the paper, and returns metrics as tensors.
-    """
-
-    def update(self, batch: Any) -> dict[str, Any]: ...

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_rl.learner import training
-from robot_rl.learner.options import spec_for
+from robot_rl.learner import memory
+from robot_rl.learner.options import LearnerConfig, spec_for
 from robot_rl.run_folder import RunFolder
 from robot_rl.types import RobotRLError, SpaceSpec
 
@@ -29,8 +29,8 @@ def step_bytes(space: SpaceSpec) -> int:
 def check_resources(folder: RunFolder) -> str:
     """A line that says what the run needs and what there is. Raises NotEnoughRoom if it would not fit."""
     settings, space = folder.settings, folder.spaces()
-    learner = folder.read("learner", training.LearnerConfig)
-    replay = OVERHEAD * settings.steps * training.step_bytes(space, learner)
+    learner = folder.read("learner", LearnerConfig)
+    replay = OVERHEAD * settings.steps * memory.step_bytes(space, learner)
     # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if it is renewed
     length = folder.load_task().max_steps
     pretraining = settings.demos * (length + settings.wander_steps)
@@ -39,13 +39,13 @@ def check_resources(folder: RunFolder) -> str:
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
     recorded = settings.steps + settings.eval_episodes * length  # every step of the evaluation is kept, too
     disk_need = OVERHEAD * recorded * step_bytes(space) + 100e6
-    memory = available_memory()
+    available = available_memory()
     disk = shutil.disk_usage(folder.path).free
     text = (
-        f"needs about {memory_need / 1e9:.1f} GB of memory ({memory / 1e9:.1f} GB free) "
+        f"needs about {memory_need / 1e9:.1f} GB of memory ({available / 1e9:.1f} GB free) "
         f"and {disk_need / 1e9:.1f} GB of disk ({disk / 1e9:.1f} GB free)"
     )
-    if memory_need > memory or disk_need > disk:
+    if memory_need > available or disk_need > disk:
         raise NotEnoughRoom(f"this run {text}; make room, or shorten it with --steps and --eval-episodes")
     return text
 

@@ -190,6 +190,8 @@ class RunFolder:
     def read(self, name: str, cls: type[T]) -> T:
         """A section of the resolved config as the dataclass that it was written from."""
         section = {key: value for key, value in self.section(name).items() if key not in RETIRED.get(name, ())}
+        if name == "learner" and section.get("algorithm") != "rlpd" and "imitation" in self.section(name):
+            section["agent"] = self.section(name)["imitation"]  # where such a run had its options
         return config.from_json(cls, section, f"{self.config_file}: {name}")
 
     def change(self, sections: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
@@ -317,7 +319,7 @@ def run_path(run: str) -> Path:
 
 
 CURE = "Restore it from a copy, or start a new run"
-RETIRED = {"actor": {"release_steps"}}
+RETIRED = {"actor": {"release_steps"}, "learner": {"imitation"}}
 """Options that runs were made with, by their section, and that are no more."""
 FOLDERS = {"task": "tasks", "hardware": "hardware_configs"}
 _warned: set[Path] = set()

@@ -45,6 +45,14 @@ def with_task_defaults(task: str, options: T) -> T:
     return options
 
 
+def for_algorithm(options: Any, arguments: Sequence[str]) -> Any:
+    """Options of a run with those of the algorithm that the line names, which may say more about them."""
+    said = dict(zip(arguments, [*arguments[1:], ""], strict=True))
+    said |= dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    algorithm = said.get("--learner.algorithm", options.learner.algorithm)
+    return replace(options, learner=replace(options.learner, algorithm=algorithm))
+
+
 def read_files(task: str, hardware: str) -> tuple[Task, Hardware]:
     """The two files, each sound, and fit for each other, on the machine that the arms' processes run on."""
     read = config.load_task(task), config.load_hardware(hardware)

@@ -14,6 +14,7 @@ from robot_rl.cli.arguments import (
     RunName,
     TaskName,
     Trust,
+    for_algorithm,
     look_at_files,
     parse,
     print_json,
@@ -49,18 +50,20 @@ def train(arguments: Sequence[str]) -> None:
 
         return train
 
-    task, resume, trust, options = parse("train", command(run.TrainConfig()), arguments)
+    task, resume, trust, options = parse("train", command(for_algorithm(run.TrainConfig(), arguments)), arguments)
     if trust:
         Keyring().trust(*trust)
     if resume:
         folder = run.RunFolder(run_path(resume))
         # code < task < run < command line
-        *_, options = parse("train", command(changes.options_of(folder)), arguments)
+        *_, options = parse("train", command(for_algorithm(changes.options_of(folder), arguments)), arguments)
         changes.change_options(folder, options)
         carry_on(folder)
         return
     # code < task < command line: the same line once more, on top of the task's own defaults
-    *_, options = parse("train", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    *_, options = parse(
+        "train", command(for_algorithm(with_task_defaults(task, run.TrainConfig()), arguments)), arguments
+    )
     carry_on(run.create_run(task, options))
 
 
@@ -119,7 +122,9 @@ def demo(arguments: Sequence[str]) -> None:
 
         return demo
 
-    task, episodes, review, resume, options = parse("demo", command(run.TrainConfig()), arguments)
+    task, episodes, review, resume, options = parse(
+        "demo", command(for_algorithm(run.TrainConfig(), arguments)), arguments
+    )
     if resume:
         if options != run.TrainConfig():
             raise ConfigError(
@@ -127,7 +132,9 @@ def demo(arguments: Sequence[str]) -> None:
             )
         run.demo(run.RunFolder(run_path(resume)), episodes, review=review)
         return
-    *_, options = parse("demo", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    *_, options = parse(
+        "demo", command(for_algorithm(with_task_defaults(task, run.TrainConfig()), arguments)), arguments
+    )
     run.demo(run.create_run(task, replace(options, demos=episodes or options.demos), "demo"), review=review)
 
 
@@ -161,7 +168,7 @@ def outcomes(arguments: Sequence[str]) -> None:
 
         return outcomes
 
-    task, wanted, resume, options = parse("outcomes", command(run.TrainConfig()), arguments)
+    task, wanted, resume, options = parse("outcomes", command(for_algorithm(run.TrainConfig(), arguments)), arguments)
     if min(wanted) < 1:
         raise ConfigError("a classifier learns from positives and negatives: ask for at least one of each")
     if resume:
@@ -172,7 +179,9 @@ def outcomes(arguments: Sequence[str]) -> None:
             )
         run.outcomes(run.RunFolder(run_path(resume)), *wanted)
         return
-    *_, options = parse("outcomes", command(with_task_defaults(task, run.TrainConfig())), arguments)
+    *_, options = parse(
+        "outcomes", command(for_algorithm(with_task_defaults(task, run.TrainConfig()), arguments)), arguments
+    )
     run.outcomes(run.create_run(task, options, "outcomes"), *wanted)
 
 

@@ -11,9 +11,9 @@ One thread writes; another may gather while nobody does.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,6 +33,53 @@ Kind = Literal["demonstrations", "corrections", "own"]
 
 What shows nothing (`data/motion.py`) is experience alone, also in a demonstration, but for its success: a person may
 hold still to say it, and critics learn from it. Nobody imitates it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers that the replay holds of each step, float32, under a name: a vector of `size`, or just one.
+
+    `of` takes them from a step; without it they are zero until somebody writes `replay.columns[name][slot]`, as a
+    return-to-go can be only when the episode has ended. A column `of` what is observed goes into a batch twice, as
+    `name` of the transition's begin and `next_name` of its end; any other belongs to the step between the two.
+    """
+
+    size: int | None = None
+    of: Callable[[Step], Any] | None = None
+    observed: bool = False
+
+
+def columns_of(space: SpaceSpec) -> dict[str, Column]:
+    """The columns that every replay has."""
+    names = [name for name in space.observations if name.startswith("state/")]
+    size = sum(space.observations[name][0][0] for name in names)
+
+    def state(step: Step) -> Array:
+        return np.concatenate([np.zeros(0, np.float32), *(step.observation[n] for n in names)])
+
+    def action(step: Step) -> Array:
+        return np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
+
+    return {
+        "state": Column(size, state, observed=True),
+        "action": Column(space.action_size, action),
+        "reward": Column(of=lambda step: step.reward),
+        "terminated": Column(of=lambda step: step.terminated),
+        "demo": Column(of=shows),
+    }
+
+
+NO_COLUMNS: Mapping[str, Column] = {}
+
+
+def places_of(columns: Mapping[str, Column]) -> dict[str, int | slice]:
+    """Where each column lies in a row of them all, side by side."""
+    places: dict[str, int | slice] = {}
+    start = 0
+    for name, column in columns.items():
+        places[name] = start if column.size is None else slice(start, start + column.size)
+        start += 1 if column.size is None else column.size
+    return places
 
 
 @dataclass
@@ -56,7 +103,8 @@ class Replay:
     ```
     `keep_images` False drops the frames (their cached `vision` features, `vision_size` float16 numbers in `variants`
     augmented versions, are then all that is left of them in memory; the log still has them). With `pad` the frames are
-    held with their border pixels repeated so far outwards: a shifted frame is then a mere copy.
+    held with their border pixels repeated so far outwards: a shifted frame is then a mere copy. `columns` are held
+    besides those of every replay, and are in every batch.
     """
 
     def __init__(
@@ -67,20 +115,23 @@ class Replay:
         vision_size: int = 0,
         variants: int = 1,
         pad: int = 0,
+        columns: Mapping[str, Column] = NO_COLUMNS,
     ):
         if capacity < 2:
             raise DataError(f"a replay needs at least 2 slots for a transition, not {capacity}")
         self.capacity = capacity
         observations = space.observations
         self._states = [(n, shape[0]) for n, (shape, _) in observations.items() if n.startswith("state/")]
-        state_size = sum(size for _, size in self._states)
         shapes = {n: shape for n, (shape, _) in observations.items() if n.startswith("image/") and keep_images}
         self._images = {n: _frames((capacity, h + 2 * pad, w + 2 * pad, c)) for n, (h, w, c) in shapes.items()}
         self._pad = pad
+        self._columns = columns_of(space) | dict(columns)
         # numbers that are read together lie together: beside batches of images each of them is a miss of the cache
-        self._numbers = np.zeros((capacity, state_size + space.action_size + 3), np.float32)
-        self._state, self._executed = self._numbers[:, :state_size], self._numbers[:, state_size:-3]
-        self._reward, self._terminated, self._demo = self._numbers[:, -3:].T
+        self._places = places_of(self._columns)
+        width = sum(column.size if column.size is not None else 1 for column in self._columns.values())
+        self._numbers = np.zeros((capacity, width), np.float32)
+        self.columns = {name: self._numbers[:, place] for name, place in self._places.items()}
+        self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
         self._provenance = np.zeros(capacity, np.int8)
         self._episode = np.full(capacity, _NONE, np.int32)
         self._index = np.zeros(capacity, np.int32)
@@ -124,7 +175,7 @@ class Replay:
 
     def extremes(self) -> tuple[float, str, float]:
         """The largest reward held, the name of the state that has the largest number, and that number: sizes."""
-        state = np.abs(self._state[: self._filled]).max(0, initial=0.0)
+        state = np.abs(self.columns["state"][: self._filled]).max(0, initial=0.0)
         names = [name for name, size in self._states for _ in range(size)]
         where = int(state.argmax()) if state.size else 0
         largest = (names[where], float(state[where])) if state.size else ("", 0.0)
@@ -189,8 +240,8 @@ class Replay:
         """What the transition that ends in this slot counts as."""
         if self._provenance[done] == Provenance.DEMO:
             succeeds = self._terminated[done] and self._reward[done] > 0.0
-            return ("demonstrations",) if self._demo[done] or succeeds else ("own",)
-        return ("own", "corrections") if self._demo[done] else ("own",)
+            return ("demonstrations",) if self.columns["demo"][done] or succeeds else ("own",)
+        return ("own", "corrections") if self.columns["demo"][done] else ("own",)
 
     def _unlink(self, start: int) -> None:
         """The transition that begins in this slot goes, if there is one."""
@@ -207,17 +258,11 @@ class Replay:
         self._episode[slot] = _NONE
 
     def _write(self, slot: int, step: Step) -> None:
-        start = 0
-        for name, size in self._states:
-            self._state[slot, start : start + size] = step.observation[name]
-            start += size
+        for name, column in self._columns.items():
+            self.columns[name][slot] = column.of(step) if column.of is not None else 0.0
         around = ((self._pad, self._pad), (self._pad, self._pad), (0, 0))
         for name, array in self._images.items():
             array[slot] = np.pad(step.observation[name], around, "edge") if self._pad else step.observation[name]
-        self._executed[slot] = np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
-        self._reward[slot] = step.reward
-        self._terminated[slot] = step.terminated
-        self._demo[slot] = shows(step)
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
 
@@ -318,46 +363,54 @@ class Replay:
         """The transitions at `indices (B,)` as a batch.
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)` float32 (`demo` is 1 for
-        what of demonstrations and corrections shows a motion), `image/NAME, next/image/NAME (B, H, W, 3)` uint8,
-        `vision, next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the observation
-        and of the next one. `discount (B,)` is what the value of the next observation counts: `window.discount` to the
-        power of the rewards in `reward`, fewer than `n_step` where the episode ends before. With a chunk there are also
-        `actions (B, chunk, A)`, from `action` on, and `mask (B, chunk)`: 1, and 0 (as the action) behind the end.
-        Images and features are written into `out` (of `buffers`), if it is given. `shifts` says by name which pixel
-        `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
+        what of demonstrations and corrections shows a motion), further columns by their names, `image/NAME,
+        next/image/NAME (B, H, W, 3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached
+        augmented version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of the next
+        observation counts: `window.discount` to the power of the rewards in `reward`, fewer than `n_step` where the
+        episode ends before. Images and features are written into `out` (of `buffers`), if it is given. `shifts` says by
+        name which pixel `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none
+        is shifted.
         """
         first = np.asarray(indices)
         done = self._successor[first]  # the step that tells what was done there
         if done.size and done.min() == _NONE:
             raise DataError("an index is of no transition, or of one that has gone: sample and gather in one go")
-        numbers, size = self._numbers.take(done, 0), self._state.shape[1]
-        batch = {"state": self._state[first], "action": numbers[:, size:-3].copy(), "reward": numbers[:, -3].copy()}
-        batch |= {"terminated": numbers[:, -2].copy(), "demo": numbers[:, -1].copy()}
-        last = done
-        if window.n_step > 1:
-            path, held = follow(self._successor, done, window.n_step)
-            last = path[-1]
-            batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
-            batch["terminated"] = self._terminated[last]
-        else:
-            batch["discount"] = np.full(len(done), window.discount, np.float32)
-        if window.chunk > 1:
-            path, held = follow(self._successor, done, window.chunk)
-            batch["mask"] = held.T.astype(np.float32)
-            batch["actions"] = self._executed[path.T] * batch["mask"][..., None]
-        batch["next_state"] = self._state[last] if window.n_step > 1 else numbers[:, :size].copy()
+        path, held = follow(self._successor, done, window.n_step)
+        last = path[-1]
+        batch = self._read_columns(first, done, last)
+        batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
+        batch["terminated"] = self._terminated[last]
         out = self.buffers(len(first)) if out is None else out
+        self._read_features(first, last, variants or (0, 0), out)
+        self._read_images(first, last, shifts, out)
+        return {name: torch.from_numpy(array) for name, array in batch.items()} | out
+
+    def _read_columns(self, first: Array, done: Array, last: Array) -> dict[str, Array]:
+        begin, between, end = (self._numbers.take(slots, 0) for slots in (first, done, last))
+        batch: dict[str, Array] = {}
+        for name, place in self._places.items():
+            if self._columns[name].observed:
+                batch[name], batch[f"next_{name}"] = begin[:, place].copy(), end[:, place].copy()
+            else:
+                batch[name] = between[:, place].copy()
+        return batch
+
+    def _read_features(
+        self, first: Array, last: Array, variants: tuple[Array | int, Array | int], out: dict[str, Tensor]
+    ) -> None:
         if self._vision is not None:
-            here, there = variants if variants is not None else (0, 0)
-            _take(self._vision, first * self._variants + here, out["vision"])
-            _take(self._vision, last * self._variants + there, out["next_vision"])
-        for name, array in self._images.items():
+            for slots, variant, name in zip((first, last), variants, ("vision", "next_vision"), strict=True):
+                _take(self._vision, slots * self._variants + variant, out[name])
+
+    def _read_images(
+        self, first: Array, last: Array, shifts: Mapping[str, Array] | None, out: dict[str, Tensor]
+    ) -> None:
+        for name, frames in self._images.items():
             for slots, target in ((first, name), (last, "next/" + name)):
                 if self._pad:
-                    self._shifted(array, slots, shifts[target] if shifts is not None else None, out[target])
+                    self._shifted(frames, slots, shifts[target] if shifts is not None else None, out[target])
                 else:
-                    _take(array, slots, out[target])
-        return {name: torch.from_numpy(array) for name, array in batch.items()} | out
+                    _take(frames, slots, out[target])
 
     def _shifted(self, frames: Array, slots: Array, corners: Array | None, out: Tensor) -> None:
         """One copy per frame, of the part that begins at its corner."""

@@ -1,4 +1,4 @@
-"""Windows of several steps inside an episode: n-step returns and chunks of actions, cut short at the episode's end."""
+"""Windows of several steps inside an episode: n-step returns, cut short at the episode's end."""
 
 from dataclasses import dataclass
 
@@ -12,16 +12,15 @@ class Window:
     """How far a sample reaches from its first action on; never beyond its episode.
 
     `n_step` rewards are summed, each worth `discount` less than the one before it, and the next observation is the
-    one behind the last of them; `chunk` actions are handed out.
+    one behind the last of them.
     """
 
     n_step: int = 1
     discount: float = 1.0
-    chunk: int = 1
 
     def __post_init__(self) -> None:
-        if self.n_step < 1 or self.chunk < 1 or not 0.0 <= self.discount <= 1.0:
-            raise DataError(f"a window has n_step and chunk of at least 1 and a discount between 0 and 1, not {self}")
+        if self.n_step < 1 or not 0.0 <= self.discount <= 1.0:
+            raise DataError(f"a window has an n_step of at least 1 and a discount between 0 and 1, not {self}")
 
 
 ONE_STEP = Window()

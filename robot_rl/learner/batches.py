@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from robot_rl.data.replay import Replay
-from robot_rl.data.windows import Window
+from robot_rl.data.windows import ONE_STEP, Window
 from robot_rl.networks.policy import PolicySpec
 
 BUFFERS = 3
@@ -26,12 +26,21 @@ PREFETCH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class BatchConfig:
-    """`size`: transitions in a batch. `variants` of cached features. `shift_pixels`: DrQ's random shift of each camera
-    on its own, as far as the replay pads its frames; 0: none."""
+class SamplingPlan:
+    """What an algorithm wants its batches to be: how many transitions, which share of them from
+    demonstrations and corrections, and how far each reaches."""
 
     size: int
-    window: Window
+    demo_fraction: float = 0.5
+    window: Window = ONE_STEP
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """The algorithm's `plan`; the encoder's `variants` of cached features, and `shift_pixels`, DrQ's random shift of
+    each camera on its own, as far as the replay pads its frames (0: none)."""
+
+    plan: SamplingPlan
     variants: int = 1
     shift_pixels: int = 0
     device: str = "cpu"
@@ -58,7 +67,7 @@ class Batches:
     """Batches from a replay that is written to only between two calls of `draw`.
 
     ```
-    with closing(batches.draw(count, demo_fraction=0.5)) as drawn:
+    with closing(batches.draw(count)) as drawn:
         for batch in drawn:
             agent.update(batch)
     ```
@@ -68,15 +77,19 @@ class Batches:
     def __init__(self, replay: Replay, config: BatchConfig, generator: np.random.Generator):
         self._replay, self._config, self._generator = replay, config, generator
         self._on_gpu = config.device != "cpu"
-        made = [_Buffer(replay.buffers(config.size, pinned=self._on_gpu)) for _ in range(BUFFERS)]
+        made = [_Buffer(replay.buffers(config.plan.size, pinned=self._on_gpu)) for _ in range(BUFFERS)]
         self._buffers = cycle(made)
         size = sum(tensor.nbytes for tensor in made[0].large.values())
         self._pool = ThreadPoolExecutor(1, "batches") if size >= PREFETCH_BYTES else None
 
     def draw(
-        self, count: int, demo_fraction: float, until: Callable[[], bool] = lambda: False
+        self, count: int, until: Callable[[], bool] = lambda: False, demo_fraction: float | None = None
     ) -> Generator[dict[str, Tensor], None, None]:
-        """`count` batches, or fewer if `until()` turns true. Close the iterator when you leave it early."""
+        """`count` batches, or fewer if `until()` turns true. Close the iterator when you leave it early.
+
+        `demo_fraction`: another share of demonstrations than the plan's.
+        """
+        demo_fraction = self._config.plan.demo_fraction if demo_fraction is None else demo_fraction
         pending: Future[_Made] | None = None
         try:
             for left in reversed(range(count)):
@@ -90,22 +103,22 @@ class Batches:
                 self._generator.bit_generator.state = pending.result().before
 
     def _make(self, demo_fraction: float) -> _Made:
-        config, generator = self._config, self._generator
+        config, generator, size = self._config, self._generator, self._config.plan.size
         before = generator.bit_generator.state if self._pool is not None else {}
         buffer = next(self._buffers)
         if buffer.copied is not None:
             buffer.copied.synchronize()
-        n_demo = round(config.size * demo_fraction)
-        indices = self._replay.sample(generator, n_demo, config.size - n_demo)
+        n_demo = round(size * demo_fraction)
+        indices = self._replay.sample(generator, n_demo, size - n_demo)
         variants = None
         if config.variants > 1:
-            drawn = generator.integers(0, config.variants, (2, config.size))
+            drawn = generator.integers(0, config.variants, (2, size))
             variants = (drawn[0], drawn[1])
         shifts = None
         if config.shift_pixels:
             corners = 2 * config.shift_pixels + 1
-            shifts = {name: generator.integers(0, corners, (config.size, 2)) for name in buffer.large}
-        batch = self._replay.gather(indices, variants, config.window, buffer.large, shifts)
+            shifts = {name: generator.integers(0, corners, (size, 2)) for name in buffer.large}
+        batch = self._replay.gather(indices, variants, config.plan.window, buffer.large, shifts)
         return _Made(batch, buffer, before)
 
     def _hand_over(self, made: _Made) -> dict[str, Tensor]:
@@ -124,10 +137,10 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
     """
     shapes: dict[str, tuple[int, ...]] = {"state": (spec.state_size,), "action": (spec.action_size,)}
     shapes |= {"next_state": (spec.state_size,), "reward": (), "terminated": (), "discount": (), "demo": ()}
-    batch = {name: torch.zeros(config.size, *shape) for name, shape in shapes.items()}
+    batch = {name: torch.zeros(config.plan.size, *shape) for name, shape in shapes.items()}
     if spec.traits.cached:
-        batch |= {n: torch.zeros(config.size, cached_size).half() for n in ("vision", "next_vision")}
+        batch |= {n: torch.zeros(config.plan.size, cached_size).half() for n in ("vision", "next_vision")}
     elif spec.cameras:
         names = [prefix + name for name in spec.cameras for prefix in ("image/", "next/image/")]
-        batch |= {name: torch.zeros(config.size, *spec.image_size, 3, dtype=torch.uint8) for name in names}
+        batch |= {name: torch.zeros(config.plan.size, *spec.image_size, 3, dtype=torch.uint8) for name in names}
     return {name: tensor.to(config.device) for name, tensor in batch.items()}

@@ -31,7 +31,7 @@ from robot_rl.data.sync import sync_path
 from robot_rl.data.tally import Tally
 from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.networks.policy import LivePolicy, PolicySpec
-from robot_rl.networks.vision import ENCODERS, MODULE
+from robot_rl.networks.vision import is_encoder
 from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.types import Array, DataError, RobotRLError
 
@@ -215,7 +215,7 @@ def _problem_of(spec: PolicySpec) -> str:
         return f"sizes are whole numbers up to {MOST_UNITS}"
     if not all(isinstance(name, str) for name in (spec.encoder, *spec.cameras, *(name for name, _ in spec.state))):
         return "names are texts"
-    if not spec.encoder.startswith(MODULE) and spec.encoder not in ENCODERS:
+    if not is_encoder(spec.encoder):
         return f"there is no encoder {spec.encoder!r}"
     layers = [spec.state_size + spec.vision_size, *spec.hidden, 2 * spec.action_size]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:

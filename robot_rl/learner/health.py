@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from robot_rl.data.replay import Replay
-from robot_rl.learner.agents._parts import AnyAgent, Batch
+from robot_rl.learner.agents._parts import BaseAgent, Batch
 from robot_rl.types import Array
 
 TRANSITIONS = 256
@@ -21,7 +21,7 @@ SATURATED = 0.95
 
 
 @torch.no_grad()
-def health(agent: AnyAgent, replay: Replay, discount: float, device: str) -> dict[str, float]:
+def health(agent: BaseAgent, replay: Replay, discount: float, device: str) -> dict[str, float]:
     """Figures of the newest whole own episodes and of the newest update. What there is nothing of yet is left out.
 
     `saturation` is the share of the policy's modes at their border, on the axis with the largest share. `disagreement`

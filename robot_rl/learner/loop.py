@@ -147,8 +147,8 @@ class Learner:
             return counted_steps(log.entries())
 
     def _write_goal_error(self) -> None:
-        if self.training.goal_error is not None:
-            self._write_line({"env_steps": self.training.env_steps, "pretraining": asdict(self.training.goal_error)})
+        if (error := self.training.pretraining.error) is not None:
+            self._write_line({"env_steps": self.training.env_steps, "pretraining": asdict(error)})
 
     def _tell_pretraining(self, done: int, total: int) -> None:
         self._status.publish({"phase": "pretraining", "done": done + 1, "total": total})
@@ -406,7 +406,7 @@ class Learner:
         self._policy_taken = averaged = bool(body.get("averaged"))
         training = self.training
         updates = training.governor.updates if averaged else 0
-        state = self._version, updates, training.offline_updates, training.renewals
+        state = self._version, updates, training.offline_updates, training.pretraining.renewals
         made_of, weights = self._packed.get(averaged, ((), b""))
         if made_of != state:
             weights = packed(training.averaged_policy() if averaged else training.policy())

@@ -1,17 +1,19 @@
 """How to learn: the learner's options, and what "auto" and 0 among them stand for."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
-from robot_rl.config import find, names_of
-from robot_rl.learner.agents.bc import BCConfig
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.config import find, from_json
+from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.augment import PAD
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.networks.vision import check_name
+from robot_rl.networks.trunks import TrunkVision
+from robot_rl.networks.vision import AUTO, ENCODERS, check_name, traits_of
 from robot_rl.types import ConfigError, SpaceSpec
-from robot_rl.validation import nearest
 
 AGENTS = "learner/agents"
 
@@ -21,16 +23,16 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd" (options: agent); "bc", behaviour cloning of the demonstrations without any step of its own,
-            and "hg_dagger", which adds corrections (both: imitation).
-        agent: of rlpd. Every default with its source.
-        imitation: of bc and hg_dagger. Every default with its source.
+        algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its own; "hg_dagger", which
+            adds corrections; or a file of your own, ./agents/NAME.py (docs/learning.md).
+        agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
         pretrain: of the encoder "goal", on the demonstrations.
         encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras,
             else "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch
             64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss
-            trains. "module:package.module:ClassName" is a torch.nn.Module of your own (docs/learning.md).
+            trains. A torch.nn.Module of your own is a file ./encoders/NAME.py, or module:package.module:ClassName
+            (docs/learning.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1
@@ -50,8 +52,7 @@ class LearnerConfig:
     """
 
     algorithm: str = "rlpd"
-    agent: RLPDConfig = field(default_factory=RLPDConfig)
-    imitation: BCConfig = field(default_factory=BCConfig)
+    agent: Any = None
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     encoder: str = "auto"
@@ -71,18 +72,12 @@ class LearnerConfig:
     def __post_init__(self) -> None:
         if self.keep_checkpoints < 1:
             raise ConfigError(f"keep_checkpoints is {self.keep_checkpoints}; at least 1 is needed to resume a run")
-        if self.algorithm not in names_of(AGENTS):
-            raise ConfigError(
-                f"{self.algorithm!r} is no algorithm; there are: {nearest(self.algorithm, names_of(AGENTS))}"
-            )
+        object.__setattr__(self, "agent", agent_config(self.algorithm, self.agent))
         check_name(self.encoder, "auto")
-        if self.encoder == "resnet10" and not self.encoder_weights:
-            raise ConfigError("encoder resnet10 begins with published weights; say where the file is: encoder_weights")
-
-    @property
-    def options(self) -> RLPDConfig | BCConfig:
-        """Those of the algorithm."""
-        return self.agent if self.algorithm == "rlpd" else self.imitation
+        if self.encoder in ENCODERS and ENCODERS[self.encoder].load is not None and not self.encoder_weights:
+            raise ConfigError(
+                f"encoder {self.encoder} begins with published weights; say where the file is: encoder_weights"
+            )
 
     @property
     def offline(self) -> bool:
@@ -92,24 +87,53 @@ class LearnerConfig:
     @property
     def pretrains(self) -> bool:
         """Whether an encoder for cameras begins with the frames of demonstrations and of wandering."""
-        return self.encoder in ("auto", "goal")
+        name = AUTO if self.encoder == "auto" else self.encoder
+        return name in ENCODERS and ENCODERS[name].goal
+
+
+def agent_config(algorithm: str, options: Any) -> AgentConfig:
+    """The `Config` of an algorithm: of plain data, of None (its defaults), or of the options of another algorithm, of
+    which those that were changed go along where it has them. Raises ConfigError for what it does not know."""
+    config = getattr(find(AGENTS, algorithm), "Config", None)
+    if not (isinstance(config, type) and issubclass(config, AgentConfig)):
+        raise ConfigError(
+            f"{AGENTS}/{algorithm} holds no dataclass `Config(AgentConfig)` of its options (docs/learning.md)"
+        )
+    if isinstance(options, config):
+        return options
+    if isinstance(options, Mapping):
+        return from_json(config, options, "agent")
+    known = {f.name for f in fields(config)}
+    both = {f.name: f.default for f in fields(options) if f.name in known} if options is not None else {}
+    changed = {name: getattr(options, name) for name, default in both.items() if getattr(options, name) != default}
+    return config(**changed)
+
+
+def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
+    """The agent of an algorithm with random weights, but for an encoder that begins with published ones."""
+    agent: BaseAgent = find(AGENTS, config.algorithm).Agent(spec, config.agent, seed, config.device)
+    load = spec.traits.load
+    if load is not None and isinstance(agent.policy.vision, TrunkVision):
+        load(agent.policy.vision.trunks[0], Path(config.encoder_weights))
+    if config.compile:
+        agent.compile()
+    return agent
 
 
 def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     """The policy that a config means for these spaces: what "auto" and 0 stand for."""
     encoder = config.encoder
     if encoder == "auto":
-        encoder = "goal" if any(name.startswith("image/") for name in space.observations) else "none"
-    features = config.camera_features or (256 if encoder == "resnet10" else 64)
-    renewed = encoder == "goal" and bool(config.pretrain.renew_at)
-    return PolicySpec.from_space(
-        space, encoder, hidden=config.options.hidden, camera_features=features, renewed=renewed
-    )
+        encoder = AUTO if any(name.startswith("image/") for name in space.observations) else "none"
+    traits = traits_of(encoder)
+    features = config.camera_features or traits.features
+    renewed = traits.goal and bool(config.pretrain.renew_at)
+    return PolicySpec.from_space(space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed)
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
     """Versions cached for each frame: what 0 stands for. The first is the frame as it is."""
-    return config.feature_variants or (4 if spec.traits.cached and spec.traits.shifted else 1)
+    return config.feature_variants or spec.traits.variants
 
 
 def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:

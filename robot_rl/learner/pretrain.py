@@ -9,10 +9,11 @@ A shift of a picture moves the goal that it shows, seen from the camera. Where t
 is what should be learnt: the tool is in the picture as well, and where the goal is from there stays the same (`shift`).
 """
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,11 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from robot_rl import geometry
+from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import Vision, convolution_dtype
-from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.types import Array, DataError, Provenance, Step
+from robot_rl.types import Array, DataError, DivergedError, Provenance, Step
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,13 @@ BETA = 0.02
 """Below this error (in standard deviations of the goals: 0.4 mm of 20) the loss is quadratic."""
 
 LARGEST = float(np.finfo(np.float16).max)
+
+
+Progress = Callable[[int, int], None]
+
+
+def no_progress(done: int, total: int) -> None:
+    """Nobody is told."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ def pretrain(
     frames: GoalFrames,
     config: PretrainConfig,
     seed: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
 ) -> GoalError | None:
     """Train `vision` in place to predict the goals. Returns its error on the held-out scenes, None without any.
 
@@ -233,6 +242,68 @@ def pretrain(
     error = goal_error(vision, frames, test) if len(test) else None
     log.info("encoder pretrained on %d frames in %.0f s: %s", len(train), time.monotonic() - begun, error)
     return error
+
+
+class Pretraining:
+    """How the encoder of a run comes to know the goal, if it is one that does, and is renewed.
+
+    ```
+    pretraining = Pretraining(policy, config, seed)
+    pretraining.begin(steps, progress)                     # demonstrations and wandering
+    if pretraining.due(env_steps): pretraining.renew(steps, successes, env_steps, progress)
+    ```
+    `threads` work on it: nothing else runs meanwhile. `said_late_s`: how much later success is said
+    than it is meant, where a person judges. `error`: that of the encoder as it is.
+    """
+
+    def __init__(self, policy: Policy, config: PretrainConfig, seed: int, threads: int, said_late_s: float = 0.0):
+        self._policy, self._spec, self._config = policy, policy.spec, config
+        self._seed, self._threads, self._said_late_s = seed, threads, said_late_s
+        self.error: GoalError | None = None
+        self.renewals = 0
+
+    def begin(self, steps: Sequence[Step], progress: Progress) -> None:
+        """Train the encoder on demonstrations and wandering, if it is one that predicts the goal."""
+        if isinstance(self._policy.vision, Vision) and self._spec.goal_size:
+            frames = goal_frames(steps, self._spec, said_late_s=self._said_late_s)
+            self._train(self._policy.vision, frames, self._config, self._seed, progress)
+
+    def due(self, env_steps: int) -> bool:
+        """Whether it is time to renew the encoder."""
+        return self._spec.renewed and self._asked(env_steps) > self.renewals
+
+    def _asked(self, env_steps: int) -> int:
+        return sum(env_steps >= steps for steps in self._config.renew_at)
+
+    def renew(
+        self, steps: Sequence[Step], successes: Sequence[Sequence[Step]], env_steps: int, progress: Progress
+    ) -> dict[str, Tensor]:
+        """Train a copy of the encoder further, on own `successes` too: its weights, to be taken over.
+
+        If `progress` raises, everything is as it was.
+        """
+        if not isinstance(self._policy.vision, Vision):
+            raise DataError("this encoder is not pretrained here, so it cannot be renewed")
+        renewed = copy.deepcopy(self._policy.vision)
+        frames = goal_frames(steps, self._spec, successes, said_late_s=self._said_late_s)
+        asked = self._asked(env_steps)
+        again = replace(self._config, epochs=self._config.renew_epochs)
+        self._train(renewed, frames, again, self._seed + asked, progress)
+        self.renewals = asked
+        return renewed.state_dict()
+
+    def _train(self, vision: Vision, frames: GoalFrames, config: PretrainConfig, seed: int, progress: Progress) -> None:
+        others = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
+        try:
+            self.error = pretrain(vision, frames, config, seed, progress)
+        finally:
+            torch.set_num_threads(others)
+        if name := tensor_not_finite(vision.state_dict()):
+            raise DivergedError(
+                f"the pretraining of the encoder has diverged on {len(frames.goals)} frames: '{name}' has numbers that "
+                f"are not finite; learning rate {config.learning_rate:g}"
+            )
 
 
 def near_weights(goals: Tensor, train: Array) -> Tensor:

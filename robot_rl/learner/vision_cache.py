@@ -21,30 +21,28 @@ class VisionCache:
     """Features of steps in the order in which they come: as the frames are, and in variants that are augmented.
 
     ```
-    seen = VisionCache(policy, config, seed)
-    seen.begin(run / "features.bin")        # and again when the encoder has changed: then from the first step on
-    seen.of(steps, streams)                 # (N, variants, V) float16
+    seen = VisionCache(policy, config, seed, run / "features.bin")      # of the encoder as it is now
+    seen.of(steps, streams)                                             # (N, variants, V) float16
     ```
+    `path`: the file that keeps the features.
     """
 
-    def __init__(self, policy: Policy, config: LearnerConfig, seed: int):
+    def __init__(self, policy: Policy, config: LearnerConfig, seed: int, path: Path | None = None):
         self._policy, self._spec, self._config, self._seed = policy, policy.spec, config, seed
         self._variants = variants_for(config, policy.spec)
         self._file: FeatureFile | None = None
-        self.begin(None)
-
-    def begin(self, path: Path | None) -> None:
-        """Begin with the first step, with the encoder as it is now. `path`: the file that keeps the features."""
-        if self._file is not None:
-            self._file.close()
-        self._file = None
         self._goals: dict[Stream, list[GoalFilter]] = {}  # of the episode that each actor is in
         self._frames = 0
-        if path is not None and self._spec.traits.cached:
+        if path is not None and policy.traits.cached:
             trained = self._policy.trained_names()  # reads the features, and changes
             state = self._policy.state_dict()
             frozen = {name: tensor.cpu().numpy() for name, tensor in state.items() if name not in trained}
             self._file = FeatureFile(path, hash_of(frozen), (self._variants, self._policy.cached_size))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
 
     def skip(self, count: int) -> None:
         """So many steps are not asked for, and none of their episodes goes on."""
@@ -84,7 +82,7 @@ class VisionCache:
 
     def _augment(self, frame: Array, generator: np.random.Generator) -> Tensor:
         """The frame `(1, H, W, 3)` shifted, or in another light."""
-        if self._spec.traits.shifted:
+        if self._policy.traits.shifted:
             return torch.from_numpy(random_shift(frame, generator, self._config.shift_pixels))
         return photometric(torch.from_numpy(frame), generator, self._config.pretrain.brightness, torch.float32)
 

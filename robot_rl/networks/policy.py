@@ -18,7 +18,7 @@ from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.networks.vision import Traits, make_vision, traits_of
+from robot_rl.networks.vision import ENCODERS, Traits, make_vision, traits_of
 from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
 
 LOG_STD_RANGE = (-5.0, 2.0)
@@ -54,7 +54,8 @@ class PolicySpec:
     @property
     def goal_size(self) -> int:
         """6 for each arm whose tool pose is observed, if the encoder predicts the goal."""
-        return 6 * len(self.pose_keys) if self.encoder == "goal" else 0
+        declared = ENCODERS.get(self.encoder)  # a user's own predicts none, and is not imported for this
+        return 6 * len(self.pose_keys) if declared is not None and declared.goal else 0
 
     @property
     def pose_keys(self) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ class Policy(nn.Module):
 
     def __init__(self, spec: PolicySpec):
         super().__init__()
-        self.spec = spec
+        self.spec, self.traits = spec, spec.traits
         goals = [(f"goal{i}/goal", 6) for i in range(spec.goal_size // 6)]
         self.normaliser = Normaliser([*spec.state, *goals])
         self.vision: Vision | TrunkVision | None = None
@@ -202,18 +203,18 @@ class Policy(nn.Module):
 
     def trained_names(self) -> list[str]:
         """What each update changes: the head, and what is trained of the encoder."""
-        vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[self.spec.traits.trained]
+        vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[self.traits.trained]
         return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
 
     @property
     def cached_size(self) -> int:
         """Numbers that are cached of a frame of all cameras; 0 if nothing is."""
-        return self.vision.cached_size if self.vision is not None and self.spec.traits.cached else 0
+        return self.vision.cached_size if self.vision is not None and self.traits.cached else 0
 
     @property
     def trained_vision(self) -> nn.Module | None:
         """The part of the encoder that the critics' loss trains, if any: it reads images, or what is cached of them."""
-        trained = self.spec.traits.trained
+        trained = self.traits.trained
         if isinstance(self.vision, TrunkVision) and trained == "readouts":
             return self.vision.readouts
         return self.vision if trained == "all" else None

@@ -124,6 +124,11 @@ def module_class(encoder: str) -> type[nn.Module]:
         module = load_own(own)
     else:
         module = _installed(encoder, path)
+    return own_class(module, name, encoder)
+
+
+def own_class(module: ModuleType, name: str, encoder: str) -> type[nn.Module]:
+    """The class of a user's module. Raises ConfigError if there is none, or if it is no `torch.nn.Module`."""
     found = getattr(module, name, None)
     if not isinstance(found, type) or not issubclass(found, nn.Module):
         raise ConfigError(f"encoder {encoder!r}: {module.__file__} holds no torch.nn.Module of the name {name!r}")

@@ -1,13 +1,25 @@
-"""Which encoders there are, by name, and what each of them means for replay, augmentation and training."""
+"""Which encoders there are, by name, and all that each of them means for replay, augmentation and training.
 
+An encoder is a row of `ENCODERS`, a user's file `./encoders/NAME.py` with a `torch.nn.Module` called `Encoder`, or one
+that `module:package.module:ClassName` names. What is asked about an encoder is asked of its row, never by its name.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from torch import nn
+
+from robot_rl.kinds import find, names_of
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.resnet10 import ResNet10
-from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class
+from robot_rl.networks.resnet10 import ResNet10, load_weights
+from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
+
+FOLDER = "networks/encoders"
+"""The kind under which a user's own files are found."""
 
 
 @dataclass(frozen=True)
@@ -18,34 +30,59 @@ class Traits:
     trained: what the critics' loss trains: nothing of it, the readouts behind its frozen trunk, or all.
     shifted: its images may be shifted (DrQ). Where the goal is learnt from the picture they may not: a shift moves the
         goal that the picture shows. There the light changes.
+    goal: it is pretrained to predict where the goal is, and its prediction follows its features.
+    features: per camera, where the options do not say.
+    trunk: the class of the network behind which readouts are trained; None: a small CNN per camera.
+    load: fills such a trunk from the file of published weights with which it begins.
     """
 
     cached: bool
     trained: Literal["nothing", "readouts", "all"]
     shifted: bool = True
+    goal: bool = False
+    features: int = 64
+    trunk: type[nn.Module] | None = None
+    load: Callable[[nn.Module, Path], None] | None = None
+
+    @property
+    def variants(self) -> int:
+        """Versions of a frame that are cached, where the options do not say: shifted ones, or just the frame."""
+        return 4 if self.cached and self.shifted else 1
 
 
 ENCODERS = {
     "none": Traits(cached=False, trained="nothing"),
-    "goal": Traits(cached=True, trained="nothing", shifted=False),
+    "goal": Traits(cached=True, trained="nothing", shifted=False, goal=True),
     "end_to_end": Traits(cached=False, trained="all"),
-    "resnet10": Traits(cached=True, trained="readouts"),
+    "resnet10": Traits(cached=True, trained="readouts", features=256, trunk=ResNet10, load=load_weights),
 }
+AUTO = "goal"
+"""What "auto" stands for where there are cameras."""
 
 
 def traits_of(encoder: str) -> Traits:
     """The traits of an encoder by name; a user's own module is imported for it. Raises ConfigError if there is none."""
-    if encoder.startswith(MODULE):
-        frozen = is_frozen(module_class(encoder))
-        return Traits(cached=frozen, trained="readouts" if frozen else "all")
     check_name(encoder)
-    return ENCODERS[encoder]
+    if encoder in ENCODERS:
+        return ENCODERS[encoder]
+    if encoder.startswith(MODULE):
+        trunk = module_class(encoder)
+    else:
+        trunk = own_class(find(FOLDER, encoder), "Encoder", encoder)
+    frozen = is_frozen(trunk)
+    return Traits(cached=frozen, trained="readouts" if frozen else "all", trunk=trunk)
+
+
+def is_encoder(name: str) -> bool:
+    """Whether there is an encoder of this name; a user's own is not imported for it."""
+    return name.startswith(MODULE) or name in ENCODERS or name in names_of(FOLDER)
 
 
 def check_name(encoder: str, *others: str) -> None:
     """Raise ConfigError if no encoder has this name; a user's own module is not looked for yet."""
-    if not encoder.startswith(MODULE) and encoder not in (*ENCODERS, *others):
-        names = nearest(encoder, (*ENCODERS, *others, f"{MODULE}package.module:ClassName"))
+    if not is_encoder(encoder) and encoder not in others:
+        own = (*names_of(FOLDER), f"{MODULE}package.module:ClassName")
+        names = nearest(encoder, (*ENCODERS, *others, *own))
         raise ConfigError(f"{encoder!r} is no encoder; there are: {names}")
 
 
@@ -58,8 +95,7 @@ def make_vision(
     gravity_size: int = 0,
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
-    if encoder in ("goal", "end_to_end"):
+    trunk = traits_of(encoder).trunk
+    if trunk is None:
         return Vision(cameras, image_size, features, goal_size, gravity_size)
-    if encoder == "resnet10":
-        return TrunkVision(cameras, image_size, features, ResNet10)
-    return TrunkVision(cameras, image_size, features, module_class(encoder))
+    return TrunkVision(cameras, image_size, features, trunk)

@@ -29,7 +29,7 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.replay import Replay
 from robot_rl.learner import checkpoint
 from robot_rl.learner import loop as learner_loop
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
 from robot_rl.learner.loop import Learner, run_learner
 from robot_rl.learner.schedule import ScheduleConfig
@@ -236,9 +236,9 @@ def test_a_wild_step_in_an_older_log_is_read_but_not_learnt_from(
     with caplog.at_level(logging.WARNING):
         training.load_demonstrations(usual)
         training.add(entries)
-    assert training.passed_over == 4 and "4 recorded steps are passed over, 4 in all: a step with reward" in caplog.text
+    assert training.passed_over == 4 and "4 recorded steps are passed over: a step with reward" in caplog.text
     assert training.env_steps == sum(step.index > 0 for step in usual)  # they were made
-    assert training.replay.own_transitions == training.replay.demo_transitions - 2 * 4
+    assert training.memory.replay.own_transitions == training.memory.replay.demo_transitions - 2 * 4
     training.update(20)
     training.require_sound(training.metrics())
     assert tensor_not_finite(training.agent.state_dict()) is None

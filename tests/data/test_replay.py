@@ -1,15 +1,12 @@
 """Laws of the replay: what is sampled is what was written, whatever was interleaved, interrupted or evicted."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from robot_rl.data.replay import Replay
+from robot_rl.data.replay import Column, Replay
 from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
@@ -43,96 +40,6 @@ def make_step(
     )
 
 
-def check_rows(replay: Replay, indices: np.ndarray, written: dict[tuple[int, int], Step]) -> None:
-    """Every gathered transition is a step that was written and its own successor."""
-    batch = replay.gather(indices)
-    for row in range(len(indices)):
-        episode, index = (int(x) for x in batch["state"][row, :2])
-        before, after = written[episode, index], written[episode, index + 1]
-        assert batch["next_state"][row, :2].tolist() == [episode, index + 1]
-        assert np.array_equal(batch["image/eye"][row], before.observation["image/eye"])
-        assert np.array_equal(batch["next/image/eye"][row], after.observation["image/eye"])
-        assert np.array_equal(batch["action"][row], np.clip(after.executed, -1, 1))
-        assert float(batch["reward"][row]) == after.reward
-        assert float(batch["terminated"][row]) == after.terminated
-        assert float(batch["demo"][row]) == (after.provenance in (Provenance.DEMO, Provenance.HUMAN))
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> list[Step]:
-    """Steps of up to three actors interleaved; episodes end in one of three ways, with corrections anywhere."""
-    streams: list[Iterator[Step]] = []
-    episode = 0
-    for _ in range(draw(st.integers(1, 3))):
-        steps: list[Step] = []
-        for _ in range(draw(st.integers(1, 6))):
-            length, end = draw(st.integers(0, 9)), draw(st.sampled_from(["", "terminated", "truncated"]))
-            for index in range(length + 1):
-                author = draw(st.sampled_from(AUTHORS))
-                last = end if index == length and index > 0 else ""
-                steps.append(make_step(episode, index, author, last, reward=float(last == "terminated")))
-            episode += 1
-        streams.append(iter(steps))
-    history = []
-    while streams:
-        stream = streams[draw(st.integers(0, len(streams) - 1))]
-        step = next(stream, None)
-        if step is None:
-            streams.remove(stream)
-        else:
-            history.append(step)
-    return history
-
-
-@settings(max_examples=150, deadline=None)
-@given(history=histories(), capacity=st.integers(2, 40), kept=st.integers(0, 8))
-def test_every_sampled_transition_was_written(history: list[Step], capacity: int, kept: int) -> None:
-    replay, generator = Replay(SPACE, capacity), np.random.default_rng(0)
-    written: dict[tuple[int, int], Step] = {}
-    for count, step in enumerate(history):
-        replay.append(step)
-        written[step.episode, step.index] = step
-        if count + 1 == kept and kept + 2 <= capacity:
-            replay.keep()
-        if replay.own_transitions or replay.demo_transitions:
-            check_rows(replay, replay.sample(generator, 3, 3), written)
-    if len(replay.transitions()):
-        check_rows(replay, replay.transitions(), written)
-
-
-@settings(max_examples=60, deadline=None)
-@given(history=histories())
-def test_nothing_is_left_out_while_there_is_room(history: list[Step]) -> None:
-    replay = Replay(SPACE, len(history) + 2)
-    for step in history:
-        replay.append(step)
-    actions = [step for step in history if step.index > 0]
-    assert len(replay.transitions()) == replay.own_transitions == len(actions)
-    assert replay.demo_transitions == sum(step.provenance == Provenance.HUMAN for step in actions)
-
-
-def test_correction_segment_begins_with_the_image_before_it() -> None:
-    """HIL-SERL pairs the first step of each correction with the last image of the correction before (serl 5.1.1)."""
-    replay = Replay(SPACE, 50)
-    authors = [Provenance.HUMAN if index in (3, 4, 9, 10) else Provenance.POLICY for index in range(15)]
-    written = {(0, i): make_step(0, i, author) for i, author in enumerate(authors)}
-    for step in written.values():
-        replay.append(step)
-    indices = replay.sample(np.random.default_rng(0), 100, 0)
-    check_rows(replay, indices, written)
-    assert set(replay.gather(indices)["state"][:, 1].tolist()) == {2.0, 3.0, 8.0, 9.0}
-
-
-def test_corrections_count_as_experience_and_as_demonstrations() -> None:
-    replay = Replay(SPACE, 50)
-    for index, author in enumerate([Provenance.POLICY, Provenance.POLICY, Provenance.HUMAN]):
-        replay.append(make_step(0, index, author))
-    for index in range(3):
-        replay.append(make_step(1, index, Provenance.DEMO))
-    assert replay.own_transitions == 2
-    assert replay.demo_transitions == 3
-
-
 @pytest.mark.parametrize("author", [Provenance.DEMO, Provenance.HUMAN])
 def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_nothing(author: Provenance) -> None:
     replay = Replay(SPACE, 50)
@@ -157,18 +64,6 @@ def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imit
     assert (replay.demo_transitions, replay.own_transitions) == (0, 2)
 
 
-def test_kept_demonstrations_survive_any_number_of_evictions() -> None:
-    replay = Replay(SPACE, 12)
-    for index in range(5):
-        replay.append(make_step(0, index, Provenance.DEMO, "terminated" if index == 4 else ""))
-    replay.keep()
-    for index in range(100):
-        replay.append(make_step(1, index))
-    assert replay.demo_transitions == 4
-    assert replay.own_transitions == 6
-    assert len(replay) == 12
-
-
 def test_same_episode_number_in_demonstrations_and_training_is_not_joined() -> None:
     replay = Replay(SPACE, 20)
     for index in range(3):
@@ -176,13 +71,6 @@ def test_same_episode_number_in_demonstrations_and_training_is_not_joined() -> N
     for index in range(3):
         replay.append(make_step(0, index))
     assert len(replay.transitions()) == 4
-
-
-def test_a_gap_makes_no_transition() -> None:
-    replay = Replay(SPACE, 20)
-    for index in (0, 1, 3, 4):
-        replay.append(make_step(0, index))
-    assert replay.gather(replay.transitions())["state"][:, 1].tolist() == [0.0, 3.0]
 
 
 def test_actions_outside_the_range_are_clipped_for_learning() -> None:
@@ -203,6 +91,20 @@ def test_cached_features_follow_their_frames() -> None:
     assert np.array_equal(batch["vision"][:, 0], batch["state"][:, 1])
     assert np.array_equal(batch["next_vision"][:, 0], batch["next_state"][:, 1] + 0.5)
     assert not any(name.startswith("image/") for name in batch)
+
+
+def test_a_column_of_ones_own_is_in_every_batch() -> None:
+    """A potential is observed at both ends of a transition; a return is known when its episode has ended."""
+    potential = Column(1, lambda step: step.observation["state/a"][1:] ** 2, observed=True)
+    replay = Replay(SPACE, 7, columns={"potential": potential, "return": Column()})
+    for index in range(20):  # the ring goes round
+        slot = replay.append(make_step(0, index))
+        assert replay.columns["return"][slot] == 0.0, "of the step that lay there before"
+        replay.columns["return"][slot] = -index
+    batch = replay.gather(replay.transitions())
+    assert batch["potential"][:, 0].tolist() == (batch["state"][:, 1] ** 2).tolist()
+    assert batch["next_potential"][:, 0].tolist() == (batch["next_state"][:, 1] ** 2).tolist()
+    assert batch["return"].tolist() == (-batch["next_state"][:, 1]).tolist()
 
 
 def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> None:

@@ -17,7 +17,6 @@ from tests.data.replay_model import (
     SPACE,
     STREAMS,
     Event,
-    Held,
     Model,
     feed,
     histories,
@@ -46,15 +45,6 @@ def check_rows(replay: Replay, model: Model, indices: Array, window: Window) -> 
         assert batch["terminated"][row] == outcomes[-1][1]
         assert np.isclose(batch["reward"][row], sum(window.discount**k * r for k, (r, _) in enumerate(outcomes)))
         assert np.isclose(batch["discount"][row], window.discount ** len(path))
-        if window.chunk > 1:
-            check_chunk(batch, row, model.window(done, window.chunk), window.chunk)
-
-
-def check_chunk(batch: dict[str, Array], row: int, path: list[Held], length: int) -> None:
-    missing = length - len(path)
-    assert batch["mask"][row].tolist() == [1.0] * len(path) + [0.0] * missing
-    actions = [np.clip(held.step.executed, -1, 1) for held in path] + [np.zeros(2)] * missing
-    assert np.array_equal(batch["actions"][row], np.array(actions, np.float32))
 
 
 def seen(batch: dict[str, Array], row: int, prefix: str, step: Step) -> bool:
@@ -90,17 +80,14 @@ def test_what_is_sampled_is_what_was_seen(history: list[Event], capacity: int, k
     history=histories(),
     capacity=st.integers(2, 60),
     n_step=st.integers(1, 9),
-    chunk=st.integers(1, 9),
     discount=st.sampled_from([0.0, 0.5, 0.97, 1.0]),
 )
-def test_windows_stay_in_their_episode(
-    history: list[Event], capacity: int, n_step: int, chunk: int, discount: float
-) -> None:
+def test_windows_stay_in_their_episode(history: list[Event], capacity: int, n_step: int, discount: float) -> None:
     """Across corrections and the ring's seam, up to a termination, a time limit, a lost step or the newest one."""
     replay, model = Replay(SPACE, capacity), Model(capacity)
     for _ in feed(history, replay, model):
         pass
-    check_rows(replay, model, replay.transitions(), Window(n_step, discount, chunk))
+    check_rows(replay, model, replay.transitions(), Window(n_step, discount))
 
 
 @settings(max_examples=30, deadline=None)
@@ -168,7 +155,7 @@ def test_corrections_are_not_drawn_twice_and_none_is_an_error() -> None:
         replay.draw(generator, ("own", "corrections"), 3)
     with pytest.raises(DataError, match="no transition yet of corrections"):
         replay.draw(generator, ("corrections",), 3)
-    with pytest.raises(DataError, match="n_step and chunk"):
+    with pytest.raises(DataError, match="n_step of at least 1"):
         Window(n_step=0)
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from robot_rl.learner.agents.rlpd import Agent, RLPDConfig
+from robot_rl.learner.agents.rlpd import Agent
+from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import SpaceSpec
 

@@ -9,13 +9,13 @@ import torch
 from robot_rl.data.replay import Replay
 from robot_rl.data.windows import Window
 from robot_rl.learner import batches
-from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
+from robot_rl.learner.batches import BatchConfig, Batches, SamplingPlan, blank_batch
 from robot_rl.types import DataError, Provenance, SpaceSpec
 from tests.learner.small import SPACES, make_agent
 from tests.learner.test_training import pixel_steps
 
 PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
-CONFIG = BatchConfig(size=8, window=Window(discount=0.9), shift_pixels=2)
+CONFIG = BatchConfig(SamplingPlan(8, window=Window(discount=0.9)), shift_pixels=2)
 
 
 def filled() -> Replay:
@@ -36,7 +36,7 @@ def make(monkeypatch: pytest.MonkeyPatch, threaded: bool, config: BatchConfig = 
 
 
 def drawn(source: Batches, count: int) -> list[dict[str, torch.Tensor]]:
-    with closing(source.draw(count, 0.5)) as them:
+    with closing(source.draw(count)) as them:
         return [{name: tensor.clone() for name, tensor in batch.items()} for batch in them]
 
 
@@ -56,7 +56,7 @@ def test_a_batch_that_nobody_learnt_from_was_never_drawn(monkeypatch: pytest.Mon
     stopped, state = make(monkeypatch, True)
     straight, other_state = make(monkeypatch, False)
     count = 0
-    with closing(stopped.draw(9, 0.5, until=lambda: how == "until" and count == 3)) as them:
+    with closing(stopped.draw(9, until=lambda: how == "until" and count == 3)) as them:
         for _ in them:
             count += 1
             if how == "close" and count == 3:
@@ -70,7 +70,7 @@ def test_a_batch_that_nobody_learnt_from_was_never_drawn(monkeypatch: pytest.Mon
 
 def test_the_batch_in_use_stays_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = make(monkeypatch, True)
-    with closing(source.draw(12, 0.5)) as them:
+    with closing(source.draw(12)) as them:
         before: tuple[dict, dict] | None = None
         for batch in them:
             if before is not None:
@@ -104,7 +104,7 @@ def test_a_blank_batch_looks_like_one_from_the_replay(encoder: str) -> None:
         features = np.zeros((1, size), np.float16) if size else None
         changed = {"observation": observation, "index": index, "terminated": False, "executed": np.zeros(3, np.float32)}
         replay.append(type(step)(**{**vars(step), **changed}), features)
-    config = BatchConfig(size=4, window=Window(discount=0.9))
+    config = BatchConfig(SamplingPlan(4, window=Window(discount=0.9)))
     batch, blank = drawn(Batches(replay, config, rng), 1)[0], blank_batch(agent.spec, config, size)
     assert {n: (t.shape, t.dtype, t.stride()) for n, t in batch.items()} == {
         n: (t.shape, t.dtype, t.stride()) for n, t in blank.items()

@@ -104,7 +104,7 @@ def test_same_seed_same_weights_whoever_looks():
         training = Training(SPACE, CONFIG, seed=3, run_steps=200)
         training.load_demonstrations(demonstrations())
         for until in (80, 100, 120):
-            train(training, until, training.episodes)
+            train(training, until, training.memory.episodes)
             if looks:
                 figures = training.metrics() | training.health()
         results.append((training.agent.state_dict(), training.checkpoint().counters))

@@ -9,20 +9,23 @@ import numpy as np
 import pytest
 
 from robot_rl import cli
-from robot_rl.learner.agents.bc import BCConfig
+from robot_rl.learner.agents import rlpd
+from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
 from robot_rl.run import TrainConfig, create_run
+from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
 from robot_rl.types import Array, Observation, Provenance, Step
+from robot_rl.validation import to_json
 from tests.learner import test_loop, test_training
 from tests.learner.test_training import SPACE, demonstrations, reach, success_rate
 
 BC = LearnerConfig(
     algorithm="bc",
-    imitation=BCConfig(hidden=(64, 64), batch_size=64, bc_initial_updates=400, learning_rate=1e-3, average_rate=0.02),
+    agent=BCConfig(hidden=(64, 64), batch_size=64, bc_initial_updates=400, learning_rate=1e-3, average_rate=0.02),
     schedule=test_training.CONFIG.schedule,
     compile=False,
 )
@@ -109,3 +112,12 @@ def test_the_run_of_an_offline_algorithm_has_no_steps_of_its_own(
         assert create_run("peg_insert", options).settings.steps == steps
     assert cli.main(["train", "--obs", "state", "--learner.algorithm", "bc", "--demos", "0"]) == 2
     assert "demonstrations" in capsys.readouterr().err
+
+
+def test_a_run_of_before_still_has_its_options(tmp_path: Path) -> None:
+    """Behaviour cloning had them beside those of rlpd."""
+    learner = to_json(LearnerConfig(algorithm="bc"))
+    learner |= {"agent": to_json(rlpd.Config()), "imitation": learner["agent"] | {"batch_size": 7}}
+    sections = {"run": RunSettings("peg_insert", "sim_panda"), "learner": learner}
+    folder = RunFolder.create(tmp_path / "run", sections)
+    assert folder.read("learner", LearnerConfig) == LearnerConfig("bc", BCConfig(batch_size=7))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from robot_rl.learner import vision_cache
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig

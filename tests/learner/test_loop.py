@@ -14,7 +14,7 @@ from robot_rl.data import tally
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import REACTION_S
 from robot_rl.learner import loop
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
 from robot_rl.learner.loop import Learner, said_late_s
 from robot_rl.learner.options import LearnerConfig
@@ -187,7 +187,9 @@ def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(
     assert [name for name in theirs if not torch.equal(ours[name], theirs[name])] == []
     draws = [side.training._generator.integers(2**31) for side in (straight, resumed)]
     assert draws[0] == draws[1]  # and the next sample as well
-    assert resumed.training.renewals == straight.training.renewals == len(config.pretrain.renew_at)
+    assert (
+        resumed.training.pretraining.renewals == straight.training.pretraining.renewals == len(config.pretrain.renew_at)
+    )
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
@@ -195,10 +197,12 @@ def test_a_run_goes_on_while_its_encoder_is_renewed(tmp_path: Path, clock: str) 
     folder = make_folder(tmp_path / "run", clock, RENEWING, obs="pixels")
     learner, _ = learn(folder)
     assert learner.training.env_steps == STEPS - DEMO_STEPS
-    assert learner.training.renewals == 2 or clock == "real"  # there all may have come before the first look
-    assert learner.training.renewals >= 1
+    assert (
+        learner.training.pretraining.renewals == 2 or clock == "real"
+    )  # there all may have come before the first look
+    assert learner.training.pretraining.renewals >= 1
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
-    assert sum("pretraining" in row for row in rows) == 1 + learner.training.renewals or clock == "real"
+    assert sum("pretraining" in row for row in rows) == 1 + learner.training.pretraining.renewals or clock == "real"
 
 
 def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
@@ -247,8 +251,8 @@ def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(tmp_pat
         assert resumed.prepare()
         assert min(read) > 0
         assert resumed.training.env_steps == first.training.env_steps == STEPS - DEMO_STEPS
-        assert resumed.training.episodes == first.training.episodes
-        assert resumed.training.replay.own_transitions == first.training.replay.own_transitions < 20
+        assert resumed.training.memory.episodes == first.training.memory.episodes
+        assert resumed.training.memory.replay.own_transitions == first.training.memory.replay.own_transitions < 20
         assert resumed._tally == first._tally
         assert resumed.training.due() == first.training.due()
     finally:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.options import LearnerConfig, variants_for
 from robot_rl.learner.pretrain import PretrainConfig, encode
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.learner.vision_cache import VisionCache
+from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights
@@ -164,22 +165,24 @@ def test_the_operators_word_is_heard_between_updates_only() -> None:
     stream = ("arm", 5)
     steps = list(reach(np.random.default_rng(1), lambda seen: np.ones(2), 0, Provenance.POLICY))
     training.add(steps, [stream] * len(steps))
-    own = training.replay.own_transitions
+    own = training.memory.replay.own_transitions
     training.apply(Mark(MarkKind.DISCARD, 0), "another arm", 5)
-    assert training.replay.own_transitions == own == len(steps) - 1
+    assert training.memory.replay.own_transitions == own == len(steps) - 1
     training.apply(Mark(MarkKind.DISCARD, 0), *stream)
-    assert training.replay.own_transitions == 0
+    assert training.memory.replay.own_transitions == 0
     assert training.env_steps == len(steps) - 1  # they were made: the schedule does not go back
     training.apply(Mark(MarkKind.UNDO, 0), *stream)
-    assert training.replay.own_transitions == own
+    assert training.memory.replay.own_transitions == own
     with pytest.raises(DataError, match="between two calls of update"):
         training.update(3, between=lambda: training.add(steps))
     training.add(steps)
 
 
-def test_learning_before_the_demonstrations_says_what_comes_first() -> None:
-    with pytest.raises(DataError, match="load_demonstrations"):
-        Training(SPACE, CONFIG, seed=0, run_steps=10).update(1)
+def test_learning_needs_no_demonstrations() -> None:
+    training = Training(SPACE, CONFIG, seed=0, run_steps=100)
+    training.update(training.due())
+    train(training, 60)
+    assert np.isfinite(training.metrics()["critic_loss"]) and training.due() == 0
 
 
 PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
@@ -213,6 +216,11 @@ def pixel_training(encoder: str, folder: Path, **options: Any) -> Training:
     return Training(PIXELS, config, seed=0, run_steps=20)
 
 
+def vision_of(training: Training) -> Vision:
+    assert isinstance(training.agent.policy.vision, Vision)
+    return training.agent.policy.vision
+
+
 PIXEL_DEMOS = [*pixel_steps(Provenance.DEMO), *pixel_steps(Provenance.SCRIPT), *pixel_steps(Provenance.DEMO)]
 
 
@@ -220,7 +228,7 @@ PIXEL_DEMOS = [*pixel_steps(Provenance.DEMO), *pixel_steps(Provenance.SCRIPT), *
 def test_all_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str, tmp_path: Path) -> None:
     training = pixel_training(encoder, tmp_path)
     training.load_demonstrations(PIXEL_DEMOS)
-    assert training.replay.demo_transitions == 10  # wandering pursues nothing: it is for the encoder alone
+    assert training.memory.replay.demo_transitions == 10  # wandering pursues nothing: it is for the encoder alone
     *begun, last = pixel_steps(Provenance.POLICY, episode=1)
     training.add(begun)
     assert np.isfinite(training.newest_value()["value"])
@@ -238,14 +246,14 @@ def test_the_critics_see_the_goal_that_the_actor_saw(tmp_path: Path) -> None:
     """Which is made of all frames of the episode so far, of each actor's own."""
     training = pixel_training("goal", tmp_path, feature_variants=1)
     training.load_demonstrations(PIXEL_DEMOS)
-    held = len(training.replay)
+    held = len(training.memory.replay)
     episodes = [pixel_steps(Provenance.POLICY, episode=number) for number in (1, 2)]
     training.add([step for pair in zip(*episodes, strict=True) for step in pair], [("one", 7), ("two", 7)] * 6)
-    indices = training.replay.transitions()
-    cached = training.replay.gather(indices[indices >= held])["vision"].numpy()[:, -6:]
+    indices = training.memory.replay.transitions()
+    cached = training.memory.replay.gather(indices[indices >= held])["vision"].numpy()[:, -6:]
     for number, steps in enumerate(episodes):
         goals, frames = GoalFilter(1), np.stack([step.observation["image/eye"] for step in steps])
-        alone = encode(training.vision, {"eye": frames})[:, -6:].astype(np.float32)
+        alone = encode(vision_of(training), {"eye": frames})[:, -6:].astype(np.float32)
         seen = [goals.update(step.observation["state/tcp_pose"][None], goal[None])[0]
                 for step, goal in zip(steps, alone, strict=True)]  # fmt: skip
         np.testing.assert_allclose(cached[number::2], seen[:-1], atol=1e-3)
@@ -266,13 +274,13 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
         training.add(steps)
         dues.append(training.renewal_due)
     training.update(training.due())
-    before, held = training.publishable(), len(training.replay)
+    before, held = training.publishable(), len(training.memory.replay)
     training.renew_encoder(PIXEL_DEMOS, [success])
     dues.append(training.renewal_due)
     assert dues == [False, True, False]
-    assert training.env_steps == 0 and training.replay.demo_transitions == 10
+    assert training.env_steps == 0 and training.memory.replay.demo_transitions == 10
     training.add([*first, *success])
-    assert len(training.replay) == held and training.env_steps == 7
+    assert len(training.memory.replay) == held and training.env_steps == 7
     assert training.due() == 6
     training.update(6)
     published = training.publishable()
@@ -281,9 +289,9 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
     assert all(np.array_equal(averaged[n], published[n]) for n in published if n.startswith("vision."))
     live = LivePolicy(training.spec.to_json(), training.policy())
     live.load(published)
-    cached = training.replay.gather(training.replay.transitions()[-1:])["vision"].numpy()[0, :8]
+    cached = training.memory.replay.gather(training.memory.replay.transitions()[-1:])["vision"].numpy()[0, :8]
     frame = success[-2].observation["image/eye"][None]
-    np.testing.assert_array_equal(cached, encode(training.vision, {"eye": frame})[0, :8])
+    np.testing.assert_array_equal(cached, encode(vision_of(training), {"eye": frame})[0, :8])
 
 
 def test_a_renewal_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:

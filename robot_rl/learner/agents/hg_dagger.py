@@ -9,6 +9,7 @@ RLPD's updates, instead of from new ones after each round.
 from typing import ClassVar
 
 from robot_rl.learner.agents import bc
+from robot_rl.learner.agents.bc import Config as Config
 
 
 class Agent(bc.Agent):

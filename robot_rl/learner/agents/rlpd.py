@@ -4,34 +4,24 @@
 on tensors alone, so that `Agent.compile` can hand them to torch.compile. Nothing here logs or leaves the device.
 """
 
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from robot_rl.learner.agents._parts import (
-    Batch,
-    averaged,
-    features,
-    frozen_copy,
-    gradient_norms,
-    load_state,
-    state_of,
-)
+from robot_rl.data.windows import Window
+from robot_rl.learner.agents._parts import AgentConfig, BaseAgent, Batch, SamplingPlan, features, frozen_copy
 from robot_rl.learner.compilation import Compiled
 from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
-from robot_rl.networks.encoders import convolution_dtype
-from robot_rl.networks.policy import Policy, PolicySpec, squashed_sample
-from robot_rl.types import Array, ConfigError
+from robot_rl.networks.policy import PolicySpec, squashed_sample
+from robot_rl.types import ConfigError
 
 
 @dataclass(frozen=True)
-class RLPDConfig:
+class Config(AgentConfig):
     """Every default with its source.
 
     Attributes:
@@ -82,6 +72,7 @@ class RLPDConfig:
     bc_initial_updates: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.target_subset <= self.critics:
             raise ConfigError(f"target_subset must be between 1 and critics ({self.critics}), not {self.target_subset}")
         if not 0.0 <= self.demo_fraction <= 1.0:
@@ -90,78 +81,78 @@ class RLPDConfig:
             raise ConfigError(f"n_step must be at least 1, not {self.n_step}")
         if not 0.0 < self.discount <= 1.0:
             raise ConfigError(f"discount must be more than 0 and at most 1, not {self.discount}")
-        for name in ("tau", "learning_rate", "average_rate"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ConfigError(f"{name} must be more than 0 and at most 1, not {getattr(self, name)}")
+        if not 0.0 < self.tau <= 1.0:
+            raise ConfigError(f"tau must be more than 0 and at most 1, not {self.tau}")
         if not 0.0 < self.initial_temperature <= LARGEST_TEMPERATURE:
             raise ConfigError(f"initial_temperature must be more than 0 and at most {LARGEST_TEMPERATURE:g}, not "
                               f"{self.initial_temperature}")  # fmt: skip
-        for name in ("batch_size", "actor_period"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.actor_period < 1:
+            raise ConfigError(f"actor_period must be at least 1, not {self.actor_period}")
 
     def bc_weight_at(self, env_steps: int) -> float:
         """Weight of the BC term after so many own steps."""
         return linear_decay(self.bc_weight, self.bc_decay_steps, env_steps)
 
 
-class Agent:
+class Agent(BaseAgent):
     """Policy, critics, targets, temperature and their optimisers.
 
     ```
     agent = Agent(spec, config, seed=0)
     agent.policy.normaliser.fit(demo_states); agent.compile()
     while learning:
-        metrics = agent.update(batch, bc_weight)     # tensors; read them now and then
+        metrics = agent.update(batch, env_steps)     # tensors; read them now and then
     ```
     Batches are those of `data/replay.py`, gathered with this config's `n_step` and `discount`. They hold images, or
     what is cached of them where (a part of) the encoder is frozen.
     """
 
-    offline: ClassVar[bool] = False
-    has_critic: ClassVar[bool] = True
+    has_critic = True
+    config: Config
+    critics: Critics
 
-    def __init__(self, spec: PolicySpec, config: RLPDConfig, seed: int, device: str = "cpu"):
-        self.spec, self.config, self.device = spec, config, torch.device(device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            policy = Policy(spec)
-            critics = Critics(policy.feature_size + spec.action_size, config.hidden, config.critics)
-        self.policy, self.critics = policy.to(self.device), critics.to(self.device)
-        self.target_critics = frozen_copy(self.critics)
-        self.target_vision: nn.Module | None = None
+    def __init__(self, spec: PolicySpec, config: Config, seed: int, device: str = "cpu"):
+        super().__init__(spec, config, seed, device)
         self._trained_vision = self.policy.trained_vision
-        trained = self.policy.trained_names()
-        for name, parameter in self.policy.named_parameters():
-            parameter.requires_grad_(name in trained)
-        if self.policy.vision is not None and self._trained_vision is not None:
-            self.policy.vision.set_dtype(convolution_dtype(self.device))
-            self.target_vision = frozen_copy(self._trained_vision)
-        self.log_temperature = torch.tensor(config.initial_temperature, device=self.device).log().requires_grad_()
-        self.generator = torch.Generator(self.device).manual_seed(seed)
-        self.updates = 0
-        self.average = frozen_copy(self.policy)
-        self._make_optimizers()
+        self.target_critics = self.modules["target_critics"] = frozen_copy(self.critics)
+        self._trained: list[Tensor] = [*self.critics.parameters()]
+        self._targets: list[Tensor] = [*self.target_critics.parameters()]
+        self.target_vision: nn.Module | None = None
+        if self._trained_vision is not None:
+            self.target_vision = self.modules["target_vision"] = frozen_copy(self._trained_vision)
+            self._trained += [*self._trained_vision.parameters()]
+            self._targets += [*self.target_vision.parameters()]
+        start = torch.tensor(config.initial_temperature, device=self.device)
+        self.log_temperature = start.log().requires_grad_()
+        # one optimiser per loss, each over what that loss trains and nothing else
+        rate, head = config.learning_rate, self.policy.head.parameters()
+        self.optimizers = {
+            "critic_optimizer": torch.optim.Adam(self._trained, rate, fused=True),
+            "actor_optimizer": torch.optim.Adam(head, rate, fused=True),
+            "temperature_optimizer": torch.optim.Adam([self.log_temperature], rate),
+        }
         self._target_fn: Callable[..., Tensor] = self.critic_target
         self._critic_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.critic_loss
         self._actor_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.actor_loss
 
-    def _make_optimizers(self) -> None:
-        """One optimiser per loss, each over what that loss trains and nothing else."""
-        rate = self.config.learning_rate
-        self._trained: list[Tensor] = [*self.critics.parameters()]
-        self._targets: list[Tensor] = [*self.target_critics.parameters()]
-        if self._trained_vision is not None and self.target_vision is not None:
-            self._trained += [*self._trained_vision.parameters()]
-            self._targets += [*self.target_vision.parameters()]
-        self._averaged, self._averages = averaged(self.policy, self.average)
-        self.critic_optimizer = torch.optim.Adam(self._trained, rate, fused=True)
-        self.actor_optimizer = torch.optim.Adam(self.policy.head.parameters(), rate, fused=True)
-        self.temperature_optimizer = torch.optim.Adam([self.log_temperature], rate)
+    def networks(self) -> dict[str, nn.Module]:
+        size = self.policy.feature_size + self.spec.action_size
+        self.critics = Critics(size, self.config.hidden, self.config.critics)
+        return {"critics": self.critics}
 
-    def begin_average(self) -> None:
-        """The average begins with the policy as it is now: scaled, pretrained, cloned."""
-        self.average.load_state_dict(self.policy.state_dict())
+    @property
+    def plan(self) -> SamplingPlan:
+        """Half demonstrations and corrections, half own experience (RLPD, sec. 4.1)."""
+        config = self.config
+        window = Window(config.n_step, config.discount)
+        return SamplingPlan(config.batch_size, config.demo_fraction, window)
+
+    @property
+    def period(self) -> int:
+        return self.config.actor_period
+
+    def scheduled(self, env_steps: int) -> dict[str, float]:
+        return {"bc_weight": self.config.bc_weight_at(env_steps)}
 
     def compile(self) -> None:
         """Compile the three equations when they are first called; without a working compiler they stay as they are."""
@@ -169,18 +160,15 @@ class Agent:
         self._critic_fn = Compiled(self.critic_loss)
         self._actor_fn = Compiled(self.actor_loss)
 
-    def features(self, batch: Batch, prefix: str, vision: nn.Module | None) -> Tensor:
-        """What critics and actor see `(B, F)`; `prefix` is "" or "next". `vision` is what is trained of the encoder."""
-        return features(self.policy, batch, prefix, vision)
-
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
         """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
 
         R sums the m rewards up to s', m = `n_step` or fewer at the end of the episode; the batch holds R (`reward`) and
         discount^m. A time limit is no termination: there the value is bootstrapped.
         """
-        online = self.features(batch, "next", self._trained_vision)
-        target = online if self.target_vision is None else self.features(batch, "next", self.target_vision)
+        target = online = self.features(batch, "next")
+        if self.target_vision is not None:
+            target = features(self.policy, batch, "next", self.target_vision)
         mean, log_std = self.policy.head(online)
         action, log_prob = squashed_sample(mean, log_std, noise)
         weights = members_of(self.target_critics.weights(), members)
@@ -191,7 +179,7 @@ class Agent:
 
     def critic_loss(self, batch: Batch, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Squared error of every critic, summed over the critics; their mean value `(B,)`; the features `(B, F)`."""
-        features = self.features(batch, "", self._trained_vision)
+        features = self.features(batch)
         q = self.critics(features, batch["action"])
         return (q - target).square().mean(1).sum(), q.detach().mean(0), features.detach()
 
@@ -212,112 +200,60 @@ class Agent:
         bc = (counted * distance).sum() / batch["demo"].sum().clamp(min=1.0)
         return sac + bc_weight * bc, log_prob.detach(), bc.detach()
 
-    def update(self, batch: Batch, bc_weight: float = 0.0) -> dict[str, Tensor]:
+    def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
         """One step of the critics, and of actor and temperature if it is their turn. Returns metrics as tensors."""
         # critics: a target from a random subset of the target critics, without replacement
         members = torch.randperm(self.config.critics, generator=self.generator, device=self.device)
         with torch.no_grad():
             target = self._target_fn(batch, self._noise(batch), members[: self.config.target_subset])
         loss, q_data, features = self._critic_fn(batch, target)
-        self.critic_optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.critic_optimizer.step()
+        self.step("critic_optimizer", loss)
         with torch.no_grad():  # Polyak: target <- (1 - tau) target + tau online
             torch._foreach_lerp_(self._targets, self._trained, self.config.tau)
         metrics = {"critic_loss": loss.detach(), "q_mean": q_data.mean(), "target_mean": target.mean()}
         self.updates += 1
         if self.updates % self.config.actor_period == 0:
+            bc_weight = self.config.bc_weight_at(env_steps)
             metrics |= self._update_actor(features, batch, q_data, bc_weight)
         return metrics
 
     def _update_actor(self, features: Tensor, batch: Batch, q_data: Tensor, bc_weight: float) -> dict[str, Tensor]:
         weight = torch.tensor(bc_weight, device=self.device)
         loss, log_prob, bc = self._actor_fn(features, batch, q_data, self._noise(batch), weight)
-        self.actor_optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.actor_optimizer.step()
-        with torch.no_grad():
-            torch._foreach_lerp_(self._averages, self._averaged, self.config.average_rate)
+        self.step("actor_optimizer", loss)
+        self.follow_average()
         # temperature: rises while the entropy is below its target
         entropy = -log_prob.mean()
         goal = self.config.target_entropy_per_action * self.spec.action_size
-        self.temperature_optimizer.zero_grad(set_to_none=True)
-        (self.log_temperature.exp() * (entropy - goal)).backward()
-        self.temperature_optimizer.step()
+        self.step("temperature_optimizer", self.log_temperature.exp() * (entropy - goal))
         temperature = self.log_temperature.detach().exp()
         return {"actor_loss": loss.detach(), "bc_loss": bc, "entropy": entropy, "temperature": temperature}
 
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]:
         """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement and any average."""
         with torch.no_grad():
-            features = self.features(batch, "", self._trained_vision)
+            features = self.features(batch)
         mean, _ = self.policy.head(features)
         loss = (torch.tanh(mean) - batch["action"]).square().sum(-1).mean()
-        self.actor_optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.actor_optimizer.step()
+        self.step("actor_optimizer", loss)
         self.begin_average()
         return {"bc_loss": loss.detach()}
 
     @torch.no_grad()
     def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
         """The policy's modes at the observations `(B, A)`, or at the next ones, and each critic's value of them."""
-        features = self.features(batch, prefix, self._trained_vision)
+        features = self.features(batch, prefix)
         mean, _ = self.policy.head(features)
         return torch.tanh(mean), self.critics(features, torch.tanh(mean))
-
-    def gradient_norms(self) -> dict[str, Tensor]:
-        """Of the newest update."""
-        return gradient_norms(critic=self._trained, actor=self.policy.head.parameters())
 
     def _noise(self, batch: Batch) -> Tensor:
         shape = (batch["action"].shape[0], self.spec.action_size)
         return torch.randn(shape, generator=self.generator, device=self.device)
 
-    def policy_parameters(self) -> dict[str, Array]:
-        """What the actor needs anew after each training block."""
-        return self.policy.arrays(changing=True)
-
-    def average_parameters(self) -> dict[str, Array]:
-        """All of the averaged policy, for evaluation and use."""
-        return self.average.arrays(changing=True) | self.average.arrays(changing=False)
-
-    def frozen_parameters(self) -> dict[str, Array]:
-        """What the actor needs once: normaliser and frozen encoder."""
-        return self.policy.arrays(changing=False)
-
-    def _modules(self) -> dict[str, nn.Module]:
-        modules = {
-            "policy": self.policy,
-            "average": self.average,
-            "critics": self.critics,
-            "target_critics": self.target_critics,
-        }
-        return modules if self.target_vision is None else {**modules, "target_vision": self.target_vision}
-
-    def _optimizers(self) -> dict[str, torch.optim.Adam]:
-        return {
-            "critic_optimizer": self.critic_optimizer,
-            "actor_optimizer": self.actor_optimizer,
-            "temperature_optimizer": self.temperature_optimizer,
-        }
-
     def state_dict(self) -> dict[str, Tensor]:
-        """All of it as flat, named tensors: the next update after `load_state_dict` is the one that would have been."""
-        out = state_of(self._modules(), self._optimizers())
-        out["log_temperature"] = self.log_temperature.detach()
-        out["generator"] = self.generator.get_state()
-        out["updates"] = torch.tensor(self.updates)
-        return out
+        return super().state_dict() | {"log_temperature": self.log_temperature.detach()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state_dict` gave. Raises DataError if it is another agent's."""
-        load_state(self._modules(), self._optimizers(), state)
+        super().load_state_dict(state)
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
-        drawn = state["generator"].cpu()
-        if drawn.numel() == self.generator.get_state().numel():
-            self.generator.set_state(drawn)
-        else:  # of another kind of device
-            self.generator.manual_seed(zlib.crc32(drawn.numpy().tobytes()))
-        self.updates = int(state["updates"])

@@ -1,13 +1,11 @@
 """Laws of the agent: who moves, who stays, and what a target is made of."""
 
-import copy
-
 import pytest
 import torch
 
-from robot_rl.learner.agents.rlpd import RLPDConfig
+from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.compilation import Compiled
-from robot_rl.types import ConfigError, DataError
+from robot_rl.types import ConfigError
 from tests.learner.small import make_agent, make_batch, same, snapshot
 
 ENCODERS = ["none", "goal", "end_to_end", "resnet10"]
@@ -27,7 +25,7 @@ def test_target_is_the_discounted_minimum_of_the_chosen_target_critics() -> None
     agent = make_agent(critics=5, target_subset=2)
     batch, noise = make_batch(agent), torch.randn(16, 3)
     with torch.no_grad():
-        features = agent.features(batch, "next", None)
+        features = agent.features(batch, "next")
         mean, log_std = agent.policy.head(features)
         values = agent.target_critics(features, torch.tanh(mean + log_std.exp() * noise))
         target = agent.critic_target(batch, noise, torch.tensor([1, 4]))
@@ -69,7 +67,7 @@ def test_actor_step_leaves_critics_and_encoder_unchanged(encoder: str) -> None:
     agent = make_agent(encoder)
     batch = make_batch(agent)
     with torch.no_grad():
-        features = agent.features(batch, "", agent.policy.trained_vision)
+        features = agent.features(batch)
     critics, head = snapshot(agent.critics), snapshot(agent.policy.head)
     encoder_before = snapshot(agent.policy.vision) if agent.policy.vision is not None else {}
     agent._update_actor(features, batch, torch.zeros(16), bc_weight=2.0)
@@ -95,10 +93,10 @@ def test_frozen_encoder_and_normaliser_never_change(encoder: str) -> None:
     before = {name: array.copy() for name, array in agent.frozen_parameters().items()}
     assert any(name.startswith("vision.") for name in before)
     for seed in range(5):
-        agent.update(make_batch(agent, seed), bc_weight=1.0)
+        agent.update(make_batch(agent, seed))
     after = agent.frozen_parameters()
     assert all((before[name] == after[name]).all() for name in before)
-    held = {id(p) for o in agent._optimizers().values() for group in o.param_groups for p in group["params"]}
+    held = {id(p) for o in agent.optimizers.values() for group in o.param_groups for p in group["params"]}
     assert agent.policy.vision is not None
     frozen = [p for name, p in agent.policy.named_parameters() if name in before]
     assert frozen and not held & {id(p) for p in frozen}
@@ -136,7 +134,7 @@ def test_a_frozen_trunk_is_neither_a_target_nor_published() -> None:
 def test_bc_term_counts_only_demonstrations_that_the_critics_prefer() -> None:
     agent = make_agent()
     batch = make_batch(agent)
-    features, noise, weight = agent.features(batch, "", None), torch.zeros(16, 3), torch.tensor(2.0)
+    features, noise, weight = agent.features(batch), torch.zeros(16, 3), torch.tensor(2.0)
     low, high = torch.full((16,), -1e3), torch.full((16,), 1e3)
     assert agent.actor_loss(features, batch, low, noise, weight)[2] == 0.0
     distance = (torch.tanh(agent.policy.head(features)[0]) - batch["action"]).square().sum(-1)
@@ -159,25 +157,14 @@ def test_temperature_rises_while_the_entropy_is_below_its_target() -> None:
 def test_restored_agent_makes_exactly_the_same_next_update(encoder: str) -> None:
     agent = make_agent(encoder)
     for seed in range(3):
-        agent.update(make_batch(agent, seed), 1.0)
+        agent.update(make_batch(agent, seed))
     saved = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
     other = make_agent(encoder, seed=7)
     other.load_state_dict(saved)
     for seed in (5, 6):
-        agent.update(make_batch(agent, seed), 1.0)
-        other.update(make_batch(agent, seed), 1.0)
+        agent.update(make_batch(agent, seed))
+        other.update(make_batch(agent, seed))
     assert same(agent.state_dict(), other.state_dict())
-
-
-def test_another_agents_checkpoint_is_refused() -> None:
-    saved = make_agent(critics=3).state_dict()
-    with pytest.raises(DataError, match="other networks"):
-        make_agent().load_state_dict(saved)
-
-
-def test_same_seed_same_agent() -> None:
-    assert same(make_agent(seed=3).state_dict(), make_agent(seed=3).state_dict())
-    assert not same(make_agent(seed=3).state_dict(), make_agent(seed=4).state_dict())
 
 
 def test_impossible_configs_are_refused() -> None:
@@ -207,11 +194,3 @@ def test_cloning_reproduces_the_demonstrations() -> None:
     for _ in range(300):
         last = float(agent.clone_behaviour(batch)["bc_loss"])
     assert last < 0.2 * first
-
-
-def test_update_does_not_write_into_its_batch() -> None:
-    agent = make_agent()
-    batch = make_batch(agent)
-    before = copy.deepcopy(batch)
-    agent.update(batch, 1.0)
-    assert same(batch, before)

@@ -1,0 +1,109 @@
+"""What is learnt from: the replay, which begins with the demonstrations, and the features of what it holds."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from robot_rl.data.codec import too_large
+from robot_rl.data.replay import LOCAL, Replay
+from robot_rl.data.tally import Tally
+from robot_rl.learner.options import LearnerConfig, shift_for, spec_for, variants_for
+from robot_rl.learner.vision_cache import VisionCache
+from robot_rl.networks.policy import Policy
+from robot_rl.types import Mark, MarkKind, SpaceSpec, Step, Stream
+
+DEMONSTRATIONS: Stream = ("demonstrations", 0)
+log = logging.getLogger(__name__)
+
+
+def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity: int) -> Replay:
+    """An empty replay of what the policy learns from: images, or what is cached of them, or neither."""
+    return Replay(
+        space,
+        capacity,
+        keep_images=bool(policy.spec.cameras) and not policy.traits.cached,
+        vision_size=policy.cached_size,
+        variants=variants_for(config, policy.spec),
+        pad=shift_for(config, policy.spec),
+    )
+
+
+def step_bytes(space: SpaceSpec, config: LearnerConfig) -> float:
+    """Memory that a step takes in the replay of a run."""
+    policy = Policy(spec_for(config, space))
+    return replay_for(space, config, policy, capacity=1_000).bytes_per_step
+
+
+class Memory:
+    """Demonstrations, own steps behind them in the order in which they were made, and marks.
+
+    ```
+    memory = Memory(space, config, policy, seed, capacity=6500, demonstrations=demos)
+    memory.add(steps, streams); memory.apply(mark, stream)
+    indices = memory.replay.sample(generator, 128, 128)
+    ```
+    It is of one encoder: where that has changed, another is made, and own steps and marks are added
+    to it from their first on. `capacity`: own steps held. `features`: the file that keeps what a
+    frozen encoder makes of the frames.
+    """
+
+    def __init__(
+        self,
+        space: SpaceSpec,
+        config: LearnerConfig,
+        policy: Policy,
+        seed: int,
+        capacity: int,
+        demonstrations: Sequence[Step] = (),
+        features: Path | None = None,
+    ):
+        self.replay = replay_for(space, config, policy, len(demonstrations) + capacity)
+        self._cache = VisionCache(policy, config, seed, features)
+        self._cached = policy.traits.cached
+        self.env_steps = 0
+        self.episodes = 0
+        self.newest_episode = -1
+        self._append(demonstrations, [DEMONSTRATIONS] * len(demonstrations))
+        self.replay.keep()
+
+    def skip(self, before: Tally) -> None:
+        """The own steps before the first that will be added count, and are no longer held."""
+        self.env_steps, self.episodes = before.steps, before.episodes
+        self._cache.skip(before.frames)
+
+    def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> int:
+        """Take in own steps, in the order in which they were made; `streams` says whose each is
+        (actor, epoch). Returns how many were passed over."""
+        if not steps:
+            return 0
+        streams = [LOCAL] * len(steps) if streams is None else streams
+        kept = learnable(steps)
+        self._append([steps[i] for i in kept], [streams[i] for i in kept])
+        self.newest_episode = steps[-1].episode
+        self.env_steps += sum(step.index > 0 for step in steps)
+        self.episodes += sum(step.terminated or step.truncated for step in steps)
+        return len(steps) - len(kept)
+
+    def apply(self, mark: Mark, stream: Stream) -> None:
+        """Take in a mark, when all steps before it have been. Steps taken back count as made."""
+        self.replay.apply(mark, stream)
+        self.episodes += mark.kind == MarkKind.TRUNCATED
+
+    def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
+        features = self._cache.of(steps, streams) if self._cached else [None] * len(steps)
+        for step, seen, stream in zip(steps, features, streams, strict=True):
+            self.replay.append(step, seen, stream)
+
+    def close(self) -> None:
+        """Let go of the file of features."""
+        self._cache.close()
+
+
+def learnable(steps: Sequence[Step]) -> list[int]:
+    """Which of these may be learnt from: not those that were recorded with numbers too large for it."""
+    reasons = [too_large(step) for step in steps]
+    if any(reasons):
+        why = next(reason for reason in reasons if reason)
+        count = sum(bool(reason) for reason in reasons)
+        log.warning("%d recorded steps are passed over: %s", count, why)
+    return [i for i, reason in enumerate(reasons) if not reason]
