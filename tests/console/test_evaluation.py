@@ -11,7 +11,7 @@ from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import evaluation_file
 from robot_rl.transport.desk import Desk, DeskClient
-from tests.teleop.benches import wait_until
+from tests.tools import wait_until
 
 FEW = 1_000
 
