@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from robot_rl import cli, config
 from robot_rl.cli import verbs
 from robot_rl.cli.arguments import FIRST, choose_arm
+from robot_rl.cli.ask import texts
 from robot_rl.run_folder import run_path
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError
 
@@ -90,6 +91,11 @@ def test_whoever_stops_reading_is_told_nothing_more(arguments: list[str]) -> Non
         program.stdout.close()  # as `head` does
         assert program.stderr.read() == b""
     assert program.returncode == 141
+
+
+@pytest.mark.parametrize("cls", [config.Task, config.StartPose, config.Wander, config.ArmConfig, config.Guard])
+def test_every_field_of_a_task_and_of_an_arm_has_a_text_under_it(cls: type) -> None:
+    assert texts(cls).keys() == {each.name for each in fields(cls)}
 
 
 def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

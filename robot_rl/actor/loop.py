@@ -38,18 +38,15 @@ STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 @dataclass(frozen=True)
 class ActorConfig:
-    """How the actor works.
-
-    Attributes:
-        corrections: whether an operator corrects.
-        acknowledge_faults: in simulation faults are acknowledged, and resets made, by the program. Without it a
-            simulated bench waits for a person, as a real one does: for the rehearsal of one.
-        name: tells several actors of one run apart.
-    """
+    """How the actor works."""
 
     corrections: bool = True
+    """Whether an operator corrects."""
     acknowledge_faults: bool = True
+    """In simulation faults are acknowledged, and resets made, by the program. Without it a
+    simulated bench waits for a person, as a real one does: for the rehearsal of one."""
     name: str = "actor"
+    """Tells several actors of one run apart."""
 
 
 def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:

@@ -20,13 +20,13 @@ from robot_rl.validation import nearest
 T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
 DEFAULT_HARDWARE = "sim_panda"
-A_RUN = "folder of a run, or its name in runs/"
-A_BENCH = "a file of hardware_configs/"
-TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="a file of tasks/.")]
+A_RUN = "Folder of a run, or its name in runs/"
+A_BENCH = "A file of hardware_configs/"
+TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="A file of tasks/.")]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN", help=f"{A_RUN}.")]
 HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}.")]
 Flag = tyro.conf.FlagCreatePairsOff[bool]  # --json alone, without a --no-json
-Json = Annotated[Flag, tyro.conf.arg(help="one JSON object on stdout instead of text.")]
+Json = Annotated[Flag, tyro.conf.arg(help="One JSON object on stdout instead of text.")]
 HIDDEN: Any = tyro.conf.Suppress
 Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
 FIRST = (

@@ -38,9 +38,9 @@ def new(arguments: Sequence[str]) -> None:
         Nothing is overwritten. Each answer is an option as well.
 
         Args:
-            task: its name.
-            yes: ask nothing: what is not said is as it stands in brackets.
-            answers: to the questions.
+            task: Name of the task.
+            yes: Ask nothing: what is not said is as it stands in brackets.
+            answers: Answers to the questions.
         """
         return task, yes, answers
 

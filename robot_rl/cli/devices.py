@@ -25,13 +25,13 @@ from robot_rl.run_folder import RunFolder, run_path
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
-WhichArm = Annotated[str, tyro.conf.arg(help="which of the bench's arms; the first, if not said.")]
+WhichArm = Annotated[str, tyro.conf.arg(help="Which of the bench's arms; the first, if not said.")]
 MaybeHardware = Annotated[
     tyro.conf.Positional[str],
     tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}; without one, what is plugged in."),
 ]
 RunOrHardware = Annotated[
-    tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE", help=f"{A_RUN}; or {A_BENCH}.")
+    tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE", help=f"{A_RUN}; or {A_BENCH.lower()}.")
 ]
 Crop = Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")]
 FileName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
@@ -49,12 +49,12 @@ def arm(
     """The process of one arm: its control loop, and what it serves.
 
     Args:
-        task: whose scene a simulated arm stands in.
-        run: whose task is meant, as it holds it, and its hardware, if that has this name, instead of
+        task: A task in whose scene a simulated arm stands.
+        run: A run whose own task is meant, and its own hardware if that has this name, instead of
             the files.
-        clock: lockstep lets simulated time stand still between targets.
-        address: where to listen, instead of the hardware file's address.
-        blackbox: folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
+        clock: Lockstep lets simulated time stand still between targets.
+        address: Where to listen, instead of the hardware file's address.
+        blackbox: Folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
     """
     from robot_rl.controllers.server import serve
 
@@ -85,8 +85,8 @@ def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: J
     commanded. The exit code is 1 if something is to be mended.
 
     Args:
-        task: whose limits and start poses are to fit as well.
-        seconds: for how long the loop's rhythm is watched.
+        task: A task whose limits and start poses are to fit as well.
+        seconds: For how long the loop's rhythm is watched.
     """
     from robot_rl import check as bench
     from robot_rl.compiled import COMPILES, is_first_time
@@ -116,10 +116,10 @@ def cameras(
     They are drawn in one picture. The exit code is 1 if one of them has a problem.
 
     Args:
-        crop: the part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
-        task: whose scene simulated cameras see; without one, an empty table.
-        seconds: for how long rate and age are measured.
-        out: the picture.
+        crop: The part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
+        task: A task whose scene simulated cameras see; without one, an empty table.
+        seconds: For how long rate and age are measured.
+        out: File of the picture.
     """
     from robot_rl import views
     from robot_rl.cameras import is_simulated, lines_for_file
@@ -166,9 +166,9 @@ def pose(
     the reward `pose`.
 
     Args:
-        task: whose tool is meant; without one, the TCP of the hardware file.
-        seconds: end by itself after so long; 0 waits for Ctrl-C.
-        margin_m: by how much the workspace is larger than where the tool has been.
+        task: A task whose tool is meant; without one, the TCP of the hardware file.
+        seconds: End by itself after so long; 0 waits for Ctrl-C.
+        margin_m: By how much the workspace is larger than where the tool has been.
     """
     from robot_rl.check import PoseWatcher
 
@@ -196,7 +196,7 @@ def teleop(hardware: MaybeHardware = "", seconds: float = 0.0) -> None:
     connected, none moves; end with Ctrl-C.
 
     Args:
-        seconds: end by itself after so long; 0 waits for Ctrl-C.
+        seconds: End by itself after so long; 0 waits for Ctrl-C.
     """
     from robot_rl.dry_run import listing, watch
     from robot_rl.terminal import terminal
@@ -217,9 +217,9 @@ def console(what: RunOrHardware, host: str = "127.0.0.1", port: int = 8080) -> N
     ROBOT_RL_CONSOLE_TOKEN.
 
     Args:
-        host: where to listen; this machine alone can come to 127.0.0.1, nothing is encrypted on the
+        host: Where to listen; this machine alone can come to 127.0.0.1, nothing is encrypted on the
             way to others.
-        port: where to listen; 0 for any that is free.
+        port: Where to listen; 0 for any that is free.
     """
     from robot_rl.console.serve import Console
     from robot_rl.console.token import console_token
@@ -249,9 +249,9 @@ def blackbox(file: FileName, out: str = "", seconds: float = 10.0) -> None:
     """Draw what an arm did in the seconds around a fault, as a PNG.
 
     Args:
-        file: a black box; the arm's log names it at each fault.
-        out: the picture; beside the file, if not said.
-        seconds: before the event; the file holds 30.
+        file: A black box; the arm's log names it at each fault.
+        out: File of the picture; beside the file, if not said.
+        seconds: How much is drawn before the event; the file holds 30 s.
     """
     from robot_rl.blackbox import describe, draw
     from robot_rl.controllers.recorder import load

@@ -9,7 +9,7 @@ import tyro
 from robot_rl.cli.arguments import A_RUN, Flag, Json, RunName, plain, print_json
 from robot_rl.run_folder import run_path
 
-DATA = f"a run ({A_RUN}), a .log file or an archive; it may be in use."
+DATA = f"A run ({A_RUN.lower()}), a .log file or an archive; it may be in use."
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH", help=DATA)]
 FilePath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
 FolderPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FOLDER")]
@@ -30,7 +30,7 @@ def data(arguments: Sequence[str]) -> None:
         """List the episodes at a path.
 
         Args:
-            failures: only those that did not succeed.
+            failures: Only list episodes that did not succeed.
         """
         listed = [each for each in browse.listing(run_path(path)) if each.has_failed or not failures]
         if json:
@@ -42,8 +42,8 @@ def data(arguments: Sequence[str]) -> None:
         """Show one episode: its steps, a contact sheet for each camera and a film.
 
         Args:
-            episode: its number in `ls`, its key (ACTOR/EPOCH/EPISODE), or last.
-            out: folder for the pictures; shown/ in the run folder or beside the file, if not said.
+            episode: Its number in `ls`, its key (ACTOR/EPOCH/EPISODE), or last.
+            out: Folder for the pictures; shown/ in the run folder or beside the file, if not said.
         """
         place = run_path(path)
         listed = browse.find(place, episode)
@@ -72,8 +72,8 @@ def data(arguments: Sequence[str]) -> None:
         """Archive the finished episodes of a run as zarr; what is there already stays.
 
         Args:
-            out: the archive's folder; archive/ in the run folder, if not said.
-            compress: with zstd.
+            out: The archive's folder; archive/ in the run folder, if not said.
+            compress: Compress the arrays with zstd.
         """
         folder, done = browse.archive_run(run_path(run_name), Path(out) if out else None, compress)
         if json:
@@ -87,7 +87,7 @@ def data(arguments: Sequence[str]) -> None:
         """Write a damaged log or spool anew from its whole records; nobody may use it.
 
         Args:
-            path: the damaged file; it is kept beside the new one. One that is sound stays as it is.
+            path: The damaged file; it is kept beside the new one. One that is sound stays as it is.
         """
         kept, lost, aside = repair_file(Path(path))
         if aside is None:
@@ -99,7 +99,7 @@ def data(arguments: Sequence[str]) -> None:
         """Bring a log or spool of an older version up to date; nobody may use it.
 
         Args:
-            path: a .log file, or the folder of an actor in spool/; the old file is kept beside the new one.
+            path: A .log file, or the folder of an actor in spool/; the old file is kept beside the new one.
         """
         new, kept, lost = convert_file(Path(path))
         print(f"{new}: {kept} records kept, {lost} lost, each with a mark in its place; before: NAME.old beside it")
@@ -114,7 +114,7 @@ def list_runs(folder: FolderPath = "runs", json: Json = False) -> None:
     The one that was last written to stands at the end.
 
     Args:
-        folder: where they lie.
+        folder: Where the runs lie.
     """
     from robot_rl.run_list import runs_in, table
     from robot_rl.terminal import terminal
@@ -134,9 +134,9 @@ def keys(trust: Trust = None, revoke: str = "", list: Flag = False, json: Json =
     Without options: make this machine's key, if it has none, and say what the other machine needs.
 
     Args:
-        trust: talk to the machine with this public key, and call it NAME.
-        revoke: no longer talk to the machine of this name; with --trust, before that.
-        list: the machines that are trusted.
+        trust: Talk to the machine with this public key, and call it NAME.
+        revoke: No longer talk to the machine of this name; with --trust, before that.
+        list: List the machines that are trusted.
     """
     from robot_rl.transport.keys import Keyring, this_machine
 

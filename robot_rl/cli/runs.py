@@ -15,8 +15,8 @@ from robot_rl.types import ConfigError
 if TYPE_CHECKING:
     from robot_rl.run import TrainConfig
 
-OtherBench = Annotated[str, tyro.conf.arg(help=f"another bench than the run was trained at, {A_BENCH}.")]
-ADDRESS = "where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here."
+OtherBench = Annotated[str, tyro.conf.arg(help=f"Another bench than the run was trained at, {A_BENCH.lower()}.")]
+ADDRESS = "Where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here."
 LearnerAddress = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ADDRESS", help=ADDRESS)]
 
 
@@ -24,10 +24,10 @@ def train(task: TaskName = DEFAULT_TASK, resume: str = "", trust: Trust = None, 
     """Teach a task: demonstrations, training, evaluation.
 
     Args:
-        resume: the run to go on with, stopped or finished (--steps makes it longer), with its own task
+        resume: The run to go on with, stopped or finished (--steps makes it longer), with its own task
             and options but for those that are said.
-        trust: with --listen: the robot's machine, as `robot-rl keys --trust` takes it.
-        options: of the run.
+        trust: With --listen: the robot's machine, as `robot-rl keys --trust` takes it.
+        options: Options of the run.
     """
     from robot_rl import changes, run
     from robot_rl.transport.keys import Keyring
@@ -56,8 +56,8 @@ def join(address: LearnerAddress, name: str = "", eval_episodes: int | None = No
     """Bring this machine's robot to a run that trains on another one.
 
     Args:
-        name: of this machine's folder in runs/.
-        eval_episodes: of the evaluation at the end; as many as the run was made with, if not said.
+        name: Name of this machine's folder in runs/.
+        eval_episodes: How many episodes the evaluation at the end has; as many as the run was made with, if not said.
     """
     from robot_rl import remote
 
@@ -75,10 +75,10 @@ def demo(
     """Record demonstrations alone; train --resume goes on with them.
 
     Args:
-        episodes: how many demonstrations; `demos`, if not said.
-        review: after each one the arm holds until somebody says whether to keep it.
-        resume: the run whose recording goes on where it stopped, with its own task and options.
-        options: of the run that `robot-rl train --resume` makes of them.
+        episodes: How many demonstrations; `demos`, if not said.
+        review: After each one the arm holds until somebody says whether to keep it.
+        resume: A run whose recording goes on where it stopped, with its own task and options.
+        options: Options of the run that `robot-rl train --resume` makes of them.
     """
     from robot_rl import run, run_train
 
@@ -103,11 +103,11 @@ def outcomes(
     What a frame shows is said at the operator's device or in the console.
 
     Args:
-        positives: how many frames there shall be in all that show success.
-        negatives: how many that do not.
-        per_episode: after so many positives the next episode begins, in another scene.
-        resume: the run whose collection goes on where it stopped, with its own task and options.
-        options: of the run.
+        positives: How many frames there shall be in all that show success.
+        negatives: How many frames that do not.
+        per_episode: After so many positives the next episode begins, in another scene.
+        resume: A run whose collection goes on where it stopped, with its own task and options.
+        options: Options of the run.
     """
     from robot_rl import run, run_train
 
@@ -142,11 +142,11 @@ def evaluate(
     """Evaluate a run's policy, operator locked out.
 
     Args:
-        episodes: how many.
-        seed: of the start poses and scenes.
-        sampled: act as in training, with the policy's own noise, instead of greedily: it frees a tool
+        episodes: How many episodes are played.
+        seed: Seed of the start poses and scenes.
+        sampled: Act as in training, with the policy's own noise, instead of greedily: it frees a tool
             that sticks.
-        step: of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints
+        step: Step of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints
             keeps more.
     """
     folder = sound_run(run_name)
@@ -172,8 +172,8 @@ def let_work(run_name: RunName, hardware: OtherBench = "", greedy: Flag = False,
     so may the console. Where nobody has to judge, the task's reward ends an episode, else its time limit.
 
     Args:
-        greedy: without the policy's own noise, with which it has learnt and which frees a tool that sticks.
-        episodes: how many; 0: until Ctrl-C.
+        greedy: Act without the policy's own noise, with which it has learnt and which frees a tool that sticks.
+        episodes: How many episodes are played; 0: until Ctrl-C.
     """
     if episodes < 0:
         raise ConfigError(f"--episodes is {episodes}; it must be 0 (until Ctrl-C) or more")
@@ -199,9 +199,9 @@ def benchmark(json: Json = False, arm: Flag = False, seconds: float = 60.0, burn
     With --arm, that of the arm's loop against a simulated FR3 behind its wire.
 
     Args:
-        arm: the arm's loop alone, in real time.
-        seconds: for how long the loop is watched.
-        burners: how many busy processes load the machine meanwhile.
+        arm: Measure the arm's loop alone, in real time.
+        seconds: For how long the loop is watched.
+        burners: How many busy processes load the machine meanwhile.
     """
     from robot_rl import benchmark_arm
     from robot_rl.benchmark import run_benchmark
