@@ -28,44 +28,48 @@ DEFAULT_DEMOS = 20
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """The options of `robot-rl train`."""
+    """The options of `robot-rl train`.
+
+    Attributes:
+        hardware: The bench, a file of hardware_configs/.
+        teleop: Another operator than the hardware file's; human-like works as a person does, in
+            simulation.
+        obs: What the policy sees: pixels, the cameras' pictures; state, the simulator's own truth
+            instead, the quick variant.
+        seed: Seed of everything that is drawn; another one is another run of the same experiment.
+        steps: Control steps of the whole run, demonstrations and wandering included; 0: 8000 from
+            pixels, 5000 from state. Behaviour cloning makes none of its own, whatever is said.
+        demos: How many successful demonstrations there shall be in all before training; 20, if not
+            said, or as many as demos_from gives.
+        demos_from: Other runs of the task, folders or names in runs/, whose demonstrations are
+            taken over. Their steps count as this run's.
+        wander_steps: How many steps follow each demonstration in which the arm moves by itself, if
+            there is an encoder that is pretrained on what the cameras see meanwhile, and if the
+            task allows it (`wander`).
+        clock: With lockstep, simulated time stands still while the program thinks; real is the
+            clock of a real arm.
+        name: Name of the run's folder in runs/; task, obs, seed and time, if not said.
+        listen: Where the learner waits, tcp://0.0.0.0:5560 (the next four ports too): it alone runs
+            here, and waits for the robot of another machine, which comes with robot-rl join.
+        eval_episodes: How many episodes the evaluation at the end has.
+        actor: How the robot's side works.
+        learner: How it is learnt.
+    """
 
     hardware: str = "sim_panda"
-    """The bench, a file of hardware_configs/."""
     teleop: str = ""
-    """Another operator than the hardware file's; human-like works as a person does, in
-    simulation."""
     obs: ObsKind = "pixels"
-    """What the policy sees: pixels, the cameras' pictures; state, the simulator's own truth instead,
-    the quick variant."""
     seed: int = 0
-    """Seed of everything that is drawn; another one is another run of the same experiment."""
     steps: int = 0
-    """Control steps of the whole run, demonstrations and wandering included; 0: 8000 from pixels,
-    5000 from state. Behaviour cloning makes none of its own, whatever is said."""
     demos: int | None = None
-    """How many successful demonstrations there shall be in all before training; 20, if not said, or
-    as many as demos_from gives."""
     demos_from: tuple[str, ...] = ()
-    """Other runs of the task, folders or names in runs/, whose demonstrations are taken over. Their
-    steps count as this run's."""
     wander_steps: int = 100
-    """How many steps follow each demonstration in which the arm moves by itself, if there is an encoder
-    that is pretrained on what the cameras see meanwhile, and if the task allows it (`wander`)."""
     clock: ClockKind = "lockstep"
-    """With lockstep, simulated time stands still while the program thinks; real is the clock of a
-    real arm."""
     name: str = ""
-    """Name of the run's folder in runs/; task, obs, seed and time, if not said."""
     listen: str = ""
-    """Where the learner waits, tcp://0.0.0.0:5560 (the next four ports too): it alone runs here, and waits for the
-    robot of another machine, which comes with robot-rl join."""
     eval_episodes: int = 100
-    """How many episodes the evaluation at the end has."""
     actor: ActorConfig = field(default_factory=ActorConfig)
-    """How the robot's side works."""
     learner: LearnerConfig = field(default_factory=LearnerConfig)
-    """How it is learnt."""
 
 
 def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolder:

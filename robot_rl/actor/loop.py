@@ -38,15 +38,19 @@ STOP_PATIENCE_S = 10.0  # on a stop it takes steps at once, or it is gone
 
 @dataclass(frozen=True)
 class ActorConfig:
-    """How the actor works."""
+    """How the actor works.
+
+    Attributes:
+        corrections: Whether an operator corrects.
+        acknowledge_faults: In simulation faults are acknowledged, and resets made, by the program.
+            Without it a simulated bench waits for a person, as a real one does: for the rehearsal
+            of one.
+        name: Tells several actors of one run apart.
+    """
 
     corrections: bool = True
-    """Whether an operator corrects."""
     acknowledge_faults: bool = True
-    """In simulation faults are acknowledged, and resets made, by the program. Without it a
-    simulated bench waits for a person, as a real one does: for the rehearsal of one."""
     name: str = "actor"
-    """Tells several actors of one run apart."""
 
 
 def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:
