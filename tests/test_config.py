@@ -122,43 +122,7 @@ def test_the_working_directory_comes_before_the_package(tmp_path: Path, monkeypa
     assert load_task("peg_insert").max_steps == 7
 
 
-@pytest.mark.parametrize(
-    ("source", "complaint"),
-    [
-        ("X = 1", r"mine.py:1: wanted TASK = Task\(\.\.\.\), and there is no TASK"),
-        (
-            "TASK = replace(load_task('peg_insert'), name='other')",
-            "3: name = 'other': the task's name must be the file's",
-        ),
-        ("TASK = replace(load_task('peg_insert'), name='mine', rate_hz='fast')", 'rate_hz = "fast": wanted a valid nu'),
-        (
-            "TASK = replace(load_task('peg_insert'), name='mine', rate_hz=float('nan'))",
-            "mine.py:3: rate_hz = nan: wanted a fi",
-        ),
-    ],
-)
-def test_a_wrong_task_file_is_refused(
-    source: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tasks").mkdir()
-    header = "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
-    (tmp_path / "tasks" / "mine.py").write_text(header + source + "\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=complaint):
-        load_task("mine")
-
-
 # ------------------------------------------------------------------------------------------------ hardware files
-
-
-def test_an_unknown_key_names_file_line_and_nearest(broken: Edit) -> None:
-    complaint = broken("max_force: 80.0", "max_forse: 80.0")
-    assert (
-        f"mine.yaml:{line_of('max_force:')}: arms[0].limits.max_forse is not a known key; allowed: body_high"
-        in complaint
-    )
-    assert "did you mean 'max_force'?" in complaint
-    assert "arms[0].limits.max_force is missing" in complaint
 
 
 def test_an_unknown_key_at_the_top_does_not_offer_the_name_that_the_file_itself_gives(broken: Edit) -> None:
@@ -174,16 +138,8 @@ ALLOWED = ("arms", "cameras", "grippers", "teleop")
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("max_force: 80.0", "max_force: strong", 'limits.max_force = "strong": wanted a valid number'),
         ("max_force: 80.0", "max_force: true", "limits.max_force = true: wanted a valid number"),
-        ("max_force: 80.0", "max_force: .nan", "limits.max_force = NaN: wanted a finite number"),
-        ("max_force: 80.0", "max_force: -1", "limits.max_force = -1: wanted more than 0"),
-        ("max_force: 80.0", "max_force: 0.0", "limits.max_force = 0: wanted more than 0"),
         ("max_force: 80.0", "max_force: 2026-01-01", "max_force = 2026-01-01: wanted a text, number"),
-        ("workspace_low: [0.35, ", "workspace_low: [0.75, ", "must be below workspace_high; it is not on x"),
-        ("workspace_quat: [1.0", "workspace_quat: [1.1", "wanted a unit quaternion"),
-        ("max_torque: [87.0, ", "max_torque: [", "has 6 numbers; this arm has 7 joints"),
-        ("mass_kg: 0.73", "mass_kg: 730", "arms[0].load.mass_kg = 730: wanted 0 to 20"),
         (
             "mass_kg: 0.73",
             "mas_kg: 0.73",
@@ -196,8 +152,6 @@ ALLOWED = ("arms", "cameras", "grippers", "teleop")
             "home[1] = 1.78: wanted -1.6628 to 1.6628 rad (the joint's limits, less",
         ),
         ("keep_out: []", "keep_out: [{low: [0, 0, 0], hihg: [1, 1, 1]}]", "did you mean 'high'"),
-        ("driver: mujoco", "driver: mojoco", "'mojoco' is not in robot_rl/controllers/arms; it has: "),
-        ("name: scripted", "name: script", "'script' is not in robot_rl/teleop; it has: "),
         ("name: front", "name: wrist", "'wrist' is taken by another of the cameras"),
         ("  - name: wrist", "  - name: 3", "cameras[0].name = 3: wanted a valid string"),
         ("teleop:", "teleop: [", "not valid YAML"),
