@@ -20,7 +20,7 @@ from robot_rl.console.watch import EPISODES as CONSOLE_EPISODES
 from robot_rl.console.watch import Tally
 from robot_rl.progress import Recent
 from robot_rl.report import EPISODES, METRICS
-from robot_rl.run import AT_ONCE
+from robot_rl.run_train import AT_ONCE
 from robot_rl.small_files import JsonLines, Tail
 
 STEPS, RATE_HZ, BLOCK, LENGTH = 12_000_000, 10.0, 50, 100

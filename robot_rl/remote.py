@@ -23,8 +23,10 @@ from robot_rl.progress import Display
 from robot_rl.record import mend_demos, record_demos
 from robot_rl.report import plot_learning, save_summary, training_summary
 from robot_rl.resources import check_resources
-from robot_rl.run import PORTS, evaluate_run, hint_at, require_training, timed, watch_training
+from robot_rl.run import PORTS, require_training
+from robot_rl.run_evaluate import evaluate_run
 from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.run_train import hint_at, timed, watch_training
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.address import consecutive_addresses

@@ -22,6 +22,7 @@ T = TypeVar("T")
 DEMOS_LOG = "demos.log"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
+EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
 MOST_STEPS = 10**9
 
 

@@ -13,7 +13,7 @@ from robot_rl.arms import at_bench, await_arms, start_arms
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.progress import Display, say_waiting
-from robot_rl.run import open_desk
+from robot_rl.run_evaluate import open_desk
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
 

@@ -1,33 +1,79 @@
 """The command line: verbs, typed options, and mistakes told in one clear line."""
 
+import contextlib
 import errno
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, get_origin, get_type_hints
+from typing import Any
 
 import pytest
 
 from robot_rl import cli, config
-from robot_rl.cli.arguments import choose_arm, run_path
+from robot_rl.cli import verbs
+from robot_rl.cli.arguments import FIRST, choose_arm
+from robot_rl.cli.ask import texts
+from robot_rl.run_folder import run_path
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError
 
 
-def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--help"]) == 0
-    shown = capsys.readouterr().out
-    for verb in ("train", "demo", "eval", "benchmark", "keys", "arm", "actor", "learner"):
-        assert f"\n  {verb} " in shown
+@pytest.fixture
+def helped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What a line that asks for help prints in a terminal of 80 columns."""
+    monkeypatch.setitem(os.environ, "COLUMNS", "80")
+
+    def helped(*line: str) -> str:
+        with contextlib.suppress(SystemExit):
+            assert cli.main(line) == 0
+        return capsys.readouterr().out
+
+    return helped
 
 
-def test_no_arguments_are_a_question_for_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 0
-    assert "usage: robot-rl VERB" in capsys.readouterr().out
+def options_in(shown: str) -> dict[str, str]:
+    """The options and positional arguments in a printed help, and the sentence beside each, without its default."""
+    found: dict[str, str] = {}
+    for line in shown.replace("│", " ").splitlines():
+        if names := re.match(r"  (--?[a-z][\w.-]*|[A-Z]{2,})(?=[ ,]|$)", line):
+            name = names[1]
+            found[name] = " ".join(line.split("  ")[2:])  # behind the names, if they leave room for it
+        elif line.startswith("   ") and found:
+            found[name] += line
+    return {name: re.sub(r"\((default: .*|required)\)", "", text).strip() for name, text in found.items()}
+
+
+def test_help_lists_every_verb_in_80_columns(helped: Callable[..., str]) -> None:
+    shown = helped("--help")
+    assert shown == helped() and "usage: robot-rl VERB" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    for verb in verbs.VERBS:
+        assert re.search(rf"(?m)^  {verb} +\S", shown)
+
+
+LINES = [[verb] for verb in verbs.VERBS if verb != "data"]
+LINES += [["data", verb] for verb in ("ls", "show", "stats", "archive", "repair", "convert")]
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_every_option_of_every_verb_has_a_sentence_beside_it(line: list[str], helped: Callable[..., str]) -> None:
+    shown = helped(*line, "--help-all")
+    options = options_in(shown)
+    assert len(options) > 1 and min(len(text.split()) for text in options.values()) > 1, options
+    assert all(len(row) <= 80 for row in shown.splitlines()[1:])
+
+
+def test_the_options_that_people_change_first_stand_in_the_help_of_a_run_and_no_others(
+    helped: Callable[..., str],
+) -> None:
+    shown, everything = helped("train", "--help"), helped("train", "--help-all")
+    first = options_in(shown).keys() - {"TASK", "-h"}
+    assert first == {"--resume"} | {f"--{name.replace('_', '-')}" for name in FIRST} and len(first) == 10
+    assert first < options_in(everything).keys() and "robot-rl train --help-all" in shown
 
 
 def test_the_installed_program_answers() -> None:
@@ -47,44 +93,9 @@ def test_whoever_stops_reading_is_told_nothing_more(arguments: list[str]) -> Non
     assert program.returncode == 141
 
 
-@pytest.mark.parametrize(
-    ("verb", "option"),
-    [
-        ("train", "--obs {pixels,state}"),
-        ("train", "--resume"),
-        ("demo", "--demos"),
-        ("eval", "--episodes"),
-        ("eval", "--hardware"),
-        ("run", "--greedy"),
-        ("new", "--range-deg FLOAT FLOAT FLOAT"),
-        ("benchmark", "--json"),
-        ("arm", "--clock {real,lockstep}"),
-        ("keys", "--trust NAME KEY"),
-        ("actor", "RUN"),
-        ("learner", "RUN"),
-    ],
-)
-def test_each_verb_tells_its_typed_options(
-    verb: str, option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(os.environ, "COLUMNS", "200")
-    with pytest.raises(SystemExit) as leaving:
-        cli.main([verb, "--help"])
-    assert leaving.value.code == 0
-    assert option in capsys.readouterr().out
-
-
-def test_every_option_of_a_run_has_a_text() -> None:
-    from robot_rl.run import TrainConfig
-
-    def undocumented(cls: Any) -> Iterator[str]:
-        told = re.findall(r"^ {8}(\w+): ", cls.__doc__, re.MULTILINE)
-        for name, kind in get_type_hints(cls).items():
-            if name in cls.__dataclass_fields__ and get_origin(kind) is not ClassVar:
-                yield from [] if name in told else [f"{cls.__name__}.{name}"]
-                yield from undocumented(kind) if is_dataclass(kind) else []
-
-    assert list(undocumented(TrainConfig)) == []
+@pytest.mark.parametrize("cls", [config.Task, config.StartPose, config.Wander, config.ArmConfig, config.Guard])
+def test_every_field_of_a_task_and_of_an_arm_has_a_text_under_it(cls: type) -> None:
+    assert texts(cls).keys() == {each.name for each in fields(cls)}
 
 
 def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,13 +159,13 @@ def test_errors_and_ctrl_c_end_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(cli.VERBS, "arm", raising(error))
+    monkeypatch.setitem(verbs.VERBS, "arm", raising(error))
     assert cli.main(["arm"]) == code
     assert capsys.readouterr().err.strip() == shown
 
 
 def test_an_error_of_the_program_itself_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cli.VERBS, "arm", raising(ZeroDivisionError()))
+    monkeypatch.setitem(verbs.VERBS, "arm", raising(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         cli.main(["arm"])
 

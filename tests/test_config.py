@@ -126,16 +126,6 @@ def test_the_working_directory_comes_before_the_package(tmp_path: Path, monkeypa
 # ------------------------------------------------------------------------------------------------ hardware files
 
 
-def test_an_unknown_key_names_file_line_and_nearest(broken: Edit) -> None:
-    complaint = broken("max_force: 80.0", "max_forse: 80.0")
-    assert (
-        f"mine.yaml:{line_of('max_force:')}: arms[0].limits.max_forse is not a known key; allowed: body_high"
-        in complaint
-    )
-    assert "did you mean 'max_force'?" in complaint
-    assert "arms[0].limits.max_force is missing" in complaint
-
-
 def test_an_unknown_key_at_the_top_does_not_offer_the_name_that_the_file_itself_gives(broken: Edit) -> None:
     complaint = broken("cameras:", "camera:")
     assert complaint.endswith(

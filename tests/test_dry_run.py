@@ -18,8 +18,9 @@ from robot_rl import config
 from robot_rl.check import check
 from robot_rl.dry_run import DryRun, bar, picture, watch
 from robot_rl.types import DeviceError, Outcome, Use
-from tests.teleop.benches import Display, SpaceMouseBench, wait_until
+from tests.teleop.benches import Display, SpaceMouseBench
 from tests.teleop.conftest import start_display as start_display
+from tests.tools import wait_until
 
 HARDWARE = replace(config.load_hardware("sim_panda"), teleop=Use("spacemouse", {"release_s": 0.0}))
 

@@ -14,7 +14,8 @@ from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor
 from robot_rl.progress import Display
 from robot_rl.record import record_demos
-from robot_rl.run import TrainConfig, create_run, is_whole_evaluation, require_training
+from robot_rl.run import TrainConfig, create_run, require_training
+from robot_rl.run_evaluate import is_whole_evaluation
 from robot_rl.run_folder import EvaluationFiles, RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.small_files import write_json

@@ -9,11 +9,13 @@ import time
 import pytest
 
 from robot_rl import cli
+from robot_rl.cli import verbs
 from robot_rl.signals import StopRequest
 
 CHILD = """
 import time
 from robot_rl import cli
+from robot_rl.cli import verbs
 from robot_rl.signals import StopRequest
 with StopRequest() as stop:
     print("ready", flush=True)
@@ -73,19 +75,19 @@ def test_elsewhere_the_first_signal_asks_and_the_second_ctrl_c_insists() -> None
 def test_a_ctrl_c_that_an_import_swallows_or_makes_an_error_of_is_not_lost(monkeypatch, capsys) -> None:
     asked = []
 
-    def swallows(rest):
+    def swallows(arguments):
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         with StopRequest() as stop:
             asked.append(stop.is_set())
 
-    def garbles(rest):
+    def garbles(arguments):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             raise ImportError("initialization failed") from None
 
-    monkeypatch.setattr(cli, "VERBS", {"swallows": swallows, "garbles": garbles})
+    monkeypatch.setattr(verbs, "VERBS", {"swallows": swallows, "garbles": garbles})
     assert cli.main(["swallows"]) == 0 and asked == [True]
     assert cli.main(["garbles"]) == 130 and capsys.readouterr().err == "robot-rl: stopped\n"
     with StopRequest() as stop:

@@ -3,7 +3,7 @@
 from benchmarks.tables import LOOKS_PER_S, write_tables
 from robot_rl.progress import Recent
 from robot_rl.report import EPISODES, METRICS
-from robot_rl.run import AT_ONCE
+from robot_rl.run_train import AT_ONCE
 from robot_rl.small_files import Tail, row_of
 
 

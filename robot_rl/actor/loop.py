@@ -41,10 +41,11 @@ class ActorConfig:
     """How the actor works.
 
     Attributes:
-        corrections: whether an operator corrects.
-        acknowledge_faults: in simulation faults are acknowledged, and resets made, by the program. Without it a
-            simulated bench waits for a person, as a real one does: for the rehearsal of one.
-        name: tells several actors of one run apart.
+        corrections: Whether an operator corrects.
+        acknowledge_faults: In simulation faults are acknowledged, and resets made, by the program.
+            Without it a simulated bench waits for a person, as a real one does: for the rehearsal
+            of one.
+        name: Tells several actors of one run apart.
     """
 
     corrections: bool = True

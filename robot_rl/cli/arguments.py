@@ -1,35 +1,113 @@
 """What verbs take from the command line: names, options, defaults of a task."""
 
+import inspect
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import field, fields, make_dataclass, replace
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import tyro
 
 from robot_rl import config
 from robot_rl.config import Hardware, Task
-from robot_rl.run_folder import run_path as run_path
+from robot_rl.run_folder import RunFolder, run_path
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
 T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
 DEFAULT_HARDWARE = "sim_panda"
-TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
-RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
-DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH")]
-FolderPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FOLDER")]
-EpisodeName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EPISODE")]
-HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE")]
-Trust = Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="NAME KEY")]
-LearnerAddress = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ADDRESS")]
+A_RUN = "Folder of a run, or its name in runs/"
+A_BENCH = "A file of hardware_configs/"
+TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="A file of tasks/.")]
+RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN", help=f"{A_RUN}.")]
+HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}.")]
+Flag = tyro.conf.FlagCreatePairsOff[bool]  # --json alone, without a --no-json
+Json = Annotated[Flag, tyro.conf.arg(help="One JSON object on stdout instead of text.")]
+HIDDEN: Any = tyro.conf.Suppress
 Flat = tyro.conf.arg(name="")  # the fields of a dataclass as options without a prefix
+FIRST = (
+    "hardware", "obs", "steps", "demos", "demos_from", "seed", "teleop", "name", "learner.algorithm",
+)  # fmt: skip
+"""The options of a run that people change first: beside --resume, what `--help` shows of them."""
+RARE = ("trust",)
+"""A verb's own options that `--help` does not show."""
 
 
-def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str]) -> Any:
-    """Call `command` with its parameters from the command line. Exits with help or with what is wrong in a line."""
-    return tyro.cli(command, prog=f"robot-rl {verb}", args=list(arguments))
+def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str], more: str = "") -> Any:
+    """Call `command` with its parameters from the command line, and return what it returns.
+
+    Exits with help, `more` under its text, or with what is wrong in a line.
+    """
+    command.__doc__ = re.sub(r"\n {8}", " ", inspect.cleandoc(command.__doc__ or ""))  # a sentence is a line
+    paragraphs = (command.__doc__.partition("\n\nArgs:")[0] + more).split("\n\n")
+    # tyro joins the lines of a paragraph that are not indented, and breaks none
+    filled = [textwrap.fill(each, 80, initial_indent="  ", subsequent_indent="  ") for each in paragraphs]
+    return tyro.cli(command, prog=f"robot-rl {verb}", args=plain(arguments), description="\n".join(filled))
+
+
+def plain(arguments: Sequence[str]) -> list[str]:
+    """The words of a line as the parser takes them: it has one kind of help."""
+    return ["--help" if word == "--help-all" else word for word in arguments]
+
+
+def parse_run(verb: str, command: Callable[..., Any], arguments: Sequence[str]) -> Any:
+    """Call a verb that takes the options of a run beside its own.
+
+    Code < task < command line; of a run that goes on, code < task < run < command line.
+    """
+    look_at_files(arguments)
+    from robot_rl.changes import options_of
+    from robot_rl.run import TrainConfig
+
+    if {"-h", "--help"} & set(arguments):
+        first = said_to(command, brief(TrainConfig, FIRST)())
+        kinds = first.__annotations__
+        kinds |= {name: HIDDEN[kinds[name]] for name in kinds.keys() & RARE}
+        parse(verb, first, arguments, f"\n\nAll options: robot-rl {verb} --help-all")
+    defaults = for_algorithm(TrainConfig(), arguments)
+    said = parse(verb, said_to(command, defaults), arguments)
+    if said["resume"]:
+        defaults = options_of(RunFolder(run_path(said["resume"])))
+    else:
+        defaults = with_task_defaults(said["task"], defaults)
+    defaults = for_algorithm(defaults, arguments)
+    return command(**parse(verb, said_to(command, defaults), arguments))
+
+
+def said_to(command: Callable[..., Any], options: Any) -> Callable[..., dict[str, Any]]:
+    """What takes the command line of a verb, with `options` as the defaults of its parameter of that name;
+    it returns what was said."""
+
+    def said(**values: Any) -> dict[str, Any]:
+        return values
+
+    takes = inspect.signature(command)
+    kind: Any = Annotated[type(options), Flat]
+    typed = takes.parameters["options"].replace(annotation=kind, default=options)
+    parameters = {**takes.parameters, "options": typed}
+    said.__doc__ = command.__doc__
+    said.__signature__ = takes.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]
+    said.__annotations__ = {name: each.annotation for name, each in parameters.items()}
+    return said
+
+
+def brief(cls: type, shown: Collection[str], prefix: str = "") -> type:
+    """The dataclass `cls` with those of its fields alone in its help that are shown, by dotted name."""
+    hints = get_type_hints(cls, include_extras=True)
+    changed: list[Any] = []
+    for each in fields(cls):
+        name = prefix + each.name
+        if any(other.startswith(f"{name}.") for other in shown):
+            inner = brief(hints[each.name], shown, f"{name}.")
+            changed.append((each.name, inner, field(default_factory=inner)))
+        elif name not in shown:
+            default = field(default=each.default, default_factory=each.default_factory)
+            changed.append((each.name, HIDDEN[hints[each.name]], default))
+    return make_dataclass(cls.__name__, changed, bases=(cls,), frozen=True)
 
 
 def with_task_defaults(task: str, options: T) -> T:
@@ -69,7 +147,7 @@ def look_at_files(arguments: Sequence[str]) -> None:
     """
     said = dict(zip(arguments, [*arguments[1:], ""], strict=True))
     said |= dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
-    if {"--help", "-h", "--resume"} & said.keys():
+    if {"--help", "--help-all", "-h", "--resume"} & said.keys():
         return
     first = arguments[0] if arguments and not arguments[0].startswith("-") else ""
     name = first or next((word for word in arguments if config.has_task(word)), "")
@@ -93,3 +171,8 @@ def choose_arm(hardware: config.Hardware, name: str, address: str) -> config.Arm
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
+
+
+def print_problems(problems: Iterable[str]) -> None:
+    for problem in problems:
+        print(problem, file=sys.stderr)

@@ -10,7 +10,9 @@ from dataclasses import fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
-from robot_rl.cli.arguments import Flat, TaskName, parse
+import tyro
+
+from robot_rl.cli.arguments import Flag, Flat, parse
 from robot_rl.types import ConfigError
 
 if TYPE_CHECKING:
@@ -21,20 +23,24 @@ GUIDED = {"pose": "there", "goal": "there", "box": "through it"}
 
 
 def new(arguments: Sequence[str]) -> None:
-    """Write a task file and a bench file of your own, from a dozen questions."""
+    """Write a task file and a bench file, from a dozen questions."""
     from robot_rl import new as files
 
     none = files.Answers()
 
     def command(
-        task: TaskName, yes: bool = False, answers: Annotated[files.Answers, Flat] = none
+        task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")],
+        yes: Flag = False,
+        answers: Annotated[files.Answers, Flat] = none,
     ) -> tuple[str, bool, files.Answers]:
-        """Write tasks/TASK.py and hardware_configs/BENCH.yaml here, from a dozen questions; nothing is overwritten.
+        """Write tasks/TASK.py and hardware_configs/BENCH.yaml here, from questions.
+
+        Nothing is overwritten. Each answer is an option as well.
 
         Args:
-            task: its name.
-            yes: ask nothing: what is not said is as it stands in brackets.
-            answers: to the questions.
+            task: Name of the task.
+            yes: Ask nothing: what is not said is as it stands in brackets.
+            answers: Answers to the questions.
         """
         return task, yes, answers
 

@@ -1,242 +1,240 @@
 """Verbs about a bench: its arm, cameras, gripper and operator's device, and what they left behind."""
 
-import logging
 import math
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from robot_rl import config
-from robot_rl.cli.arguments import HardwareName, choose_arm, parse, print_json, read_files, run_path
+from robot_rl.cli.arguments import (
+    A_BENCH,
+    A_RUN,
+    HardwareName,
+    Json,
+    choose_arm,
+    print_json,
+    print_problems,
+    read_files,
+)
+from robot_rl.cli.runs import begin_process
 from robot_rl.clock import ClockKind
+from robot_rl.run_folder import RunFolder, run_path
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
 
+WhichArm = Annotated[str, tyro.conf.arg(help="Which of the bench's arms; the first, if not said.")]
+MaybeHardware = Annotated[
+    tyro.conf.Positional[str],
+    tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}; without one, what is plugged in."),
+]
+RunOrHardware = Annotated[
+    tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE", help=f"{A_RUN}; or {A_BENCH.lower()}.")
+]
+Crop = Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")]
+FileName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
 
-def arm(arguments: Sequence[str]) -> None:
-    """The process of one arm: the control loop and the socket it serves."""
+
+def arm(
+    hardware: HardwareName,
+    arm: WhichArm = "",
+    task: str = "",
+    run: str = "",
+    clock: ClockKind = "real",
+    address: str = "",
+    blackbox: str = "",
+) -> None:
+    """The process of one arm: its control loop, and what it serves.
+
+    Args:
+        task: A task in whose scene a simulated arm stands.
+        run: A run whose own task is meant, and its own hardware if that has this name, instead of
+            the files.
+        clock: Lockstep lets simulated time stand still between targets.
+        address: Where to listen, instead of the hardware file's address.
+        blackbox: Folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
+    """
     from robot_rl.controllers.server import serve
-    from robot_rl.run_folder import RunFolder
-    from robot_rl.transport.endpoint import allow_many_files
 
-    def arm(
-        hardware: HardwareName,
-        arm: str = "",
-        task: str = "",
-        run: str = "",
-        clock: ClockKind = "real",
-        address: str = "",
-        blackbox: str = "",
-    ) -> None:
-        """Serve one arm of a hardware file.
-
-        Args:
-            hardware: a file of hardware_configs/.
-            arm: which of its arms; the first, if not said.
-            task: whose scene a simulated arm stands in.
-            run: whose task is meant, as it holds it, and its hardware, if that has this name, instead of the files.
-            clock: lockstep lets simulated time stand still between targets.
-            address: where to listen, instead of the hardware file's address.
-            blackbox: folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
-        """
-        folder = RunFolder(run_path(run)) if run else None
-        is_its_own = folder is not None and folder.settings.hardware == hardware
-        read = folder.load_hardware() if folder and is_its_own else config.load_hardware(hardware)
-        config.require_machine(read)
-        meant = folder.load_task() if folder else read_files(task, hardware)[0] if task else None
-        scene = meant.scene if meant else None
-        chosen = choose_arm(read, arm, address)
-        serve(chosen, scene=scene, clock=clock, blackbox=Path(blackbox) if blackbox else None)
-
-    allow_many_files()
-    logging.getLogger().setLevel(logging.INFO)
-    parse("arm", arm, arguments)
+    begin_process()
+    folder = RunFolder(run_path(run)) if run else None
+    if folder is not None and folder.settings.hardware == hardware:
+        bench = folder.load_hardware()
+    else:
+        bench = config.load_hardware(hardware)
+    config.require_machine(bench)
+    meant = None
+    if folder is not None:
+        meant = folder.load_task()
+    elif task:
+        meant = read_files(task, hardware)[0]
+    serve(
+        choose_arm(bench, arm, address),
+        scene=meant.scene if meant else None,
+        clock=clock,
+        blackbox=Path(blackbox) if blackbox else None,
+    )
 
 
-def check(arguments: Sequence[str]) -> None:
-    """Is this bench ready? Connection, timing, errors, limits, gripper: what is right, and what to mend."""
+def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: Json = False) -> int:
+    """Is this bench ready? What is right about it, and what to mend.
+
+    Connection, timing, errors, limits, gripper. The arm is held where it stands; nothing else is
+    commanded. The exit code is 1 if something is to be mended.
+
+    Args:
+        task: A task whose limits and start poses are to fit as well.
+        seconds: For how long the loop's rhythm is watched.
+    """
     from robot_rl import check as bench
     from robot_rl.compiled import COMPILES, is_first_time
     from robot_rl.terminal import terminal
 
-    def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: bool = False) -> int:
-        """Is this bench ready? The arm is held where it stands; nothing else is commanded.
-
-        Args:
-            hardware: a file of hardware_configs/.
-            task: whose limits and start poses are to fit as well.
-            seconds: for how long the loop's rhythm is watched.
-            json: one JSON object on stdout instead of a table.
-        """
-        read = config.load_hardware(hardware)
-        if is_first_time():
-            print(COMPILES, file=sys.stderr)
-        findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
-        if json:
-            print_json(bench.as_json(read, findings))
-        else:
-            terminal().print(bench.table(read, findings))
-        return sum(not finding.right for finding in findings)
-
-    if parse("check", check, arguments):
-        raise SystemExit(1)
+    read = config.load_hardware(hardware)
+    if is_first_time():
+        print(COMPILES, file=sys.stderr)
+    findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
+    if json:
+        print_json(bench.as_json(read, findings))
+    else:
+        terminal().print(bench.table(read, findings))
+    return int(not all(finding.right for finding in findings))
 
 
-def cameras(arguments: Sequence[str]) -> None:
-    """Which cameras are plugged in; what those of a hardware file see, as a picture; a crop as lines for the file."""
+def cameras(
+    hardware: MaybeHardware = "",
+    crop: Crop = None,
+    task: str = "",
+    seconds: float = 3.0,
+    out: str = "cameras.png",
+    json: Json = False,
+) -> int:
+    """Which cameras are plugged in; what those of a hardware file see.
+
+    They are drawn in one picture. The exit code is 1 if one of them has a problem.
+
+    Args:
+        crop: The part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
+        task: A task whose scene simulated cameras see; without one, an empty table.
+        seconds: For how long rate and age are measured.
+        out: File of the picture.
+    """
     from robot_rl import views
     from robot_rl.cameras import is_simulated, lines_for_file
     from robot_rl.terminal import terminal
 
-    def cameras(
-        hardware: HardwareName = "",
-        crop: Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")] = None,
-        task: str = "",
-        seconds: float = 3.0,
-        out: str = "cameras.png",
-        json: bool = False,
-    ) -> int:
-        """List the cameras that are plugged in, or look through those of a hardware file.
-
-        Args:
-            hardware: a file of hardware_configs/; without one, what is plugged in.
-            crop: the part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
-            task: whose scene simulated cameras see; without one, an empty table.
-            seconds: for how long rate and age are measured.
-            out: the picture.
-            json: one JSON object on stdout instead of a table.
-        """
-        if not hardware:
-            found, problems = views.find_cameras()
-            print_json({"found": [vars(camera) for camera in found]}) if json else print(views.listing(found))
-            print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
-            return 0
-        bench = config.load_hardware(hardware)
-        configs = {camera.name: camera for camera in bench.cameras}
-        if crop is not None and crop[0] not in configs:
-            known = nearest(crop[0], configs)
-            raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
-        seen, complaints = views.draw(bench, config.load_task(task) if task else None)
-        live = [camera for camera in bench.cameras if not is_simulated(camera)]
-        if live:
-            looked, also = views.look(live, seconds)
-            seen, complaints = seen + looked, complaints | also
-        picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
+    if not hardware:
+        found, problems = views.find_cameras()
         if json:
-            print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
+            print_json({"found": [vars(camera) for camera in found]})
         else:
-            terminal().print(views.table(hardware, seen))
-            print(picture or "there is nothing to see")
-        if crop is not None:
-            print(lines_for_file(configs[crop[0]], crop=crop[1:]))
-        print(*complaints.values(), sep="\n", end="\n" * bool(complaints), file=sys.stderr)
-        return len(complaints)
+            print(views.listing(found))
+        print_problems(problems)
+        return 0
+    bench = config.load_hardware(hardware)
+    configs = {camera.name: camera for camera in bench.cameras}
+    if crop is not None and crop[0] not in configs:
+        known = nearest(crop[0], configs)
+        raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
+    seen, complaints = views.draw(bench, config.load_task(task) if task else None)
+    live = [camera for camera in bench.cameras if not is_simulated(camera)]
+    if live:
+        looked, also = views.look(live, seconds)
+        seen, complaints = seen + looked, complaints | also
+    picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
+    if json:
+        print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
+    else:
+        terminal().print(views.table(hardware, seen))
+        print(picture or "there is nothing to see")
+    if crop is not None:
+        print(lines_for_file(configs[crop[0]], crop=crop[1:]))
+    print_problems(complaints.values())
+    return int(bool(complaints))
 
-    if parse("cameras", cameras, arguments):
-        raise SystemExit(1)
 
+def pose(
+    hardware: HardwareName, arm: WhichArm = "", task: str = "", seconds: float = 0.0, margin_m: float = 0.01
+) -> None:
+    """Guide the arm by hand; its pose and its room are printed.
 
-def pose(arguments: Sequence[str]) -> None:
-    """Guide the arm by hand: its pose and the box it has been in, as lines for a task file."""
+    Guide it through all the room it may use, then to where episodes start; end with
+    Ctrl-C. Lines for a task file are printed: the start is where the tool stood at
+    the end. Guided to where the task is done instead, the same pose is the goal of
+    the reward `pose`.
+
+    Args:
+        task: A task whose tool is meant; without one, the TCP of the hardware file.
+        seconds: End by itself after so long; 0 waits for Ctrl-C.
+        margin_m: By how much the workspace is larger than where the tool has been.
+    """
     from robot_rl.check import PoseWatcher
 
-    def pose(
-        hardware: HardwareName, arm: str = "", task: str = "", seconds: float = 0.0, margin_m: float = 0.01
-    ) -> None:
-        """Guide the arm by hand through all the room it may use, then to where episodes start; end with Ctrl-C.
-
-        What is printed as the start is where the tool stood at the end. Guided to where the task is done instead, the
-        same pose is the goal of the reward `pose`.
-
-        Args:
-            hardware: a file of hardware_configs/.
-            arm: which of its arms; the first, if not said.
-            task: whose tool is meant; without one, the TCP of the hardware file.
-            seconds: end by itself after so long; 0 waits for Ctrl-C.
-            margin_m: by how much the workspace is larger than where the tool has been.
-        """
-        chosen = choose_arm(config.load_hardware(hardware), arm, "")
-        watcher = PoseWatcher(chosen, config.load_task(task) if task else None)
-        until = time.monotonic() + (seconds or math.inf)
-        now = watcher.look()
-        try:
-            while time.monotonic() < until:
-                now = watcher.look()
-                if sys.stderr.isatty():
-                    print("\r" + "  ".join(f"{x:8.4f}" for x in now), end="", file=sys.stderr, flush=True)
-                time.sleep(0.05)
-        except KeyboardInterrupt:
-            print(file=sys.stderr)
-        finally:
-            watcher.close()
-        print(watcher.lines(now, margin_m))
-
-    parse("pose", pose, arguments)
+    chosen = choose_arm(config.load_hardware(hardware), arm, "")
+    watcher = PoseWatcher(chosen, config.load_task(task) if task else None)
+    until = time.monotonic() + (seconds or math.inf)
+    now = watcher.look()
+    try:
+        while time.monotonic() < until:
+            now = watcher.look()
+            if sys.stderr.isatty():
+                print("\r" + "  ".join(f"{x:8.4f}" for x in now), end="", file=sys.stderr, flush=True)
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+    finally:
+        watcher.close()
+    print(watcher.lines(now, margin_m))
 
 
-def teleop(arguments: Sequence[str]) -> None:
-    """Which operator's devices are plugged in; what that of a hardware file says, live. No arm moves."""
+def teleop(hardware: MaybeHardware = "", seconds: float = 0.0) -> None:
+    """Which operator's devices are plugged in; what one says, live.
+
+    Axes, buttons and clutch of the hardware file's device are shown in the terminal. No arm is
+    connected, none moves; end with Ctrl-C.
+
+    Args:
+        seconds: End by itself after so long; 0 waits for Ctrl-C.
+    """
     from robot_rl.dry_run import listing, watch
     from robot_rl.terminal import terminal
 
-    def teleop(hardware: HardwareName = "", seconds: float = 0.0) -> None:
-        """Try the operator's device: axes, buttons, clutch, live in the terminal. No arm is connected; end with Ctrl-C.
-
-        Args:
-            hardware: a file of hardware_configs/; without one, what is plugged in.
-            seconds: end by itself after so long; 0 waits for Ctrl-C.
-        """
-        if not hardware:
-            found, problems = listing()
-            print(found)
-            print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
-            return
+    if hardware:
         watch(config.load_hardware(hardware), seconds or math.inf, terminal())
+        return
+    found, problems = listing()
+    print(found)
+    print_problems(problems)
 
-    parse("teleop", teleop, arguments)
 
+def console(what: RunOrHardware, host: str = "127.0.0.1", port: int = 8080) -> None:
+    """The operator's page in the browser: views, arm, curves, gizmo.
 
-def console(arguments: Sequence[str]) -> None:
-    """The operator's page in the browser: views, arm, curves, buttons, gizmo."""
+    It is of a run, or of a bench alone, and may come and go: nothing waits for it. Whoever opens it
+    needs the token in the printed link. It is this user's, for all consoles; another may be said in
+    ROBOT_RL_CONSOLE_TOKEN.
+
+    Args:
+        host: Where to listen; this machine alone can come to 127.0.0.1, nothing is encrypted on the
+            way to others.
+        port: Where to listen; 0 for any that is free.
+    """
     from robot_rl.console.serve import Console
     from robot_rl.console.token import console_token
     from robot_rl.console.watch import Sources
-    from robot_rl.run_folder import RunFolder
     from robot_rl.signals import StopRequest
 
-    def console(
-        what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE")],
-        host: str = "127.0.0.1",
-        port: int = 8080,
-    ) -> None:
-        """Serve the operator's page of a run, or of a bench alone. It may come and go: nothing waits for it.
-
-        Whoever opens it needs the token in the printed link. It is this user's, for all consoles; another may be said
-        in ROBOT_RL_CONSOLE_TOKEN.
-
-        Args:
-            what: folder of a run, its name in runs/, or a file of hardware_configs/.
-            host: where to listen; this machine alone can come to 127.0.0.1, nothing is encrypted on the way to others.
-            port: where to listen; 0 for any that is free.
-        """
-        path = run_path(what)
-        if path.exists():
-            sources = Sources.of_run(RunFolder(path))
-        else:
-            sources = Sources.of_bench(_bench(what))
-        with StopRequest() as stop:
-            page = Console(sources, host=host, port=port, token=console_token())
-            print(f"{sources.title}: {page.url}", flush=True)
-            try:
-                page.run(stop.is_set)
-            finally:
-                page.close()
-
-    parse("console", console, arguments)
+    path = run_path(what)
+    sources = Sources.of_run(RunFolder(path)) if path.exists() else Sources.of_bench(_bench(what))
+    with StopRequest() as stop:
+        page = Console(sources, host=host, port=port, token=console_token())
+        print(f"{sources.title}: {page.url}", flush=True)
+        try:
+            page.run(stop.is_set)
+        finally:
+            page.close()
 
 
 def _bench(what: str) -> config.Hardware:
@@ -247,25 +245,17 @@ def _bench(what: str) -> config.Hardware:
         raise ConfigError(f"there is no run '{what}', and no bench: {error}") from error
 
 
-def blackbox(arguments: Sequence[str]) -> None:
-    """Draw what an arm did in the seconds around a fault."""
-    from robot_rl.blackbox import SECONDS, describe, draw
+def blackbox(file: FileName, out: str = "", seconds: float = 10.0) -> None:
+    """Draw what an arm did in the seconds around a fault, as a PNG.
+
+    Args:
+        file: A black box; the arm's log names it at each fault.
+        out: File of the picture; beside the file, if not said.
+        seconds: How much is drawn before the event; the file holds 30 s.
+    """
+    from robot_rl.blackbox import describe, draw
     from robot_rl.controllers.recorder import load
 
-    def blackbox(
-        file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")],
-        out: str = "",
-        seconds: float = SECONDS,
-    ) -> None:
-        """Draw what an arm did in the seconds around a fault, as a PNG.
-
-        Args:
-            file: a black box; the arm's log names it at each fault.
-            out: the picture; beside the file, if not said.
-            seconds: before the event; the file holds 30.
-        """
-        recording = load(Path(file))
-        print(describe(recording))
-        print(draw(recording, Path(out) if out else Path(file).with_suffix(".png"), seconds))
-
-    parse("blackbox", blackbox, arguments)
+    recording = load(Path(file))
+    print(describe(recording))
+    print(draw(recording, Path(out) if out else Path(file).with_suffix(".png"), seconds))

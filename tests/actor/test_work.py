@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robot_rl import config, run, work
+from robot_rl import config, run_evaluate, work
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeSummary
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
@@ -15,6 +15,7 @@ from robot_rl.actor.work import work as play
 from robot_rl.arms import at_bench
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.progress import Display
+from robot_rl.run import TrainConfig, create_run
 from robot_rl.types import ConfigError, Use
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -68,10 +69,10 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "hardware_configs").mkdir()
     original = config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml"
     (tmp_path / "hardware_configs" / "other.yaml").write_text(original.read_text())
-    made = run.create_run("peg_insert", run.TrainConfig(name="run", obs="state"))
+    made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
     made.write_demos({"successes": 0, "attempts": 0, "steps": 0})
     policy = LivePolicy(PolicySpec.from_space(made.spaces(), "none"), {})
-    for module in (run, work):
+    for module in (run_evaluate, work):
         monkeypatch.setattr(module, "load_policy", lambda checkpoints, step=None: policy)
     return made
 
@@ -87,10 +88,11 @@ def test_a_policy_works_at_another_bench_and_leaves_no_trace_in_its_run(folder):
 
 def test_an_evaluation_at_another_bench_stands_beside_that_at_its_own(folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(run, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name))
-    monkeypatch.setattr(run, "await_arms", lambda *_: None)
-    monkeypatch.setattr(run, "_evaluate", lambda *_: Evaluation(0, 1, (EvaluationEpisode(0, 1, True, 8, 0.8, False),)))
-    assert run.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
+    monkeypatch.setattr(run_evaluate, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name))
+    monkeypatch.setattr(run_evaluate, "await_arms", lambda *_: None)
+    done = Evaluation(0, 1, (EvaluationEpisode(0, 1, True, 8, 0.8, False),))
+    monkeypatch.setattr(run_evaluate, "_evaluate", lambda *_: done)
+    assert run_evaluate.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
     assert Path("runs/run/evaluation-at-other.json").exists() and not Path("runs/run/evaluation.json").exists()
     assert asked == ["other"]
 
@@ -108,7 +110,7 @@ def test_a_bench_with_other_spaces_is_refused_with_the_differences(tmp_path, mon
         "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
         'ONE = load_task("peg_insert")\nTASK = replace(ONE, name="both", start=2 * ONE.start, wander=None)\n'
     )
-    folder = run.create_run("both", run.TrainConfig(name="run", obs="state", hardware="pair"))
+    folder = create_run("both", TrainConfig(name="run", obs="state", hardware="pair"))
     with pytest.raises(ConfigError, match=r"observes state/left/.* and there is state/right/.* instead"):
         at_bench(folder, "others")
     with pytest.raises(ConfigError, match="2 start poses for the 1 arms of hardware 'sim_panda'"):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robot_rl import run, small_files
+from robot_rl import run_evaluate, run_train, small_files
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.cli import main
 from robot_rl.console.watch import Sources, Watch
@@ -157,14 +157,15 @@ def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
     def play(folder: RunFolder, policy: Any, files: EvaluationFiles, episodes: int, seed: int, *_: Any) -> Evaluation:
         row = EvaluationEpisode(0, 1, True, 8, 0.8, False)
-        run.add_to_table(row, files.table)
+        run_evaluate.add_to_table(row, files.table)
         return Evaluation(seed, episodes, (row,))
 
-    monkeypatch.setattr(run, "Supervisor", Processes)
-    monkeypatch.setattr(run, "await_arms", lambda *_: None)
+    for module in (run_train, run_evaluate):
+        monkeypatch.setattr(module, "Supervisor", Processes)
+    monkeypatch.setattr(run_evaluate, "await_arms", lambda *_: None)
     monkeypatch.setattr("robot_rl.record.await_arms", lambda *_: None)
-    monkeypatch.setattr(run, "_evaluate", play)
-    monkeypatch.setattr(run, "plot_learning", lambda _: [])  # has a test of its own: pictures take their time
+    monkeypatch.setattr(run_evaluate, "_evaluate", play)
+    monkeypatch.setattr(run_train, "plot_learning", lambda _: [])  # pictures take their time
     return Path(shutil.copytree(template, tmp_path / "run"))
 
 

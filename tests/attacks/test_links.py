@@ -23,6 +23,7 @@ import pytest
 import zmq
 
 from robot_rl import cli, config
+from robot_rl.cli import verbs
 from robot_rl.controllers import messages, server
 from robot_rl.controllers.client import ArmClient, ArmLink
 from robot_rl.controllers.messages import Kind
@@ -279,6 +280,6 @@ def test_a_process_that_can_open_no_more_files_leaves_to_be_started_again(monkey
     def write_metrics(arguments):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), "metrics.jsonl")
 
-    monkeypatch.setitem(cli.VERBS, "learner", write_metrics)
+    monkeypatch.setitem(verbs.VERBS, "learner", write_metrics)
     assert cli.main(["learner"]) == GONE
     assert "metrics.jsonl cannot be opened: Too many open files" in capsys.readouterr().err

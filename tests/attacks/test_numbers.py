@@ -36,7 +36,7 @@ from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.progress import Display
-from robot_rl.run import hint_at, watch_training
+from robot_rl.run_train import hint_at, watch_training
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import ProcessFailed, Supervisor
 from robot_rl.transport.status import StatusPublisher

@@ -17,6 +17,7 @@ from robot_rl.cameras import _live, open_camera, opencv
 from robot_rl.cameras._live import LiveCamera
 from robot_rl.config import CameraConfig
 from robot_rl.types import CameraStaleError
+from tests.tools import wait_until as wait_until
 
 SIZE = (480, 640)
 MAX_AGE_S = 0.5
@@ -46,13 +47,6 @@ def read_or_why(camera) -> str:
     except CameraStaleError as error:
         return str(error)
     return ""
-
-
-def wait_until(true, timeout_s=30.0, what="") -> None:
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, what or "it never happens"
-        time.sleep(0.01)
 
 
 class RealSense:

@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from robot_rl import run
+from robot_rl import run_evaluate
 from robot_rl.console.watch import Sight, Sources, Watch
 from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import evaluation_file
 from robot_rl.transport.desk import Desk, DeskClient
-from tests.teleop.benches import wait_until
+from tests.tools import wait_until
 
 FEW = 1_000
 
@@ -19,17 +20,17 @@ FEW = 1_000
 def folder(tmp_path, monkeypatch):
     """A run whose policy has learnt nothing."""
     monkeypatch.chdir(tmp_path)
-    made = run.create_run("peg_insert", run.TrainConfig(name="run", obs="state"))
+    made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
     made.demos_file.write_text('{"successes": 0, "attempts": 0, "steps": 0}')
     policy = LivePolicy(PolicySpec.from_space(made.spaces(), "none"), {})
-    monkeypatch.setattr(run, "load_policy", lambda checkpoints, step: policy)
+    monkeypatch.setattr(run_evaluate, "load_policy", lambda checkpoints, step: policy)
     return made
 
 
 @pytest.mark.slow
 def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
     sources, came_to = Sources.of_run(folder), []
-    evaluation = threading.Thread(target=lambda: came_to.append(run.evaluate_run(folder, FEW)))
+    evaluation = threading.Thread(target=lambda: came_to.append(run_evaluate.evaluate_run(folder, FEW)))
     evaluation.start()
     watch, seen = Watch(sources), list[Sight]()
 
@@ -55,7 +56,7 @@ def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
 
 def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
     training = Desk(folder.settings.desk_address)
-    beside = run.open_desk(folder)
+    beside = run_evaluate.open_desk(folder)
     assert beside.address != training.address
     beside.close()
     training.close()
@@ -66,7 +67,7 @@ def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
     summary.write_text("of another day")
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run.evaluate_run(folder, FEW, stop=lambda: time.monotonic() > begun + 0.5)
+        run_evaluate.evaluate_run(folder, FEW, stop=lambda: time.monotonic() > begun + 0.5)
     assert summary.read_text() == "of another day"
 
 
@@ -80,7 +81,7 @@ def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkey
         return act(policy, observation, **options)
 
     monkeypatch.setattr(LivePolicy, "act", noting)
-    assert run.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
+    assert run_evaluate.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
     assert greedy == {not sampled}
     written = {which: evaluation_file(folder.path, which).exists() for which in (False, True)}
     assert written == {sampled: True, not sampled: False}

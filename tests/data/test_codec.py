@@ -1,8 +1,7 @@
 """Laws of the step's bytes: what goes in comes out, and nothing else gets in."""
 
 import contextlib
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -11,20 +10,9 @@ from hypothesis import strategies as st
 
 from robot_rl.data import arrays
 from robot_rl.data.codec import StepCodec, space_from_json, space_hash, space_json
-from robot_rl.types import DataError, Provenance, SpaceSpec, Step
-
-SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/wrist": ((4, 5, 3), "uint8")}, 6)
-
-
-def make_step(index: int = 0, space: SpaceSpec = SPACE, **changes: Any) -> Step:
-    random = np.random.default_rng(abs(index))
-    observation = {}
-    for name, (shape, dtype) in space.observations.items():
-        values = random.integers(0, 256, shape) if dtype == "uint8" else random.normal(size=shape)
-        observation[name] = values.astype(dtype)
-    a, b, c = random.uniform(-1, 1, (3, space.action_size)).astype(np.float32)
-    step = Step(3, index, observation, a, b, c, 0.5, False, True, Provenance.HUMAN, 7, t_monotonic=1.5, t_wall=2.5)
-    return replace(step, **changes)
+from robot_rl.types import DataError, SpaceSpec, Step
+from tests.tools import SPACE as SPACE
+from tests.tools import make_step as make_step
 
 
 def assert_same(a: Step, b: Step) -> None:

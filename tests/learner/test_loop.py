@@ -30,6 +30,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.weights import WeightsSubscriber
 from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step, Use
+from tests import tools
 
 STEPS, DEMO_STEPS, BLOCK, LENGTH = 76, 16, 10, 8
 CONFIG = LearnerConfig(
@@ -79,26 +80,11 @@ def make_folder(
 def make_step(
     space: SpaceSpec, episode: int, index: int, action: Array, author: Provenance = Provenance.POLICY, version: int = 0
 ) -> Step:
-    rng = np.random.default_rng([episode, index])
     done = index == LENGTH
-    return Step(
-        episode=episode,
-        index=index,
-        observation={
-            name: rng.integers(0, 256, shape).astype("u1") if dtype == "uint8" else rng.normal(size=shape).astype("f4")
-            for name, (shape, dtype) in space.observations.items()
-        },
-        proposed=action,
-        commanded=action,
-        executed=action,
-        reward=float(done),
-        terminated=done,
-        truncated=False,
-        provenance=author,
-        weights_version=version,
-        t_monotonic=0.0,
-        t_wall=0.0,
-    )
+    return tools.make_step(
+        index, space, episode=episode, proposed=action, commanded=action, executed=action, reward=float(done),
+        terminated=done, truncated=False, provenance=author, weights_version=version, t_monotonic=0.0, t_wall=0.0,
+    )  # fmt: skip
 
 
 class StandIn(threading.Thread):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pytest
 
 from robot_rl.types import Handover
+from tests.tools import wait_until as wait_until
 
 
 def require(name: str) -> Any:
@@ -31,14 +32,6 @@ def unavailable(problem: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(problem)
     pytest.skip(problem, allow_module_level=True)
-
-
-def wait_until(true: Callable[[], object], timeout_s: float = 20.0) -> None:
-    """Wait for what another thread is about to do."""
-    until = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < until, "it did not come true"
-        time.sleep(0.002)
 
 
 def until_says(device: Any, true: Callable[[Handover], object], timeout_s: float = 20.0) -> Handover:

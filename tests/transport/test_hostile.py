@@ -34,7 +34,7 @@ from robot_rl.transport.status import StatusPublisher, StatusReader
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
 from robot_rl.types import LinkError
-from tests.data.test_codec import SPACE, make_step
+from tests.tools import SPACE, make_step, wait_until
 
 PATIENCE_S = 30.0
 TOO_LARGE = 1 << 20
@@ -156,14 +156,6 @@ SERVICES = {
     "status": serve_status,
     "arm": serve_arm,
 }
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(int(PATIENCE_S / 0.01)):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError(f"not within {PATIENCE_S} s")
 
 
 @pytest.fixture(scope="module", autouse=True)
