@@ -91,8 +91,8 @@ def joint_way(jacobian, error):
 
 
 @njit
-def spring_force(error, push, gains):
-    """Static force `(6,)` [N, Nm] for a pose error `(6,)` and a `push (6,)` on top of it (feed-forward, integral).
+def spring_force(error, integral, gains):
+    """Static force `(6,)` [N, Nm] for a pose error `(6,)` and what an `integral (6,)` adds to it.
 
     Bounded on each axis by `K clip`, whatever comes in: the sum as well as the spring alone.
     """
@@ -100,7 +100,7 @@ def spring_force(error, push, gains):
     for i in range(6):
         low, high = -gains[CLIP_MINUS, i], gains[CLIP_PLUS, i]
         K = gains[STIFFNESS, i]
-        force[i] = min(max(K * min(max(error[i], low), high) + push[i], K * low), K * high)
+        force[i] = min(max(K * min(max(error[i], low), high) + integral[i], K * low), K * high)
     return force
 
 
@@ -121,21 +121,21 @@ def integrate(integral, error, gains, dt):
 
 
 @njit
-def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, push):
+def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, integral):
     """Joint torques `(n,)` [Nm] that pull the tool to `reference` like a damped spring of bounded force.
 
     ```
     e   = clip(reference - pose, -clip_minus, clip_plus)  per axis; rotation as a full-angle rotation vector, base axes
-    F   = clip(K e + push, -K clip_minus, K clip_plus) - D (J dq)
+    F   = clip(K e + integral, -K clip_minus, K clip_plus) - D (J dq)
     v   = clip(kn (posture - q), 3 Nm) - 2 sqrt(kn) dq    critically damped pull towards the posture
     tau = J^T F + (I - J^T (J J^T + d I)^-1 J) v + c
     ```
-    The static force on each axis is at most `K clip`; `push (6,)` [N, Nm] is what an integral term and a wanted wrench
-    add within it. Gravity is not in it: the arm compensates that itself.
+    The static force on each axis is at most `K clip`, with the `integral (6,)` [N, Nm] in it. Gravity is not: the arm
+    compensates that itself.
     Source: serl_franka_controllers; the projector is its damped SVD, written as a 6x6 solve.
     """
     n = q.shape[0]
-    spring = spring_force(pose_error(pose, reference), push, gains)
+    spring = spring_force(pose_error(pose, reference), integral, gains)
     twist = twist_of(jacobian, dq)
     pull = np.empty(n)
     damping = 2.0 * math.sqrt(nullspace_stiffness)

@@ -9,9 +9,10 @@ from typing import Any
 
 from robot_rl.clock import ClockKind
 from robot_rl.config import Guard
-from robot_rl.controllers.loop import ArmLoop, warm_up
+from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
+from robot_rl.controllers.warm_up import warm_up
 from robot_rl.types import DRIVER_FAULTS, ArmState, Command, Compliance, ConfigError, WorldState
 
 LONGEST_PERIOD_S = 10.0

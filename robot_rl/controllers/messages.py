@@ -36,7 +36,6 @@ from robot_rl.types import (
     JointTarget,
     Verdict,
     WorldState,
-    WrenchTarget,
 )
 
 HEADER = struct.Struct("<4sBBHIII16s")
@@ -63,12 +62,11 @@ class Kind(IntEnum):
     TUNE = 8
     TARE = 9
     MOVE_JOINTS = 10
-    PUSH = 11
     STATS = 12
     HOLD = 13
 
 
-MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.PUSH, Kind.TUNE, Kind.TARE)
+MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.TUNE, Kind.TARE)
 """What only the client may ask that set the arm up last."""
 
 DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE)
@@ -98,7 +96,6 @@ INFO = np.dtype([
     ("lockstep", "?"), ("simulated", "?"), ("name", "S64"),
 ])  # fmt: skip
 TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8"), ("seen_t", "<f8")])
-PUSH = np.dtype([("wrench_base_tcp", "<f8", 6), ("period_s", "<f8"), ("seen_t", "<f8")])
 STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
 REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
@@ -274,11 +271,6 @@ def to_joint_target(value: Array) -> JointTarget:
     return JointTarget(
         value["q"].copy(), float(value["period_s"]), float(value["speed"]), float(value["lease_periods"]), _seen(value)
     )
-
-
-def to_push(value: Array) -> WrenchTarget:
-    """The `WrenchTarget` of a structured value."""
-    return WrenchTarget(value["wrench_base_tcp"].copy(), float(value["period_s"]), _seen(value))
 
 
 def _seen(value: Array) -> float | None:

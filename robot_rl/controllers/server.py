@@ -57,7 +57,6 @@ from robot_rl.types import (
     StoppedError,
     Use,
     WorldState,
-    WrenchTarget,
 )
 
 log = logging.getLogger(__name__)
@@ -303,8 +302,6 @@ class Server:
                 joints = messages.to_joint_target(messages.body_as(layout, body))
                 check_joint_target(joints, self._config.limits)
                 return self._state(arm.command(self._checked(joints)))
-            case Kind.PUSH:
-                return self._state(arm.command(self._checked(messages.to_push(messages.body_as(messages.PUSH, body)))))
             case Kind.TUNE:
                 compliance = messages.to_compliance(messages.body_as(messages.compliance_layout(arm.joints), body))
                 check_compliance(compliance, arm.joints, self._limits)
@@ -344,8 +341,8 @@ class Server:
         """A target that may go to the loop. Numbers that are none are left to it: it latches a fault for them."""
         if target.seen_t is None:
             raise ConfigError("a command must carry `seen_t`, the time of the state that it was made from")
-        if self._follows_poses and isinstance(target, JointTarget | WrenchTarget):
-            raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves and does not push")
+        if self._follows_poses and isinstance(target, JointTarget):
+            raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves")
         if not (math.isfinite(target.period_s) and target.period_s > 0.0):
             raise ConfigError(f"period_s is {target.period_s}; it must be a positive number of seconds")
         longest = self._config.limits.max_lease_s

@@ -18,7 +18,6 @@ from robot_rl.types import (
     Fault,
     JointTarget,
     Verdict,
-    WrenchTarget,
 )
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
 
@@ -72,7 +71,7 @@ def test_old_and_overtaken_and_future_targets_are_refused(loop):
     assert loop.fault == Fault.TARGET_NOT_FINITE and loop.state().reason
 
 
-@pytest.mark.parametrize("kind", ["pose", "joints", "push"])
+@pytest.mark.parametrize("kind", ["pose", "joints"])
 def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_that_came_at_once(kind):
     holds_at = {}
     for late_s in (0.0, 0.1, 0.25):
@@ -84,7 +83,6 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
         targets: dict[str, Command] = {
             "pose": ArmTarget(moved(loop, 0.05, 0.0, 0.0), period_s, seen_t=seen_t),
             "joints": JointTarget(loop.state().q + 0.01, period_s, seen_t=seen_t),
-            "push": WrenchTarget(np.array([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), period_s, seen_t=seen_t),
         }
         target = targets[kind]
         loop.obey(target, loop.t + target.lease_s)
@@ -165,33 +163,16 @@ def test_a_joint_move_arrives_within_its_speeds_and_only_while_it_is_repeated(lo
     assert loop.holding and np.abs(loop.observe().q - start).max() > 0.05
 
 
-def test_a_push_is_the_wrench_that_was_asked_for_and_ends_with_its_lease(loop):
-    for _ in range(30):
-        loop.command(moved(loop, -0.008, 0.0, -0.004), loop.t + 0.3)
-        run(loop, 100)
-    for _ in range(15):
-        loop.push(np.array([0.0, 0.0, -8.0, 0.0, 0.0, 0.0]), loop.t + 10.0)
-        run(loop, 100)
-    assert not loop.holding
-    assert loop.observe().wrench_base_tcp[2] == pytest.approx(8.0, abs=1.5)
-    loop.push(np.array([0.0, 0.0, -500.0, 0.0, 0.0, 0.0]), loop.t + 10.0)
-    assert loop.state().verdict & Verdict.WRENCH
-    run(loop, 99)
-    assert not loop.holding
-    run(loop, 2)
-    assert loop.holding
-
-
 def test_the_compliance_changes_while_the_arm_goes_on_without_a_jump(loop):
     soft = replace(TASK.compliance, stiffness=(500.0,) * 3 + (50.0,) * 3, gain_time_s=0.1)
     loop.command(moved(loop, 0.008, 0.0, 0.0), loop.t + 1.0)
     run(loop, 100)
-    before = loop._tau.copy()
+    before = loop.control.tau.copy()
     loop.tune(soft)
     run(loop, 1)
-    assert not loop.holding and np.abs(loop._tau - before).max() < 0.3
+    assert not loop.holding and np.abs(loop.control.tau - before).max() < 0.3
     run(loop, 800)
-    np.testing.assert_allclose(loop._gains[0], soft.stiffness, rtol=1e-3)
+    np.testing.assert_allclose(loop.law.gains[0], soft.stiffness, rtol=1e-3)
 
 
 def test_the_integral_brings_a_pressed_arm_to_its_target(loop):
@@ -277,7 +258,7 @@ def test_an_arm_that_follows_poses_has_the_same_lease_and_limits():
     assert steps.max() <= LIMITS.max_reference_speed * 0.001 + 1e-12  # at holds and faults either
     with pytest.raises(DeviceError, match="follows poses"):
         loop.acknowledge()
-        loop.push(np.zeros(6), loop.t + 0.1)
+        loop.move_joints(np.zeros(7), 0.5, loop.t + 0.1)
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_torque_and_torque_rate_never_exceed_their_limits(loop):
 
     def watch():
         nonlocal last
-        assert (np.abs(loop._tau) <= np.array(LIMITS.max_torque)).all()
-        assert (np.abs(loop._tau - last) <= LIMITS.max_torque_rate * 0.001 + 1e-9).all()
-        last = loop._tau.copy()
+        assert (np.abs(loop.control.tau) <= np.array(LIMITS.max_torque)).all()
+        assert (np.abs(loop.control.tau - last) <= LIMITS.max_torque_rate * 0.001 + 1e-9).all()
+        last = loop.control.tau.copy()
 
     for _ in range(20):
         loop.command(moved(loop, *rng.uniform(-0.02, 0.02, 3)), loop.t + 0.3)
@@ -127,11 +127,11 @@ def test_without_angles_the_torques_fade_and_the_next_posture_is_held():
     loop = ArmLoop(arm, SETUP)
     loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
     run(loop, 20)
-    assert np.abs(loop._tau).max() > 0.5
+    assert np.abs(loop.control.tau).max() > 0.5
     arm.broken = "q"
     run(loop, 200)
     assert loop.state().fault == Fault.STATE_NOT_FINITE
-    np.testing.assert_array_equal(loop._tau, np.zeros(7))
+    np.testing.assert_array_equal(loop.control.tau, np.zeros(7))
     arm.broken = ""
     run(loop, 300)
     held = arm.q.copy()
@@ -213,26 +213,26 @@ WHAT_IS_COMPILED = """
 import numpy as np
 from numba.core.registry import CPUDispatcher
 from robot_rl import geometry
-from robot_rl.controllers import impedance, kinematics, loop, safety, tick
+from robot_rl.controllers import hold, impedance, joint_move, kinematics, loop, safety, tick, tick_values
+from robot_rl.controllers.warm_up import warm_up
 from robot_rl.controllers.arms.mujoco import Arm
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
 from robot_rl.types import Box
 from dataclasses import replace
 
 def compiled():
-    modules = (geometry, impedance, kinematics, loop, safety, tick)
+    modules = (geometry, hold, impedance, joint_move, kinematics, safety, tick, tick_values)
     functions = {id(f): f for module in modules for f in vars(module).values() if isinstance(f, CPUDispatcher)}
     return {f.__name__: len(f.nopython_signatures) for f in functions.values()}
 
 arm = Arm(HARDWARE, TASK.scene)  # what its driver compiles is its own matter
-loop.warm_up(7)
+warm_up(7)
 before = compiled()
 boxes = (Box((0.5, 0.1, 0.0), (0.6, 0.2, 0.1)),)
 limits = replace(LIMITS, keep_out=boxes, body_low=(-1.0,) * 3, body_high=(2.0,) * 3)
 own = loop.ArmLoop(arm, replace(SETUP, limits=limits))
 for act in (
     lambda: own.command(moved(own, 0.01, 0.0, 0.0), own.t + 1.0),
-    lambda: own.push(np.ones(6), own.t + 1.0),
     lambda: own.move_joints(own.observe().q + 0.02, 0.5, own.t + 1.0),
     own.hold,
     lambda: own.tune(TASK.compliance),
@@ -245,9 +245,9 @@ for act in (
     act()
     run(own, 5)
     own.state()
-    own._explain()
-own._begin_excursion()
-own._watch_excursion()
+    own.explain()
+own.excursion.begin(arm.read())
+own.excursion.watch(arm.read())
 print({name: (before.get(name), count) for name, count in compiled().items() if count != before.get(name)})
 """
 
