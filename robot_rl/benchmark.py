@@ -212,7 +212,7 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
 
 def measure_jitter(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     """The 1 kHz loop on the real clock, in its own process, while this one watches its reports."""
-    from robot_rl.controllers.server import open_arm
+    from robot_rl.controllers.served_arm import open_arm
 
     arm = open_arm(hardware.arms[0], task.scene, "real")
     try:

@@ -1,4 +1,4 @@
-"""The faults of an arm in words: what was measured, and what is allowed."""
+"""The faults of an arm in words: what was measured, and what is allowed; and what may be tared away."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,20 @@ from robot_rl.controllers import safety
 from robot_rl.controllers.kinematics import body_clearance
 from robot_rl.controllers.tick_values import Bounds, Measured
 from robot_rl.types import ArmDriverError, ArmLimits, Array, Capsule, DeviceError, Fault
+
+LARGEST_TARE = (20.0, 5.0)
+"""[N], [Nm]: what a wrongly stated load explains. More than that is something that the tool touches."""
+
+
+def check_tare(wrench: Array) -> None:
+    """Raise DeviceError if a `wrench (6,)` is more than a wrong load explains: the tool touches something."""
+    force, moment = safety.norm(wrench, 0), safety.norm(wrench, 3)
+    if force > LARGEST_TARE[0] or moment > LARGEST_TARE[1]:
+        raise DeviceError(
+            f"the wrench cannot be tared: the tool feels {force:.1f} N, {moment:.1f} Nm; allowed: "
+            f"{LARGEST_TARE[0]:g} N, {LARGEST_TARE[1]:g} Nm. Does it touch something? Is `load` of the hardware "
+            "file right?"
+        )
 
 
 def explain(

@@ -4,11 +4,11 @@ import numpy as np
 
 from robot_rl.compiled import njit
 from robot_rl.controllers import safety
-from robot_rl.controllers.impedance import filter_reference, joint_torque, joint_way, solve_positive
+from robot_rl.controllers.impedance import filter_reference, joint_torque, joint_way
 from robot_rl.controllers.joint_move import advance_into, slowed_for_tool
 from robot_rl.controllers.kinematics import body_clearance
+from robot_rl.controllers.law import BRAKE_TIME_S, Law
 from robot_rl.controllers.tick_values import (
-    BRAKE_TIME_S,
     BRAKING,
     DURATION,
     LOCKED,
@@ -17,11 +17,10 @@ from robot_rl.controllers.tick_values import (
     VERDICT,
     Bounds,
     Control,
-    Law,
     Measured,
     Move,
 )
-from robot_rl.geometry import pose_error
+from robot_rl.geometry import pose_error, solve_positive
 from robot_rl.types import Array
 
 AT_REST = 0.02

@@ -12,7 +12,14 @@ import math
 import numpy as np
 
 from robot_rl.compiled import njit
-from robot_rl.geometry import pose_error, quat_from_rotvec, quat_multiply, quat_normalize
+from robot_rl.geometry import (
+    pose_error,
+    quat_from_rotvec,
+    quat_multiply,
+    quat_normalize,
+    solve_damped,
+    twist_of,
+)
 
 STIFFNESS, DAMPING, CLIP_PLUS, CLIP_MINUS, INTEGRAL = range(5)
 """Rows of `gains (5, 6)`: [N/m, Nm/rad], [Ns/m, Nms/rad], twice [m, rad], [N/(m s), Nm/(rad s)]; base axes."""
@@ -27,56 +34,6 @@ most (the pull is damped with 2 sqrt(kn)), and a hand in its way is not squeezed
 NULLSPACE_DAMPING = 1e-3
 """Damping d of the pseudo-inverse of J^T in the posture projector. serl_franka_controllers has 0.04 beside a posture
 stiffness of 0.2; beside the 10 Nm/rad here that much damping lets the posture through to the tool (2 mm, 0.015 rad)."""
-
-
-@njit
-def twist_of(jacobian, dq):
-    """Twist `J dq (6,)` of the tool in base axes, from the measured joint speeds."""
-    twist = np.zeros(6)
-    for i in range(6):
-        for j in range(dq.shape[0]):
-            twist[i] += jacobian[i, j] * dq[j]
-    return twist
-
-
-@njit
-def solve_damped(jacobian, vector, damping):
-    """Solve `(J J^T + damping I) y = vector` for `y (6,)`, by a Cholesky factorisation in place.
-
-    With `vector = J v` this is the damped pseudo-inverse of J^T applied to joint torques v.
-    """
-    squared = np.empty((6, 6))
-    for i in range(6):
-        for j in range(i + 1):
-            s = damping if i == j else 0.0
-            for k in range(jacobian.shape[1]):
-                s += jacobian[i, k] * jacobian[j, k]
-            squared[i, j] = s
-    return solve_positive(squared, vector)
-
-
-@njit
-def solve_positive(A, b):
-    """Solve `A x = b` for `x (n,)`: Cholesky, of the lower half of a positive definite `A (n, n)`."""
-    n = b.shape[0]
-    L = np.empty((n, n))
-    x = np.empty(n)
-    for i in range(n):
-        for j in range(i + 1):
-            s = A[i, j]
-            for k in range(j):
-                s -= L[i, k] * L[j, k]
-            L[i, j] = math.sqrt(max(s, 1e-12)) if i == j else s / L[j, j]
-        s = b[i]
-        for k in range(i):
-            s -= L[i, k] * x[k]
-        x[i] = s / L[i, i]
-    for i in range(n - 1, -1, -1):
-        s = x[i]
-        for k in range(i + 1, n):
-            s -= L[k, i] * x[k]
-        x[i] = s / L[i, i]
-    return x
 
 
 @njit

@@ -4,13 +4,19 @@ import numpy as np
 
 from robot_rl.compiled import njit
 from robot_rl.controllers import safety
-from robot_rl.controllers.impedance import JOINT_CLIP, joint_torque, minimum_jerk, twist_of
-from robot_rl.controllers.kinematics import body_clearance
-from robot_rl.controllers.tick_values import DURATION, PHASE, VERDICT, Bounds, Control, Law, Measured, Move
+from robot_rl.controllers.impedance import JOINT_CLIP, joint_torque, minimum_jerk
+from robot_rl.controllers.kinematics import body_clearance, path_leaves
+from robot_rl.controllers.law import Law
+from robot_rl.controllers.tick_values import DURATION, PHASE, VERDICT, Bounds, Control, Measured, Move
+from robot_rl.geometry import twist_of
 from robot_rl.types import Array
 
 LOOK_AHEAD_S = 0.06
 """A joint move looks so far ahead: what an arm at the reference's speed needs to stop."""
+
+
+LOOK_EVERY_RAD = 0.03
+"""A joint move is looked through before it begins, a posture every so many radians: in a third of a tick."""
 
 
 @njit
@@ -83,3 +89,15 @@ def joint_move_torque(control: Control, law: Law, bounds: Bounds, measured: Meas
     else:
         advance_into(move, measured.q, slow, law.dt)
     return joint_torque(measured.q, measured.dq, measured.coriolis, move.now, move.speed, law.joint_gains)
+
+
+def way_leaves(begun: Array, goal: Array, tool: Array, bounds: Bounds) -> bool:
+    """Whether the straight way between two postures leads out of workspace or room, or into a keep-out box.
+
+    `tool (3,)` [m] is the controlled point on the flange. False where the arm's kinematics are not known.
+    """
+    b = bounds
+    if not len(b.chain):
+        return False
+    looks = 2 + int(np.abs(goal - begun).max() / LOOK_EVERY_RAD)
+    return bool(path_leaves(begun, goal, looks, b.chain, tool, b.capsules, b.room, b.workspace, b.keep_out))

@@ -15,14 +15,15 @@ import numpy as np
 from robot_rl.config import Guard
 from robot_rl.controllers import safety
 from robot_rl.controllers.excursion import CRAWL, Excursion
-from robot_rl.controllers.faults import explain, fault_of
-from robot_rl.controllers.impedance import PEAK_OF_MINIMUM_JERK, twist_of
-from robot_rl.controllers.kinematics import chain_of, path_leaves
+from robot_rl.controllers.faults import check_tare, explain, fault_of
+from robot_rl.controllers.impedance import PEAK_OF_MINIMUM_JERK
+from robot_rl.controllers.joint_move import way_leaves
+from robot_rl.controllers.kinematics import chain_of
+from robot_rl.controllers.law import BRAKE_TIME_S, joint_gains_of, new_law
 from robot_rl.controllers.recorder import LAW, TICKS, Ring, T
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.tick import control_into, record_into
 from robot_rl.controllers.tick_values import (
-    BRAKE_TIME_S,
     HOLD,
     JOINTS,
     LOCKED,
@@ -33,10 +34,9 @@ from robot_rl.controllers.tick_values import (
     Measured,
     begin_hold_into,
     bounds_of,
-    joint_gains_of,
     new_control,
-    new_law,
 )
+from robot_rl.geometry import twist_of
 from robot_rl.interfaces import Arm, PoseArm, SimulatedArm
 from robot_rl.types import (
     DRIVER_FAULTS,
@@ -51,13 +51,6 @@ from robot_rl.types import (
     Fault,
     Verdict,
 )
-
-TARE_FILTER_S = 0.05
-LARGEST_TARE = (20.0, 5.0)
-"""[N], [Nm]: what a wrongly stated load explains. More than that is something that the tool touches."""
-
-LOOK_EVERY_RAD = 0.03
-"""A joint move is looked through before it begins, a posture every so many radians: in a third of a tick."""
 
 
 class ArmLoop:
@@ -99,20 +92,16 @@ class ArmLoop:
         self.late_s = 0.0  # how late the caller was with this tick, for the record
         self.fault = Fault.NONE
         self.reason = ""
-        joint_gains = joint_gains_of(setup.limits, self._facts)
-        tare_gain = self._share_per_tick(TARE_FILTER_S)
-        self.law = new_law(n, joint_gains, self.tick_s, tare_gain, self._follows_poses)
+        self.law = new_law(n, self.tick_s, self._follows_poses)
         self.configure(setup)
         self.control.reference[:] = self._reading.pose
         self.control.tau[:] = self._reading.tau
 
-    # ------------------------------------------------------------------------------------------ setting up
-
     def configure(self, setup: ArmSetup) -> None:
         """Take over a task's set-up (checked before, `setup.check_setup`) and hold where the arm is."""
         before = self._read().pose.copy()
+        self._arm.set_tool(np.array(setup.pose_flange_tool, float))
         self._tool = np.array(setup.pose_flange_tool, float)
-        self._arm.set_tool(self._tool.copy())
         self._leash = np.array([setup.leash_translation, setup.leash_rotation], float)
         self._limits = setup.limits
         self._bounds = bounds_of(setup.limits, self._facts, self._bodies, self.tick_s)
@@ -121,7 +110,7 @@ class ArmLoop:
         self.law.joint_gains[:] = joint_gains_of(setup.limits, self._facts)
         self._mass = np.diag(BRAKE_TIME_S * self.law.joint_gains[1])  # of an arm that does not say: damping brakes it
         self.tune(setup.compliance)
-        self._set_gains()
+        self.law.settle()
         self.control.tare[:] = 0.0
         self._reading = self._read()
         if self._follows_poses and not np.array_equal(before, self._reading.pose):  # it is another point's now
@@ -130,35 +119,17 @@ class ArmLoop:
 
     def _set_reference_speed(self) -> None:
         """As fast as the limits allow; at a crawl on the way back in."""
-        limits = self._limits
-        speed, turn = limits.max_reference_speed, limits.max_reference_rotation_speed
+        speed, turn = self._limits.max_reference_speed, self._limits.max_reference_rotation_speed
         if self.excursion.under_way:
             speed, turn = min(CRAWL[0], speed), min(CRAWL[1], turn)
-        self.law = self.law._replace(step=float(speed * self.tick_s), angle=float(turn * self.tick_s))
+        self.law = self.law.at_speed(speed, turn)
 
     def tune(self, compliance: Compliance) -> None:
-        """Another compliance (checked before, `setup.check_compliance`), while the arm goes on.
-
-        The gains get there within a few `gain_time_s`, so that nothing jumps. A hold has gains of its own.
-        """
-        c, law = compliance, self.law
-        law.gains_goal[:] = (c.stiffness, c.damping, c.error_clip, c.error_clip_minus or c.error_clip, c.integral)
-        law.nullspace[1] = c.nullspace_stiffness
-        self._wanted_posture = c.posture
-        if c.posture:
-            law.posture[:] = c.posture
-        self.law = law._replace(filter=self._share_per_tick(c.filter_time_s), blend=self._share_per_tick(c.gain_time_s))
+        """Another compliance (checked before, `setup.check_compliance`), while the arm goes on: nothing jumps."""
+        self.law = self.law.tuned(compliance)
+        self._wanted_posture = compliance.posture
         if hasattr(self._arm, "set_compliance"):
             self._arm.set_compliance(compliance)
-
-    def _set_gains(self) -> None:
-        """The compliance in force is the one that was asked for, at once: for a hold, which has gains of its own."""
-        self.law.gains[:] = self.law.gains_goal
-        self.law.nullspace[0] = self.law.nullspace[1]
-
-    def _share_per_tick(self, time_constant_s: float) -> float:
-        """What a first-order filter takes over per tick."""
-        return 1.0 - math.exp(-self.tick_s / time_constant_s) if time_constant_s > 0.0 else 1.0
 
     def hold(self) -> None:
         """Stop, and stay where that is, until the next command: whatever was asked for before is forgotten."""
@@ -178,8 +149,6 @@ class ArmLoop:
     def at_rest(self) -> bool:
         """Whether a hold has stopped the arm, and keeps it there."""
         return self.holding and bool(self.control.flags[LOCKED])
-
-    # ------------------------------------------------------------------------------------------ commands
 
     def obey(self, target: Command, expires: float) -> None:
         """Follow a target of any kind until `expires`, or until its lease and one period after what it was made from.
@@ -225,23 +194,13 @@ class ArmLoop:
             raise DeviceError("this arm follows poses: it has no joint-space moves")
         flags, move, q_now = self.control.flags, self.control.move, self._reading.q
         if flags[MODE] != JOINTS or not np.array_equal(q, move.goal):
-            if self._leaves(q):
+            if way_leaves(q_now, np.asarray(q, float), self._tool[:3], self._bounds):
                 flags[VERDICT] = Verdict.REFUSED_PATH
                 return
             move.start[:], move.goal[:], move.now[:], move.speed[:] = q_now, q, q_now, 0.0
             move.clock[:] = 0.0, max(PEAK_OF_MINIMUM_JERK * float(np.abs(q - q_now).max()) / speed, 0.1)
         self._set_out(JOINTS)
         self._take(0, expires)
-
-    def _leaves(self, q: Array) -> bool:
-        """Whether the straight way to a posture leads out of workspace or room, or into a keep-out box."""
-        b, begun = self._bounds, self._reading.q
-        if not len(b.chain):
-            return False
-        looks = 2 + int(np.abs(q - begun).max() / LOOK_EVERY_RAD)
-        return bool(path_leaves(
-            begun, np.asarray(q, float), looks, b.chain, self._tool[:3], b.capsules, b.room, b.workspace, b.keep_out
-        ))  # fmt: skip
 
     def _accepts(self, numbers: bool, seen_t: float | None, expires: float) -> bool:
         """Whether a command may be taken up; if not, its verdict says why."""
@@ -280,8 +239,6 @@ class ArmLoop:
         self.control.flags[VERDICT] = bits
         self._expires = expires
 
-    # ------------------------------------------------------------------------------------------ faults, tare, reset
-
     def acknowledge(self) -> None:
         """Clear the fault; the arm holds where it is now, wherever somebody has guided it, until the next command.
 
@@ -298,7 +255,7 @@ class ArmLoop:
                 return
             self.control.tau[:] = self._reading.tau
         self.fault, self.reason = Fault.NONE, ""
-        self._set_gains()
+        self.law.settle()
         self.excursion.begin(self._reading)
         self._set_reference_speed()
         self.hold()
@@ -308,13 +265,7 @@ class ArmLoop:
 
         Raises DeviceError if it feels more than a wrong load explains: it touches something.
         """
-        force, moment = safety.norm(self.control.slow, 0), safety.norm(self.control.slow, 3)
-        if force > LARGEST_TARE[0] or moment > LARGEST_TARE[1]:
-            raise DeviceError(
-                f"the wrench cannot be tared: the tool feels {force:.1f} N, {moment:.1f} Nm; allowed: "
-                f"{LARGEST_TARE[0]:g} N, {LARGEST_TARE[1]:g} Nm. Does it touch something? Is `load` of the hardware "
-                "file right?"
-            )
+        check_tare(self.control.slow)
         self.control.tare[:] = self.control.slow
 
     def reset(self, seed: int) -> None:
@@ -333,8 +284,6 @@ class ArmLoop:
     def _latch(self, fault: Fault, reason: str) -> None:
         self.fault, self.reason = fault, reason
         self.hold()
-
-    # ------------------------------------------------------------------------------------------ the tick
 
     def tick(self, t: float) -> None:
         """One period: read -> lease -> reference -> impedance -> safety -> write."""
@@ -383,8 +332,6 @@ class ArmLoop:
     def explain(self) -> str:
         """The latched fault in words."""
         return explain(self.fault, self._measured(), self.control.felt, self._limits, self._bounds, self._bodies)
-
-    # ------------------------------------------------------------------------------------------ reports
 
     def observe(self) -> ArmState:
         """Measure anew and report: lockstep only, where the world stands still between two ticks."""

@@ -8,6 +8,7 @@ from robot_rl.controllers.hold import begin_retreat_into, hold_torque
 from robot_rl.controllers.impedance import INTEGRAL, filter_reference, impedance_torque, integrate, joint_way
 from robot_rl.controllers.joint_move import LOOK_AHEAD_S, joint_move_torque
 from robot_rl.controllers.kinematics import body_clearance
+from robot_rl.controllers.law import Law, blend_into
 from robot_rl.controllers.tick_values import (
     HOLD,
     JOINTS,
@@ -16,7 +17,6 @@ from robot_rl.controllers.tick_values import (
     VERDICT,
     Bounds,
     Control,
-    Law,
     Measured,
     begin_hold_into,
 )
@@ -65,10 +65,7 @@ def control_into(
         begin_retreat_into(control, bounds, now)
 
     # gains on their way
-    for r in range(law.gains.shape[0]):
-        for i in range(6):
-            law.gains[r, i] += law.blend * (law.gains_goal[r, i] - law.gains[r, i])
-    law.nullspace[0] += law.blend * (law.nullspace[1] - law.nullspace[0])
+    blend_into(law)
 
     # the law
     if flags[MODE] == HOLD:

@@ -23,12 +23,6 @@ MODE, VERDICT, RETREATED, LOCKED, BRAKING = range(5)
 """Entries of `Control.flags (5,)`, integers: the last two are of a hold, whether it has a posture to hold yet, and for
 how many ticks it has braked."""
 
-BRAKE_TIME_S = 0.01
-"""Time constant of the brake [s]."""
-
-STIFFNESS_PER_TORQUE, DAMPING_PER_TORQUE = 7.0, 0.6
-"""[1/rad], [s/rad]: what a joint is held with, by its largest torque, for an arm that says nothing of it."""
-
 
 class Measured(NamedTuple):
     """What the arm measured in this tick, as in `ArmReading`: every field is there."""
@@ -76,29 +70,6 @@ class Control(NamedTuple):
     tare: Array
     flags: Array
     move: Move
-
-
-class Law(NamedTuple):
-    """What the arm is driven with.
-
-    `gains (5, 6)` are on their way to `gains_goal`, and so is `nullspace (2,)` [Nm/rad], now and soon; `blend` is the
-    share that they take over per tick, `filter` the reference filter's, `tare_gain` that of the tare. A tick `dt` [s]
-    moves the reference by at most `step` [m] and `angle` [rad]. `joint_gains (2, n)` hold the joints, `posture (n,)`
-    [rad] is what the elbow is pulled to. With `follows` the arm's own controller follows the reference.
-    """
-
-    dt: float
-    tare_gain: float
-    gains: Array
-    gains_goal: Array
-    nullspace: Array
-    joint_gains: Array
-    posture: Array
-    follows: bool
-    filter: float = 1.0
-    blend: float = 1.0
-    step: float = 0.0
-    angle: float = 0.0
 
 
 class Bounds(NamedTuple):
@@ -152,12 +123,6 @@ def new_control(joints: int) -> Control:
     )
 
 
-def new_law(joints: int, joint_gains: Array, dt: float, tare_gain: float, follows: bool) -> Law:
-    """The buffers of a law that no task has tuned yet."""
-    gains, gains_goal = np.zeros((5, 6)), np.zeros((5, 6))
-    return Law(dt, tare_gain, gains, gains_goal, np.zeros(2), joint_gains, np.zeros(joints), follows)
-
-
 def bounds_of(limits: ArmLimits, facts: ArmFacts | None, bodies: Sequence[Capsule], tick_s: float) -> Bounds:
     """The limits of a set-up, with no excursion under way."""
     joints = len(limits.max_torque)
@@ -190,10 +155,3 @@ def joint_limits_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
     if facts is None or not facts.deceleration:
         return np.array([*file, limits.joint_low, limits.joint_high, (0.0,) * n, (0.0,) * n])
     return np.array([*file, facts.joint_low, facts.joint_high, facts.speed_offset, facts.deceleration])
-
-
-def joint_gains_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
-    """`joint_gains (2, n)`: what holds this arm, whatever a task asks for."""
-    stiffness = (facts and facts.joint_stiffness) or STIFFNESS_PER_TORQUE * np.array(limits.max_torque)
-    damping = np.array((facts and facts.joint_damping) or DAMPING_PER_TORQUE * np.array(limits.max_torque))
-    return np.array([stiffness, damping])

@@ -213,7 +213,7 @@ WHAT_IS_COMPILED = """
 import numpy as np
 from numba.core.registry import CPUDispatcher
 from robot_rl import geometry
-from robot_rl.controllers import hold, impedance, joint_move, kinematics, loop, safety, tick, tick_values
+from robot_rl.controllers import hold, impedance, joint_move, kinematics, law, loop, safety, tick, tick_values
 from robot_rl.controllers.warm_up import warm_up
 from robot_rl.controllers.arms.mujoco import Arm
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
@@ -221,7 +221,7 @@ from robot_rl.types import Box
 from dataclasses import replace
 
 def compiled():
-    modules = (geometry, hold, impedance, joint_move, kinematics, safety, tick, tick_values)
+    modules = (geometry, hold, impedance, joint_move, kinematics, law, safety, tick, tick_values)
     functions = {id(f): f for module in modules for f in vars(module).values() if isinstance(f, CPUDispatcher)}
     return {f.__name__: len(f.nopython_signatures) for f in functions.values()}
 

@@ -17,7 +17,7 @@ from robot_rl import config
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.messages import Kind
-from robot_rl.controllers.server import open_arm
+from robot_rl.controllers.served_arm import open_arm
 from robot_rl.sim.world import WorldClient
 from robot_rl.transport import endpoint
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError

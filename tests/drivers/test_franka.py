@@ -20,6 +20,8 @@ from robot_rl.sim.panda import flange_pose
 from robot_rl.types import ArmDriverError, ConfigError, Fault, Load
 
 pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+from robot_rl.controllers.arms import _franka_frames
+
 franka = config.find("controllers/arms", "franka")
 BENCH, TASK = config.load_hardware("fci_sim").arms[0], config.load_task("peg_insert")
 
@@ -137,11 +139,11 @@ def test_noise_of_the_speeds_becomes_two_and_a_half_times_less_torque_rate():
     wanted = 30.0 * 0.01 * rng.standard_normal((20_000, 7))
     rate = {}
     for hz in (0.0, 100.0):
-        share, now, out = franka.share_per_tick(hz), np.zeros(7), np.zeros(7)
+        share, now, out = _franka_frames.share_per_tick(hz), np.zeros(7), np.zeros(7)
         sent = []
         for tau in wanted:
-            franka.smooth_into(out, tau, now, share)
-            assert (np.abs(out - now) <= franka.TORQUE_STEP + 1e-12).all()
+            _franka_frames.smooth_into(out, tau, now, share)
+            assert (np.abs(out - now) <= _franka_frames.TORQUE_STEP + 1e-12).all()
             now = out.copy()
             sent.append(now)
         rate[hz] = np.diff(sent, axis=0).std()
@@ -152,7 +154,7 @@ def test_noise_of_the_speeds_becomes_two_and_a_half_times_less_torque_rate():
 def test_a_torque_that_stays_arrives():
     now, out, wanted = np.zeros(7), np.zeros(7), np.full(7, 5.0)
     for _ in range(40):
-        franka.smooth_into(out, wanted, now, franka.share_per_tick(100.0))
+        _franka_frames.smooth_into(out, wanted, now, _franka_frames.share_per_tick(100.0))
         now = out.copy()
     np.testing.assert_allclose(now, wanted, atol=1e-3)
 
@@ -329,6 +331,8 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from robot_rl import config
 from robot_rl.types import Load
+from robot_rl.controllers.arms import _franka_frames  # noqa: E402
+
 franka = config.find("controllers/arms", "franka")
 
 def compiled():
