@@ -1,6 +1,6 @@
 """A gripper's process: its calls take seconds and pylibfranka's hold the GIL, so nothing else may wait for them.
 
-Orders and reports go through latest slots in shared memory (`slots.py`), as those of the arm's loop do:
+Orders and reports go through latest slots in shared memory (`shared_memory.py`), as those of the arm's loop do:
 
 | slot   | writer, rate                       | reader             | if the writer is silent                     |
 |--------|------------------------------------|--------------------|---------------------------------------------|
@@ -22,8 +22,7 @@ import numpy as np
 
 from robot_rl.config import GripperConfig, make
 from robot_rl.controllers.recorder import SECONDS, blackbox_folder, new_file, store
-from robot_rl.controllers.shared import SharedBlock
-from robot_rl.controllers.slots import LatestSlot
+from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
 from robot_rl.types import Array, ConfigError, DeviceError, GripperReading, GripperState, Use
 
 PERIOD_S = 0.05

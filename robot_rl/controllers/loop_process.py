@@ -1,7 +1,7 @@
 """The process of an arm's loop on the real clock: it ticks, takes orders and reports, and does nothing else.
 
 No sockets, no logging, no garbage collection: orders and reports go through latest slots in shared memory
-(`slots.py`), each tick into the black box's ring (`recorder.py`). `realtime.py` is the other side.
+(`shared_memory.py`), each tick into the black box's ring (`recorder.py`). `realtime.py` is the other side.
 """
 
 import ctypes
@@ -22,8 +22,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, open_driver
-from robot_rl.controllers.shared import SharedBlock
-from robot_rl.controllers.slots import LatestSlot
+from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
 from robot_rl.controllers.tick_values import TICK_S
 from robot_rl.controllers.warm_up import warm_up
 from robot_rl.types import (

@@ -1,6 +1,6 @@
 """The real-time clock of the arm: the network side's view of the 1 kHz loop, which has a process of its own.
 
-Everything that `loop_process.py` is told and reports goes through latest slots in shared memory (`slots.py`). Orders
+Everything that `loop_process.py` is told and reports goes through latest slots in shared memory (`shared_memory.py`). Orders
 that must not be lost (set-up, acknowledgement, reset) carry a counter in the orders slot; the loop reports the last one
 it has carried out, and whether the arm refused it, and the network side waits for that.
 """
@@ -33,7 +33,7 @@ from robot_rl.controllers.loop_process import (
 )
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.controllers.slots import LatestSlot
+from robot_rl.controllers.shared_memory import LatestSlot
 from robot_rl.types import ArmState, Array, Command, Compliance, ConfigError, DeviceError, Use, WorldState
 
 log = logging.getLogger(__name__)

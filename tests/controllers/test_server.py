@@ -376,7 +376,7 @@ def test_an_arm_that_is_not_simulated_has_no_lockstep_clock(monkeypatch):
     class Arm:
         joints = 7
 
-    monkeypatch.setattr("robot_rl.controllers.server.find", lambda *_: type("module", (), {"Arm": Arm}))
+    monkeypatch.setattr("robot_rl.controllers.served_arm.find", lambda *_: type("module", (), {"Arm": Arm}))
     with pytest.raises(ConfigError, match="not simulated"):
         open_arm(HARDWARE, None, "lockstep")
 

@@ -14,14 +14,13 @@ import pytest
 
 from robot_rl import config
 from robot_rl.check import PoseWatcher
+from robot_rl.controllers.arms import _franka_frames
 from robot_rl.geometry import pose_error, pose_multiply
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.panda import flange_pose
 from robot_rl.types import ArmDriverError, ConfigError, Fault, Load
 
 pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
-from robot_rl.controllers.arms import _franka_frames
-
 franka = config.find("controllers/arms", "franka")
 BENCH, TASK = config.load_hardware("fci_sim").arms[0], config.load_task("peg_insert")
 
@@ -331,8 +330,6 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from robot_rl import config
 from robot_rl.types import Load
-from robot_rl.controllers.arms import _franka_frames  # noqa: E402
-
 franka = config.find("controllers/arms", "franka")
 
 def compiled():
