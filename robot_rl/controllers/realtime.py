@@ -1,8 +1,9 @@
 """The real-time clock of the arm: the network side's view of the 1 kHz loop, which has a process of its own.
 
-Everything that `loop_process.py` is told and reports goes through latest slots in shared memory (`shared_memory.py`). Orders
-that must not be lost (set-up, acknowledgement, reset) carry a counter in the orders slot; the loop reports the last one
-it has carried out, and whether the arm refused it, and the network side waits for that.
+Everything that `loop_process.py` is told and reports goes through latest slots in shared memory
+(`shared_memory.py`). Orders that must not be lost (set-up, acknowledgement, reset) carry a counter
+in the orders slot; the loop reports the last one it has carried out, and whether the arm refused
+it, and the network side waits for that.
 """
 
 import json

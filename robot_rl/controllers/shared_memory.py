@@ -3,7 +3,8 @@
 Nobody has to let go of the memory: the kernel frees it with the last process that has it, however that one ends. There
 is no file and no entry in /dev/shm to be left behind, nor a limit of its size to be met there. Linux (memfd_create).
 
-Of a slot nobody ever waits. The hand-over between the 1 kHz loop and the network side. Who writes and who reads what, at which rate:
+Of a slot nobody ever waits. It is the hand-over between the 1 kHz loop and the network side. Who
+writes and who reads what, at which rate:
 
 | slot   | writer, rate                     | reader, rate                   | if the writer is silent               |
 |--------|----------------------------------|--------------------------------|---------------------------------------|

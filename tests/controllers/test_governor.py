@@ -31,7 +31,9 @@ def test_the_verdict_says_what_limited_a_command(loop):
     loop.command(moved(loop, 0.001, 0.0, 0.0), loop.t + 0.3)
     assert loop.state().verdict == Verdict.PASSED
     loop.command(moved(loop, 0.1, 0.0, 0.0), loop.t + 0.3)
-    assert loop.state().verdict == Verdict.LEASH
+    state = loop.state()
+    ahead = np.linalg.norm(state.target_base_tcp[:3] - state.pose_base_tcp[:3])
+    assert state.verdict == Verdict.LEASH and ahead == pytest.approx(TASK.leash_translation)
     slow = make_loop(max_reference_speed=0.1)
     slow.command(moved(slow, 0.012, 0.0, 0.0), slow.t + 0.3)
     run(slow, 5)
