@@ -196,38 +196,27 @@ def record(layout: np.dtype, value: object) -> Array:
     return out
 
 
+def _fields(value: Array) -> dict[str, Any]:
+    """Arrays and numbers by name, of a structured value; a `seen_t` of NaN is None."""
+    out = {
+        name: value[name].copy() if value.dtype[name].shape else value[name].item() for name in value.dtype.names or ()
+    }
+    if "seen_t" in out and math.isnan(out["seen_t"]):
+        out["seen_t"] = None
+    return out
+
+
 def to_state(value: Array) -> ArmState:
     """The `ArmState` of a structured value."""
-    return ArmState(
-        sequence=int(value["sequence"]),
-        t=float(value["t"]),
-        q=value["q"],
-        dq=value["dq"],
-        pose_base_tcp=value["pose_base_tcp"],
-        twist_base_tcp=value["twist_base_tcp"],
-        wrench_base_tcp=value["wrench_base_tcp"],
-        target_base_tcp=value["target_base_tcp"],
-        holding=bool(value["holding"]),
-        fault=Fault(int(value["fault"])),
-        verdict=Verdict(int(value["verdict"])),
-        reason=bytes(value["reason"]).decode(errors="ignore"),
-        age_s=float(value["age_s"]),
-        command_success=float(value["command_success"]),
-    )
+    out = _fields(value)
+    out["fault"], out["verdict"] = Fault(out["fault"]), Verdict(out["verdict"])
+    out["reason"] = out["reason"].decode(errors="ignore")
+    return ArmState(**out)
 
 
 def to_world(value: Array) -> WorldState:
     """The `WorldState` of a structured value."""
-    return WorldState(
-        sequence=int(value["sequence"]),
-        t=float(value["t"]),
-        q=value["q"],
-        objects=value["objects"],
-        goal_base_tcp=value["goal_base_tcp"],
-        success=bool(value["success"]),
-        seed=int(value["seed"]),
-        scene_q=value["scene_q"],
-    )
+    return WorldState(**_fields(value))
 
 
 def to_setup(value: Array) -> ArmSetup:
@@ -261,26 +250,17 @@ def _tuple(numbers: list[Any]) -> tuple[Any, ...]:
 
 def to_target(value: Array) -> ArmTarget:
     """The `ArmTarget` of a structured value."""
-    return ArmTarget(
-        value["pose_base_tcp"].copy(), float(value["period_s"]), float(value["lease_periods"]), _seen(value)
-    )
+    return ArmTarget(**_fields(value))
 
 
 def to_joint_target(value: Array) -> JointTarget:
     """The `JointTarget` of a structured value."""
-    return JointTarget(
-        value["q"].copy(), float(value["period_s"]), float(value["speed"]), float(value["lease_periods"]), _seen(value)
-    )
-
-
-def _seen(value: Array) -> float | None:
-    seen_t = float(value["seen_t"])
-    return None if math.isnan(seen_t) else seen_t
+    return JointTarget(**_fields(value))
 
 
 def to_stats(value: Array) -> LoopStats:
     """The `LoopStats` of a structured value."""
-    return LoopStats(**{name: float(value[name]) for name in value.dtype.names or ()})
+    return LoopStats(**_fields(value))
 
 
 def to_info(value: Array) -> ArmInfo:
