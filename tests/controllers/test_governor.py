@@ -9,7 +9,6 @@ from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.types import (
-    ArmDriverError,
     ArmTarget,
     Box,
     Command,
@@ -20,6 +19,7 @@ from robot_rl.types import (
     Verdict,
 )
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+from tests.controllers.truth import TrueArm
 
 
 @pytest.fixture
@@ -100,46 +100,31 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
     assert holds_at[0.0] == pytest.approx(target.lease_s, abs=0.003)
 
 
-def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched(loop):
-    class Hit(Arm):
-        blow = 0.0
-
-        def read(self):
-            reading = super().read()
-            reading.wrench[2] = self.blow
-            return reading
-
+def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched():
     z = {}
     for blow in (100.0, 200.0):
-        arm = Hit(HARDWARE, TASK.scene)
+        arm = TrueArm(HARDWARE, TASK.scene)
         loop = ArmLoop(arm, SETUP)
-        arm.blow = blow
+        arm.felt[2] = blow
         run(loop, 1)
-        arm.blow = 0.0
+        arm.felt[2] = 0.0
         begun = loop.state().pose_base_tcp[2]
         run(loop, 500)
-        assert loop.fault == Fault.FORCE and f"{blow:.1f} N" in loop.reason
+        assert loop.fault == Fault.FORCE and f"{blow:.0f}" in loop.reason
         z[blow] = loop.observe().pose_base_tcp[2] - begun
     assert abs(z[100.0]) < 0.002 and 0.015 < z[200.0] < 0.025
 
 
 def test_a_tare_is_what_the_tool_feels_and_is_refused_in_contact():
-    class Biased(Arm):
-        bias = np.array([3.0, -2.0, 8.0, 0.1, 0.0, 0.2])
-
-        def read(self):
-            reading = super().read()
-            reading.wrench[:] = self.bias
-            return reading
-
-    arm = Biased(HARDWARE, TASK.scene)
+    arm = TrueArm(HARDWARE, TASK.scene)
     loop = ArmLoop(arm, SETUP)
+    arm.felt[:] = (3.0, -2.0, 8.0, 0.1, 0.0, 0.2)
     run(loop, 500)
-    np.testing.assert_allclose(loop.observe().wrench_base_tcp, arm.bias, rtol=1e-3)
+    np.testing.assert_allclose(loop.observe().wrench_base_tcp, arm.felt, atol=0.01)
     loop.tare()
     run(loop, 5)
     np.testing.assert_allclose(loop.observe().wrench_base_tcp, 0.0, atol=0.01)
-    arm.bias = arm.bias * 4.0
+    arm.felt *= 4.0
     run(loop, 500)
     with pytest.raises(DeviceError, match="cannot be tared: the tool feels 3"):
         loop.tare()
@@ -190,27 +175,17 @@ def test_the_integral_brings_a_pressed_arm_to_its_target(loop):
 
 
 def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowledged():
-    class Stops(Arm):
-        stopped, mends = False, False
-
-        def read(self):
-            if self.stopped:
-                raise ArmDriverError(Fault.REFLEX, "aborted by reflex! [cartesian_reflex]")
-            return super().read()
-
-        def recover(self):
-            if not self.mends:
-                raise ArmDriverError(Fault.USER_STOP, "release the stop first")
-            self.stopped = False
-
-    arm = Stops(HARDWARE, TASK.scene)
+    arm = TrueArm(HARDWARE, TASK.scene)
     loop = ArmLoop(arm, SETUP)
-    arm.stopped = True
+    for fault in (Fault.REFLEX, Fault.USER_STOP):
+        arm.stop_by_itself(fault, recoverable=False)
+        run(loop, 3)
+        loop.acknowledge()
+        assert loop.state().fault == fault and loop.state().reason == f"stopped by itself: {fault.name}"
+    arm.stopped = DeviceError("unplugged")  # no kind of its own
     run(loop, 3)
-    assert loop.state().fault == Fault.REFLEX and "cartesian_reflex" in loop.state().reason
-    loop.acknowledge()
-    assert loop.fault == Fault.USER_STOP and loop.reason == "release the stop first"
-    arm.mends = True
+    assert loop.state().fault == Fault.DRIVER and loop.holding
+    arm.recoverable = True
     loop.acknowledge()
     run(loop, 3)
     assert loop.state().fault == Fault.NONE and loop.holding

@@ -8,8 +8,9 @@ import pytest
 
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.geometry import pose_error
-from robot_rl.types import DeviceError, Fault
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, Broken, make_loop, moved, run
+from robot_rl.types import Fault
+from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+from tests.controllers.truth import TrueArm
 
 
 @pytest.fixture
@@ -63,50 +64,35 @@ def test_a_target_that_is_no_pose_latches_a_fault_until_somebody_acknowledges(lo
 @pytest.mark.parametrize("field", ["wrench", "pose", "jacobian", "coriolis", "mass"])
 def test_what_is_no_number_in_a_state_makes_the_arm_hold_with_what_is_left(field):
     """The joints' angles and speeds are enough; one such state is a fault, and the motion ends with it."""
-    arm = Broken(HARDWARE, TASK.scene)
+    arm = TrueArm(HARDWARE, TASK.scene)
     loop = ArmLoop(arm, SETUP)
     loop.move_joints(loop.observe().q + [0.2, -0.1, 0.1, 0.15, 0.1, -0.1, 0.3], 0.5, 10.0)
     run(loop, 400)
-    arm.broken, q = field, arm.q.copy()
+    arm.spoilt, q = {field: np.nan}, arm.rows.get("q")[-1]
     run(loop, 1)
-    arm.broken = ""
+    arm.spoilt = {}
     run(loop, 300)
-    stopped = arm.q.copy()
+    stopped = arm.rows.get("q")[-1]
     run(loop, 1000)
     assert loop.state().fault == Fault.STATE_NOT_FINITE and loop.at_rest
-    assert np.abs(stopped - q).max() < 0.05 and np.abs(arm.q - stopped).max() < 1e-3
+    assert np.abs(stopped - q).max() < 0.05 and np.abs(arm.rows.get("q")[-1] - stopped).max() < 1e-3
 
 
 def test_without_angles_the_torques_fade_and_the_next_posture_is_held():
-    arm = Broken(HARDWARE, TASK.scene)
+    arm = TrueArm(HARDWARE, TASK.scene)
     loop = ArmLoop(arm, SETUP)
     loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
     run(loop, 20)
     assert np.abs(loop.control.tau).max() > 0.5
-    arm.broken = "q"
+    arm.spoilt = {"q": np.nan}
     run(loop, 200)
     assert loop.state().fault == Fault.STATE_NOT_FINITE
     np.testing.assert_array_equal(loop.control.tau, np.zeros(7))
-    arm.broken = ""
+    arm.spoilt = {}
     run(loop, 300)
-    held = arm.q.copy()
+    held = arm.rows.get("q")[-1]
     run(loop, 500)
-    assert loop.at_rest and np.abs(arm.q - held).max() < 1e-4
-
-
-def test_a_lost_arm_is_a_latched_fault_and_the_loop_lives(loop):
-    def gone():
-        raise DeviceError("unplugged")
-
-    read, loop._read = loop._read, gone
-    run(loop, 3)
-    assert loop.state().fault == Fault.DRIVER and loop.holding
-    loop._read = read
-    run(loop, 3)
-    assert loop.state().fault == Fault.DRIVER
-    loop.acknowledge()
-    run(loop, 3)
-    assert loop.state().fault == Fault.NONE
+    assert loop.at_rest and np.abs(arm.rows.get("q")[-1] - held).max() < 1e-4
 
 
 def test_a_measured_pose_outside_the_workspace_faults_and_can_be_driven_back():
