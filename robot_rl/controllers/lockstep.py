@@ -85,11 +85,8 @@ class LockstepArm:
         state: WorldState = self._arm.world()
         return state
 
-    def timing(self) -> tuple[int, int, float]:
-        """(ticks so far, late ticks, worst lateness): in lockstep nothing is late."""
-        return self._loop.ticks, 0, 0.0
-
     def stats(self) -> LoopStats:
+        """How the loop keeps time: in lockstep nothing is late."""
         return loop_stats(self.ring, 0, 0.0, 0, nominal_hz=1.0 / self._loop.tick_s)
 
     def journal(self) -> dict[str, Any]:

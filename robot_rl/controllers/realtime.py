@@ -175,11 +175,6 @@ class RealTimeArm:
         self._require_process()
         return messages.to_world(self._world.read())
 
-    def timing(self) -> tuple[int, int, float]:
-        """(ticks so far, ticks that began late, the worst lateness [s])."""
-        report = self._report.read()
-        return int(report["state"]["sequence"]), int(report["late_ticks"]), float(report["worst_s"])
-
     def stats(self) -> LoopStats:
         report = self._report.read()
         return loop_stats(
