@@ -7,7 +7,7 @@
 #   make test-fast              those that are not marked slow: under two minutes on two cores
 #   make soak                   the faults of tests/faults, again and again; ARGS="--minutes 60"
 #   make soak-targets           ten million ticks of attack on an arm with a body; ARGS="--ticks 1e6" is 3 minutes
-#   make soak-deaths            a hundred of each death and fault in each mode, real processes; ARGS="--tries 3"
+#   make soak-deaths            a hundred of each death in each mode, real processes; ARGS="--tries 3"
 #   make walkthrough            the commands of docs/franka.md, as they stand there, on the simulated FR3
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits

@@ -211,36 +211,26 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
 
 
 def measure_jitter(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
-    """The 1 kHz loop on the real clock, in its own process, while this one watches its reports."""
-    from robot_rl.controllers.server import open_arm
+    """The 1 kHz loop on the real clock, in its own process, by its own black box."""
+    from robot_rl.controllers.recorder import T
+    from robot_rl.controllers.served_arm import open_arm
 
     arm = open_arm(hardware.arms[0], task.scene, "real")
     try:
         time.sleep(min(0.5, sizes.jitter_s))  # the first ticks after the start are not the loop's rhythm
-        ticks_before, late_before, _ = arm.timing()
-        seen: list[tuple[int, float]] = []
-        until = time.monotonic() + sizes.jitter_s
-        while time.monotonic() < until:
-            state = arm.state()
-            if not seen or state.sequence != seen[-1][0]:
-                seen.append((state.sequence, state.t))
-            time.sleep(0.0003)
-        ticks, late, worst_s = arm.timing()
+        before = arm.stats()
+        time.sleep(sizes.jitter_s)
+        after = arm.stats()
+        ticks, late = after.ticks - before.ticks, after.late_ticks - before.late_ticks
+        periods = 1e6 * np.diff(arm.ring.copy(int(ticks))[:, T])
     finally:
         arm.close()
-    numbers, times = np.array([n for n, _ in seen]), np.array([t for _, t in seen])
-    periods = np.diff(times)[np.diff(numbers) == 1] if len(seen) > 1 else np.zeros(0)
     half, nearly = np.percentile(periods, [50, 99]) if len(periods) else (np.nan, np.nan)
     return [
-        Row("loop_period_p50_us", 1e6 * float(half), "us", "1000, real clock"),
-        Row("loop_period_p99_us", 1e6 * float(nearly), "us", "1000; a Panda stops after 20 lost in a row"),
-        Row(
-            "loop_late_per_mille",
-            1e3 * (late - late_before) / max(ticks - ticks_before, 1),
-            "per mille",
-            "late: 0.5 ms",
-        ),
-        Row("loop_worst_late_ms", 1e3 * worst_s, "ms", "since the start"),
+        Row("loop_period_p50_us", float(half), "us", "1000, real clock"),
+        Row("loop_period_p99_us", float(nearly), "us", "1000; a Panda stops after 20 lost in a row"),
+        Row("loop_late_per_mille", 1e3 * late / max(ticks, 1.0), "per mille", "late: 0.5 ms"),
+        Row("loop_worst_late_ms", after.worst_late_ms, "ms", "since the start"),
     ]
 
 

@@ -13,16 +13,18 @@ from pathlib import Path
 
 import numba
 
+import robot_rl
 from robot_rl import private
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(robot_rl.__file__).parent
 log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path | None:
     """Where compiled functions of these very sources lie; None, with a warning, if there is no such folder."""
     digest = hashlib.sha256()
-    for path in [PACKAGE / "geometry.py", *sorted((PACKAGE / "controllers").rglob("*.py"))]:
+    folders = [PACKAGE / "controllers", PACKAGE / "sim"]
+    for path in [PACKAGE / "geometry.py", *sorted(path for folder in folders for path in folder.rglob("*.py"))]:
         source = path.read_bytes()
         digest.update(source if b"njit" in source else b"")
     try:

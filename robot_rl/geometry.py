@@ -168,3 +168,53 @@ def clip_norm(vector, limit):
     n = math.sqrt(vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2])
     scale = limit / n if n > limit else 1.0
     return np.array([vector[0] * scale, vector[1] * scale, vector[2] * scale])
+
+
+@njit
+def twist_of(jacobian, dq):
+    """Twist `J dq (6,)` of the tool in base axes, from the measured joint speeds."""
+    twist = np.zeros(6)
+    for i in range(6):
+        for j in range(dq.shape[0]):
+            twist[i] += jacobian[i, j] * dq[j]
+    return twist
+
+
+@njit
+def solve_damped(jacobian, vector, damping):
+    """Solve `(J J^T + damping I) y = vector` for `y (6,)`, by a Cholesky factorisation in place.
+
+    With `vector = J v` this is the damped pseudo-inverse of J^T applied to joint torques v.
+    """
+    squared = np.empty((6, 6))
+    for i in range(6):
+        for j in range(i + 1):
+            s = damping if i == j else 0.0
+            for k in range(jacobian.shape[1]):
+                s += jacobian[i, k] * jacobian[j, k]
+            squared[i, j] = s
+    return solve_positive(squared, vector)
+
+
+@njit
+def solve_positive(A, b):
+    """Solve `A x = b` for `x (n,)`: Cholesky, of the lower half of a positive definite `A (n, n)`."""
+    n = b.shape[0]
+    L = np.empty((n, n))
+    x = np.empty(n)
+    for i in range(n):
+        for j in range(i + 1):
+            s = A[i, j]
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            L[i, j] = math.sqrt(max(s, 1e-12)) if i == j else s / L[j, j]
+        s = b[i]
+        for k in range(i):
+            s -= L[i, k] * x[k]
+        x[i] = s / L[i, i]
+    for i in range(n - 1, -1, -1):
+        s = x[i]
+        for k in range(i + 1, n):
+            s -= L[k, i] * x[k]
+        x[i] = s / L[i, i]
+    return x

@@ -135,7 +135,6 @@ class Verdict(IntFlag):
     JOINTS = 1 << 5
     TORQUE = 1 << 6
     TORQUE_RATE = 1 << 7
-    WRENCH = 1 << 8
     RETREAT = 1 << 9
     BODY = 1 << 10
     REFUSED_FAULT = 1 << 16
@@ -335,20 +334,7 @@ class JointTarget(_Leased):
     seen_t: float | None = None
 
 
-@dataclass(frozen=True)
-class WrenchTarget:
-    """Push on the world with a wrench `(6,)` [N, Nm] in base axes at the TCP, for 0.1 s at most, then hold.
-
-    On each axis the push is bounded by stiffness x clip, and the workspace's walls push back.
-    """
-
-    wrench_base_tcp: Array
-    period_s: float
-    seen_t: float | None = None
-    lease_s = 0.1
-
-
-Command = ArmTarget | JointTarget | WrenchTarget
+Command = ArmTarget | JointTarget
 
 
 @dataclass(frozen=True)

@@ -72,5 +72,5 @@ def test_the_function_that_says_whether_the_law_is_compiled_is_one_of_the_law():
     assert isinstance(
         getattr(importlib.import_module(f"robot_rl.controllers.{module}"), name), type(geometry.pose_multiply)
     )
-    importlib.import_module("robot_rl.controllers.loop").warm_up(7)
+    importlib.import_module("robot_rl.controllers.warm_up").warm_up(7)
     assert not is_first_time()

@@ -8,9 +8,9 @@ import pytest
 
 from robot_rl import config
 from robot_rl.check import limits_of, tool_of
-from robot_rl.controllers.arms._panda import FR3, PANDA
 from robot_rl.controllers.reach import AXES, Reach, error_of, forward
 from robot_rl.geometry import pose_multiply
+from robot_rl.sim.franka_facts import FR3, PANDA
 from robot_rl.sim.panda import flange_pose
 
 FACTS = {"mujoco": PANDA, "fci_sim": FR3, "franka": FR3}

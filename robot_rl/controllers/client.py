@@ -27,7 +27,6 @@ from robot_rl.types import (
     JointTarget,
     LinkError,
     Verdict,
-    WrenchTarget,
 )
 
 ANSWER_S = 10.0
@@ -170,10 +169,6 @@ class ArmClient:
     def hold(self) -> ArmState:
         """Stop now, and hold where that is, until the next command. Anybody may ask for it."""
         return self._ask(Kind.HOLD)
-
-    def push(self, target: WrenchTarget) -> ArmState:
-        """Push with a wrench for 0.1 s; the answer is as for `command`."""
-        return self._ask(Kind.PUSH, messages.record(messages.PUSH, self._stamped(target)))
 
     def move_joints(
         self,

@@ -1,6 +1,6 @@
 """A gripper's process: its calls take seconds and pylibfranka's hold the GIL, so nothing else may wait for them.
 
-Orders and reports go through latest slots in shared memory (`slots.py`), as those of the arm's loop do:
+Orders and reports go through latest slots in shared memory (`shared_memory.py`), as those of the arm's loop do:
 
 | slot   | writer, rate                       | reader             | if the writer is silent                     |
 |--------|------------------------------------|--------------------|---------------------------------------------|
@@ -13,7 +13,6 @@ import os
 import signal
 import time
 from collections import deque
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ import numpy as np
 
 from robot_rl.config import GripperConfig, make
 from robot_rl.controllers.recorder import SECONDS, blackbox_folder, new_file, store
-from robot_rl.controllers.shared import SharedBlock
-from robot_rl.controllers.slots import LatestSlot
+from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
 from robot_rl.types import Array, ConfigError, DeviceError, GripperReading, GripperState, Use
 
 PERIOD_S = 0.05
@@ -63,8 +61,8 @@ class GripperProcess:
         self._config = config
         self._orders, self._report = LatestSlot(ORDERS), LatestSlot(REPORT)
         self._order = np.zeros((), ORDERS)
-        job = Job(config, self._orders.block, self._report.block, blackbox or blackbox_folder())
-        self._process = multiprocessing.get_context("spawn").Process(target=run_gripper, args=(job,), daemon=True)
+        args = (config, self._orders.block, self._report.block, blackbox or blackbox_folder())
+        self._process = multiprocessing.get_context("spawn").Process(target=run_gripper, args=args, daemon=True)
         self._process.start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while self._report.read()["t"] == 0.0:
@@ -135,22 +133,12 @@ LARGEST = {"width_m": 0.2, "speed": 0.5, "force_n": 200.0, "tolerance_m": 0.1}
 """[m], [m/s], [N], [m]: beyond any gripper on a table; the hand refuses what is beyond its own range."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What the gripper's process is started with."""
-
-    config: GripperConfig
-    orders: SharedBlock
-    report: SharedBlock
-    blackbox: Path
-
-
-def run_gripper(job: Job) -> None:
+def run_gripper(config: GripperConfig, orders_block: SharedBlock, report_block: SharedBlock, blackbox: Path) -> None:
     """The gripper's process: do what is ordered, report, until told to leave or until the holder is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
-    orders, report = LatestSlot(ORDERS, job.orders), LatestSlot(REPORT, job.report)
-    hand, record = _Hand(job.config), _Record(job)
+    orders, report = LatestSlot(ORDERS, orders_block), LatestSlot(REPORT, report_block)
+    hand, record = _Hand(config), _Record(config, blackbox)
     leave = False
     while not leave and os.getppid() == parent:
         order = orders.read()
@@ -227,8 +215,8 @@ COLUMNS = ("t", "fault", *(f"ordered_{name}" for name in ORDERED), *(f"measured_
 class _Record:
     """The last 30 s of orders and reports; a fault writes them to disk, unless there is nothing before it."""
 
-    def __init__(self, job: Job):
-        self._job = job
+    def __init__(self, config: GripperConfig, blackbox: Path):
+        self._config, self._folder = config, blackbox
         self._rows: deque[tuple[float, ...]] = deque(maxlen=round(SECONDS / PERIOD_S))
         self._was_fault = False
 
@@ -238,8 +226,8 @@ class _Record:
         values = [order[name] for name in ORDERED] + [done[name] for name in MEASURED]
         self._rows.append((float(done["t"]), float(fault), *map(float, values)))
         if fault and not self._was_fault and len(self._rows) > 1:
-            config, reason = self._job.config, done["reason"].item().decode(errors="replace")
+            config, reason = self._config, done["reason"].item().decode(errors="replace")
             about = {"gripper": config.name, "driver": config.driver, "event": "GRIPPER", "reason": reason}
             when = {"t_wall": time.time(), "event_t": float(done["t"])}
-            store(new_file(self._job.blackbox, config.name, "GRIPPER"), np.array(self._rows), COLUMNS, about | when)
+            store(new_file(self._folder, config.name, "GRIPPER"), np.array(self._rows), COLUMNS, about | when)
         self._was_fault = fault

@@ -12,7 +12,14 @@ import math
 import numpy as np
 
 from robot_rl.compiled import njit
-from robot_rl.geometry import pose_error, quat_from_rotvec, quat_multiply, quat_normalize
+from robot_rl.geometry import (
+    pose_error,
+    quat_from_rotvec,
+    quat_multiply,
+    quat_normalize,
+    solve_damped,
+    twist_of,
+)
 
 STIFFNESS, DAMPING, CLIP_PLUS, CLIP_MINUS, INTEGRAL = range(5)
 """Rows of `gains (5, 6)`: [N/m, Nm/rad], [Ns/m, Nms/rad], twice [m, rad], [N/(m s), Nm/(rad s)]; base axes."""
@@ -30,56 +37,6 @@ stiffness of 0.2; beside the 10 Nm/rad here that much damping lets the posture t
 
 
 @njit
-def twist_of(jacobian, dq):
-    """Twist `J dq (6,)` of the tool in base axes, from the measured joint speeds."""
-    twist = np.zeros(6)
-    for i in range(6):
-        for j in range(dq.shape[0]):
-            twist[i] += jacobian[i, j] * dq[j]
-    return twist
-
-
-@njit
-def solve_damped(jacobian, vector, damping):
-    """Solve `(J J^T + damping I) y = vector` for `y (6,)`, by a Cholesky factorisation in place.
-
-    With `vector = J v` this is the damped pseudo-inverse of J^T applied to joint torques v.
-    """
-    squared = np.empty((6, 6))
-    for i in range(6):
-        for j in range(i + 1):
-            s = damping if i == j else 0.0
-            for k in range(jacobian.shape[1]):
-                s += jacobian[i, k] * jacobian[j, k]
-            squared[i, j] = s
-    return solve_positive(squared, vector)
-
-
-@njit
-def solve_positive(A, b):
-    """Solve `A x = b` for `x (n,)`: Cholesky, of the lower half of a positive definite `A (n, n)`."""
-    n = b.shape[0]
-    L = np.empty((n, n))
-    x = np.empty(n)
-    for i in range(n):
-        for j in range(i + 1):
-            s = A[i, j]
-            for k in range(j):
-                s -= L[i, k] * L[j, k]
-            L[i, j] = math.sqrt(max(s, 1e-12)) if i == j else s / L[j, j]
-        s = b[i]
-        for k in range(i):
-            s -= L[i, k] * x[k]
-        x[i] = s / L[i, i]
-    for i in range(n - 1, -1, -1):
-        s = x[i]
-        for k in range(i + 1, n):
-            s -= L[k, i] * x[k]
-        x[i] = s / L[i, i]
-    return x
-
-
-@njit
 def joint_way(jacobian, error):
     """The smallest change of joint angles `(n,)` [rad] that moves the tool by `error (6,)`: damped least squares."""
     y = solve_damped(jacobian, error, NULLSPACE_DAMPING)
@@ -91,8 +48,8 @@ def joint_way(jacobian, error):
 
 
 @njit
-def spring_force(error, push, gains):
-    """Static force `(6,)` [N, Nm] for a pose error `(6,)` and a `push (6,)` on top of it (feed-forward, integral).
+def spring_force(error, integral, gains):
+    """Static force `(6,)` [N, Nm] for a pose error `(6,)` and what an `integral (6,)` adds to it.
 
     Bounded on each axis by `K clip`, whatever comes in: the sum as well as the spring alone.
     """
@@ -100,7 +57,7 @@ def spring_force(error, push, gains):
     for i in range(6):
         low, high = -gains[CLIP_MINUS, i], gains[CLIP_PLUS, i]
         K = gains[STIFFNESS, i]
-        force[i] = min(max(K * min(max(error[i], low), high) + push[i], K * low), K * high)
+        force[i] = min(max(K * min(max(error[i], low), high) + integral[i], K * low), K * high)
     return force
 
 
@@ -121,21 +78,21 @@ def integrate(integral, error, gains, dt):
 
 
 @njit
-def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, push):
+def impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, integral):
     """Joint torques `(n,)` [Nm] that pull the tool to `reference` like a damped spring of bounded force.
 
     ```
     e   = clip(reference - pose, -clip_minus, clip_plus)  per axis; rotation as a full-angle rotation vector, base axes
-    F   = clip(K e + push, -K clip_minus, K clip_plus) - D (J dq)
+    F   = clip(K e + integral, -K clip_minus, K clip_plus) - D (J dq)
     v   = clip(kn (posture - q), 3 Nm) - 2 sqrt(kn) dq    critically damped pull towards the posture
     tau = J^T F + (I - J^T (J J^T + d I)^-1 J) v + c
     ```
-    The static force on each axis is at most `K clip`; `push (6,)` [N, Nm] is what an integral term and a wanted wrench
-    add within it. Gravity is not in it: the arm compensates that itself.
+    The static force on each axis is at most `K clip`, with the `integral (6,)` [N, Nm] in it. Gravity is not: the arm
+    compensates that itself.
     Source: serl_franka_controllers; the projector is its damped SVD, written as a 6x6 solve.
     """
     n = q.shape[0]
-    spring = spring_force(pose_error(pose, reference), push, gains)
+    spring = spring_force(pose_error(pose, reference), integral, gains)
     twist = twist_of(jacobian, dq)
     pull = np.empty(n)
     damping = 2.0 * math.sqrt(nullspace_stiffness)

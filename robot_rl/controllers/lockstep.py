@@ -9,9 +9,10 @@ from typing import Any
 
 from robot_rl.clock import ClockKind
 from robot_rl.config import Guard
-from robot_rl.controllers.loop import ArmLoop, warm_up
+from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
+from robot_rl.controllers.warm_up import warm_up
 from robot_rl.types import DRIVER_FAULTS, ArmState, Command, Compliance, ConfigError, WorldState
 
 LONGEST_PERIOD_S = 10.0
@@ -84,11 +85,8 @@ class LockstepArm:
         state: WorldState = self._arm.world()
         return state
 
-    def timing(self) -> tuple[int, int, float]:
-        """(ticks so far, late ticks, worst lateness): in lockstep nothing is late."""
-        return self._loop.ticks, 0, 0.0
-
     def stats(self) -> LoopStats:
+        """How the loop keeps time: in lockstep nothing is late."""
         return loop_stats(self.ring, 0, 0.0, 0, nominal_hz=1.0 / self._loop.tick_s)
 
     def journal(self) -> dict[str, Any]:

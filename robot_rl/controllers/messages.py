@@ -36,7 +36,6 @@ from robot_rl.types import (
     JointTarget,
     Verdict,
     WorldState,
-    WrenchTarget,
 )
 
 HEADER = struct.Struct("<4sBBHIII16s")
@@ -63,12 +62,11 @@ class Kind(IntEnum):
     TUNE = 8
     TARE = 9
     MOVE_JOINTS = 10
-    PUSH = 11
     STATS = 12
     HOLD = 13
 
 
-MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.PUSH, Kind.TUNE, Kind.TARE)
+MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.TUNE, Kind.TARE)
 """What only the client may ask that set the arm up last."""
 
 DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE)
@@ -98,7 +96,6 @@ INFO = np.dtype([
     ("lockstep", "?"), ("simulated", "?"), ("name", "S64"),
 ])  # fmt: skip
 TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8"), ("seen_t", "<f8")])
-PUSH = np.dtype([("wrench_base_tcp", "<f8", 6), ("period_s", "<f8"), ("seen_t", "<f8")])
 STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
 REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
@@ -199,38 +196,27 @@ def record(layout: np.dtype, value: object) -> Array:
     return out
 
 
+def _fields(value: Array) -> dict[str, Any]:
+    """Arrays and numbers by name, of a structured value; a `seen_t` of NaN is None."""
+    out = {
+        name: value[name].copy() if value.dtype[name].shape else value[name].item() for name in value.dtype.names or ()
+    }
+    if "seen_t" in out and math.isnan(out["seen_t"]):
+        out["seen_t"] = None
+    return out
+
+
 def to_state(value: Array) -> ArmState:
     """The `ArmState` of a structured value."""
-    return ArmState(
-        sequence=int(value["sequence"]),
-        t=float(value["t"]),
-        q=value["q"],
-        dq=value["dq"],
-        pose_base_tcp=value["pose_base_tcp"],
-        twist_base_tcp=value["twist_base_tcp"],
-        wrench_base_tcp=value["wrench_base_tcp"],
-        target_base_tcp=value["target_base_tcp"],
-        holding=bool(value["holding"]),
-        fault=Fault(int(value["fault"])),
-        verdict=Verdict(int(value["verdict"])),
-        reason=bytes(value["reason"]).decode(errors="ignore"),
-        age_s=float(value["age_s"]),
-        command_success=float(value["command_success"]),
-    )
+    out = _fields(value)
+    out["fault"], out["verdict"] = Fault(out["fault"]), Verdict(out["verdict"])
+    out["reason"] = out["reason"].decode(errors="ignore")
+    return ArmState(**out)
 
 
 def to_world(value: Array) -> WorldState:
     """The `WorldState` of a structured value."""
-    return WorldState(
-        sequence=int(value["sequence"]),
-        t=float(value["t"]),
-        q=value["q"],
-        objects=value["objects"],
-        goal_base_tcp=value["goal_base_tcp"],
-        success=bool(value["success"]),
-        seed=int(value["seed"]),
-        scene_q=value["scene_q"],
-    )
+    return WorldState(**_fields(value))
 
 
 def to_setup(value: Array) -> ArmSetup:
@@ -264,31 +250,17 @@ def _tuple(numbers: list[Any]) -> tuple[Any, ...]:
 
 def to_target(value: Array) -> ArmTarget:
     """The `ArmTarget` of a structured value."""
-    return ArmTarget(
-        value["pose_base_tcp"].copy(), float(value["period_s"]), float(value["lease_periods"]), _seen(value)
-    )
+    return ArmTarget(**_fields(value))
 
 
 def to_joint_target(value: Array) -> JointTarget:
     """The `JointTarget` of a structured value."""
-    return JointTarget(
-        value["q"].copy(), float(value["period_s"]), float(value["speed"]), float(value["lease_periods"]), _seen(value)
-    )
-
-
-def to_push(value: Array) -> WrenchTarget:
-    """The `WrenchTarget` of a structured value."""
-    return WrenchTarget(value["wrench_base_tcp"].copy(), float(value["period_s"]), _seen(value))
-
-
-def _seen(value: Array) -> float | None:
-    seen_t = float(value["seen_t"])
-    return None if math.isnan(seen_t) else seen_t
+    return JointTarget(**_fields(value))
 
 
 def to_stats(value: Array) -> LoopStats:
     """The `LoopStats` of a structured value."""
-    return LoopStats(**{name: float(value[name]) for name in value.dtype.names or ()})
+    return LoopStats(**_fields(value))
 
 
 def to_info(value: Array) -> ArmInfo:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.controllers.shared import SharedBlock
+from robot_rl.controllers.shared_memory import SharedBlock
 from robot_rl.types import Array, DataError
 
 log = logging.getLogger(__name__)

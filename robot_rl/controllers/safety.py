@@ -42,7 +42,6 @@ SLOWED = int(Verdict.SPEED)
 BRAKED = int(Verdict.JOINTS)
 TORQUE_CLIPPED = int(Verdict.TORQUE)
 TORQUE_RATE_CLIPPED = int(Verdict.TORQUE_RATE)
-WRENCH_CLIPPED = int(Verdict.WRENCH)
 RETREATING = int(Verdict.RETREAT)
 GUARDED = int(Verdict.BODY)
 
@@ -187,40 +186,12 @@ def limit_target(pose, measured, reference, leash, box, boxes, middle_quat, angl
 
 
 @njit
-def limit_wrench(wrench, limit_low, limit_high):
-    """A wanted wrench `(6,)` within bounds per axis, and the `Verdict` bits."""
-    out = np.empty(6)
-    bits = 0
-    for i in range(6):
-        out[i] = min(max(wrench[i], limit_low[i]), limit_high[i])
-        if out[i] != wrench[i]:
-            bits = WRENCH_CLIPPED
-    return out, bits
-
-
-@njit
 def own_speed(q, j, side, joint_limits):
     """The speed [rad/s] that the arm itself allows joint j towards a side (-1, 1), as its angle has it."""
     if joint_limits[DECELERATION, j] <= 0.0:
         return np.inf
     room = joint_limits[OWN_HIGH, j] - q[j] if side > 0.0 else q[j] - joint_limits[OWN_LOW, j]
     return max(math.sqrt(2.0 * joint_limits[DECELERATION, j] * max(room, 0.0)) - joint_limits[OFFSET, j], 0.0)
-
-
-@njit
-def bound_push(push, twist, pose, inside, max_speed, max_turn):
-    """A wanted wrench `(6,)`, weaker the faster the tool already goes its way, so that it gets no faster than that.
-
-    Towards a wall that the tool is at or beyond (`inside` is the nearest allowed pose) it does not push at all.
-    """
-    out = push.copy()
-    for i in range(6):
-        largest = max_speed if i < 3 else max_turn
-        if out[i] * twist[i] > 0.0:
-            out[i] *= max(1.0 - abs(twist[i]) / largest, 0.0)
-        if i < 3 and out[i] * (pose[i] - inside[i]) > 0.0:
-            out[i] = 0.0
-    return out
 
 
 @njit

@@ -17,27 +17,22 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import zmq
 
 from robot_rl.clock import ClockKind
 from robot_rl.compiled import COMPILES, is_first_time
-from robot_rl.compliance import default_within
 from robot_rl.config import ArmConfig, find
 from robot_rl.controllers import messages
-from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.messages import Kind
-from robot_rl.controllers.realtime import RealTimeArm
-from robot_rl.controllers.recorder import BlackBox, LoopStats, Ring, about_arm, blackbox_folder
+from robot_rl.controllers.recorder import BlackBox, about_arm, blackbox_folder
+from robot_rl.controllers.served_arm import ServedArm, open_arm
 from robot_rl.controllers.setup import (
-    DEFAULT_LEASH,
-    ArmSetup,
     check_compliance,
     check_joint_target,
     check_setup,
-    open_driver,
 )
 from robot_rl.transport.endpoint import bind, draw_secret, keep_secret, new_socket
 from robot_rl.transport.seldom import Seldom
@@ -46,7 +41,6 @@ from robot_rl.types import (
     ArmState,
     Array,
     Command,
-    Compliance,
     ConfigError,
     DataError,
     DeviceError,
@@ -56,8 +50,6 @@ from robot_rl.types import (
     RobotRLError,
     StoppedError,
     Use,
-    WorldState,
-    WrenchTarget,
 )
 
 log = logging.getLogger(__name__)
@@ -81,31 +73,6 @@ SECRET_EVERY_S = 3600.0
 
 MOST_CLIENTS = 100_000
 """That move or acknowledge under one set-up, and whose messages are told from their copies."""
-
-
-class ServedArm(Protocol):
-    """What the server needs of an arm, whichever clock it runs on."""
-
-    clock: ClockKind
-    joints: int
-    objects: int
-    scene_joints: int
-    ring: Ring
-
-    def configure(self, setup: ArmSetup) -> ArmState: ...
-    def tune(self, compliance: Compliance) -> ArmState: ...
-    def tare(self) -> ArmState: ...
-    def command(self, target: Command) -> ArmState: ...
-    def hold(self) -> ArmState: ...
-    def acknowledge(self) -> ArmState: ...
-    def reset(self, seed: int) -> WorldState: ...
-    def require_alive(self) -> None: ...
-    def state(self) -> ArmState: ...
-    def world(self) -> WorldState: ...
-    def timing(self) -> tuple[int, int, float]: ...
-    def stats(self) -> LoopStats: ...
-    def journal(self) -> dict[str, Any]: ...
-    def close(self) -> None: ...
 
 
 def serve(
@@ -150,23 +117,6 @@ def serve(
             server.serve_once(POLL_MS)
     finally:
         server.close()
-
-
-def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
-    """Open the arm of a hardware file on the clock that was asked for."""
-    setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
-    check_setup(setup, config.limits, len(config.home))
-    kind = find("controllers/arms", config.driver).Arm
-    simulated = hasattr(kind, "world")
-    if clock == "lockstep":
-        if not simulated:
-            raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")
-        return LockstepArm(open_driver(config, scene, clock), setup, config.guards)
-    if not simulated:
-        return RealTimeArm(config, scene, setup, len(config.home))
-    from robot_rl.sim.stage import size_of  # loads MuJoCo, which a real arm's process does without
-
-    return RealTimeArm(config, scene, setup, len(config.home), *size_of(scene))
 
 
 def be_prompt() -> None:
@@ -303,8 +253,6 @@ class Server:
                 joints = messages.to_joint_target(messages.body_as(layout, body))
                 check_joint_target(joints, self._config.limits)
                 return self._state(arm.command(self._checked(joints)))
-            case Kind.PUSH:
-                return self._state(arm.command(self._checked(messages.to_push(messages.body_as(messages.PUSH, body)))))
             case Kind.TUNE:
                 compliance = messages.to_compliance(messages.body_as(messages.compliance_layout(arm.joints), body))
                 check_compliance(compliance, arm.joints, self._limits)
@@ -344,8 +292,8 @@ class Server:
         """A target that may go to the loop. Numbers that are none are left to it: it latches a fault for them."""
         if target.seen_t is None:
             raise ConfigError("a command must carry `seen_t`, the time of the state that it was made from")
-        if self._follows_poses and isinstance(target, JointTarget | WrenchTarget):
-            raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves and does not push")
+        if self._follows_poses and isinstance(target, JointTarget):
+            raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves")
         if not (math.isfinite(target.period_s) and target.period_s > 0.0):
             raise ConfigError(f"period_s is {target.period_s}; it must be a positive number of seconds")
         longest = self._config.limits.max_lease_s

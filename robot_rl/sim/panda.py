@@ -14,8 +14,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from robot_rl.controllers.arms._panda import DH, FLANGE_M, PANDA
 from robot_rl.geometry import pose_multiply
+from robot_rl.sim.franka_facts import DH, FLANGE_M, PANDA
 from robot_rl.types import ArmFacts, Array, ConfigError
 
 POSE_FLANGE_HAND = (0.0, 0.0, 0.0, 0.0, 0.0, math.sin(-math.pi / 8), math.cos(math.pi / 8))

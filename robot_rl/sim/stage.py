@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 
 from robot_rl.config import find
-from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.kinds import line_in
+from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.sim.parts import Parts
 from robot_rl.types import ArmFacts, ConfigError, RobotRLError, Use

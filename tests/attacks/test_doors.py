@@ -19,7 +19,7 @@ from robot_rl import cli
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config import load_hardware, load_task
 from robot_rl.console.door import FREE_GUESSES
-from robot_rl.controllers.shared import SharedBlock
+from robot_rl.controllers.shared_memory import SharedBlock
 from robot_rl.kinds import find
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.vision import traits_of

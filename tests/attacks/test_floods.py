@@ -389,7 +389,6 @@ def body_size(kind: Kind, joints: int) -> int:
         Kind.RESET: messages.SEED,
         Kind.TUNE: messages.compliance_layout(joints),
         Kind.MOVE_JOINTS: messages.joint_target_layout(joints),
-        Kind.PUSH: messages.PUSH,
     }
     return sizes[kind].itemsize if kind in sizes else 0
 

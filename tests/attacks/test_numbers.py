@@ -143,13 +143,13 @@ def test_a_law_that_comes_to_no_number_is_a_latched_fault_and_the_arm_is_braked(
     loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
     run(loop, 400)
     assert loop.fault == Fault.TORQUE_NOT_FINITE and loop.holding and "compliance" in loop.reason
-    assert np.isfinite(loop._tau).all() and np.abs(loop.observe().dq).max() < 0.02
+    assert np.isfinite(loop.control.tau).all() and np.abs(loop.observe().dq).max() < 0.02
     loop.tune(TASK.compliance)
     loop.acknowledge()
     loop.command(moved(loop, 0.0, 0.0, 0.0), loop.t + 1.0)
     run(loop, 400)
     after = loop.state()
-    assert after.fault == Fault.NONE and not after.holding and np.isfinite(loop._tau).all()
+    assert after.fault == Fault.NONE and not after.holding and np.isfinite(loop.control.tau).all()
 
 
 # ----------------------------------------------------------------------------------------------- the steps and the log

@@ -1,7 +1,7 @@
 """What a broken, hostile or late program may do to an arm with a body; judged by the simulation's own truth.
 
 Each bout is a fresh loop on the simulated arm of peg_insert and some seconds of one kind of attack (`SCENARIOS`):
-targets, joint moves and pushes, sound and not, alternating every 2 to 200 ms; any compliance that the arm's door lets
+targets and joint moves, sound and not, alternating every 2 to 200 ms; any compliance that the arm's door lets
 in, tuned in motion; laws that it does not let in; keep-out boxes and a room for the links; spoilt states, blows, an
 arm that stops by itself or is guided by hand, excursions; acknowledgements at random moments; silence at the end.
 `truth.py` writes down what the arm does, and `judge` compares that with the hardware file. `make soak-targets` is the
@@ -37,17 +37,16 @@ from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, check_joint_target, check_setup
 from robot_rl.geometry import pose_multiply, quat_from_rotvec, quat_multiply
-from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, Verdict, WrenchTarget
+from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, Verdict
 from tests.controllers import truth
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK
 from tests.controllers.truth import Rows, TrueArm
 
 LATCH_TICKS = 2
 BRAKING_TICKS = 100
-REST_TICKS = {"pose": 100, "joint": 100, "push": 200}
-"""After the lease has run out: with a command timeout of 0.3 s (0.1 s for pushes) 0.4 s and 0.3 s after the command."""
+REST_TICKS, FAULT_REST_TICKS = 100, 400
+"""After the lease has run out (with one of 0.3 s that is 0.4 s after the command), and after a fault."""
 
-FAULT_REST_TICKS = {"pose": 400, "joint": 400, "push": 300}
 RETREAT_TICKS = 1000
 """An arm that backs away from a hard blow is at rest later."""
 
@@ -93,7 +92,7 @@ ELBOW = np.array([-1.0, 0.0, 0.97, 0.0, -0.33, 0.0, 0.24])
 
 FIELDS = ("q", "dq", "pose", "wrench", "coriolis", "jacobian")
 BAD_NUMBERS = (math.nan, math.inf, -math.inf)
-MODES = ("pose", "joint", "push")
+MODES = ("pose", "joint")
 
 
 @dataclass(frozen=True)
@@ -117,14 +116,11 @@ SCENARIOS = (
     Scenario("targets", ("pose",)),
     Scenario("sprints", ("pose",), gap_ms=(20, 100), event="sprint"),
     Scenario("joint moves", ("joint",), gap_ms=(50, 200)),
-    Scenario("pushes", ("push",), gap_ms=(2, 90)),
     Scenario("everything at once"),
     Scenario("tuned targets", ("pose",), tunes=True),
     Scenario("tuned joint moves", ("joint",), tunes=True),
-    Scenario("tuned pushes", ("push",), tunes=True, gap_ms=(2, 90)),
     Scenario("any compliance, targets", ("pose",), "any"),
     Scenario("any compliance, joint moves", ("joint",), "any"),
-    Scenario("any compliance, pushes", ("push",), "any", gap_ms=(2, 90)),
     Scenario("any compliance, tuned", MODES, "any", tunes=True),
     Scenario("posture far away", MODES, "posture"),
     Scenario("box of 200 mm", boxes_m=0.2),
@@ -341,12 +337,9 @@ class Attacker:
             loop.command(pose, expires, seen_t)
             if free and not loop.fault and not loop.holding:
                 self._look_at_target()
-        elif mode == "joint":
+        else:
             loop.move_joints(self._goal(), self._joint_speed, expires, seen_t)
             self.goal_refused = loop.state().verdict == Verdict.REFUSED_PATH
-        else:
-            expires = min(expires, loop.t + WrenchTarget.lease_s)
-            loop.push(self._wrench(), expires, seen_t)
         self.log.done[f"{mode} commands"] += 1
         if free and not loop.fault:
             self.mode = mode
@@ -400,16 +393,6 @@ class Attacker:
             check_joint_target(JointTarget(self.goal, 0.1, self._joint_speed), LIMITS)
         return self.goal
 
-    def _wrench(self) -> Array:
-        """A push: huge, alternating, twisting."""
-        rng = self.rng
-        wrench = rng.normal(size=6) * np.array([1.0, 1.0, 1.0, 0.1, 0.1, 0.1])
-        kind = rng.integers(4)
-        if self.clean:
-            wrench = np.array([0.6, 0.6 * self.sign, 0.3, 0.0, 0.0, 0.0])
-        self.sign = -self.sign if kind == 0 else self.sign
-        return self.sign * wrench * (1e6 if kind == 1 else 20.0)
-
     def _look_at_target(self) -> None:
         state, limits = self.loop.state(), self.log.limits
         if state.verdict.refused:
@@ -450,8 +433,6 @@ class Attacker:
         elif kind == "bad":
             if self.mode == "joint":
                 loop.move_joints(np.full(7, math.nan), 0.5, loop.t + 0.3, loop.t)
-            elif self.mode == "push":
-                loop.push(np.array([math.inf, 0.0, 0.0, 0.0, 0.0, 0.0]), loop.t + 0.3, loop.t)
             else:
                 loop.command(np.full(7, math.nan), loop.t + 0.3, loop.t)
             if loop.fault != Fault.TARGET_NOT_FINITE:
@@ -600,7 +581,7 @@ def _judge_rests(rows: Rows, log: Log, faults: Array, pushed: Array) -> None:
         busy = np.flatnonzero(moving[begin:next_start] | pushed[begin:next_start])
         end = begin + int(busy[0]) if len(busy) else next_start
         mode = log.modes[begin]
-        rest = FAULT_REST_TICKS[mode] if faults[begin] or pushed[begin - 1] else REST_TICKS[mode]
+        rest = FAULT_REST_TICKS if faults[begin] or pushed[begin - 1] else REST_TICKS
         if any(begin - 1600 < k <= begin for k in log.retreats):
             rest = RETREAT_TICKS
         acknowledged = begin in log.acknowledged and at_rest[max(begin - 300, 0) : begin].all()

@@ -1,6 +1,5 @@
 """The simulated bench of peg_insert, in this process: what the tests of the loop share."""
 
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -16,22 +15,6 @@ HARDWARE = config.load_hardware("sim_panda").arms[0]
 LIMITS: ArmLimits = HARDWARE.limits
 TOOL: Array = geometry.pose_multiply(np.array(HARDWARE.pose_flange_tcp), np.array(TASK.pose_tcp_tool))
 SETUP = ArmSetup(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation)
-
-
-class Broken(Arm):
-    """A simulated arm whose states have no numbers in the field that is `broken`, if any; `q (7,)` is the truth."""
-
-    broken = ""
-
-    def read(self):
-        reading = copy(super().read())
-        if self.broken:
-            setattr(reading, self.broken, np.full_like(getattr(reading, self.broken), np.nan))
-        return reading
-
-    @property
-    def q(self) -> Array:
-        return self._data.qpos[: self.joints]
 
 
 def make_loop(**changes) -> ArmLoop:

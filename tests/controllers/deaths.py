@@ -1,8 +1,8 @@
 """Who dies, in which mode, and whether the arm stands in time and stays: real processes on the real clock.
 
 The arm is the package's own process with a witness in the place of its driver (`witnessed_arm.py`); a client, a process
-of its own, moves it: on the way between two poses, in a joint move, in a push. Then somebody is killed or stopped, or
-falls silent. Faults need no death: they are latched in this process, with the attacks of `adversary.py`.
+of its own, moves it: on the way between two poses, in a joint move. Then somebody is killed or stopped, or
+falls silent. Faults need no death: they are among the attacks of `adversary.py`.
 
 What is measured is the truth: how long after the last command the arm is at rest, and how far it strays afterwards.
 The arm's own time counts after the lease, in ticks: a busy machine makes ticks late, which is no fault of the law.
@@ -27,11 +27,10 @@ from typing import Any
 import numpy as np
 
 from robot_rl.controllers.client import ArmClient
-from robot_rl.controllers.recorder import Ring
 from robot_rl.geometry import quat_from_rotvec, quat_multiply
 from robot_rl.sim.world import WorldClient
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ArmTarget, DeviceError, JointTarget, WrenchTarget
+from robot_rl.types import ArmTarget, DeviceError, JointTarget
 from tests.controllers import truth
 from tests.controllers.adversary import (
     ELBOW,
@@ -41,16 +40,13 @@ from tests.controllers.adversary import (
     MARGINS,
     MODES,
     REST_TICKS,
-    SCENARIOS,
-    Attacker,
     Log,
     Scenario,
     Violation,
-    judge,
     random_compliance,
 )
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
-from tests.controllers.truth import Rows, TrueArm
+from tests.controllers.truth import Rows
 from tests.controllers.witnessed_arm import make_rows
 
 WHO = (
@@ -60,9 +56,8 @@ WHO = (
 LEAVES = "network side killed"
 """After this the loop may leave, too, once the arm stands."""
 
-PERIOD_S = {"pose": 0.1, "joint": 0.1, "push": 0.05}
-TIMEOUT_S = {"pose": 0.3, "joint": 0.3, "push": WrenchTarget.lease_s}
-"""The lease of a command: three periods, or that of a push."""
+PERIOD_S, TIMEOUT_S = 0.1, 0.3
+"""Of a command, and its lease."""
 
 LOOK_S = 1.0
 """For so long the arm is watched when it should be at rest."""
@@ -167,21 +162,18 @@ def drive(address: str, mode: str, seed: int, said: Any) -> None:
         said[SENT] = time.monotonic()
         said[COUNT] += 1
 
-    begun, period_s = time.monotonic(), PERIOD_S[mode]
+    begun = time.monotonic()
     goal_q = np.array(HARDWARE.home) + 0.8 * side * ELBOW
     while True:
         if mode == "joint":
-            arm.move_joints(JointTarget(goal_q, period_s, 1.0), each=note)
+            arm.move_joints(JointTarget(goal_q, PERIOD_S, 1.0), each=note)
             continue
         note()
-        if mode == "pose":
-            pose = np.concatenate(([0.45, 0.15 * side, 0.2], LIMITS.workspace_quat))
-            if time.monotonic() - begun > 0.4:
-                pose[1] = -pose[1]
-            arm.command(ArmTarget(pose, period_s))
-        else:
-            arm.push(WrenchTarget(np.array([-4.0, 12.0 * side, 6.0, 0.0, 0.0, 0.5]), period_s))
-        time.sleep(period_s)
+        pose = np.concatenate(([0.45, 0.15 * side, 0.2], LIMITS.workspace_quat))
+        if time.monotonic() - begun > 0.4:
+            pose[1] = -pose[1]
+        arm.command(ArmTarget(pose, PERIOD_S))
+        time.sleep(PERIOD_S)
 
 
 def die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
@@ -204,13 +196,13 @@ def _try_to_die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
             assert client.is_alive() and time.monotonic() < deadline, f"the client does not move the arm, {who}, {mode}"
             time.sleep(0.01)
         time.sleep(0.5 + float(np.random.default_rng(seed).uniform(0.0, 0.4)))
-        due = _strike(bench, who, mode, client.pid or 0, said)
-        enough, deadline = REST_TICKS[mode] + 1000 * LOOK_S, due + 10.0  # a busy machine makes few ticks a second
+        due = _strike(bench, who, client.pid or 0, said)
+        enough, deadline = REST_TICKS + 1000 * LOOK_S, due + 10.0  # a busy machine makes few ticks a second
         while time.monotonic() < (due + 2.0 if who == LEAVES else deadline):
             time.sleep(0.05)
             if np.sum(bench.rows.get("t") > due) > enough:
                 break
-        return _judge(bench.rows.copy(), float(said[SENT]), due, mode, who == LEAVES)
+        return _judge(bench.rows.copy(), float(said[SENT]), due, who == LEAVES)
     finally:
         client.kill()
         client.join()
@@ -221,7 +213,7 @@ def _try_to_die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
                 bench.close()
 
 
-def _strike(bench: Bench, who: str, mode: str, client: int, said: Any) -> float:
+def _strike(bench: Bench, who: str, client: int, said: Any) -> float:
     """Have it happen; returns when the last lease has run out, or when a stopped loop goes on."""
     if who == "client silent":
         said[SILENT] = 1.0
@@ -240,19 +232,19 @@ def _strike(bench: Bench, who: str, mode: str, client: int, said: Any) -> float:
         os.kill(loop, signal.SIGSTOP)
         time.sleep(0.5)
         os.kill(loop, signal.SIGCONT)
-        return max(time.monotonic(), said[SENT] + TIMEOUT_S[mode])
+        return max(time.monotonic(), said[SENT] + TIMEOUT_S)
     time.sleep(0.02)  # who is told to be silent may have been about to speak
-    return float(said[SENT]) + TIMEOUT_S[mode]
+    return float(said[SENT]) + TIMEOUT_S
 
 
-def _judge(rows: Rows, sent: float, due: float, mode: str, loop_may_leave: bool) -> Rest:
+def _judge(rows: Rows, sent: float, due: float, loop_may_leave: bool) -> Rest:
     """What the truth says of a try."""
     t, at_rest, count = rows.get("t"), truth.is_at_rest(rows), len(rows)
     before = (t > sent - 0.3) & (t < sent + 0.05)
     if at_rest[before].all():
         return Rest(0.0, 0, 0.0, 0.0, False, HELD)
     first = int(np.searchsorted(t, due))
-    rest = REST_TICKS[mode]
+    rest = REST_TICKS
     ticks = truth.time_to_rest(at_rest[first:])
     last = min(first + rest + int(1000 * LOOK_S), count)
     tool, joint = truth.further_motion(rows, min(first + rest, count), last)
@@ -286,15 +278,13 @@ def harass(address: str, seed: int, seconds: float, said: Any) -> None:
         kind, lasts = rng.integers(10), rng.uniform(0.0, 0.15)
         until = time.monotonic() + lasts
         with contextlib.suppress(DeviceError):  # what it refuses
-            if kind < 4:
-                turn = rng.normal(size=3) * (1.0 if kind < 3 else 3.0)
+            if kind < 6:
+                turn = rng.normal(size=3) * (1.0 if kind < 4 else 3.0)
                 quat = quat_multiply(np.array(LIMITS.workspace_quat), quat_from_rotvec(turn))
                 pose = np.concatenate((rng.uniform(low, high), quat))
                 if rng.random() < 0.03:
                     pose[rng.integers(7)] = rng.choice((np.nan, np.inf, 1e308))
                 arm.command(ArmTarget(pose, 0.1))
-            elif kind < 6:
-                arm.push(WrenchTarget(rng.normal(size=6) * float(rng.choice((10.0, 1e6))), 0.05))
             elif kind < 8:
                 goal = np.clip(np.array(HARDWARE.home) + rng.uniform(-1.0, 1.0, 7), joint_low, joint_high)
 
@@ -327,7 +317,7 @@ def bear(bench: Bench, seed: int, seconds: float = 8.0) -> tuple[list[Violation]
     while not said[SILENT]:
         assert client.is_alive() and time.monotonic() < deadline, "the hostile client has died"
         time.sleep(0.05)
-    time.sleep(FAULT_REST_TICKS["pose"] * 0.001 + LOOK_S)
+    time.sleep(FAULT_REST_TICKS * 0.001 + LOOK_S)
     rows, silent = bench.rows.copy(), said[SILENT]
     client.kill()
     client.join()
@@ -340,7 +330,7 @@ def bear(bench: Bench, seed: int, seconds: float = 8.0) -> tuple[list[Violation]
         if (beyond > allowed).any():
             first = int(np.flatnonzero(beyond > allowed)[0])
             log.add(name, float(beyond.max()), int((beyond > allowed).sum()), first)
-    still = int(np.searchsorted(rows.get("t"), silent)) + FAULT_REST_TICKS["pose"]
+    still = int(np.searchsorted(rows.get("t"), silent)) + FAULT_REST_TICKS
     if not truth.is_at_rest(rows)[still:].all():
         log.add("not at rest in time", truth.time_to_rest(truth.is_at_rest(rows)) - still, 1, still)
     tool, joint = truth.further_motion(rows, still, len(rows))
@@ -349,29 +339,9 @@ def bear(bench: Bench, seed: int, seconds: float = 8.0) -> tuple[list[Violation]
     return log.found, len(rows)
 
 
-# ---------------------------------------------------------------------------------------------- faults
-
-
-def faults(tries: int) -> Iterator[tuple[str, list[Violation], int]]:
-    """Each fault in each mode, so many bouts: (name, what was wrong, how many rests were judged)."""
-    arm, ring = TrueArm(HARDWARE, TASK.scene, Rows(10_000)), Ring(7)
-    kinds = ("spoilt", "bad", "blow", "reflex", "overspeed")
-    for index, scenario in enumerate(SCENARIOS):
-        if scenario.event.split(" ")[0] not in kinds:
-            continue
-        found: list[Violation] = []
-        done: Counter[str] = Counter()
-        for k in range(tries):
-            log = Attacker(arm, ring, index + k * len(SCENARIOS), ticks=1200).play()
-            judge(arm.rows, log)
-            found += log.found
-            done += log.done
-        yield scenario.name, found, done["rests judged"]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Kill and stop whoever moves an arm, and watch the arm.")
-    parser.add_argument("--tries", type=int, default=100, help="of each death and fault in each mode")
+    parser.add_argument("--tries", type=int, default=100, help="of each death in each mode")
     parser.add_argument("--who", choices=WHO, help="this death alone")
     parser.add_argument("--mode", choices=MODES, help="this mode alone")
     options = parser.parse_args()
@@ -396,13 +366,6 @@ def main() -> int:
                 found, ticks = bear(bench, seed)
                 wrong += bool(found)
                 print(f"a hostile client, seed {seed}: {ticks} ticks", *found, sep="\n    ", flush=True)
-    if not options.who:
-        for name, found, judged in faults(options.tries):
-            bouts = len({one.bout for one in found})
-            wrong += bouts
-            print(f"{name:28} {options.tries - bouts:3}/{options.tries} ({judged} times to come to rest)", flush=True)
-            for what in sorted({str(one) for one in found})[:3]:
-                print(f"    {what}")
     print(f"{wrong} wrong")
     return bool(wrong)
 

@@ -9,7 +9,6 @@ from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.types import (
-    ArmDriverError,
     ArmTarget,
     Box,
     Command,
@@ -18,9 +17,9 @@ from robot_rl.types import (
     Fault,
     JointTarget,
     Verdict,
-    WrenchTarget,
 )
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+from tests.controllers.truth import TrueArm
 
 
 @pytest.fixture
@@ -32,7 +31,9 @@ def test_the_verdict_says_what_limited_a_command(loop):
     loop.command(moved(loop, 0.001, 0.0, 0.0), loop.t + 0.3)
     assert loop.state().verdict == Verdict.PASSED
     loop.command(moved(loop, 0.1, 0.0, 0.0), loop.t + 0.3)
-    assert loop.state().verdict == Verdict.LEASH
+    state = loop.state()
+    ahead = np.linalg.norm(state.target_base_tcp[:3] - state.pose_base_tcp[:3])
+    assert state.verdict == Verdict.LEASH and ahead == pytest.approx(TASK.leash_translation)
     slow = make_loop(max_reference_speed=0.1)
     slow.command(moved(slow, 0.012, 0.0, 0.0), slow.t + 0.3)
     run(slow, 5)
@@ -72,7 +73,7 @@ def test_old_and_overtaken_and_future_targets_are_refused(loop):
     assert loop.fault == Fault.TARGET_NOT_FINITE and loop.state().reason
 
 
-@pytest.mark.parametrize("kind", ["pose", "joints", "push"])
+@pytest.mark.parametrize("kind", ["pose", "joints"])
 def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_that_came_at_once(kind):
     holds_at = {}
     for late_s in (0.0, 0.1, 0.25):
@@ -84,7 +85,6 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
         targets: dict[str, Command] = {
             "pose": ArmTarget(moved(loop, 0.05, 0.0, 0.0), period_s, seen_t=seen_t),
             "joints": JointTarget(loop.state().q + 0.01, period_s, seen_t=seen_t),
-            "push": WrenchTarget(np.array([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), period_s, seen_t=seen_t),
         }
         target = targets[kind]
         loop.obey(target, loop.t + target.lease_s)
@@ -100,46 +100,31 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
     assert holds_at[0.0] == pytest.approx(target.lease_s, abs=0.003)
 
 
-def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched(loop):
-    class Hit(Arm):
-        blow = 0.0
-
-        def read(self):
-            reading = super().read()
-            reading.wrench[2] = self.blow
-            return reading
-
+def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched():
     z = {}
     for blow in (100.0, 200.0):
-        arm = Hit(HARDWARE, TASK.scene)
+        arm = TrueArm(HARDWARE, TASK.scene)
         loop = ArmLoop(arm, SETUP)
-        arm.blow = blow
+        arm.felt[2] = blow
         run(loop, 1)
-        arm.blow = 0.0
+        arm.felt[2] = 0.0
         begun = loop.state().pose_base_tcp[2]
         run(loop, 500)
-        assert loop.fault == Fault.FORCE and f"{blow:.1f} N" in loop.reason
+        assert loop.fault == Fault.FORCE and f"{blow:.0f}" in loop.reason
         z[blow] = loop.observe().pose_base_tcp[2] - begun
     assert abs(z[100.0]) < 0.002 and 0.015 < z[200.0] < 0.025
 
 
 def test_a_tare_is_what_the_tool_feels_and_is_refused_in_contact():
-    class Biased(Arm):
-        bias = np.array([3.0, -2.0, 8.0, 0.1, 0.0, 0.2])
-
-        def read(self):
-            reading = super().read()
-            reading.wrench[:] = self.bias
-            return reading
-
-    arm = Biased(HARDWARE, TASK.scene)
+    arm = TrueArm(HARDWARE, TASK.scene)
     loop = ArmLoop(arm, SETUP)
+    arm.felt[:] = (3.0, -2.0, 8.0, 0.1, 0.0, 0.2)
     run(loop, 500)
-    np.testing.assert_allclose(loop.observe().wrench_base_tcp, arm.bias, rtol=1e-3)
+    np.testing.assert_allclose(loop.observe().wrench_base_tcp, arm.felt, atol=0.01)
     loop.tare()
     run(loop, 5)
     np.testing.assert_allclose(loop.observe().wrench_base_tcp, 0.0, atol=0.01)
-    arm.bias = arm.bias * 4.0
+    arm.felt *= 4.0
     run(loop, 500)
     with pytest.raises(DeviceError, match="cannot be tared: the tool feels 3"):
         loop.tare()
@@ -165,33 +150,16 @@ def test_a_joint_move_arrives_within_its_speeds_and_only_while_it_is_repeated(lo
     assert loop.holding and np.abs(loop.observe().q - start).max() > 0.05
 
 
-def test_a_push_is_the_wrench_that_was_asked_for_and_ends_with_its_lease(loop):
-    for _ in range(30):
-        loop.command(moved(loop, -0.008, 0.0, -0.004), loop.t + 0.3)
-        run(loop, 100)
-    for _ in range(15):
-        loop.push(np.array([0.0, 0.0, -8.0, 0.0, 0.0, 0.0]), loop.t + 10.0)
-        run(loop, 100)
-    assert not loop.holding
-    assert loop.observe().wrench_base_tcp[2] == pytest.approx(8.0, abs=1.5)
-    loop.push(np.array([0.0, 0.0, -500.0, 0.0, 0.0, 0.0]), loop.t + 10.0)
-    assert loop.state().verdict & Verdict.WRENCH
-    run(loop, 99)
-    assert not loop.holding
-    run(loop, 2)
-    assert loop.holding
-
-
 def test_the_compliance_changes_while_the_arm_goes_on_without_a_jump(loop):
     soft = replace(TASK.compliance, stiffness=(500.0,) * 3 + (50.0,) * 3, gain_time_s=0.1)
     loop.command(moved(loop, 0.008, 0.0, 0.0), loop.t + 1.0)
     run(loop, 100)
-    before = loop._tau.copy()
+    before = loop.control.tau.copy()
     loop.tune(soft)
     run(loop, 1)
-    assert not loop.holding and np.abs(loop._tau - before).max() < 0.3
+    assert not loop.holding and np.abs(loop.control.tau - before).max() < 0.3
     run(loop, 800)
-    np.testing.assert_allclose(loop._gains[0], soft.stiffness, rtol=1e-3)
+    np.testing.assert_allclose(loop.law.gains[0], soft.stiffness, rtol=1e-3)
 
 
 def test_the_integral_brings_a_pressed_arm_to_its_target(loop):
@@ -207,27 +175,17 @@ def test_the_integral_brings_a_pressed_arm_to_its_target(loop):
 
 
 def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowledged():
-    class Stops(Arm):
-        stopped, mends = False, False
-
-        def read(self):
-            if self.stopped:
-                raise ArmDriverError(Fault.REFLEX, "aborted by reflex! [cartesian_reflex]")
-            return super().read()
-
-        def recover(self):
-            if not self.mends:
-                raise ArmDriverError(Fault.USER_STOP, "release the stop first")
-            self.stopped = False
-
-    arm = Stops(HARDWARE, TASK.scene)
+    arm = TrueArm(HARDWARE, TASK.scene)
     loop = ArmLoop(arm, SETUP)
-    arm.stopped = True
+    for fault in (Fault.REFLEX, Fault.USER_STOP):
+        arm.stop_by_itself(fault, recoverable=False)
+        run(loop, 3)
+        loop.acknowledge()
+        assert loop.state().fault == fault and loop.state().reason == f"stopped by itself: {fault.name}"
+    arm.stopped = DeviceError("unplugged")  # no kind of its own
     run(loop, 3)
-    assert loop.state().fault == Fault.REFLEX and "cartesian_reflex" in loop.state().reason
-    loop.acknowledge()
-    assert loop.fault == Fault.USER_STOP and loop.reason == "release the stop first"
-    arm.mends = True
+    assert loop.state().fault == Fault.DRIVER and loop.holding
+    arm.recoverable = True
     loop.acknowledge()
     run(loop, 3)
     assert loop.state().fault == Fault.NONE and loop.holding
@@ -277,7 +235,7 @@ def test_an_arm_that_follows_poses_has_the_same_lease_and_limits():
     assert steps.max() <= LIMITS.max_reference_speed * 0.001 + 1e-12  # at holds and faults either
     with pytest.raises(DeviceError, match="follows poses"):
         loop.acknowledge()
-        loop.push(np.zeros(6), loop.t + 0.1)
+        loop.move_joints(np.zeros(7), 0.5, loop.t + 0.1)
 
 
 @pytest.mark.parametrize(

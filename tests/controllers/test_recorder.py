@@ -158,4 +158,7 @@ def test_an_arm_process_leaves_a_black_box_and_says_how_it_keeps_time(start_arm,
     assert load(files[0]).about["arm"] == "panda"
     stats = arm.stats()
     assert stats.ticks > 100 and stats.law_us_p50 > 0.0
+    arm.command(ArmTarget(pose, 0.1))
+    assert arm.refresh().fault == Fault.TARGET_NOT_FINITE and arm.refresh().holding
+    assert arm.acknowledge_fault().fault == Fault.NONE
     arm.close()

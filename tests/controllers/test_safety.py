@@ -149,14 +149,6 @@ def test_towards_the_end_of_a_range_a_joint_is_braked_to_what_the_arm_itself_all
     assert safety.brake_joints_into(tau, q, np.array([0.55]), limits, 0.05, 0.2) == safety.BRAKED and tau[0] < 0.0
 
 
-def test_a_push_gets_weaker_with_speed_and_ends_at_a_wall():
-    push, twist = np.array([20.0, 20.0, 0.0, 0.0, 0.0, 4.0]), np.array([0.1, -0.1, 0.0, 0.0, 0.0, 2.0])
-    pose = np.array([0.5, 0.0, 0.1, *DOWN])
-    np.testing.assert_allclose(safety.bound_push(push, twist, pose, pose, 0.2, 1.0), [10.0, 20.0, 0, 0, 0, 0])
-    beyond = pose + [0.001, -0.001, 0.0, 0.0, 0.0, 0.0, 0.0]
-    np.testing.assert_allclose(safety.bound_push(push, 0.0 * twist, beyond, pose, 0.2, 1.0), [0.0, 20.0, 0, 0, 0, 4.0])
-
-
 @pytest.mark.parametrize("thickness", [0.002, 0.01, 0.04, 0.2])
 def test_the_middle_of_a_keep_out_box_is_too_deep_at_any_thickness(thickness):
     box = np.array([[[0.4, -0.1, 0.05], [0.5, 0.1, 0.05 + thickness]]])

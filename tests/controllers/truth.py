@@ -83,7 +83,7 @@ class TrueArm(Arm):
         self.shown = ArmReading(JOINTS)
         self.spoilt: Mapping[str, float | tuple[int, float]] = {}
         self.felt = np.zeros(6)
-        self.stopped: ArmDriverError | None = None
+        self.stopped: DeviceError | None = None
         self.recoverable = True
         self.rows_begin_at_reset = False
         self.clock: Any = lambda: self._data.time

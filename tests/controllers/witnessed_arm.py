@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import ArmConfig
-from robot_rl.controllers import realtime
+from robot_rl.controllers import loop_process
 from robot_rl.controllers.server import serve
 from robot_rl.types import Use
 from tests.controllers.bench import HARDWARE, TASK
@@ -42,6 +42,6 @@ def make_rows(path: Path) -> Rows:
 
 
 if __name__ in ("__main__", "__mp_main__"):
-    realtime.open_driver = open_with_witness
+    loop_process.open_driver = open_with_witness
 if __name__ == "__main__":
     serve(replace(HARDWARE, address=sys.argv[1]), TASK.scene, "real", blackbox=Path(sys.argv[2]).parent)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.controllers.impedance import twist_of
 from robot_rl.controllers.setup import open_driver
-from robot_rl.geometry import pose_error, pose_multiply
+from robot_rl.geometry import pose_error, pose_multiply, twist_of
 from robot_rl.sim.panda import JOINT_RANGE, flange_pose
 from robot_rl.types import ConfigError
 

@@ -14,6 +14,7 @@ import pytest
 
 from robot_rl import config
 from robot_rl.check import PoseWatcher
+from robot_rl.controllers.arms import _franka_frames
 from robot_rl.geometry import pose_error, pose_multiply
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.panda import flange_pose
@@ -137,11 +138,11 @@ def test_noise_of_the_speeds_becomes_two_and_a_half_times_less_torque_rate():
     wanted = 30.0 * 0.01 * rng.standard_normal((20_000, 7))
     rate = {}
     for hz in (0.0, 100.0):
-        share, now, out = franka.share_per_tick(hz), np.zeros(7), np.zeros(7)
+        share, now, out = _franka_frames.share_per_tick(hz), np.zeros(7), np.zeros(7)
         sent = []
         for tau in wanted:
-            franka.smooth_into(out, tau, now, share)
-            assert (np.abs(out - now) <= franka.TORQUE_STEP + 1e-12).all()
+            _franka_frames.smooth_into(out, tau, now, share)
+            assert (np.abs(out - now) <= _franka_frames.TORQUE_STEP + 1e-12).all()
             now = out.copy()
             sent.append(now)
         rate[hz] = np.diff(sent, axis=0).std()
@@ -152,7 +153,7 @@ def test_noise_of_the_speeds_becomes_two_and_a_half_times_less_torque_rate():
 def test_a_torque_that_stays_arrives():
     now, out, wanted = np.zeros(7), np.zeros(7), np.full(7, 5.0)
     for _ in range(40):
-        franka.smooth_into(out, wanted, now, franka.share_per_tick(100.0))
+        _franka_frames.smooth_into(out, wanted, now, _franka_frames.share_per_tick(100.0))
         now = out.copy()
     np.testing.assert_allclose(now, wanted, atol=1e-3)
 

@@ -159,7 +159,7 @@ def bench(shared):
     """The same processes for every fault: that each is over is part of the law."""
     for path in shared.folder.iterdir():
         path.unlink()
-    shared.robot.ask("network", {"loss": 0.0, "delay_ticks": 0, "cut": False})
+    shared.robot.ask("network", {"loss": 0.0, "cut": False})
     shared.robot.ask("user_stop", False)
     assert shared.moves(), "the last fault is not over"
     return shared

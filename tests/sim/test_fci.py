@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.controllers.arms._panda import FR3
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.fci.robot import speed_allowed
 from robot_rl.sim.fci.urdf import robot_urdf
+from robot_rl.sim.franka_facts import FR3
 
 plf = pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
 pytestmark = pytest.mark.slow

@@ -77,9 +77,6 @@ class StandingArm:
     def stats(self) -> LoopStats:
         return loop_stats(self.ring, 0, 0.0, 0)
 
-    def timing(self) -> tuple[int, int, float]:
-        return 0, 0, 0.0
-
     def close(self) -> None:
         pass
 

@@ -1,9 +1,18 @@
-"""What a Franka says when it stops or is not to be had, and what to do about it. No client library is needed here.
+"""What a Franka says when it stops or is not to be had, what to do about it, and its states as plain data.
+
+No client library is needed here.
 
 Sources: libfranka's messages; the FCI documentation, "Troubleshooting" and "Errors"; the robot's operating modes.
 """
 
-from robot_rl.types import Fault
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from robot_rl.controllers.arms._franka_frames import distance, pose_of
+from robot_rl.types import Array, Fault
 
 CABLE_ADVICE = "is the cable in (the control unit's LAN port, not the arm's), the robot on, and the PC's firewall open?"
 CONNECTION_ADVICE = {
@@ -78,3 +87,63 @@ def fault_of(message: str, mode: str) -> Fault:
 def plain(message: str) -> str:
     """libfranka's message on one line, without its name and the success rate that it appends."""
     return " ".join(message.removeprefix("libfranka: ").partition("\ncontrol_command_success_rate")[0].split())
+
+
+FIELDS: Mapping[str, str] = {
+    "q": "q",
+    "dq": "dq",
+    "tau_J": "tau_J",
+    "tau_J_d": "tau_J_d",
+    "tau_ext": "tau_ext_hat_filtered",
+    "wrench_base": "O_F_ext_hat_K",
+    "joint_contact": "joint_contact",
+    "cartesian_contact": "cartesian_contact",
+}
+"""What is kept of a state, and libfranka's name of it: [rad], [rad/s], [Nm], [N, Nm]; what is external has the robot's
+sign, that of what the arm does to its surroundings."""
+
+
+def entry(state: Any) -> dict[str, Any]:
+    """A state of libfranka's; a number that is none is None, which JSON has a word for."""
+    values: dict[str, Any] = {name: [_number(x) for x in getattr(state, field)] for name, field in FIELDS.items()}
+    return values | {
+        "t": _number(state.time.to_sec()),
+        "mode": state.robot_mode.name,
+        "success_rate": _number(state.control_command_success_rate),
+        "current_errors": error_names(state.current_errors),
+    }
+
+
+def error_names(errors: Any) -> list[str]:
+    """The names of the errors that are set in an `Errors` of libfranka's."""
+    return [name for name in dir(errors) if not name.startswith("_") and getattr(errors, name)]
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), 6) if math.isfinite(value) else None
+
+
+MASS_TOLERANCE_KG = 0.05
+FRAME_TOLERANCE = (0.001, 0.01)
+"""[m], [rad]: what Desk may say differently from the hardware file."""
+
+
+def findings(state: Any, ip: str, wanted_kg: float, pose_flange_tcp: Array) -> list[tuple[str, bool, str, str]]:
+    """What the robot's own settings say in one of its states, against the hardware file, for `robot-rl check`.
+
+    Each is (what, whether it is right, what was found, what to do).
+    """
+    known_kg, mode = float(state.m_ee), state.robot_mode.name
+    weighs, idle = abs(known_kg - wanted_kg) <= MASS_TOLERANCE_KG, mode == "Idle"
+    advice = (
+        f"the file says {wanted_kg:g} kg (options.end_effector_kg; the Franka Hand has 0.73). In Desk (https://{ip}), "
+        "End Effector, name what is mounted: the robot holds up what it knows of"
+    )
+    turn, away = distance(pose_of(np.array(state.F_T_NE)), pose_flange_tcp)
+    same = away <= FRAME_TOLERANCE[0] and turn <= FRAME_TOLERANCE[1]
+    note = "right only if the TCP is meant to be another point than Desk's: ours is pose_flange_tcp's"
+    return [
+        ("mode of the robot", idle, mode, "" if idle else not_idle(mode)[1]),
+        ("end effector in Desk", weighs, f"{known_kg:.2f} kg", "" if weighs else advice),
+        ("its tip in Desk", True, f"{1e3 * away:.1f} mm, {turn:.3f} rad from pose_flange_tcp", "" if same else note),
+    ]

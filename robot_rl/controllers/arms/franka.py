@@ -22,23 +22,35 @@ from typing import Any
 import numpy as np
 import pylibfranka
 
-from robot_rl.compiled import njit
 from robot_rl.config import ArmConfig
-from robot_rl.controllers.arms._franka_journal import entry, error_names
-from robot_rl.controllers.arms._franka_words import explain, explain_connection, fault_of, not_idle
-from robot_rl.controllers.arms._panda import FR3
-from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, quat_to_rotvec
+from robot_rl.controllers.arms._franka_frames import (
+    IDENTITY,
+    TICK_S,
+    distance,
+    matrix_of,
+    measure_into,
+    pose_of,
+    share_per_tick,
+    smooth_into,
+)
+from robot_rl.controllers.arms._franka_words import (
+    entry,
+    error_names,
+    explain,
+    explain_connection,
+    fault_of,
+    findings,
+    not_idle,
+)
+from robot_rl.geometry import pose_inverse, pose_multiply
 from robot_rl.interfaces import ArmReading
+from robot_rl.sim.franka_facts import FR3
 from robot_rl.types import ArmDriverError, Array, ConfigError, Fault, Load, Use
 from robot_rl.validation import from_json
 
 Six = tuple[float, float, float, float, float, float]
 Seven = tuple[float, float, float, float, float, float, float]
 JOINTS = 7
-TICK_S = 0.001
-TORQUE_STEP = 0.999
-"""Largest change of a torque per tick [Nm]: the robot's 1000 Nm/s, less the rounding of its float32 states."""
-
 CONTACT_SHARE = 0.5
 """From this share of a collision threshold on the robot's states say "contact", which stops nothing: the journal of a
 collision shows how it began."""
@@ -46,15 +58,10 @@ collision shows how it began."""
 JOURNAL_STATES = 50
 """So many states, a millisecond each, go into the journal."""
 
-MASS_TOLERANCE_KG = 0.05
-FRAME_TOLERANCE = (0.001, 0.01)
-"""[m], [rad]: what Desk may say differently from the hardware file."""
-
 REACH_S = 3.0
 """How long anything at the robot's address may take to answer: it hangs on a cable of its own."""
 
 DESK_PORT, FCI_PORT = 443, 1337
-IDENTITY = tuple(np.eye(4).ravel())
 
 
 @dataclass(frozen=True)
@@ -94,69 +101,6 @@ class Options:
         ):
             if not 0.0 <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} = {getattr(self, name):g}: wanted 0 to {most:g}, {what}")
-
-
-@njit
-def pose_of(columns: Array) -> Array:
-    """A pose `(7,)` of a homogeneous matrix `(16,)`, column by column."""
-    out = np.empty(7)
-    out[:3] = columns[12:15]
-    out[3:] = quat_from_matrix(np.ascontiguousarray(columns.reshape(4, 4)[:3, :3].T))
-    return out
-
-
-@njit
-def measure_into(
-    pose: Array,
-    wrench: Array,
-    jacobian: Array,
-    O_T_EE: Array,
-    K_F_ext: Array,
-    jacobian_ee: Array,
-    pose_ee_tool: Array,
-    pose_ee_k: Array,
-) -> None:
-    """Pose `(7,)` of the tool, the wrench `(6,)` on it and its Jacobian `(6, n)`, all in base axes.
-
-    From the robot's matrix and Jacobian `(n, 6)` (transposed) of its end effector, and its estimate in its stiffness
-    frame K; where tool and K are, seen from that end effector. The robot's sign of a wrench is that of what the arm
-    does to its surroundings; ours that of what they do to the tool.
-    """
-    pose_base_ee = pose_of(O_T_EE)
-    pose[:] = pose_multiply(pose_base_ee, pose_ee_tool)
-    k = pose_multiply(pose_base_ee, pose_ee_k)
-    force, moment = -quat_rotate(k[3:], K_F_ext[:3]), -quat_rotate(k[3:], K_F_ext[3:])
-    wrench[:3] = force
-    wrench[3:] = moment + np.cross(k[:3] - pose[:3], force)
-    lever = pose[:3] - pose_base_ee[:3]
-    for j in range(jacobian.shape[1]):
-        jacobian[:3, j] = jacobian_ee[j, :3] + np.cross(jacobian_ee[j, 3:], lever)
-        jacobian[3:, j] = jacobian_ee[j, 3:]
-
-
-@njit
-def smooth_into(out: Array, tau: Array, last: Array, share: float) -> None:
-    """Torques on the way from those that the robot took last to those that are wanted: a low-pass, then `TORQUE_STEP`.
-
-    The filter's state is what the robot says was in force, so that lost packets leave nothing behind in it.
-
-    Why there is one: damping multiplies the noise of dq. 0.01 rad/s of white noise through 30 Nms/rad is a torque that
-    jumps by 0.4 Nm (rms) each millisecond, which heats motors and is heard. First order at 100 Hz, libfranka's own
-    default for controllers that it runs itself, takes over 47 % of each step: 2.7 times less torque rate.
-
-    What it costs is a lag of 1.6 ms. Where the Cartesian law's damping balances inertia, at 30 rad/s (89 Ns/m on 3 kg),
-    that is 3 of 90 degrees of phase. Pure joint damping is faster: over a table the axes of joints 1 and 3 are nearly
-    in line, and the simulated arm turns between them at 400 rad/s with 50 Nms/rad, at 800 with 100. With the filter
-    the first stands two further ticks of delay (three without), the second one (one).
-    """
-    for j in range(tau.shape[0]):
-        step = share * (tau[j] - last[j])
-        out[j] = last[j] + min(max(step, -TORQUE_STEP), TORQUE_STEP)
-
-
-def share_per_tick(cutoff_hz: float) -> float:
-    """What a first-order low-pass takes over per millisecond: all of it, if there is none (0 Hz)."""
-    return 1.0 - math.exp(-2.0 * math.pi * cutoff_hz * TICK_S) if cutoff_hz > 0.0 else 1.0
 
 
 class Arm:
@@ -199,10 +143,8 @@ class Arm:
         self._take_matrices()
         smooth_into(self._tau, self._last, self._last, self._share)
         self._learn_frames(IDENTITY, IDENTITY)
-        _matrix(self._wanted_ee(IDENTITY))
-        _distance(self._tool, self._tool)
-
-    # ------------------------------------------------------------------------------------------ the loop's calls
+        matrix_of(self._wanted_ee(IDENTITY))
+        distance(self._tool, self._tool)
 
     def read(self) -> ArmReading:
         """Measure: wait for the robot's next cycle, unless the last one was not answered yet.
@@ -265,8 +207,6 @@ class Arm:
         self.rest()
         self._robot = None
 
-    # ------------------------------------------------------------------------------------------ what it tells
-
     def journal(self) -> dict[str, Any]:
         """The robot's own account of its last 50 ms, for a black box: plain data, one entry per state, oldest first.
 
@@ -294,25 +234,7 @@ class Arm:
             state = self._fresh_state()
         except RuntimeError as error:
             raise self._stop(error) from error
-        desk, known, wanted = f"https://{self._options.ip}", float(state.m_ee), self._options.end_effector_kg
-        weighs = abs(known - wanted) <= MASS_TOLERANCE_KG
-        advice = (
-            f"the file says {wanted:g} kg (options.end_effector_kg; the Franka Hand has 0.73). In Desk ({desk}), End "
-            "Effector, name what is mounted: the robot holds up what it knows of"
-        )
-        turn, away = _distance(pose_of(np.array(state.F_T_NE)), self._tcp)
-        found = f"{1e3 * away:.1f} mm, {turn:.3f} rad from pose_flange_tcp"
-        same = away <= FRAME_TOLERANCE[0] and turn <= FRAME_TOLERANCE[1]
-        note = "right only if the TCP is meant to be another point than Desk's: ours is pose_flange_tcp's"
-        mode = state.robot_mode
-        idle = mode == pylibfranka.RobotMode.Idle
-        return [
-            ("mode of the robot", idle, mode.name, "" if idle else not_idle(mode.name)[1]),
-            ("end effector in Desk", weighs, f"{known:.2f} kg", "" if weighs else advice),
-            ("its tip in Desk", True, found, "" if same else note),
-        ]
-
-    # ------------------------------------------------------------------------------------------ inside
+        return findings(state, self._options.ip, self._options.end_effector_kg, self._tcp)
 
     def _connect(self) -> None:
         ip, self._robot = self._options.ip, None
@@ -349,7 +271,7 @@ class Arm:
         # the form of four: (lower, upper) of torque and force. Beyond the lower a state says "contact", no more
         robot.set_collision_behavior(_contact(torque), torque, _contact(force), force)
         robot.set_K(IDENTITY)
-        robot.set_EE(_matrix(self._wanted_ee(state.F_T_NE)))
+        robot.set_EE(matrix_of(self._wanted_ee(state.F_T_NE)))
         if load is not None:
             xx, yy, zz, xy, xz, yz = load.inertia
             robot.set_load(load.mass_kg, load.centre_m, (xx, xy, xz, xy, yy, yz, xz, yz, zz))
@@ -474,16 +396,3 @@ def require_somebody(ip: str) -> None:
 
 def _contact(thresholds: Sequence[float]) -> list[float]:
     return [CONTACT_SHARE * threshold for threshold in thresholds]
-
-
-def _distance(a: Array, b: Array) -> tuple[float, float]:
-    """How far two poses `(7,)` are from one another: [rad], [m]."""
-    between = pose_multiply(pose_inverse(a), b)
-    return float(np.linalg.norm(quat_to_rotvec(between[3:]))), float(np.linalg.norm(between[:3]))
-
-
-def _matrix(pose: Array) -> list[float]:
-    """A pose `(7,)` as a homogeneous matrix, column by column."""
-    matrix = np.eye(4)
-    matrix[:3, :3], matrix[:3, 3] = quat_to_matrix(pose[3:]), pose[:3]
-    return list(matrix.T.ravel())

@@ -16,14 +16,14 @@ from typing import Any
 
 from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
-from robot_rl.controllers import messages
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Mode
+from robot_rl.sim.fci.process import world_to_json
 from robot_rl.sim.fci.robot import FciRobot
 from robot_rl.sim.fci.server import FciServer
 from robot_rl.sim.hand import Hand
 from robot_rl.transport.endpoint import Wakeup
-from robot_rl.types import Array, ConfigError, LinkError, RobotRLError, Use
+from robot_rl.types import ConfigError, LinkError, RobotRLError, Use
 from robot_rl.validation import from_json
 
 WORLD_EVERY_TICKS = 10
@@ -40,9 +40,6 @@ class Control:
         self.wakeup = Wakeup()
         self.stopped = False
         self._requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        world = robot.world()
-        self.world_size = len(world.objects), len(world.scene_q)
-        self._layout = messages.world_layout(7, *self.world_size)
         self._stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._stream.connect(("127.0.0.1", world_port))
         self._ticks = 0
@@ -73,7 +70,7 @@ class Control:
         self._ticks += 1
         if self._ticks % WORLD_EVERY_TICKS == 0:
             with contextlib.suppress(OSError):
-                self._stream.send(self._world())
+                self._stream.send(json.dumps(world_to_json(self._robot.world())).encode())
         return not self.stopped
 
     def _do(self, what: str, value: Any) -> Any:
@@ -83,10 +80,10 @@ class Control:
             case "status":
                 return robot.status() | {"slips": server.slips, "network": asdict(server.network)}
             case "world":
-                return self._world().hex()
+                return world_to_json(robot.world())
             case "reset":
                 robot.reset(int(value))
-                return self._world().hex()
+                return world_to_json(robot.world())
             case "network":
                 vars(server.network).update(asdict(replace(server.network, **value)))
             case "user_stop":
@@ -113,10 +110,6 @@ class Control:
                 raise ConfigError(f"unknown request {what!r}; known: {known}")
         return None
 
-    def _world(self) -> bytes:
-        record: Array = messages.record(self._layout, self._robot.world())
-        return record.tobytes()
-
 
 def run(job: Mapping[str, Any]) -> None:
     """The process: build the robot, listen, say where, serve until stdin ends or a signal comes."""
@@ -137,7 +130,7 @@ def run(job: Mapping[str, Any]) -> None:
             if config.loop_cpu is not None:  # beside its loop: what stops that core stops both, and is a slip
                 os.sched_setaffinity(0, {config.loop_cpu})
     control.listen()
-    say({"ok": {"ip": ip, "world": control.world_size}})
+    say({"ok": {"ip": ip}})
     try:
         server.run(control.between_ticks)
     finally:

@@ -8,7 +8,6 @@ import random
 import socket
 import struct
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -34,20 +33,25 @@ HAND_EVERY_TICKS = 33
 
 @dataclass
 class Network:
-    """What goes wrong between robot and client, on demand: loss (a probability, either way), loss of commands alone,
-    delay of the states in ticks, and a cut, during which nothing passes and nobody can connect."""
+    """What goes wrong between robot and client, on demand.
+
+    `loss` (a probability, either way), loss of commands alone, and a cut, during which nothing passes and nobody can
+    connect.
+    """
 
     loss: float = 0.0
     command_loss: float = 0.0
-    delay_ticks: int = 0
     cut: bool = False
 
 
 class Listener:
-    """A TCP port with one client at a time, to whom a UDP stream may go as well; a second one is sent away."""
+    """A TCP port with one client at a time, to whom a UDP stream may go as well; a second one is sent away.
 
-    def __init__(self, host: str, port: int):
-        self._address = (host, port)
+    `header` is what stands before each request and each answer: command, its id, the size of the whole.
+    """
+
+    def __init__(self, host: str, port: int, header: struct.Struct):
+        self._address, self.header = (host, port), header
         self.client: socket.socket | None = None
         self.udp: socket.socket | None = None
         self._buffer = b""
@@ -98,14 +102,12 @@ class Listener:
         self._buffer += data
         return self._buffer
 
-    def requests(
-        self, ready: list[socket.socket], header: struct.Struct, sizes: Mapping[K, int]
-    ) -> Iterator[tuple[K, int, bytes]]:
+    def requests(self, ready: list[socket.socket], sizes: Mapping[K, int]) -> Iterator[tuple[K, int, bytes]]:
         """The whole requests that have come, in order: command, its id, its payload of `sizes[command]` bytes.
 
         A client that is gone, or sends what is none, is let go.
         """
-        commands = {int(command): command for command in sizes}
+        header, commands = self.header, {int(command): command for command in sizes}
         data = self.received(ready)
         while data is not None and len(data) >= header.size:
             number, command_id, size = header.unpack_from(data)
@@ -125,11 +127,11 @@ class Listener:
         """What the end of a client means."""
         self.drop()
 
-    def answer(self, message: bytes) -> None:
+    def reply(self, command: int, command_id: int, body: bytes) -> None:
         """Send an answer. A client that asks and asks, and reads no answers, is let go: nobody waits for it."""
         if self.client is not None:
             try:
-                self.client.sendall(message)
+                self.client.sendall(self.header.pack(command, command_id, self.header.size + len(body)) + body)
             except OSError:
                 self.lose_client()
 
@@ -172,7 +174,7 @@ class ArmPort(Listener):
     """Port 1337: requests by TCP; states go out and torques come in by UDP."""
 
     def __init__(self, host: str, robot: FciRobot, network: Network):
-        super().__init__(host, layout.ARM_PORT)
+        super().__init__(host, layout.ARM_PORT, layout.ARM_HEADER)
         self._robot, self._network = robot, network
         self._state = np.zeros((), layout.STATE)
         robot.settings_into(self._state)
@@ -180,7 +182,6 @@ class ArmPort(Listener):
         self._move_id = 0
         self._answered = 0
         self._recovery: tuple[int, float] | None = None
-        self._late: deque[bytes] = deque()
         self._chance = random.Random(0)
 
     def settings_changed(self) -> None:
@@ -192,21 +193,19 @@ class ArmPort(Listener):
 
     def receive(self, ready: list[socket.socket]) -> Array | None:
         """Answer requests; the newest torques that have come, or None."""
-        self._serve(ready)  # first of all: the client that leaves makes room for the one that knocks
-        self.accept(ready)
-        return self._torques() if self.udp in ready else None
-
-    def _serve(self, ready: list[socket.socket]) -> None:
-        for command, command_id, message in self.requests(ready, layout.ARM_HEADER, ARM_SIZES):
+        # first of all: the client that leaves makes room for the one that knocks
+        for command, command_id, message in self.requests(ready, ARM_SIZES):
             value = np.frombuffer(message, layout.PAYLOAD[command])[0] if message else np.zeros(())
             self._handle(command, command_id, value)
+        self.accept(ready)
+        return self._torques() if self.udp in ready else None
 
     def _handle(self, command: Command, command_id: int, value: Array) -> None:
         robot = self._robot
         match command:
             case Command.CONNECT:
                 matches = int(value["version"]) == layout.VERSION
-                self._reply(command, command_id, layout.CONNECTED.pack(0 if matches else 1, layout.VERSION))
+                self.reply(command, command_id, layout.CONNECTED.pack(0 if matches else 1, layout.VERSION))
                 if matches:
                     self.stream_to(int(value["udp_port"]))
                     self.send_state()
@@ -223,15 +222,12 @@ class ArmPort(Listener):
                 self.report_end()
                 return
             case Command.GET_ROBOT_MODEL:
-                self._reply(command, command_id, bytes([layout.OK]) + self._urdf)
+                self.reply(command, command_id, bytes([layout.OK]) + self._urdf)
                 return
             case _:
                 status = robot.set(command, value)
                 robot.settings_into(self._state)
-        self._reply(command, command_id, bytes([status]))
-
-    def _reply(self, command: Command, command_id: int, body: bytes) -> None:
-        self.answer(layout.ARM_HEADER.pack(command, command_id, layout.ARM_HEADER.size + len(body)) + body)
+        self.reply(command, command_id, bytes([status]))
 
     def _torques(self) -> Array | None:
         newest = None
@@ -256,53 +252,46 @@ class ArmPort(Listener):
         if self.udp is None or self._network.cut:
             return
         self._robot.state_into(self._state)
-        self._late.append(self._state.tobytes())
-        while len(self._late) > self._network.delay_ticks:
-            data = self._late.popleft()
-            if self._chance.random() >= self._network.loss:
-                self.send_datagram(data)
+        if self._chance.random() >= self._network.loss:
+            self.send_datagram(self._state.tobytes())
 
     def report_end(self) -> None:
         """Tell the client how its motion has ended, if it has, and its recovery."""
         if self._recovery is not None and time.monotonic() >= self._recovery[1]:
             command_id, self._recovery = self._recovery[0], None
-            self._reply(Command.AUTOMATIC_ERROR_RECOVERY, command_id, bytes([self._robot.recover()]))
+            self.reply(Command.AUTOMATIC_ERROR_RECOVERY, command_id, bytes([self._robot.recover()]))
         status = self._robot.finished_motion()
         if status is not None:
-            self._reply(Command.MOVE, self._move_id, bytes([status]))
+            self.reply(Command.MOVE, self._move_id, bytes([status]))
 
     def lose_client(self) -> None:
         """Forget a client that is gone."""
         self._robot.lose_client()
         self._recovery = None
         self.drop()
-        self._late.clear()
 
 
 class HandPort(Listener):
     """Port 1338: commands by TCP, each answered when the hand is through; the width by UDP, 30 times a second."""
 
     def __init__(self, host: str, hand: Hand, network: Network):
-        super().__init__(host, layout.HAND_PORT)
+        super().__init__(host, layout.HAND_PORT, layout.HAND_HEADER)
         self._hand, self._network = hand, network
         self._pending: tuple[HandCommand, int] | None = None
         self._ticks = 0
 
     def receive(self, ready: list[socket.socket]) -> None:
         """Take up commands."""
-        self._serve(ready)
-        self.accept(ready)
-
-    def _serve(self, ready: list[socket.socket]) -> None:
-        for command, command_id, message in self.requests(ready, layout.HAND_HEADER, HAND_SIZES):
+        for command, command_id, message in self.requests(ready, HAND_SIZES):
             self._handle(command, command_id, layout.HAND_PAYLOAD[command].unpack(message))
+        self.accept(ready)
 
     def _handle(self, command: HandCommand, command_id: int, values: tuple[float, ...]) -> None:
         hand = self._hand
         if command == HandCommand.CONNECT:
             matches = values[0] == layout.HAND_VERSION
             body = layout.HAND_CONNECTED.pack(0 if matches else 1, layout.HAND_VERSION)
-            self._reply(command, command_id, body)
+            self.reply(command, command_id, body)
             if matches:
                 self.stream_to(int(values[1]))
                 self._send_state()
@@ -310,7 +299,7 @@ class HandPort(Listener):
         if command == HandCommand.STOP:
             hand.stop()
             self._report_end()
-            self._reply(command, command_id, layout.HAND_ANSWER.pack(HandOutcome.SUCCESS))
+            self.reply(command, command_id, layout.HAND_ANSWER.pack(HandOutcome.SUCCESS))
             return
         if self._pending is not None:
             hand.stop()
@@ -324,9 +313,6 @@ class HandPort(Listener):
                 hand.grasp(values[0], values[1], values[2], values[3])
         self._pending = (command, command_id)
 
-    def _reply(self, command: HandCommand, command_id: int, body: bytes) -> None:
-        self.answer(layout.HAND_HEADER.pack(command, command_id, layout.HAND_HEADER.size + len(body)) + body)
-
     def step(self) -> None:
         """One millisecond of the hand."""
         self._hand.step(layout.TICK_S)
@@ -337,7 +323,7 @@ class HandPort(Listener):
 
     def _report_end(self) -> None:
         if self._pending is not None and self._hand.outcome is not None:
-            self._reply(*self._pending, layout.HAND_ANSWER.pack(self._hand.outcome))
+            self.reply(*self._pending, layout.HAND_ANSWER.pack(self._hand.outcome))
             self._pending = None
 
     def _send_state(self) -> None:

@@ -11,11 +11,13 @@ import select
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
-from robot_rl.controllers import messages
 from robot_rl.types import DeviceError, LinkError, Use, WorldState
 from robot_rl.validation import to_json
 
@@ -69,8 +71,7 @@ class Simulation:
         self.pid = self._process.pid
         ready = self._hear(START_TIMEOUT_S)
         self.ip: str = ready["ip"]
-        self._layout = messages.world_layout(7, *ready["world"])
-        self._latest = self._ask_world("world", None)
+        self._latest = self._keep(self.ask("world"))
 
     def ask(self, what: str, value: Any = None) -> Any:
         """Request one thing. Raises DeviceError if it is refused, LinkError if the simulation is gone."""
@@ -97,22 +98,19 @@ class Simulation:
     def world(self) -> WorldState:
         """The truth: now, in lockstep; on the real clock the newest that was sent, without waiting."""
         if self._clock == "lockstep":
-            return self._ask_world("world", None)
+            return self._keep(self.ask("world"))
         newest = None
         with contextlib.suppress(BlockingIOError):
             while True:
                 newest = self._stream.recv(1 << 16)
-        return self._latest if newest is None else self._keep(newest)
+        return self._latest if newest is None else self._keep(json.loads(newest))
 
     def reset(self, seed: int) -> WorldState:
         """Put the arm at home, at rest, and the objects where the seed says."""
-        return self._ask_world("reset", seed)
+        return self._keep(self.ask("reset", seed))
 
-    def _ask_world(self, what: str, value: Any) -> WorldState:
-        return self._keep(bytes.fromhex(self.ask(what, value)))
-
-    def _keep(self, data: bytes) -> WorldState:
-        world = messages.to_world(messages.body_as(self._layout, data))
+    def _keep(self, values: Mapping[str, Any]) -> WorldState:
+        world = world_from_json(values)
         if not hasattr(self, "_latest") or world.sequence > self._latest.sequence:  # not one sent before a reset
             self._latest = world
         return self._latest
@@ -134,3 +132,17 @@ class Simulation:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def world_to_json(world: WorldState) -> dict[str, Any]:
+    """A world as plain data."""
+    arrays = ("q", "objects", "goal_base_tcp", "scene_q")
+    values = {name: np.asarray(getattr(world, name)).tolist() for name in arrays}
+    return {**values, "sequence": world.sequence, "t": world.t, "success": bool(world.success), "seed": world.seed}
+
+
+def world_from_json(values: Mapping[str, Any]) -> WorldState:
+    """The world of what `world_to_json` made: the very numbers."""
+    q, goal, scene_q = (np.array(values[name], float) for name in ("q", "goal_base_tcp", "scene_q"))
+    objects = np.array(values["objects"], float).reshape(-1, 7)
+    return WorldState(values["sequence"], values["t"], q, objects, goal, values["success"], values["seed"], scene_q)

@@ -7,17 +7,16 @@ the robot's own joint and Cartesian motion generators are refused as not possibl
 """
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from robot_rl.config import ArmConfig
-from robot_rl.controllers.arms._panda import FR3
-from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, rotate_spatial
+from robot_rl.sim.arm import SimulatedPanda
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
+from robot_rl.sim.franka_facts import FR3
 from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
 from robot_rl.types import Array, Use, WorldState
 
@@ -59,9 +58,8 @@ class FciRobot:
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        self._arm = Arm(
-            replace(config, options=Unmodelled.among(config.options)), scene, FR3
-        )  # the others are a client's
+        unmodelled = Unmodelled(**Unmodelled.among(config.options))  # the other options are a client's
+        self._arm = SimulatedPanda(np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3)
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0

@@ -2,7 +2,7 @@
 
 import math
 
-from robot_rl.controllers.arms._panda import FR3
+from robot_rl.sim.franka_facts import FR3
 from robot_rl.sim.panda import LINKS
 
 

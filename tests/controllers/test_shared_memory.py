@@ -1,16 +1,66 @@
-"""Shared memory belongs to whoever has it: nothing has to be let go of, and nothing is left behind."""
+"""Shared memory belongs to whoever has it, and nothing is left behind; a slot hands over whole values, or none."""
 
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from robot_rl.controllers.shared import SharedBlock
+from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
+from robot_rl.types import DataError
+
+LAYOUT = np.dtype([("count", "<i8"), ("values", "<f8", 64)])
+
+
+def value(count):
+    return np.array((count, np.full(64, float(count))), LAYOUT)
+
+
+def write_for(block, seconds):
+    slot = LatestSlot(LAYOUT, block)
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        count += 1
+        slot.write(value(count))
+
+
+def test_a_reader_in_another_process_never_sees_half_a_value():
+    slot = LatestSlot(LAYOUT)
+    writer = multiprocessing.get_context("spawn").Process(target=write_for, args=(slot.block, 1.0))
+    writer.start()
+    seen = set()
+    while writer.is_alive():
+        got = slot.try_read()
+        if got is not None:
+            assert (got["values"] == got["count"]).all()
+            seen.add(int(got["count"]))
+    writer.join()
+    assert len(seen) > 5  # the writer never rests, so that most attempts meet it
+
+
+def test_a_writer_that_died_in_the_middle_is_reported():
+    slot = LatestSlot(LAYOUT)
+    slot._header[0] += 1
+    assert slot.try_read() is None
+    with pytest.raises(DataError, match="writer has died"):
+        slot.read()
+    slot.write(value(7))  # the next writer mends it
+    assert slot.read()["count"] == 7
+
+
+def test_a_writer_that_was_interrupted_in_the_middle_is_waited_for():
+    """An ordinary process may be set aside for many milliseconds: it has not died."""
+    slot = LatestSlot(LAYOUT)
+    slot._header[0] += 1
+    threading.Timer(0.2, slot.write, [value(3)]).start()
+    assert slot.read()["count"] == 3
+
 
 SHARE = """
 import multiprocessing
@@ -18,7 +68,7 @@ import os
 import sys
 import numpy as np
 from robot_rl.controllers.recorder import Ring
-from robot_rl.controllers.slots import LatestSlot
+from robot_rl.controllers.shared_memory import LatestSlot
 
 LAYOUT = np.dtype([("count", "<i8")])
 

@@ -1,6 +1,10 @@
-"""A latest-value slot in memory that two processes share: one writer, any number of readers, nobody ever waits.
+"""Memory that processes of one machine share, and a latest-value slot in it: one writer, any number of readers.
 
-The hand-over between the 1 kHz loop and the network side. Who writes and who reads what, at which rate:
+Nobody has to let go of the memory: the kernel frees it with the last process that has it, however that one ends. There
+is no file and no entry in /dev/shm to be left behind, nor a limit of its size to be met there. Linux (memfd_create).
+
+Of a slot nobody ever waits. It is the hand-over between the 1 kHz loop and the network side. Who
+writes and who reads what, at which rate:
 
 | slot   | writer, rate                     | reader, rate                   | if the writer is silent               |
 |--------|----------------------------------|--------------------------------|---------------------------------------|
@@ -9,13 +13,17 @@ The hand-over between the 1 kHz loop and the network side. Who writes and who re
 | world  | loop of a simulated arm, 100 Hz  | network side, per request      | as for state                          |
 """
 
+import mmap
+import os
 import time
+import weakref
 import zlib
 from itertools import count
+from multiprocessing.reduction import DupFd
+from typing import Any
 
 import numpy as np
 
-from robot_rl.controllers.shared import SharedBlock
 from robot_rl.types import Array, DataError
 
 _HEADER = 16
@@ -23,6 +31,31 @@ _HEADER = 16
 
 _ATTEMPTS, _PATIENCE_S = 100, 1.0
 """So often a reader tries at once; then it gives a writer that was interrupted time to go on."""
+
+
+class SharedBlock:
+    """`size` bytes, zero at first. Hand it to a spawned process among its arguments; arrays may outlive it.
+
+    ```
+    block = SharedBlock(8)
+    count = np.frombuffer(block.memory, np.int64)
+    ```
+    """
+
+    def __init__(self, size: int, fd: int | None = None):
+        """New memory; or that which stands behind a file descriptor, which this object closes."""
+        self._fd = os.memfd_create("robot_rl") if fd is None else fd
+        weakref.finalize(self, os.close, self._fd)
+        if fd is None:
+            os.ftruncate(self._fd, size)
+        self.memory = mmap.mmap(self._fd, size)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _adopt, (len(self.memory), DupFd(self._fd))
+
+
+def _adopt(size: int, descriptor: Any) -> SharedBlock:
+    return SharedBlock(size, descriptor.detach())
 
 
 class LatestSlot:

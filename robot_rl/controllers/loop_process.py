@@ -1,0 +1,288 @@
+"""The process of an arm's loop on the real clock: it ticks, takes orders and reports, and does nothing else.
+
+No sockets, no logging, no garbage collection: orders and reports go through latest slots in shared memory
+(`shared_memory.py`), each tick into the black box's ring (`recorder.py`). `realtime.py` is the other side.
+"""
+
+import ctypes
+import gc
+import json
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_rl.config import ArmConfig
+from robot_rl.controllers import messages
+from robot_rl.controllers.loop import ArmLoop
+from robot_rl.controllers.recorder import Ring
+from robot_rl.controllers.setup import ArmSetup, open_driver
+from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
+from robot_rl.controllers.tick_values import TICK_S
+from robot_rl.controllers.warm_up import warm_up
+from robot_rl.types import (
+    DRIVER_FAULTS,
+    ArmTarget,
+    Array,
+    Command,
+    ConfigError,
+    DeviceError,
+    Fault,
+    JointTarget,
+    RobotRLError,
+    Use,
+)
+
+COMPILING, OPENING, RUNNING = range(3)
+"""Phases of the loop's process."""
+
+LEAVE_S, STANDS_S = 1.0, 0.1
+"""The loop stops the arm before it leaves, and sees it stand for so long, but tries no longer than this."""
+
+JOURNAL_BYTES = 1 << 16
+
+WORLD_EVERY_TICKS = 10
+SLIP_S = 0.5 * TICK_S
+"""A tick that begins later than this is counted as late."""
+
+PRIORITY = 80
+"""Of SCHED_FIFO: above everything of the user's, below the kernel's own threads."""
+
+WITHOUT = {
+    1: "memory is not locked (a page fault may cost a tick): raise `ulimit -l`, or run as root",
+    2: f"no real-time priority (any busy process delays it): allow rtprio {PRIORITY} in /etc/security/limits.conf, or "
+    "run as root",
+    4: "it could not be bound to the core `loop_cpu` of the hardware file: does this machine have it?",
+}
+"""What the loop's process may have to do without, by bit, and what to do about it."""
+
+
+def orders_layout(joints: int) -> np.dtype:
+    """Everything the network side may want from the loop, with a counter for each."""
+    return np.dtype([
+        ("stop", "?"),
+        ("targets", "<i8"), ("kind", "u1"), ("expires", "<f8"),
+        ("pose", messages.TARGET), ("joints", messages.joint_target_layout(joints)),
+        ("setups", "<i8"), ("setup", messages.setup_layout(joints)),
+        ("tunings", "<i8"), ("compliance", messages.compliance_layout(joints)),
+        ("holds", "<i8"),
+        ("acknowledgements", "<i8"),
+        ("tares", "<i8"),
+        ("resets", "<i8"), ("seed", "<i8"),
+    ])  # fmt: skip
+
+
+TARGETS: tuple[tuple[type, str, Callable[[Array], Command]], ...] = (
+    (ArmTarget, "pose", messages.to_target),
+    (JointTarget, "joints", messages.to_joint_target),
+)
+"""By `kind` in the orders: the type of a target, the field that it lies in, and how to get it out again."""
+
+
+def report_layout(joints: int) -> np.dtype:
+    """The arm's state, the counters of the orders carried out, and how the loop keeps time."""
+    return np.dtype([
+        ("state", messages.state_layout(joints)),
+        ("phase", "u1"),
+        ("setups", "<i8"), ("tunings", "<i8"), ("holds", "<i8"), ("acknowledgements", "<i8"), ("tares", "<i8"),
+        ("resets", "<i8"),
+        ("refusal", f"S{messages.REASON_BYTES}"), ("is_wrong", "?"),
+        ("late_ticks", "<i8"), ("worst_s", "<f8"), ("lost_ticks", "<i8"), ("without", "u1"),
+        ("tick_s", "<f8"),
+    ])  # fmt: skip
+
+
+JOURNAL = np.dtype([("length", "<i8"), ("text", f"S{JOURNAL_BYTES}")])
+"""What the robot itself said of its last fault, as JSON."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the loop's process is started with: the arm, its scene, and the memory of slots and ring."""
+
+    config: ArmConfig
+    scene: Use | None
+    setup: ArmSetup
+    orders: SharedBlock
+    report: SharedBlock
+    world: SharedBlock
+    journal: SharedBlock
+    ring: SharedBlock
+    joints: int
+    objects: int
+    scene_joints: int
+
+
+def run_loop(job: Job) -> None:
+    """The loop's process: tick to absolute deadlines until told to stop, or until the network side is gone.
+
+    A late tick moves all later deadlines: the loop slips, it never hurries through the ticks it has missed. An arm that
+    is paced keeps time by itself: `read` waits for it. Before it leaves the loop stops the arm.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the network side, which then asks this process
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    parent = os.getppid()
+    warm_up(job.joints)  # before the arm is opened, which may not wait afterwards
+    tell_start(job)
+    try:
+        ears = _Ears(job)
+    except (DeviceError, ConfigError) as error:
+        tell_start(job, error)
+        return
+    loop, paced, tick_s = ears.loop, ears.paced, ears.loop.tick_s
+    ears.without = be_undisturbed(job.config.loop_cpu)
+    late_ticks, worst_s = 0, 0.0
+    deadline, leaves_by, stands_since = time.monotonic() + tick_s, math.inf, math.inf
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining > 0.0 and (not paced or loop.fault in DRIVER_FAULTS):
+            time.sleep(remaining)
+        now = time.monotonic()
+        late_s = now - deadline
+        if late_s > SLIP_S:
+            late_ticks, worst_s = late_ticks + 1, max(worst_s, late_s)
+        deadline = max(deadline, now - SLIP_S) + tick_s
+        loop.late_s = late_s
+        loop.tick(now)
+        if leaves_by == math.inf:
+            ears.listen()
+            if ears.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):  # nobody is left to command
+                leaves_by = now + LEAVE_S
+                loop.hold()
+        else:
+            stands_since = min(stands_since, now) if loop.at_rest else math.inf
+            if now > min(leaves_by, stands_since + STANDS_S):
+                break
+        ears.report(late_ticks, worst_s)
+    ears.close()
+
+
+def be_undisturbed(cpu: int | None) -> int:
+    """Nothing may pause the loop: no collection, no page faults; priority and a core of its own where that is allowed.
+
+    Returns what had to be done without, as bits of `WITHOUT`.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    without = 0
+    lock_all = 3  # MCL_CURRENT | MCL_FUTURE
+    if ctypes.CDLL(None, use_errno=True).mlockall(lock_all) != 0:
+        without |= 1
+    try:
+        # our own, whatever a driver may have set: libfranka takes 99, above the kernel's threads
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
+    except OSError:
+        without |= 2
+    try:
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+    except OSError:
+        without |= 4
+    return without
+
+
+def tell_start(job: Job, error: RobotRLError | None = None) -> None:
+    """Report that the arm is being opened, or why it could not be."""
+    report = LatestSlot(report_layout(job.joints), job.report)
+    value = np.zeros((), report_layout(job.joints))
+    value["phase"] = OPENING
+    if error is not None:
+        value["refusal"] = str(error).encode()[: messages.REASON_BYTES]
+        value["is_wrong"] = isinstance(error, ConfigError)
+    report.write(value)
+
+
+class _Ears:
+    """The loop's side of the slots: takes up new orders between two ticks, reports after each."""
+
+    def __init__(self, job: Job):
+        self._arm: Any = open_driver(job.config, job.scene, "real")
+        self.paced = bool(getattr(self._arm, "paced", False))
+        self._ring = Ring(job.joints, job.ring)
+        self.loop = ArmLoop(self._arm, job.setup, self._ring, job.config.guards)
+        self.stop = False
+        self.without = 0
+        self._orders = LatestSlot(orders_layout(job.joints), job.orders)
+        self._report = LatestSlot(report_layout(job.joints), job.report)
+        self._world_layout = messages.world_layout(job.joints, job.objects, job.scene_joints)
+        self._world = LatestSlot(self._world_layout, job.world)
+        self._journal = LatestSlot(JOURNAL, job.journal)
+        self._done = np.zeros((), report_layout(job.joints))
+        self._done["phase"], self._done["tick_s"] = RUNNING, self.loop.tick_s
+        self._targets = 0
+        self._fault = Fault.NONE
+        self._version = -1
+        self._simulated = hasattr(self._arm, "world")
+
+    def listen(self) -> None:
+        """Carry out what is new in the orders."""
+        version = self._orders.version
+        if version == self._version:
+            return
+        order = self._orders.try_read()
+        if order is None:
+            return
+        self._version = version
+        loop = self.loop
+        # a target that is still here came first: whoever sends another order waits until it is carried out
+        if order["targets"] != self._targets:
+            _, field, unpack = TARGETS[order["kind"]]
+            self._targets = int(order["targets"])
+            self._try(lambda: loop.obey(unpack(order[field]), float(order["expires"])))
+        self._carry_out(order, "setups", lambda: loop.configure(messages.to_setup(order["setup"])))
+        self._carry_out(order, "tunings", lambda: loop.tune(messages.to_compliance(order["compliance"])))
+        self._carry_out(order, "holds", loop.hold)
+        self._carry_out(order, "acknowledgements", loop.acknowledge)
+        self._carry_out(order, "tares", loop.tare)
+        self._carry_out(order, "resets", lambda: self._reset(int(order["seed"])))
+        self.stop = bool(order["stop"])
+
+    def _carry_out(self, order: Array, counter: str, action: Callable[[], None]) -> None:
+        if order[counter] != self._done[counter]:
+            self._try(action)
+            self._done[counter] = order[counter]
+
+    def _try(self, action: Callable[[], None]) -> None:
+        self._done["refusal"] = b""
+        try:
+            action()
+        except (DeviceError, ConfigError) as error:
+            self._done["refusal"] = str(error).encode()[: messages.REASON_BYTES]
+            self._done["is_wrong"] = isinstance(error, ConfigError)
+
+    def _reset(self, seed: int) -> None:
+        self.loop.reset(seed)
+        self._publish_world()
+
+    def report(self, late_ticks: int, worst_s: float) -> None:
+        """Publish the state of this tick; of a simulated world every tenth."""
+        done = self._done
+        done["late_ticks"], done["worst_s"] = late_ticks, worst_s
+        done["lost_ticks"], done["without"] = self.loop.lost_ticks, self.without
+        if self.loop.fault != self._fault:
+            self._fault = self.loop.fault
+            self._keep_journal()
+        done["state"] = messages.record(done.dtype["state"], self.loop.state())
+        self._report.write(done)
+        if self._simulated and self.loop.ticks % WORLD_EVERY_TICKS == 0:
+            self._publish_world()
+
+    def _keep_journal(self) -> None:
+        """Before anybody sees the fault: what the robot itself says of it."""
+        text = json.dumps(self.loop.journal()).encode() if self._fault in DRIVER_FAULTS else b""
+        whole = text if len(text) <= JOURNAL_BYTES else json.dumps({"too long": len(text)}).encode()
+        value = np.zeros((), JOURNAL)
+        value["length"], value["text"] = len(whole), whole
+        self._journal.write(value)
+
+    def _publish_world(self) -> None:
+        self._world.write(messages.record(self._world_layout, self._arm.world()))
+
+    def close(self) -> None:
+        self._arm.close()
