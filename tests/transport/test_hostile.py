@@ -25,11 +25,10 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.server import Server
-from robot_rl.transport.address import parse_address
+from robot_rl.transport.address import parse_address, path_of
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, bind, connect, new_socket
 from robot_rl.transport.keys import Keyring
-from robot_rl.transport.local import path_of
 from robot_rl.transport.status import StatusPublisher, StatusReader
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber

@@ -12,6 +12,7 @@ from robot_rl.transport import allow_list
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import bind, check_address, connect, new_socket
 from robot_rl.transport.keys import KeyPair, Keyring, check_name, parse_key, this_machine
+from robot_rl.transport.seldom import Seldom
 from robot_rl.transport.status import StatusPublisher, StatusReader
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
@@ -332,7 +333,7 @@ def test_tcp_on_loopback_has_keys_without_being_asked_and_makes_them(machine, tm
 
 def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(served, gpu, machine, caplog, monkeypatch):
     make_friends(gpu, machine("robot"))
-    monkeypatch.setattr(allow_list._running, "_reports", allow_list._Reports())
+    monkeypatch.setattr(allow_list._running, "_seldom", Seldom(allow_list.log, allow_list.MOST_LINES))
     publics = []
     for i in range(10):
         stranger = machine(f"stranger {i}")
@@ -341,5 +342,5 @@ def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(served, gpu
         with stranger, pytest.raises(LinkError, match="refuses this machine's key"):
             ping(at(served, "gpu"))
     lines = [line for line in caplog.messages if "refused" in line]
-    assert 1 <= len(lines) <= allow_list.MOST_REPORTS + 1
+    assert 1 <= len(lines) <= allow_list.MOST_LINES
     assert "robot-rl keys" in lines[0] and not any(key in caplog.text for key in publics)
