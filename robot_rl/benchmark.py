@@ -258,7 +258,7 @@ def measure_link(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
         stop = context.Event()
         receiver = context.Process(target=persist, args=(address, Path(folder) / "steps.log", space, stop), daemon=True)
         receiver.start()
-        sender = StepSender(address, space)
+        sender = StepSender(address, space, spool=Path(folder) / "spool")
         step = next(random_steps(space, 1))
         try:
             sender.send(step)
@@ -280,7 +280,7 @@ def measure_link(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
             receiver.join(10.0)
     megabytes = sum(value.nbytes for value in step.observation.values()) / 1e6
     return [
-        Row("link_round_trip_ms", 1e3 * round_trip_s, "ms", f"sent, logged, acknowledged; {megabytes:.2f} MB"),
+        Row("link_round_trip_ms", 1e3 * round_trip_s, "ms", f"spooled, sent, logged, acknowledged; {megabytes:.2f} MB"),
         Row("link_steps_per_s", per_s, "steps/s", f"{task.rate_hz:g} per arm on the real clock"),
     ]
 

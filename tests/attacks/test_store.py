@@ -115,9 +115,9 @@ def test_an_actor_of_another_run_delivers_nothing_and_is_told_both_names(tmp_pat
 
 
 @pytest.mark.parametrize(("actor", "learner"), [("", "b"), ("a", ""), ("a", "a")])
-def test_a_run_without_an_id_is_not_compared(actor, learner):
+def test_a_run_without_an_id_is_not_compared(tmp_path, actor, learner):
     receiver = StepReceiver(ANY, SPACE, run=learner)
-    sender = StepSender(receiver.address, SPACE, run=actor)
+    sender = StepSender(receiver.address, SPACE, run=actor, spool=tmp_path)
     try:
         sender.send(make_step(0))
         batch = []

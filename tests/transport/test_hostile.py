@@ -9,10 +9,12 @@ import contextlib
 import os
 import socket as system_socket
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,10 +89,11 @@ def serve_steps(address: str) -> Service:
     receiver = StepReceiver(address, SPACE)
 
     def ask() -> None:
-        sender = StepSender(receiver.address, SPACE, resend_s=0.2)
-        sender.send(make_step(0))
-        sender.drain(PATIENCE_S)
-        sender.close()
+        with tempfile.TemporaryDirectory() as spool:
+            sender = StepSender(receiver.address, SPACE, spool=Path(spool), resend_s=0.2)
+            sender.send(make_step(0))
+            sender.drain(PATIENCE_S)
+            sender.close()
 
     return Service(
         receiver.address, zmq.DEALER, lambda: receiver.ack(receiver.receive(timeout_s=0.02)), ask, receiver.close

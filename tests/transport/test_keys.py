@@ -275,13 +275,13 @@ def test_a_service_for_all_interfaces_is_reached_with_keys_alone(gpu, robot):
     server.close()
 
 
-def test_steps_weights_and_status_go_through_with_keys(gpu, robot):
+def test_steps_weights_and_status_go_through_with_keys(gpu, robot, tmp_path):
     make_friends(gpu, robot)
     with gpu:
         receiver, publisher = StepReceiver(LOOPBACK_WITH_KEYS, SPACE), WeightsPublisher(LOOPBACK_WITH_KEYS)
         status = StatusPublisher(LOOPBACK_WITH_KEYS, "learner")
     with robot:
-        sender = StepSender(at(receiver.address, "gpu"), SPACE)
+        sender = StepSender(at(receiver.address, "gpu"), SPACE, spool=tmp_path / "spool")
         subscriber = WeightsSubscriber(at(publisher.address, "gpu"))
         reader = StatusReader({"learner": at(status.address, "gpu")})
         sender.send(make_step(0))
@@ -295,13 +295,13 @@ def test_steps_weights_and_status_go_through_with_keys(gpu, robot):
             part.close()
 
 
-def test_steps_and_weights_that_are_refused_say_so(gpu, robot, caplog):
+def test_steps_and_weights_that_are_refused_say_so(gpu, robot, tmp_path, caplog):
     robot.keys.trust("gpu", gpu.public)
     with gpu:
         receiver, publisher = StepReceiver(LOOPBACK_WITH_KEYS, SPACE), WeightsPublisher(LOOPBACK_WITH_KEYS)
         status = StatusPublisher(LOOPBACK_WITH_KEYS, "learner")
     with robot:
-        sender = StepSender(at(receiver.address, "gpu"), SPACE)
+        sender = StepSender(at(receiver.address, "gpu"), SPACE, spool=tmp_path / "spool")
         subscriber = WeightsSubscriber(at(publisher.address, "gpu"))
         reader = StatusReader({"learner": at(status.address, "gpu")})
         with pytest.raises(LinkError, match="refuses this machine's key"):

@@ -16,7 +16,7 @@ from robot_rl.data.records import Kind, frame
 from robot_rl.data.recovery import repair
 from robot_rl.transport.endpoint import ANY_PORT, free_addresses
 from robot_rl.transport.steps import StepReceiver, StepSender
-from robot_rl.transport.steps.outbox import KEPT_WINDOWS
+from robot_rl.transport.steps.courier import KEPT_WINDOWS
 from robot_rl.types import DataError, Identity, LinkError, Mark, MarkKind, Step
 from tests.data.full_disk import files_of_at_most
 from tests.data.test_codec import SPACE, make_step
