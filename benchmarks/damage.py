@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from robot_rl.data.log import StepLog
+from robot_rl.data.pages import PAGE
 from robot_rl.data.records import Kind, Record, frame
 from robot_rl.data.recovery import repair
-from robot_rl.data.store import PAGE
 from robot_rl.types import DataError, Identity, SpaceSpec
 
 SPACE = SpaceSpec({"state/x": ((1,), "float32")}, 1)

@@ -11,8 +11,9 @@ from pathlib import Path
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
 from robot_rl.data.marks import decode_mark, encode_mark
+from robot_rl.data.pages import LOG
 from robot_rl.data.records import Kind, Payload, Record
-from robot_rl.data.store import LOG, Store
+from robot_rl.data.store import Store
 from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step, Stream
 
 

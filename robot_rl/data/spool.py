@@ -15,8 +15,9 @@ from typing import NamedTuple
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, space_hash
 from robot_rl.data.old_files import SPOOL_FILE
+from robot_rl.data.pages import SPOOL
 from robot_rl.data.records import Record
-from robot_rl.data.store import SPOOL, Store
+from robot_rl.data.store import Store
 from robot_rl.types import DataError, SpaceSpec
 
 log = logging.getLogger(__name__)
