@@ -6,38 +6,60 @@ found by itself; the payload goes on behind it, and from there over pages that e
 ones were found its checksum says.
 """
 
+import contextlib
 import json
 import os
 import sqlite3
 import struct
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_rl.data import records
 from robot_rl.data.records import HEADER_SIZE, Header, Record, crc32c
+from robot_rl.data.sync import beside, sync_path
 from robot_rl.types import Array, Stream
 
 PAGE = 8192
 """Bytes of a page: with 4096 a step of 98 kB takes as long, with 16384 a step of 600 bytes takes twice as long."""
 ROW_MAGIC = b"RRhd"
 _ROW = struct.Struct("<4sII")
-TABLES = {
+_TABLES = {
     "head": "CREATE TABLE head(id INTEGER PRIMARY KEY, row BLOB NOT NULL)",
     "spare": "CREATE TABLE spare(id INTEGER PRIMARY KEY, row BLOB NOT NULL)",
     "streams": "CREATE TABLE streams(id INTEGER PRIMARY KEY, header BLOB NOT NULL)",
     "records": "CREATE TABLE records(n INTEGER PRIMARY KEY, header BLOB NOT NULL, payload BLOB NOT NULL)",
 }
 SCHEMA_ROWS = [
-    (b"table", name.encode(), name.encode(), root, sql.encode()) for root, (name, sql) in enumerate(TABLES.items(), 2)
+    (b"table", name.encode(), name.encode(), root, sql.encode()) for root, (name, sql) in enumerate(_TABLES.items(), 2)
 ]
 LOG, SPOOL = "step log", "spool"
 OLD_MAGICS = (b"RRLOG\x00", b"RRSPL\x00")
 """How files of records began before they were SQLite's."""
 _WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s2I"), struct.Struct(">II8s2I")
 _HEAD_SUMMED, _FRAME_SUMMED = 24, 8  # bytes of the two that are in their checksums
+
+
+def create_file(path: Path, about: dict[str, Any]) -> None:
+    """A new file with this head. Under another name first: what is there under its own is never half made."""
+    draft = beside(path, ".new")
+    draft.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        for pragma in (f"page_size={PAGE}", "journal_mode=MEMORY", "synchronous=OFF"):
+            db.execute(f"PRAGMA {pragma}")
+        db.execute("BEGIN")
+        for sql in _TABLES.values():
+            db.execute(sql)
+        state = state_row(turn=0, first=0, closed=0, lost=0, streams=0)
+        db.execute("INSERT INTO head VALUES (0, ?), (1, ?)", (seal(about), seal(state)))
+        db.execute("INSERT INTO spare VALUES (0, ?)", (seal(about),))
+        db.execute("COMMIT")
+    sync_path(draft)
+    draft.rename(path)
+    sync_path(path.parent)
 
 
 def unseal(data: bytes) -> dict[str, Any] | None:

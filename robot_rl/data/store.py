@@ -20,20 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from robot_rl.data import records
-from robot_rl.data.pages import (
-    LOG,
-    OLD_MAGICS,
-    PAGE,
-    ROW_MAGIC,
-    SCHEMA_ROWS,
-    TABLES,
-    is_corrupt,
-    reason_of,
-    seal,
-    state_row,
-    unseal,
-)  # fmt: skip
+from robot_rl.data import pages, records
 from robot_rl.data.records import Record, crc32c
 from robot_rl.data.sync import Lock, Periodic, beside, has_wal, remove_file, sync_path
 from robot_rl.types import DataError, Identity, Stream
@@ -70,7 +57,7 @@ class Store:
                 if not read_only:
                     self._opened.callback(Lock(path, self.what).release)
                     if create is not None and not path.exists():
-                        self._create({"kind": kind} | create)
+                        pages.create_file(path, {"kind": kind} | create)
                 self._db = self._connect()
                 self._opened.callback(lambda: self._db.close())
                 self._read_head()
@@ -186,25 +173,6 @@ class Store:
 
     # ------------------------------------------------------------------------------------------------ opening
 
-    def _create(self, about: dict[str, Any]) -> None:
-        """Under another name first: what is there under its own is never half made."""
-        draft = beside(self.path, ".new")
-        draft.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as db:
-            for pragma in (f"page_size={PAGE}", "journal_mode=MEMORY", "synchronous=OFF"):
-                db.execute(f"PRAGMA {pragma}")
-            db.execute("BEGIN")
-            for sql in TABLES.values():
-                db.execute(sql)
-            db.execute("INSERT INTO head VALUES (0, ?)", (seal(about),))
-            state = state_row(turn=0, first=0, closed=0, lost=0, streams=0)
-            db.execute("INSERT INTO head VALUES (1, ?)", (seal(state),))
-            db.execute("INSERT INTO spare VALUES (0, ?)", (seal(about),))
-            db.execute("COMMIT")
-        sync_path(draft)
-        draft.rename(self.path)
-        sync_path(self.path.parent)
-
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():
             raise FileNotFoundError(2, os.strerror(2))
@@ -215,7 +183,7 @@ class Store:
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
             db.close()
-            if not self._read_only or is_corrupt(error) or has_wal(self.path):
+            if not self._read_only or pages.is_corrupt(error) or has_wal(self.path):
                 raise
             db = self._open("ro&immutable=1")  # in a folder that cannot be written, and nobody else writes there
         except BaseException:
@@ -247,22 +215,22 @@ class Store:
 
     def _check_shape(self) -> None:
         """The tables are these, and a file without a write-ahead log is as long as it says."""
-        if self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall() != SCHEMA_ROWS:
+        if self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall() != pages.SCHEMA_ROWS:
             raise self.damaged()
         size = self.path.stat().st_size
         if size == 0:
             raise self.damaged()
         if has_wal(self.path):
             return
-        whole = PAGE * self._db.execute("PRAGMA page_count").fetchone()[0]
+        whole = pages.PAGE * self._db.execute("PRAGMA page_count").fetchone()[0]
         unused = self._db.execute("PRAGMA freelist_count").fetchone()[0]
-        is_odd = size != whole or (unused and self.kind == LOG)  # of a log nothing is ever removed
+        is_odd = size != whole or (unused and self.kind == pages.LOG)  # of a log nothing is ever removed
         if size < whole or (is_odd and not self._read_only):
             raise self.damaged()
 
     def _row(self, table: str, number: int) -> dict[str, Any]:
         found = self._db.execute(f"SELECT row FROM {table} WHERE id = ?", (number,)).fetchone()
-        said = unseal(found[0]) if found is not None and isinstance(found[0], bytes) else None
+        said = pages.unseal(found[0]) if found is not None and isinstance(found[0], bytes) else None
         if said is None:
             raise self.damaged()
         return said
@@ -334,8 +302,8 @@ class Store:
         if closed is not None:
             for (data,) in self._db.execute("SELECT header FROM streams ORDER BY id").fetchall():
                 crc = crc32c(data, crc)
-        state = state_row(self._turn, first, closed, self.lost if lost is None else lost, crc)
-        self._db.execute("UPDATE head SET row = ? WHERE id = 1", (seal(state),))
+        state = pages.state_row(self._turn, first, closed, self.lost if lost is None else lost, crc)
+        self._db.execute("UPDATE head SET row = ? WHERE id = 1", (pages.seal(state),))
 
     def checkpoint(self) -> None:
         """The write-ahead log to the disk, which takes a while, then into the file.
@@ -367,9 +335,9 @@ class Store:
         except OSError as error:
             raise self._refused(doing, error.strerror or str(error)) from error
         except sqlite3.OperationalError as error:
-            if is_corrupt(error):
+            if pages.is_corrupt(error):
                 raise self._unreadable(number) from error
-            raise self._refused(doing, reason_of(error)) from error
+            raise self._refused(doing, pages.reason_of(error)) from error
         except (sqlite3.DatabaseError, sqlite3.InterfaceError, UnicodeDecodeError, OverflowError) as error:
             raise self._unreadable(number) from error
 
@@ -384,19 +352,19 @@ class Store:
     def _unreadable(self, number: int | None) -> DataError:
         """The error for a file that SQLite cannot read: damaged, of an older version, or something else entirely."""
         with contextlib.suppress(OSError), self.path.open("rb") as file:
-            begins = file.read(8 * PAGE)
-            if begins.startswith(OLD_MAGICS):
+            begins = file.read(8 * pages.PAGE)
+            if begins.startswith(pages.OLD_MAGICS):
                 return DataError(f"{self.what} was written by an older version: 'robot-rl data convert {self.path}' "
                                  "makes it one that can be read, and keeps the old one beside it")  # fmt: skip
-            if len(begins) > PAGE and ROW_MAGIC not in begins:
+            if len(begins) > pages.PAGE and pages.ROW_MAGIC not in begins:
                 return DataError(f"{self.path} is not a {self.kind}")
-            if begins and len(begins) <= PAGE and not begins.startswith(b"SQLite") and begins.strip(b"\0"):
+            if begins and len(begins) <= pages.PAGE and not begins.startswith(b"SQLite") and begins.strip(b"\0"):
                 return DataError(f"{self.path} is not a {self.kind}")
         return self.damaged(number)
 
     def damaged(self, number: int | None = None) -> DataError:
         """The error for a file, or its record `number`, that does not match its checksums. Nothing was changed."""
-        if self.path.stat().st_size <= PAGE:
+        if self.path.stat().st_size <= pages.PAGE:
             return DataError(f"{self.what} is damaged: it has {self.path.stat().st_size} bytes, which is no file of "
                              "records. Restore it from a copy; remove it if nothing was recorded yet")  # fmt: skip
         where = "" if number is None else f": record {number} does not match its checksum, or is not there"
