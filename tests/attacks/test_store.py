@@ -6,51 +6,27 @@ import pytest
 
 from robot_rl.cli import main
 from robot_rl.data.log import StepLog
-from robot_rl.data.recovery import repair
 from robot_rl.data.spool import Spool
 from robot_rl.learner.loop import Learner
 from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.transport.steps import StepReceiver, StepSender
-from robot_rl.types import DataError, Identity, Mark, RefusedError, Step
+from robot_rl.types import DataError, RefusedError
 from tests.data.test_codec import SPACE, make_step
-from tests.data.torn import BLOCK, punch
 from tests.learner.test_loop import STEPS, learn, make_folder
 
 ANY = "tcp://127.0.0.1:*"
 
 
-@pytest.mark.parametrize("tenth", range(0, 10, 3))
-def test_a_closed_log_with_a_lost_block_is_never_cut(tmp_path, tenth):
-    path = tmp_path / "steps.log"
-    with StepLog(path, SPACE) as log:
-        for seq in range(3_000):
-            log.append_step(make_step(seq % 10), Identity("actor", 1, seq))
-    punch(path, path.stat().st_size // BLOCK * tenth // 10)
-    before = path.read_bytes()
-    with pytest.raises(DataError, match=rf"{path} is damaged.*robot-rl data repair {path}"):
-        read_all(path)
-    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["steps.log"]
-    kept, lost, aside = repair(path)
-    assert kept + lost == 3_000 and lost < 30 and aside is not None and aside.read_bytes() == before
-    with StepLog(path, SPACE) as log:
-        assert [identity.seq for identity, _ in log.entries()] == list(range(3_000))
-
-
-def read_all(path: Path) -> list[tuple[Identity, Step | Mark]]:
-    with StepLog(path, SPACE) as log:
-        assert log.count == 3_000
-        return list(log.entries())
-
-
 def test_what_repair_is_given_wrongly_is_a_sentence_and_no_traceback(tmp_path, capsys):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for name in ("config.json", "missing.log", "loop", "."):
+    (tmp_path / "empty.log").touch()
+    for name in ("config.json", "missing.log", "empty.log", "loop", "."):
         assert main(["data", "repair", str(tmp_path / name)]) == 2
         said = capsys.readouterr().err
         assert str(tmp_path) in said and "Traceback" not in said
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "loop"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "empty.log", "loop"]
 
 
 @pytest.fixture(scope="module")

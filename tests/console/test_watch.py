@@ -9,7 +9,7 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.episodes import OVER
-from robot_rl.console import history
+from robot_rl.console import history, watch
 from robot_rl.console.history import EPISODES, RunningMean, Tally
 from robot_rl.console.watch import (
     Sight,

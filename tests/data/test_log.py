@@ -254,17 +254,6 @@ def test_a_log_in_use_is_not_repaired(tmp_path):
     assert len(read_whole(path)) == 2 and names(tmp_path) == ["steps.log"]
 
 
-def test_what_cannot_be_repaired_is_named_and_left_alone(tmp_path):
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "empty.log").touch()
-    (tmp_path / "folder").mkdir()
-    for name in ("missing.log", "loop", "config.json", "empty.log", "folder"):
-        with pytest.raises(DataError, match=str(tmp_path / name)):
-            repair(tmp_path / name)
-    assert names(tmp_path) == ["config.json", "empty.log", "folder", "loop"]
-
-
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(tmp_path, large, killed):
