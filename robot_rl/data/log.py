@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from robot_rl.data import records
-from robot_rl.data.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
-from robot_rl.data.marks import decode_mark, encode_mark
+from robot_rl.data.codec import SCHEMA, StepCodec, decode_mark, encode_mark, space_from_json, space_hash, space_json
 from robot_rl.data.pages import LOG
 from robot_rl.data.records import Kind, Payload, Record
 from robot_rl.data.store import Store

@@ -56,7 +56,8 @@ def convert(path: Path) -> tuple[Path, int, int]:
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()[: 1 << 20] if path.stat().st_size < 1 << 20 else _begin_of(path)
+    with path.open("rb") as file:
+        data = file.read(1 << 20)
     kind = _KINDS.get(data[:6])
     if kind is None or len(data) < _HEAD.size:
         raise DataError(f"{path} is no log or spool of an older version")
@@ -65,11 +66,6 @@ def _read_head(path: Path) -> dict[str, Any]:
     if len(text) != length or zlib.crc32(text) != crc:
         raise DataError(f"{path} is damaged: its head does not match its checksum. Restore the file from a copy")
     return {"kind": kind, "run": ""} | json.loads(text)
-
-
-def _begin_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(1 << 20)
 
 
 def _parts(path: Path) -> Iterator[Record | Header]:

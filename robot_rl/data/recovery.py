@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from robot_rl.data import records
-from robot_rl.data.marks import encode_mark
+from robot_rl.data.codec import encode_mark
 from robot_rl.data.pages import LOG, OLD_MAGICS, ROW_MAGIC, SPOOL, Pages, Place, find_all, payload_at, places, unseal
 from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
 from robot_rl.data.store import Store

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from robot_rl.data import records
-from robot_rl.data.codec import StepCodec
+from robot_rl.data.codec import StepCodec, encode_mark
 from robot_rl.data.log import StepLog
-from robot_rl.data.marks import encode_mark
 from robot_rl.data.records import Kind, Record
 from robot_rl.data.spool import Spool
 from robot_rl.types import Identity, Mark, MarkKind

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_rl.data import records
-from robot_rl.data.codec import StepCodec
-from robot_rl.data.marks import decode_mark, encode_mark
+from robot_rl.data.codec import StepCodec, decode_mark, encode_mark
 from robot_rl.data.records import Kind
 from robot_rl.data.spool import Spool
 from robot_rl.transport.endpoint import check_address
