@@ -40,7 +40,7 @@ def trials(folder: Path, size: int, count: int, seconds: float) -> Counter[str]:
     several = [frame(Kind.STEP, Identity("ab"[n % 2], 1, n // 2), draw.randbytes(size)) for n in range(count)]
     with StepLog(folder / "whole.log", SPACE) as log:
         for record in several:
-            log.append_record(record)
+            log.append_records([record])
     found: Counter[str] = Counter()
     begun = time.monotonic()
     for kind, data in damages((folder / "whole.log").read_bytes(), draw):

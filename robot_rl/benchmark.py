@@ -294,8 +294,7 @@ def persist(address: str, path: Path, space: SpaceSpec, stop: Any) -> None:
     receiver = StepReceiver(address, space, log.positions)
     while not stop.is_set():
         batch = receiver.receive(0.05)
-        for received in batch:
-            log.append_record(received.record)
+        log.append_records([received.record for received in batch])
         receiver.ack(batch)
     receiver.close()
     log.close()

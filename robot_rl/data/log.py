@@ -72,14 +72,10 @@ class StepLog:
         self.append(encode_mark(mark), identity, Kind.MARK)
 
     def append(self, payload: Payload, identity: Identity | None = None, kind: int = Kind.STEP) -> None:
-        """Append the record of a payload. Raises as `append_record` does."""
+        """Append the record of a payload. Raises as `append_records` does."""
         if identity is None:
             identity = Identity(*self.own, self.positions.get(self.own, -1) + 1)
-        self.append_record(records.frame(kind, identity, payload))
-
-    def append_record(self, record: Record) -> None:
-        """Append a record as it was framed. Raises as `append_records` does."""
-        self.append_records([record])
+        self.append_records([records.frame(kind, identity, payload)])
 
     def append_records(self, several: Sequence[Record]) -> None:
         """Append records, all of them or none. Raises DataError (disk full, read-only) with the log as it was."""

@@ -123,8 +123,7 @@ def write_records(path, identities) -> list[Record]:
     codec = StepCodec(SPACE)
     several = [frame(Kind.STEP, each, codec.encode(make_step(number))) for number, each in enumerate(identities)]
     with StepLog(path, SPACE) as log:
-        for record in several:
-            log.append_record(record)
+        log.append_records(several)
     return several
 
 
@@ -263,8 +262,7 @@ def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(t
     identities = [Identity("a", epoch, seq) for epoch in range(4) for seq in range(epoch + 1)]
     several = [frame(Kind.STEP, each, draw.randbytes(draw.choice(sizes))) for each in identities]
     with StepLog(tmp_path / "steps.log", SPACE) as log:
-        for record in several:
-            log.append_record(record)
+        log.append_records(several)
         if killed:
             log.sync()
             whole = as_killed(log.path, tmp_path / "killed")

@@ -31,7 +31,7 @@ def record(seq: int, epoch: int = 1) -> Record:
 
 def fill(spool: Spool, count: int) -> None:
     for seq in range(count):
-        spool.append(record(seq, spool.epoch))
+        spool.append_all([record(seq, spool.epoch)])
 
 
 def read_all(spool: Spool, held: Held) -> list[int]:
@@ -89,7 +89,7 @@ def test_a_spool_whose_records_are_acknowledged_does_not_grow(tmp_path):
     spool = open_spool(tmp_path, 1, keep_s=0.0, keep_records=16)
     sizes = []
     for seq in range(2_000):
-        spool.append(record(seq))
+        spool.append_all([record(seq)])
         spool.acknowledge(1, seq)
         if seq % 500 == 499:
             spool._store.sync()
@@ -122,7 +122,7 @@ def test_a_repaired_spool_has_each_epoch_without_a_hole_and_nothing_that_was_del
         spool.close()
     spool = open_spool(tmp_path, 3)
     spool._store.remove(4)  # the first four are delivered
-    spool.append(record(0, 3))
+    spool.append_all([record(0, 3)])
     spool.close()
     path = tmp_path / SPOOL_FILE
     flip_in(path, record(lost % 8, 1 + lost // 8), "header" if lost % 2 else "payload")
@@ -170,14 +170,14 @@ def test_a_disk_that_refuses_in_the_background_is_an_error_at_the_next_append(tm
         raise OSError(5, "Input/output error")
 
     spool = open_spool(tmp_path, 1)
-    spool.append(record(0))
+    spool.append_all([record(0)])
     monkeypatch.setattr(os, "fsync", refuse)
-    spool.append(record(1))
+    spool.append_all([record(1)])
     spool.sync_soon()
     seq = 2
     with pytest.raises(DataError, match="Input/output error"):
         while seq < 1_000_000:
-            spool.append(record(seq))
+            spool.append_all([record(seq)])
             seq += 1
     spool.close()
 

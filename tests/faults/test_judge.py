@@ -46,11 +46,11 @@ class Scene:
         for epoch, several in ((EPOCH, FIRST), (NEXT, SECOND)):
             spool = Spool(self.place / "spool", "actor", epoch, SPACE)
             for record in several:
-                spool.append(record)
+                spool.append_all([record])
             spool.close()
         with StepLog(self.place / "steps.log", SPACE) as log:
             for record in logged:
-                log.append_record(record)
+                log.append_records([record])
         journals = self.place / "journals"
         journals.mkdir()
         for epoch, count in self.made.items():

@@ -273,15 +273,6 @@ def test_raw_streams_leave_a_service_running(service):
         service.ask()  # while those that stay still do
 
 
-def test_many_connections_that_say_half_a_greeting_and_stay_keep_nobody_out(service):
-    with contextlib.ExitStack() as half_open:
-        for i in range(100):
-            connection = service.open_stream()
-            half_open.enter_context(connection)
-            connection.sendall(greeting(b"CURVE" if i % 2 else b"NULL")[: 1 + i % 64])
-        service.ask()
-
-
 @pytest.mark.parametrize("name", ["steps", "calls", "arm"])
 def test_a_frame_that_announces_more_than_is_allowed_is_hung_up_on(name):
     """In memory it would be this machine's end: a call may have 16 kB, an arm's message 64 kB."""

@@ -191,8 +191,7 @@ sys.stdout.write("ready\\n")
 sys.stdout.flush()
 while True:
     batch = receiver.receive(timeout_s=0.1, limit=16)
-    for received in batch:
-        log.append_record(received.record)
+    log.append_records([received.record for received in batch])
     receiver.ack(batch)
 """
 

@@ -132,8 +132,7 @@ class Here:
         while not done():
             assert time.monotonic() < deadline, f"{self.log.count} records came"
             batch = self.receiver.receive(0.05)
-            for received in batch:
-                self.log.append_record(received.record)
+            self.log.append_records([received.record for received in batch])
             self.receiver.ack(batch)
 
     def said(self) -> list[Step | Mark]:
