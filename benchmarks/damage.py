@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from robot_rl.data.log import StepLog
+from robot_rl.data.pages import PAGE
 from robot_rl.data.records import Kind, Record, frame
 from robot_rl.data.recovery import repair
-from robot_rl.data.store import PAGE
 from robot_rl.types import DataError, Identity, SpaceSpec
 
 SPACE = SpaceSpec({"state/x": ((1,), "float32")}, 1)
@@ -40,7 +40,7 @@ def trials(folder: Path, size: int, count: int, seconds: float) -> Counter[str]:
     several = [frame(Kind.STEP, Identity("ab"[n % 2], 1, n // 2), draw.randbytes(size)) for n in range(count)]
     with StepLog(folder / "whole.log", SPACE) as log:
         for record in several:
-            log.append_record(record)
+            log.append_records([record])
     found: Counter[str] = Counter()
     begun = time.monotonic()
     for kind, data in damages((folder / "whole.log").read_bytes(), draw):

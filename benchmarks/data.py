@@ -46,9 +46,8 @@ class Sizes:
     batch: int = 256
     rounds: int = 5
     batches: int = 20
-    link_steps: int = 40_000
-    link_rounds: int = 3
     burst_steps: int = 3_000
+    burst_rounds: int = 3
     sustained_steps: int = 60_000
     spool_steps: int = 150
     fleet_s: float = 10.0
@@ -58,7 +57,7 @@ class Sizes:
     slow_s: float = 1.0
     log_steps: int = 100_000
     pixel_log_steps: int = 5_000
-    parts: tuple[str, ...] = ("gather", "link", "spool", "weights", "log")
+    parts: tuple[str, ...] = ("gather", "spool", "weights", "log")
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def run(json: bool = False, folder: Path | None = None, sizes: Sizes = Sizes()) 
 
     logging.basicConfig(level=logging.ERROR)  # that nobody is trusted yet is meant so here
     measure: dict[str, Callable[[Path, Sizes], list[Row]]] = {
-        "gather": gather_rows, "link": link_rows, "spool": spool_rows, "weights": weight_rows, "log": log_rows
+        "gather": gather_rows, "spool": spool_rows, "weights": weight_rows, "log": log_rows
     }  # fmt: skip
     rows, load = [], os.getloadavg()[0]
     for part in sizes.parts:
@@ -162,33 +161,12 @@ def ask(other: Other, batches: int) -> list[float]:
 # ------------------------------------------------------------------------------------------------- links
 
 
-def link_rows(folder: Path, sizes: Sizes) -> list[Row]:
-    """The steps link alone, plain and with CURVE, each beside bare ZeroMQ in turns."""
-    rows = []
-    for name, goal, address, count in (
-        ("link", 20_000.0, links.OPEN, sizes.link_steps),
-        ("link_curve", 8_000.0, links.ENCRYPTED, sizes.link_steps // 2),
-    ):
-        with links.keys():
-            ours, raw = [], []
-            for _ in range(sizes.link_rounds):
-                ours.append(links.steps(PIXELS, count // sizes.link_rounds, address=address))
-                raw.append(links.raw_steps(PIXELS, count // sizes.link_rounds, address))
-        best, limit = sorted(ours, key=lambda result: result.per_s)[len(ours) // 2], float(np.median(raw))
-        beside = f"{best.per_s / limit:.2f} x bare; {processor_time(best)}"
-        rows += [
-            Figure(f"{name}_steps_per_s", best.per_s, "steps/s", beside, goal),
-            Row(f"{name}_bare_zeromq_per_s", limit, "steps/s", "the same frames, made beforehand, not looked at"),
-        ]
-    return rows
-
-
 def spool_rows(folder: Path, sizes: Sizes) -> list[Row]:
     """Through the spool at the robot's rhythm; through spool and log: bursts for memory, a long run for the disk."""
     seconds = disk.appends(folder / "rhythm", PIXELS, sizes.spool_steps, 30.0)  # before the disk is busy for long
     half, nearly = 1e6 * np.percentile(seconds, [50, 99])
     bursts = [
-        links.steps(PIXELS, sizes.burst_steps, fresh(folder, f"burst{number}")) for number in range(sizes.link_rounds)
+        links.steps(PIXELS, sizes.burst_steps, fresh(folder, f"burst{number}")) for number in range(sizes.burst_rounds)
     ]
     burst = sorted(bursts, key=lambda result: result.per_s)[len(bursts) // 2]
     fleet = links.fleet(PIXELS, fresh(folder, "fleet"), actors=16, rate_hz=10.0, seconds=sizes.fleet_s)

@@ -36,7 +36,7 @@ def appends(folder: Path, space: SpaceSpec, count: int, rate_hz: float) -> Array
         time.sleep(max(0.0, due - time.perf_counter()))
         message = memoryview(codec.encode(some[seq % len(some)]))
         begun = time.perf_counter()
-        spool.append(records.frame(Kind.STEP, Identity("actor", 1, seq), message))
+        spool.append_all([records.frame(Kind.STEP, Identity("actor", 1, seq), message)])
         seconds.append(time.perf_counter() - begun)
     spool.close()
     return np.array(seconds)

@@ -1,14 +1,8 @@
-"""The links over loopback, each side in a process of its own: steps per second, and the age of weights.
-
-Ours beside bare ZeroMQ with the same frames, the same window and an acknowledgement for each message: what this
-machine's loopback, kernel and copies allow.
-"""
+"""The links over loopback, each side in a process of its own: steps per second, and the age of weights."""
 
 import json
 import logging
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,24 +10,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import zmq
 
 from benchmarks.other import Other, lines_heard, say
 from robot_rl.benchmark import random_steps
-from robot_rl.data.codec import StepCodec, space_from_json, space_json
+from robot_rl.data.codec import space_from_json, space_json
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
-from robot_rl.data.records import HEADER_SIZE, Record
+from robot_rl.data.records import Record
 from robot_rl.data.store import Store
-from robot_rl.transport.endpoint import bind, connect, new_socket
-from robot_rl.transport.keys import Keyring
+from robot_rl.transport.endpoint import ANY_PORT
 from robot_rl.transport.steps import StepReceiver, StepSender
-from robot_rl.transport.steps.protocol import BATCH
-from robot_rl.transport.steps.sender import WINDOW
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
 from robot_rl.types import Array, SpaceSpec
 
-OPEN, ENCRYPTED = "local://*", "tcp://127.0.0.1:*"
 _PATIENCE_S = 120.0
 _WARM_UP = 2_000  # steps that connect both sides, and fill the sender's queue once: its memory has been touched
 _DISTINCT = 64  # steps that are sent again and again: 6 MB, as if a camera had just written them
@@ -68,21 +57,6 @@ class DiskClock:
             Store.append, Store.checkpoint = append, checkpoint  # type: ignore[method-assign]
 
 
-@contextmanager
-def keys() -> Iterator[None]:
-    """A key pair for this process and its children, for as long as this lasts."""
-    before = os.environ.get("ROBOT_RL_KEYS")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["ROBOT_RL_KEYS"] = folder
-        Keyring().make()
-        try:
-            yield
-        finally:
-            del os.environ["ROBOT_RL_KEYS"]
-            if before is not None:
-                os.environ["ROBOT_RL_KEYS"] = before
-
-
 # ------------------------------------------------------------------------------------------------- steps
 
 
@@ -98,13 +72,13 @@ class StepsResult:
     receiver_cpu_s: float
 
 
-def steps(space: SpaceSpec, count: int, folder: Path | None = None, address: str = OPEN) -> StepsResult:
-    """From `send` to the acknowledgement of the last; with a folder through spool and log, else the link alone."""
+def steps(space: SpaceSpec, count: int, folder: Path) -> StepsResult:
+    """From `send` through spool and log to the acknowledgement of the last."""
     settle_memory()
     some = list(random_steps(space, _DISTINCT))
     clock = DiskClock()
-    with Other("links.py", "take_steps", address, json.dumps(space_json(space)), folder or "") as other:
-        sender = StepSender(other.answer(), space, spool=folder and folder / "spool", wait_when_full=True)
+    with Other("links.py", "take_steps", json.dumps(space_json(space)), folder) as other:
+        sender = StepSender(other.answer(), space, spool=folder / "spool", wait_when_full=True)
         try:
             for number in range(_WARM_UP):
                 sender.send(some[number % _DISTINCT])
@@ -128,7 +102,7 @@ def fleet(space: SpaceSpec, folder: Path, actors: int, rate_hz: float, seconds: 
     """Parts of a core that `actors` at `rate_hz` take, all their spools and threads together, and their learner."""
     settle_memory()
     some, count = list(random_steps(space, _DISTINCT)), int(seconds * rate_hz)
-    with Other("links.py", "take_steps", OPEN, json.dumps(space_json(space)), folder) as other, ExitStack() as stack:
+    with Other("links.py", "take_steps", json.dumps(space_json(space)), folder) as other, ExitStack() as stack:
         address = other.answer()
         senders = [StepSender(address, space, actor=f"actor{n}", spool=folder / f"spool{n}") for n in range(actors)]
         for sender in senders:
@@ -149,12 +123,12 @@ def fleet(space: SpaceSpec, folder: Path, actors: int, rate_hz: float, seconds: 
         return cpu / wall, other.answer()["cpu"] / wall
 
 
-def take_steps(address: str, space_text: str, folder: str) -> None:
-    """The learner's end of the link: log if there is a folder, acknowledge, until told to stop."""
+def take_steps(space_text: str, folder: str) -> None:
+    """The learner's end of the link: log and acknowledge, until told to stop."""
     settle_memory()
     space = space_from_json(json.loads(space_text))
-    receiver = StepReceiver(address, space)
-    log = StepLog(Path(folder) / "steps.log", space, sync_every_s=0.5) if folder else None
+    receiver = StepReceiver(ANY_PORT, space)
+    log = StepLog(Path(folder) / "steps.log", space, sync_every_s=0.5)
     clock, cpu, told = DiskClock(), 0.0, 0
     say(receiver.address)
     with ExitStack() as watching:
@@ -165,45 +139,11 @@ def take_steps(address: str, space_text: str, folder: str) -> None:
                 watching.enter_context(clock.watching())
             told += heard
             batch = receiver.receive(0.05)
-            if log is not None:
-                log.append_records([received.record for received in batch])
+            log.append_records([received.record for received in batch])
             receiver.ack(batch)
     say({"clock": asdict(clock), "cpu": time.process_time() - cpu})
     receiver.close()
-    if log is not None:
-        log.close()
-
-
-def raw_steps(space: SpaceSpec, count: int, address: str = OPEN) -> float:
-    """Steps per second of bare ZeroMQ: frames as long as ours, made beforehand; nothing is looked at."""
-    settle_memory()
-    size = StepCodec(space).size
-    messages = [[os.urandom(24), os.urandom(HEADER_SIZE * BATCH), os.urandom(size * BATCH)] for _ in range(8)]
-    with Other("links.py", "answer_each", address) as other, new_socket(zmq.DEALER) as socket:
-        socket.setsockopt(zmq.SNDHWM, 0)
-        connect(socket, other.answer())
-        for total in (2 * WINDOW, count):  # the first ones connect and touch the memory
-            begun, sent, answered = time.perf_counter(), 0, 0
-            while answered < total:
-                while sent < total and sent - answered < WINDOW:
-                    socket.send_multipart(messages[sent // BATCH % len(messages)], copy=False)
-                    sent += BATCH
-                socket.recv_multipart()
-                answered += BATCH
-            seconds = time.perf_counter() - begun
-        other.tell()
-    return count / seconds
-
-
-def answer_each(address: str) -> None:
-    """Acknowledge each message, until told to stop."""
-    settle_memory()
-    with new_socket(zmq.ROUTER) as socket:
-        say(bind(socket, address))
-        while not lines_heard():
-            while socket.poll(20):
-                route, *_ = socket.recv_multipart(copy=False)
-                socket.send_multipart([route, b"ack"])
+    log.close()
 
 
 # ----------------------------------------------------------------------------------------------- weights
@@ -268,9 +208,7 @@ def take_weights(address: str, count_text: str, slow_text: str) -> None:
     subscriber.close()
 
 
-ROLES: dict[str, Callable[..., None]] = {
-    "take_steps": take_steps, "answer_each": answer_each, "take_weights": take_weights
-}  # fmt: skip
+ROLES: dict[str, Callable[..., None]] = {"take_steps": take_steps, "take_weights": take_weights}
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.ERROR)

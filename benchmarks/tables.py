@@ -15,9 +15,9 @@ from typing import Any
 
 import tyro
 
+from robot_rl.console.history import EPISODES as CONSOLE_EPISODES
+from robot_rl.console.history import Tally
 from robot_rl.console.watch import AT_ONCE as CONSOLE_AT_ONCE
-from robot_rl.console.watch import EPISODES as CONSOLE_EPISODES
-from robot_rl.console.watch import Tally
 from robot_rl.progress import Recent
 from robot_rl.report import EPISODES, METRICS
 from robot_rl.run_train import AT_ONCE

@@ -8,7 +8,7 @@ from typing import Any
 from robot_rl import config
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.data.log import StepLog
-from robot_rl.data.store import lock
+from robot_rl.data.sync import lock
 from robot_rl.learner.checkpoint import kept_steps
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.run import TrainConfig, require_sense, require_steps, steps_meant

@@ -13,8 +13,7 @@ from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.config import Task
 from robot_rl.data import records
 from robot_rl.data.log import StepLog
-from robot_rl.data.store import remove_file
-from robot_rl.data.sync import sync_path
+from robot_rl.data.sync import remove_file, sync_path
 from robot_rl.run_folder import DEMOS_LOG, RunFolder, RunSettings
 from robot_rl.types import ConfigError, RobotRLError, SpaceSpec, Stream
 

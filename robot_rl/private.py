@@ -7,16 +7,18 @@ or nowhere: never at a predictable place of the temporary folder, which anybody 
 import atexit
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 from pathlib import Path
 
 
-def private_folder(path: Path) -> Path:
+def private_folder(path: Path, was_closed: bool = False) -> Path:
     """The folder, made for this user alone (0700) if it is not there; one that others can only read is closed to them.
 
-    Raises OSError if it cannot be had: it is a link, belongs to somebody else, or others may write into it.
+    Raises OSError if it cannot be had: it is a link, belongs to somebody else, or others may write into it; with
+    `was_closed`, also if they may read or enter it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -28,11 +30,26 @@ def private_folder(path: Path) -> Path:
         raise PermissionError(f"{path} belongs to user {about.st_uid}; a folder of your own is allowed")
     if about.st_mode & 0o022:
         raise PermissionError(f"others may write into {path}: remove it, for what lies in it may be theirs")
+    if was_closed and about.st_mode & 0o055:
+        raise PermissionError(f"others may enter {path}. If nobody has: chmod 700 {path}")
     if about.st_mode & 0o055:
         path.chmod(0o700)
     if not os.access(path, os.W_OK | os.X_OK):
         raise PermissionError(f"{path} cannot be written")
     return path
+
+
+def make_secret(path: Path, text: str) -> None:
+    """A file that this user alone can read (0600), with a line of text, unless there is one already. OSError.
+
+    It is whole from the first moment on; of several processes that make it at once one is the first, and it is its.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+    with contextlib.suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink()
 
 
 def cache_folder(name: str) -> Path:

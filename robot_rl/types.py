@@ -462,10 +462,8 @@ class MarkKind(StrEnum):
     DISCARD = "discard"
     SUCCESS = "success"
     FAILURE = "failure"
-    REWARD_VERSION = "reward_version"
     GAP = "gap"
     TRUNCATED = "truncated"
-    DEMOS_COMPLETE = "demos_complete"
 
 
 @dataclass(frozen=True)
@@ -474,10 +472,9 @@ class Mark:
 
     UNDO takes back the last DISCARD, SUCCESS or FAILURE of the episode. DISCARD: the episode does not count for
     learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets `reward`, and is terminated.
-    REWARD_VERSION: rewards are the judge's of this `version` from here on. GAP: a process died, or a record was
-    damaged; what followed record `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped
-    there without an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that is no step's
-    (a camera without a fresh frame). DEMOS_COMPLETE: the demonstrations are all here.
+    GAP: a process died, or a record was damaged; what followed record `last_seq` of that process is missing, and
+    `episode` (-1: none was begun) stopped there without an end. TRUNCATED: the episode was broken off behind its last
+    step, for a `reason` that is no step's (a camera without a fresh frame).
 
     `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that sends the mark.
     """
@@ -485,7 +482,6 @@ class Mark:
     kind: MarkKind
     episode: int = -1
     reward: float = 0.0
-    version: str = ""
     actor: str = ""
     epoch: int = -1
     last_seq: int = -1

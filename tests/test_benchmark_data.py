@@ -8,7 +8,7 @@ import pytest
 from benchmarks import data
 
 TINY = data.Sizes(
-    replay_steps=120, batch=16, rounds=1, batches=2, link_steps=192, link_rounds=1, burst_steps=64, sustained_steps=64,
+    replay_steps=120, batch=16, rounds=1, batches=2, burst_steps=64, burst_rounds=1, sustained_steps=64,
     spool_steps=4, fleet_s=0.2,
     megabytes=0.1, versions=2, slow_versions=10, slow_s=0.05, log_steps=100, pixel_log_steps=50,
 )  # fmt: skip

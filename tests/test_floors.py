@@ -73,7 +73,7 @@ ONLY_IN = {
     "yaml": ("robot_rl/validation.py",),
     "pydantic": ("robot_rl/validation.py",),
     "viser": ("robot_rl/console/page.py",),
-    "trimesh": ("robot_rl/console/page.py",),
+    "trimesh": ("robot_rl/console/scene.py",),
     "numba": ("robot_rl/compiled.py",),
     "zarr": ("robot_rl/data/episodes.py",),
     "tensorboard": ("robot_rl/learner/viewers.py",),

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.console.watch import Ended, History, Sight
+from robot_rl.console.history import Ended, History
+from robot_rl.console.watch import Sight
 from robot_rl.data.counts import WINDOW
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import NEEDS_HUMAN

@@ -1,12 +1,11 @@
 """The token of this user's consoles. It stays, so that a link goes on working; no list of processes shows it."""
 
-import contextlib
 import os
 import re
 import secrets
 from pathlib import Path
 
-from robot_rl.private import state_folder
+from robot_rl.private import make_secret, state_folder
 from robot_rl.types import ConfigError
 
 VARIABLE = "ROBOT_RL_CONSOLE_TOKEN"
@@ -37,12 +36,7 @@ def _kept(path: Path) -> str:
     """What the file holds, which is made now if there is none."""
     try:
         if not path.is_symlink() and not path.exists():
-            draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(new_token() + "\n")
-            with contextlib.suppress(FileExistsError):  # another console was faster
-                os.link(draft, path)
-            draft.unlink()
+            make_secret(path, new_token())
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             about = os.fstat(file.fileno())
             if about.st_uid != os.geteuid() or about.st_mode & 0o077:

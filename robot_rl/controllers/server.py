@@ -34,7 +34,8 @@ from robot_rl.controllers.setup import (
     check_joint_target,
     check_setup,
 )
-from robot_rl.transport.endpoint import bind, draw_secret, keep_secret, new_socket
+from robot_rl.transport.address import draw_secret, keep_secret
+from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.transport.seldom import Seldom
 from robot_rl.types import (
     DRIVER_FAULTS,

@@ -117,11 +117,6 @@ def unpack(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_
     expected = at + sum(size_of(d, s) + len(padding(size_of(d, s))) for _, d, s in layout)
     if expected != len(buffer):
         raise DataError(f"the arrays need {expected - at} bytes, {len(buffer) - at} are there")
-    return view(buffer, layout, at)
-
-
-def view(buffer: bytes | memoryview, layout: Layout, at: int) -> dict[str, Array]:
-    """Views of the arrays of a known layout, the first of them at byte `at`; the sizes must have been checked."""
     arrays = {}
     for name, dtype, shape in layout:
         array = np.frombuffer(buffer, np.dtype(dtype).newbyteorder("<"), math.prod(shape), at).reshape(shape)

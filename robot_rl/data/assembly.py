@@ -13,9 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from robot_rl.data.codec import ACTIONS, StepCodec
+from robot_rl.data.codec import ACTIONS, StepCodec, decode_mark, encode_mark
 from robot_rl.data.log import StepLog
-from robot_rl.data.marks import decode_mark, encode_mark
 from robot_rl.data.records import Kind
 from robot_rl.data.verdicts import OUTCOMES, Verdict
 from robot_rl.types import Array, DataError, Identity, MarkKind, Provenance, Step

@@ -1,7 +1,8 @@
 """A step as bytes, on the wire and in the log: a fixed header, then named arrays. Checked against the spaces.
 
 The layout of the arrays is the same for every step of a space, so a good message is recognised by comparing it with
-the expected one; only a bad message is parsed, to say what is wrong with it.
+the expected one; only a bad message is parsed, to say what is wrong with it. A mark is a small JSON object, checked
+on the way in and out.
 """
 
 import hashlib
@@ -9,13 +10,15 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_rl.data import arrays
-from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+from robot_rl.data.records import check_actor
+from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SCHEMA = 1
 """Version of the bytes of a step; a log or a peer of another schema is refused."""
@@ -245,3 +248,56 @@ def _check_scalars(reward: float, index: int, t_monotonic: float, t_wall: float)
     if not (math.isfinite(reward) and math.isfinite(t_monotonic) and math.isfinite(t_wall)) or index < 0:
         raise DataError(f"a step with reward {reward}, index {index}, times {t_monotonic} and {t_wall}: "
                         "all must be finite and the index not negative")  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------- marks
+
+MARK_BYTES = 4096
+"""No mark is longer."""
+
+_MARK_DEFAULTS = {field.name: field.default for field in fields(Mark) if field.name != "kind"}
+
+
+def encode_mark(mark: Mark) -> bytes:
+    """The bytes of a mark: only what differs from the defaults. DataError for nonsense."""
+    given = asdict(mark)
+    _check_mark(given)
+    named = {name: value for name, value in given.items() if value != _MARK_DEFAULTS.get(name)}
+    text = json.dumps(named, separators=(",", ":")).encode()
+    if len(text) > MARK_BYTES:
+        raise DataError(f"a mark of {len(text)} bytes; at most {MARK_BYTES} are allowed: shorten its names")
+    return text
+
+
+def decode_mark(message: bytes | memoryview) -> Mark:
+    """The mark of a message; raises DataError for anything that is not exactly a mark."""
+    if len(message) > MARK_BYTES:
+        raise DataError(f"{len(message)} bytes are no mark, which has at most {MARK_BYTES}")
+    try:
+        given = json.loads(bytes(message))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"this is no mark: {error}") from error
+    if not isinstance(given, dict):
+        raise DataError(f"this is no mark but {given!r}")
+    _check_mark(given)
+    return Mark(**given | {"kind": MarkKind(given["kind"])})
+
+
+def _check_mark(given: dict[str, Any]) -> None:
+    if unknown := given.keys() - _MARK_DEFAULTS.keys() - {"kind"}:
+        raise DataError(f"a mark knows no {', '.join(sorted(unknown))}; it has: kind, {', '.join(_MARK_DEFAULTS)}")
+    if given.get("kind") not in [str(kind) for kind in MarkKind]:
+        raise DataError(f"a mark of the kind {given.get('kind')!r}; there are: {', '.join(MarkKind)}")
+    for name, default in _MARK_DEFAULTS.items():
+        value = given.get(name, default)
+        if isinstance(default, float):
+            good = type(value) in (int, float) and math.isfinite(value)
+        elif isinstance(default, int):
+            good = type(value) is int and -1 <= value < 2**63
+        else:
+            good = isinstance(value, str)
+        if not good:
+            raise DataError(f"a mark whose {name} is {value!r}; it is a {type(default).__name__}, "
+                            "numbers are finite and counts from -1 on")  # fmt: skip
+    if given.get("actor"):
+        check_actor(given["actor"])

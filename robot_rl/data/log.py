@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from robot_rl.data import records
-from robot_rl.data.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
-from robot_rl.data.marks import decode_mark, encode_mark
+from robot_rl.data.codec import SCHEMA, StepCodec, decode_mark, encode_mark, space_from_json, space_hash, space_json
+from robot_rl.data.pages import LOG
 from robot_rl.data.records import Kind, Payload, Record
-from robot_rl.data.store import LOG, Store
+from robot_rl.data.store import Store
 from robot_rl.types import DataError, Identity, Mark, SpaceSpec, Step, Stream
 
 
@@ -72,14 +72,10 @@ class StepLog:
         self.append(encode_mark(mark), identity, Kind.MARK)
 
     def append(self, payload: Payload, identity: Identity | None = None, kind: int = Kind.STEP) -> None:
-        """Append the record of a payload. Raises as `append_record` does."""
+        """Append the record of a payload. Raises as `append_records` does."""
         if identity is None:
             identity = Identity(*self.own, self.positions.get(self.own, -1) + 1)
-        self.append_record(records.frame(kind, identity, payload))
-
-    def append_record(self, record: Record) -> None:
-        """Append a record as it was framed. Raises as `append_records` does."""
-        self.append_records([record])
+        self.append_records([records.frame(kind, identity, payload)])
 
     def append_records(self, several: Sequence[Record]) -> None:
         """Append records, all of them or none. Raises DataError (disk full, read-only) with the log as it was."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.data import records
-from robot_rl.data.checksum import crc32c
-from robot_rl.data.records import HEADER_SIZE, Header, Payload, Record
+from robot_rl.data.pages import LOG, OLD_MAGICS, SPOOL
+from robot_rl.data.records import HEADER_SIZE, Header, Payload, Record, crc32c
 from robot_rl.data.recovery import write_anew
-from robot_rl.data.store import LOG, OLD_MAGICS, SPOOL, lock
+from robot_rl.data.sync import lock
 from robot_rl.types import DataError, Identity
 
 _HEAD = struct.Struct("<8sII")
@@ -56,7 +56,8 @@ def convert(path: Path) -> tuple[Path, int, int]:
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()[: 1 << 20] if path.stat().st_size < 1 << 20 else _begin_of(path)
+    with path.open("rb") as file:
+        data = file.read(1 << 20)
     kind = _KINDS.get(data[:6])
     if kind is None or len(data) < _HEAD.size:
         raise DataError(f"{path} is no log or spool of an older version")
@@ -65,11 +66,6 @@ def _read_head(path: Path) -> dict[str, Any]:
     if len(text) != length or zlib.crc32(text) != crc:
         raise DataError(f"{path} is damaged: its head does not match its checksum. Restore the file from a copy")
     return {"kind": kind, "run": ""} | json.loads(text)
-
-
-def _begin_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(1 << 20)
 
 
 def _parts(path: Path) -> Iterator[Record | Header]:

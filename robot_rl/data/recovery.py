@@ -1,33 +1,26 @@
 """Mending a damaged log or spool: whatever records are whole in it, wherever they lie, into a new file.
 
-SQLite is not asked: its tables lead to the records, and may be what is damaged. A record's header stands in one piece
-on a page and has a checksum of its own, so it is found by itself; the payload goes on behind it, and from there over
-pages that each name the next one. Whether the right ones were found its checksum says.
+SQLite is not asked: its tables lead to the records, and may be what is damaged. How they are found: `pages.py`.
 """
 
 import contextlib
-import os
-import struct
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from robot_rl.data import records
-from robot_rl.data.marks import encode_mark
+from robot_rl.data.codec import encode_mark
+from robot_rl.data.pages import LOG, OLD_MAGICS, ROW_MAGIC, SPOOL, Pages, Place, find_all, payload_at, places, unseal
 from robot_rl.data.records import HEADER_SIZE, Header, Kind, Record
-from robot_rl.data.store import LOG, OLD_MAGICS, PAGE, ROW_MAGIC, SPOOL, Store, lock, remove_file, unseal
-from robot_rl.types import Array, DataError, Identity, Mark, MarkKind, Stream
+from robot_rl.data.store import Store
+from robot_rl.data.sync import beside, has_wal, lock, remove_file
+from robot_rl.types import DataError, Identity, Mark, MarkKind, Stream
 
 _ODD = 100_000
 """A number that is so far from the next one is damaged itself."""
-_WAL_HEAD, _FRAME = struct.Struct(">4s3I4s4s2I"), struct.Struct(">II8s2I")
-_HEAD_SUMMED, _FRAME_SUMMED = 24, 8  # bytes of the two that are in their checksums
 
 
 def repair(path: Path) -> tuple[int, int, Path | None]:
@@ -45,7 +38,7 @@ def repair(path: Path) -> tuple[int, int, Path | None]:
         if (kept := _count_if_sound(path)) is not None:
             return kept, 0, None
         with lock(path, str(path)), path.open("rb") as file:
-            pages = Pages(file.fileno(), _wal_of(path))
+            pages = Pages(file.fileno(), wal.read_bytes() if (wal := beside(path, "-wal")).exists() else b"")
             about, state = _head(pages)
             if about is None:
                 raise DataError(_what_it_is(path, file.read(len(OLD_MAGICS[0]))))
@@ -104,79 +97,6 @@ def placeholder(identity: Identity) -> Record:
     return records.frame(Kind.MARK, identity, encode_mark(mark))
 
 
-class Pages:
-    """The pages of a file, as its writer left them: those in its write-ahead log lie over those in itself."""
-
-    def __init__(self, fd: int, wal: bytes):
-        self._fd = fd
-        self._written: dict[int, bytes] = {}
-        self.count = -(-os.fstat(fd).st_size // PAGE)
-        self._read_wal(wal)
-
-    def page(self, number: int) -> bytes:
-        """Page `number`, counted from 1; zeros where there is none."""
-        found = self._written.get(number) or os.pread(self._fd, PAGE, (number - 1) * PAGE)
-        return found.ljust(PAGE, b"\0")
-
-    def _read_wal(self, data: bytes) -> None:
-        """Frame by frame up to the last that ends a transaction, as far as each one's checksum goes on from the one
-        before (https://sqlite.org/fileformat2.html, section 4): what lies behind is of an earlier turn, or torn."""
-        if len(data) < _WAL_HEAD.size:
-            return
-        magic, *_, one_salt, other_salt, first, second = _WAL_HEAD.unpack_from(data)
-        words = ">u4" if magic[-1] & 1 else "<u4"
-        sums = _checksum(data[:_HEAD_SUMMED], (0, 0), words)
-        if sums != (first, second):
-            return
-        pending: dict[int, bytes] = {}
-        for at in range(_WAL_HEAD.size, len(data) - PAGE - _FRAME.size + 1, PAGE + _FRAME.size):
-            number, size, salts, first, second = _FRAME.unpack_from(data, at)
-            page = data[at + _FRAME.size : at + _FRAME.size + PAGE]
-            sums = _checksum(data[at : at + _FRAME_SUMMED] + page, sums, words)
-            if salts != one_salt + other_salt or sums != (first, second):
-                return
-            pending[number] = page
-            if size:
-                self._written |= pending
-                self.count = max(self.count, size)
-                pending = {}
-
-
-def _checksum(data: bytes, sums: tuple[int, int], words: str) -> tuple[int, int]:
-    """SQLite's, which goes on from `sums`: s0 += x0 + s1, then s1 += x1 + s0, for each two words of 32 bits.
-
-    That is linear: what stands n pairs before the end is multiplied n times by the same matrix.
-    """
-    pairs = np.frombuffer(data, words).astype(np.uint32).reshape(-1, 2)
-    added = np.vstack([np.array([sums], np.uint32), np.stack([pairs[:, 0], pairs[:, 0] + pairs[:, 1]], axis=1)])
-    first, second = np.einsum("nij,nj->i", _powers(len(added))[::-1], added)
-    return int(first), int(second)
-
-
-@cache
-def _powers(count: int) -> Array:
-    """The matrix of one pair's turn, to the powers 0 to `count` - 1, modulo 2**32."""
-    turn = np.array([[1, 1], [1, 2]], np.uint32)
-    powers = [np.eye(2, dtype=np.uint32)]
-    for _ in range(count - 1):
-        powers.append(powers[-1] @ turn)
-    return np.stack(powers)
-
-
-class Place(NamedTuple):
-    """Where a header was found: in the row of which record (None: that does not say), on which page, at which byte."""
-
-    n: int | None
-    header: Header
-    page: int
-    at: int
-    whole: bool
-
-    @property
-    def stream(self) -> Stream:
-        return self.header.identity.actor, self.header.identity.epoch
-
-
 class _Found(NamedTuple):
     """What is in a damaged file, in the order of its numbers; so many were in it at least, and lost before."""
 
@@ -204,7 +124,7 @@ class _Found(NamedTuple):
         for place in self.places:
             if place.whole:
                 data = pages.page(place.page)[place.at : place.at + HEADER_SIZE]
-                payload = _payload(pages, place.page, place.at, place.header)
+                payload = payload_at(pages, place.page, place.at, place.header)
                 yield Record(place.header.kind, place.header.identity, data, payload or b"")
             else:
                 yield place.header
@@ -263,7 +183,7 @@ def _head(pages: Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     state: dict[str, Any] = {}
     for number in range(1, min(pages.count, 64) + 1):
         page = pages.page(number)
-        for at in _all(page, ROW_MAGIC):
+        for at in find_all(page, ROW_MAGIC):
             said = unseal(page[at:])
             if said is not None and "kind" in said:
                 about = said
@@ -272,109 +192,20 @@ def _head(pages: Pages) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     return about, state
 
 
-def places(pages: Pages) -> Iterator[Place]:
-    """Every header that matches its checksum."""
-    for number in range(1, pages.count + 1):
-        page = pages.page(number)
-        for at in _all(page, records.MAGIC):
-            header = records.parse(page[at : at + HEADER_SIZE])
-            if header is not None:
-                n = _number(page, at, header)
-                yield Place(n, header, number, at, _payload(pages, number, at, header) is not None)
-
-
-def _wal_of(path: Path) -> bytes:
-    wal = path.with_name(path.name + "-wal")
-    return wal.read_bytes() if wal.exists() else b""
-
-
-def _all(page: bytes, word: bytes) -> Iterator[int]:
-    at = page.find(word)
-    while at >= 0:
-        yield at
-        at = page.find(word, at + 1)
-
-
-def _row_head(header: Header) -> bytes:
-    """What stands in front of a record in its row: the types of the columns, as SQLite writes them."""
-    types = b"\0" + _varint(12 + 2 * HEADER_SIZE) + _varint(12 + 2 * header.length)
-    return bytes([1 + len(types)]) + types
-
-
-def _number(page: bytes, at: int, header: Header) -> int | None:
-    """The number of the row that a header stands in: in front of it are the row's size, its number and its head."""
-    head = _row_head(header)
-    size, end = _varint(len(head) + HEADER_SIZE + header.length), at - len(head)
-    for begin in range(end - 1, end - 10, -1):
-        number = _from_varint(page[max(0, begin) : end])
-        if number is not None and begin >= len(size) and page[begin - len(size) : begin] == size:
-            return number
-    return None
-
-
-def _payload(pages: Pages, number: int, at: int, header: Header) -> bytes | None:
-    """The payload behind a header, or None if it does not match its checksum.
-
-    What does not fit into the page of the row goes on in others, each of which begins with the number of the next.
-    """
-    size = len(_row_head(header)) + HEADER_SIZE + header.length
-    if header.length > pages.count * PAGE:
-        return None
-    here, least = size, (PAGE - 12) * 32 // 255 - 23
-    if size > PAGE - 35:
-        here = least + (size - least) % (PAGE - 4)
-        here = here if here <= PAGE - 35 else least
-    page = pages.page(number)
-    begin, end = at + HEADER_SIZE, at - len(_row_head(header)) + here
-    parts, have = [page[begin:end]], end - begin
-    following = page[end : end + 4]
-    while have < header.length:
-        next_page = int.from_bytes(following, "big")
-        if not 0 < next_page <= pages.count:
-            return None
-        page = pages.page(next_page)
-        following = page[:4]
-        parts.append(page[4 : 4 + min(PAGE - 4, header.length - have)])
-        have += len(parts[-1])
-    payload = b"".join(parts)
-    record = Record(header.kind, header.identity, records.frame(header.kind, header.identity, payload).header, payload)
-    return payload if records.parse(record.header) == header else None
-
-
-def _varint(value: int) -> bytes:
-    """As SQLite writes a number below 2**56."""
-    out = [value & 0x7F]
-    while value := value >> 7:
-        out.append(value & 0x7F | 0x80)
-    return bytes(reversed(out))
-
-
-def _from_varint(data: bytes) -> int | None:
-    """The number that these bytes are, all of them and no more."""
-    if not data or data[-1] & 0x80 or not all(byte & 0x80 for byte in data[:-1]) or data[0] == 0x80:
-        return None
-    value = 0
-    for byte in data:
-        value = value << 7 | byte & 0x7F
-    return value
-
-
 def _set_aside(path: Path) -> Path:
     """The damaged file under a name that none has yet, with its write-ahead log."""
     names = (f"{path.name}.damaged" + (f"-{number}" if number > 1 else "") for number in count(1))
     aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     path.rename(aside)
-    wal = path.with_name(path.name + "-wal")
-    if wal.exists():
-        wal.rename(aside.with_name(aside.name + "-wal"))
-    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    if (wal := beside(path, "-wal")).exists():
+        wal.rename(beside(aside, "-wal"))
+    beside(path, "-shm").unlink(missing_ok=True)
     return aside
 
 
 def _count_if_sound(path: Path) -> int | None:
     """How many records are in a closed file that whoever appends would take as it is; None of any other."""
-    wal = path.with_name(path.name + "-wal")
-    if wal.exists() and wal.stat().st_size:  # SQLite would take it over, as far as it is whole
+    if has_wal(path):  # SQLite would take it over, as far as it is whole
         return None
     for kind in (LOG, SPOOL):
         with contextlib.suppress(DataError), contextlib.closing(Store(path, "file", kind=kind)) as store:

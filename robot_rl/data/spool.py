@@ -15,8 +15,9 @@ from typing import NamedTuple
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, space_hash
 from robot_rl.data.old_files import SPOOL_FILE
+from robot_rl.data.pages import SPOOL
 from robot_rl.data.records import Record
-from robot_rl.data.store import SPOOL, Store
+from robot_rl.data.store import Store
 from robot_rl.types import DataError, SpaceSpec
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class Spool:
     ```
     spool = Spool(folder, "actor", epoch, space)
     for held in spool.leftovers: ...            # of earlier processes, oldest first
-    spool.append(record)                        # seq 0, 1, 2, ... of the own epoch
+    spool.append_all(records)                   # seq 0, 1, 2, ... of the own epoch
     spool.read(epoch, seq)                      # until it is acknowledged
     spool.acknowledge(epoch, seq)
     ```
@@ -82,10 +83,6 @@ class Spool:
             return Held(epoch, max(0, self._store.first - base), self._end)
         left = next(held for held in self.leftovers if held.epoch == epoch)
         return left._replace(first=min(max(left.first, self._store.first - base), left.end))
-
-    def append(self, record: Record) -> None:
-        """Append the next record of the own epoch. DataError as `append_all`."""
-        self.append_all([record])
 
     def append_all(self, several: Sequence[Record]) -> None:
         """Append the next records of the own epoch.

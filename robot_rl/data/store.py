@@ -12,41 +12,20 @@ record has its own (`records.py`), and so do the rows of `head`.
 """
 
 import contextlib
-import fcntl
-import json
 import os
 import sqlite3
-import struct
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from robot_rl.data import records
-from robot_rl.data.checksum import crc32c
-from robot_rl.data.records import Record
-from robot_rl.data.sync import Periodic, sync_path
+from robot_rl.data import pages, records
+from robot_rl.data.records import Record, crc32c
+from robot_rl.data.sync import Lock, Periodic, beside, has_wal, remove_file, sync_path
 from robot_rl.types import DataError, Identity, Stream
 
-PAGE = 8192
-"""Bytes of a page: with 4096 a step of 98 kB takes as long, with 16384 a step of 600 bytes takes twice as long."""
-ROW_MAGIC = b"RRhd"
-_ROW = struct.Struct("<4sII")
-_TABLES = {
-    "head": "CREATE TABLE head(id INTEGER PRIMARY KEY, row BLOB NOT NULL)",
-    "spare": "CREATE TABLE spare(id INTEGER PRIMARY KEY, row BLOB NOT NULL)",
-    "streams": "CREATE TABLE streams(id INTEGER PRIMARY KEY, header BLOB NOT NULL)",
-    "records": "CREATE TABLE records(n INTEGER PRIMARY KEY, header BLOB NOT NULL, payload BLOB NOT NULL)",
-}
-_SCHEMA = [
-    (b"table", name.encode(), name.encode(), root, sql.encode()) for root, (name, sql) in enumerate(_TABLES.items(), 2)
-]
 _CHUNK = 64
-LOG, SPOOL = "step log", "spool"
-OLD_MAGICS = (b"RRLOG\x00", b"RRSPL\x00")
-"""How files of records began before they were SQLite's."""
 
 
 class Store:
@@ -76,9 +55,9 @@ class Store:
             undone.callback(self._opened.close)
             with self._translated("opened"):
                 if not read_only:
-                    self._opened.callback(_Lock(path, self.what).release)
+                    self._opened.callback(Lock(path, self.what).release)
                     if create is not None and not path.exists():
-                        self._create({"kind": kind} | create)
+                        pages.create_file(path, {"kind": kind} | create)
                 self._db = self._connect()
                 self._opened.callback(lambda: self._db.close())
                 self._read_head()
@@ -162,9 +141,7 @@ class Store:
         """Sync and let go of the file, which then says that it was closed. `lost`: see there."""
         if self._closed:
             return
-        self._closed = True
-        if self._sync is not None:
-            self._sync.close()
+        self._end_sync()
         try:
             if self._writing or lost:
                 with self._translated("written"), self._busy:
@@ -180,9 +157,7 @@ class Store:
         """Let go of the file without a word in it, unless it is closed already; `removed`: and remove it."""
         if self._closed:
             return
-        self._closed = True
-        if self._sync is not None:
-            self._sync.close()
+        self._end_sync()
         self._db.close()
         try:
             if removed:
@@ -191,25 +166,12 @@ class Store:
         finally:
             self._opened.close()
 
-    # ------------------------------------------------------------------------------------------------ opening
+    def _end_sync(self) -> None:
+        self._closed = True
+        if self._sync is not None:
+            self._sync.close()
 
-    def _create(self, about: dict[str, Any]) -> None:
-        """Under another name first: what is there under its own is never half made."""
-        draft = _beside(self.path, ".new")
-        draft.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as db:
-            for pragma in (f"page_size={PAGE}", "journal_mode=MEMORY", "synchronous=OFF"):
-                db.execute(f"PRAGMA {pragma}")
-            db.execute("BEGIN")
-            for sql in _TABLES.values():
-                db.execute(sql)
-            db.execute("INSERT INTO head VALUES (0, ?)", (_seal(about),))
-            db.execute("INSERT INTO head VALUES (1, ?)", (_seal(_state(turn=0, first=0, closed=0, lost=0, streams=0)),))
-            db.execute("INSERT INTO spare VALUES (0, ?)", (_seal(about),))
-            db.execute("COMMIT")
-        sync_path(draft)
-        draft.rename(self.path)
-        sync_path(self.path.parent)
+    # ------------------------------------------------------------------------------------------------ opening
 
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():
@@ -221,8 +183,7 @@ class Store:
             db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
             db.close()
-            beside = _beside(self.path, "-wal")
-            if not self._read_only or is_corrupt(error) or (beside.exists() and beside.stat().st_size):
+            if not self._read_only or pages.is_corrupt(error) or has_wal(self.path):
                 raise
             db = self._open("ro&immutable=1")  # in a folder that cannot be written, and nobody else writes there
         except BaseException:
@@ -254,28 +215,22 @@ class Store:
 
     def _check_shape(self) -> None:
         """The tables are these, and a file without a write-ahead log is as long as it says."""
-        if self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall() != _SCHEMA:
+        if self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall() != pages.SCHEMA_ROWS:
             raise self.damaged()
         size = self.path.stat().st_size
         if size == 0:
             raise self.damaged()
-        wal = _beside(self.path, "-wal")
-        if not wal.exists() or not wal.stat().st_size:
-            pages = self._db.execute("PRAGMA page_count").fetchone()[0]
-            unused = self._db.execute("PRAGMA freelist_count").fetchone()[0]
-            if size < pages * PAGE or (
-                not self._read_only and (size != pages * PAGE or (unused and not self._removes))
-            ):
-                raise self.damaged()
-
-    @property
-    def _removes(self) -> bool:
-        """Whether a file of this kind ever has pages that are not used."""
-        return self.kind != LOG
+        if has_wal(self.path):
+            return
+        whole = pages.PAGE * self._db.execute("PRAGMA page_count").fetchone()[0]
+        unused = self._db.execute("PRAGMA freelist_count").fetchone()[0]
+        is_odd = size != whole or (unused and self.kind == pages.LOG)  # of a log nothing is ever removed
+        if size < whole or (is_odd and not self._read_only):
+            raise self.damaged()
 
     def _row(self, table: str, number: int) -> dict[str, Any]:
         found = self._db.execute(f"SELECT row FROM {table} WHERE id = ?", (number,)).fetchone()
-        said = unseal(found[0]) if found is not None and isinstance(found[0], bytes) else None
+        said = pages.unseal(found[0]) if found is not None and isinstance(found[0], bytes) else None
         if said is None:
             raise self.damaged()
         return said
@@ -347,8 +302,8 @@ class Store:
         if closed is not None:
             for (data,) in self._db.execute("SELECT header FROM streams ORDER BY id").fetchall():
                 crc = crc32c(data, crc)
-        state = _state(self._turn, first, closed, self.lost if lost is None else lost, crc)
-        self._db.execute("UPDATE head SET row = ? WHERE id = 1", (_seal(state),))
+        state = pages.state_row(self._turn, first, closed, self.lost if lost is None else lost, crc)
+        self._db.execute("UPDATE head SET row = ? WHERE id = 1", (pages.seal(state),))
 
     def checkpoint(self) -> None:
         """The write-ahead log to the disk, which takes a while, then into the file.
@@ -358,7 +313,7 @@ class Store:
         if not self._writing:
             return
         with contextlib.suppress(FileNotFoundError):
-            sync_path(_beside(self.path, "-wal"))
+            sync_path(beside(self.path, "-wal"))
         with self._busy:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
@@ -380,9 +335,9 @@ class Store:
         except OSError as error:
             raise self._refused(doing, error.strerror or str(error)) from error
         except sqlite3.OperationalError as error:
-            if is_corrupt(error):
+            if pages.is_corrupt(error):
                 raise self._unreadable(number) from error
-            raise self._refused(doing, _reason(error)) from error
+            raise self._refused(doing, pages.reason_of(error)) from error
         except (sqlite3.DatabaseError, sqlite3.InterfaceError, UnicodeDecodeError, OverflowError) as error:
             raise self._unreadable(number) from error
 
@@ -397,114 +352,22 @@ class Store:
     def _unreadable(self, number: int | None) -> DataError:
         """The error for a file that SQLite cannot read: damaged, of an older version, or something else entirely."""
         with contextlib.suppress(OSError), self.path.open("rb") as file:
-            begins = file.read(8 * PAGE)
-            if begins.startswith(OLD_MAGICS):
+            begins = file.read(8 * pages.PAGE)
+            if begins.startswith(pages.OLD_MAGICS):
                 return DataError(f"{self.what} was written by an older version: 'robot-rl data convert {self.path}' "
                                  "makes it one that can be read, and keeps the old one beside it")  # fmt: skip
-            if len(begins) > PAGE and ROW_MAGIC not in begins:
+            if len(begins) > pages.PAGE and pages.ROW_MAGIC not in begins:
                 return DataError(f"{self.path} is not a {self.kind}")
-            if begins and len(begins) <= PAGE and not begins.startswith(b"SQLite") and begins.strip(b"\0"):
+            if begins and len(begins) <= pages.PAGE and not begins.startswith(b"SQLite") and begins.strip(b"\0"):
                 return DataError(f"{self.path} is not a {self.kind}")
         return self.damaged(number)
 
     def damaged(self, number: int | None = None) -> DataError:
         """The error for a file, or its record `number`, that does not match its checksums. Nothing was changed."""
-        if self.path.stat().st_size <= PAGE:
+        if self.path.stat().st_size <= pages.PAGE:
             return DataError(f"{self.what} is damaged: it has {self.path.stat().st_size} bytes, which is no file of "
                              "records. Restore it from a copy; remove it if nothing was recorded yet")  # fmt: skip
         where = "" if number is None else f": record {number} does not match its checksum, or is not there"
         return DataError(f"{self.what} is damaged{where}. 'robot-rl data repair {self.path}' keeps every record that "
                          "is whole, puts a mark in the place of what is lost, and leaves the damaged file beside it. "
                          "Nothing was changed so far")  # fmt: skip
-
-
-class _Lock:
-    """The right to write a file: one process has it. It lies in a file of its own beside it.
-
-    (SQLite's locks would go if this process opened and closed the file itself.)
-    """
-
-    def __init__(self, path: Path, what: str, timeout_s: float = 2.0):
-        self._path = _beside(path, ".lock")
-        deadline = time.monotonic() + timeout_s
-        while not self._take():
-            if time.monotonic() > deadline:
-                raise DataError(f"{what} is being written by another process: stop it, or take another run folder")
-            time.sleep(0.05)  # a killed predecessor may need a moment to go
-
-    def _take(self) -> bool:
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._fd).st_ino == self._path.stat().st_ino:  # else whoever had it has just removed it
-                return True
-        except (BlockingIOError, FileNotFoundError):
-            pass
-        os.close(self._fd)
-        return False
-
-    def release(self) -> None:
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-        os.close(self._fd)
-
-
-def lock(path: Path, what: str) -> contextlib.ExitStack:
-    """Be the only one who writes this file, until the end of the block; DataError."""
-    held = contextlib.ExitStack()
-    held.callback(_Lock(path, what).release)
-    return held
-
-
-def remove_file(path: Path) -> None:
-    """A closed or abandoned store and what lies beside it. Raises OSError."""
-    for name in ("", "-wal", "-shm"):
-        _beside(path, name).unlink(missing_ok=True)
-
-
-def unseal(data: bytes) -> dict[str, Any] | None:
-    """What a row of the head says, at the beginning of these bytes; None if it does not match its checksum."""
-    if len(data) < _ROW.size or not data.startswith(ROW_MAGIC):
-        return None
-    _, length, crc = _ROW.unpack_from(data)
-    text = data[_ROW.size : _ROW.size + length]
-    if len(text) != length or crc32c(text) != crc:
-        return None
-    said: dict[str, Any] = json.loads(text)
-    return said
-
-
-def _seal(said: dict[str, Any]) -> bytes:
-    text = json.dumps(said).encode()
-    return _ROW.pack(ROW_MAGIC, len(text), crc32c(text)) + text
-
-
-def _state(turn: int, first: int, closed: int | None, lost: int, streams: int) -> dict[str, Any]:
-    """The second row of the head. `turn` goes up with each; all are of one length, each is written over the last."""
-    state: dict[str, Any] = {
-        "turn": turn,
-        "first": first,
-        "closed": closed,
-        "lost": lost,
-        "streams": streams,
-    }
-    return state | {"room": " " * (160 - len(json.dumps(state)))}
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
-def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether SQLite says so of the file, and not of the disk."""
-    name = getattr(error, "sqlite_errorname", "") or ""
-    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA"))
-
-
-def _reason(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name == "SQLITE_FULL":
-        return "No space left on device"
-    if name.startswith("SQLITE_READONLY"):
-        return "Read-only file system, or no permission to write"
-    return f"{error} ({name})" if name else str(error)

@@ -1,25 +1,24 @@
 """Who may come in: ZeroMQ asks this, at each CURVE handshake with a socket of this process (ZAP, RFC 27 of ZeroMQ).
 
-Of our own instead of pyzmq's authenticators, because these keep the keys that a folder held when they started, answer
-for one folder only, and bring an event loop into the arm's process.
+Of our own instead of pyzmq's ThreadAuthenticator: its callback is not told where somebody comes from, an exception in
+it ends the thread, so that nobody is let in any more, and it brings an event loop into the arm's process.
 """
 
 import errno
 import hashlib
 import logging
 import threading
-import time
 
 import zmq
 
 from robot_rl.transport.keys import Keyring
+from robot_rl.transport.seldom import Seldom
 from robot_rl.types import LinkError, RobotRLError
 
 log = logging.getLogger(__name__)
 
-REPORT_S = 60.0
-MOST_REPORTS = 6
-"""Lines about strangers in `REPORT_S`: who is refused tries twenty times a second, under as many keys as it likes."""
+MOST_LINES = 6
+"""About strangers in a minute: who is refused tries twenty times a second, under as many keys as it likes."""
 
 NO_FILES = (errno.EMFILE, errno.ENFILE)
 _ENDPOINT = "inproc://zeromq.zap.01"
@@ -53,7 +52,7 @@ class AllowList:
         self.context = context
         self._keyrings: dict[bytes, Keyring] = {}
         self._known: dict[bytes, frozenset[bytes]] = {}  # the keys that each held when it was last read
-        self._reports = _Reports()
+        self._seldom = Seldom(log, MOST_LINES)
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         try:
@@ -95,15 +94,14 @@ class AllowList:
         try:
             known = self._known[domain] = self._read(domain, keys)
         except (RobotRLError, OSError) as error:
-            self._reports.say(logging.ERROR, f"nobody is let in, {peer} neither: {error}")
+            self._seldom.error("nobody is let in, %s neither: %s", peer, error)
             return False
         if credentials[0] in known:
             return True
-        self._reports.say(
-            logging.WARNING,
-            f"somebody at {peer} is refused: its key, {credentials[0].hex()[:8]}..., is not trusted here. If that is a "
-            "machine of yours, run `robot-rl keys` there: it prints the line to run here",
-        )
+        self._seldom.warning(
+            "somebody at %s is refused: its key, %s..., is not trusted here. If that is a machine of yours, run "
+            "`robot-rl keys` there: it prints the line to run here", peer, credentials[0].hex()[:8],
+        )  # fmt: skip
         return False
 
     def _read(self, domain: bytes, keys: Keyring) -> frozenset[bytes]:
@@ -114,24 +112,3 @@ class AllowList:
             if error.errno not in NO_FILES:
                 raise
             return self._known[domain]
-
-
-class _Reports:
-    """Says `MOST_REPORTS` lines in `REPORT_S`, and then how many more there would have been. Used by one thread."""
-
-    def __init__(self) -> None:
-        self._since, self._said, self._kept = 0.0, 0, 0
-
-    def say(self, level: int, text: str) -> None:
-        now = time.monotonic()
-        if now - self._since > REPORT_S:
-            if self._kept:
-                log.warning("%d more connections were refused in the %.0f s before", self._kept, now - self._since)
-            self._since, self._said, self._kept = now, 0, 0
-        if self._said >= MOST_REPORTS:
-            self._kept += 1
-            return
-        self._said += 1
-        log.log(level, "%s", text)
-        if self._said == MOST_REPORTS:
-            log.warning("what else is refused in the next %.0f s is counted alone", REPORT_S - (now - self._since))

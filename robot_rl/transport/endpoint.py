@@ -1,8 +1,7 @@
 """Sockets: what all links share. Within a machine only this user reaches them; tcp is encrypted, and asks who comes.
 
 Every socket of the project is made, bound and connected here, with every option set before bind or connect. How an
-address is written: `address.py`. Where local ones are: `local.py`. Whose keys: `keys.py`. Who may come in:
-`allow_list.py`.
+address is written, and where local ones are: `address.py`. Whose keys: `keys.py`. Who may come in: `allow_list.py`.
 """
 
 import contextlib
@@ -10,19 +9,15 @@ import errno
 import math
 import os
 import resource
-import secrets
-import socket as system_socket
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
-from robot_rl.transport import local, turnstile
-from robot_rl.transport.address import Address, parse_address
+from robot_rl.transport.address import Address, LocalListener, new_name, parse_address, path_of
 from robot_rl.transport.allow_list import guard
-from robot_rl.transport.flood import Door, watch
+from robot_rl.transport.flood import Door
 from robot_rl.transport.handshake import BREAKING_S, Handshake
 from robot_rl.transport.keys import SELF, KeyPair, Keyring
 from robot_rl.types import LinkError
@@ -55,8 +50,7 @@ class LinkSocket(zmq.Socket[bytes]):
     _most = 0  # bytes that a connection may bring without an end of a message; 0: any
     _door: Door | None = None
     _skipping = False  # in the midst of a message that has too many frames
-    _listener: local.LocalListener | None = None
-    _watched: system_socket.socket | None = None
+    _listener: LocalListener | None = None
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
@@ -140,9 +134,6 @@ class LinkSocket(zmq.Socket[bytes]):
         if self._listener is not None:
             self._listener.remove()
             self._listener = None
-        if self._watched is not None:
-            turnstile.forget(self._watched)
-            self._watched = None
         super().close(linger)
 
 
@@ -171,11 +162,12 @@ def bind(socket: LinkSocket, address: str) -> str:
     with _closed_on_error(socket):
         where = parse_address(address)
         if where.name == "*":
-            where = parse_address(f"local://{local.new_name()}")
+            where = parse_address(f"local://{new_name()}")
         if where.machine not in ("", SELF):
             raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
         if not where.is_local:
             guard(socket, Keyring(), alone=where.is_loopback)
+            socket._door = Door(socket, socket._most)
         while True:
             try:
                 return _listen(socket, where)
@@ -189,25 +181,15 @@ def bind(socket: LinkSocket, address: str) -> str:
 def _listen(socket: LinkSocket, where: Address) -> str:
     """Listen there and return the address as clients write it. OSError if that cannot be."""
     if where.is_local:
-        socket._listener = local.LocalListener(where.name)
+        socket._listener = LocalListener(where.name)
         socket.setsockopt(zmq.USE_FD, socket._listener.detach())  # bound already: ZeroMQ would take a living one's file
-        socket.bind(f"ipc://{local.path_of(where.name)}")
+        socket.bind(f"ipc://{path_of(where.name)}")
         return where.endpoint
-    socket._watched = turnstile.watch(_bound(socket, where.endpoint))
-    bound = _last_endpoint(socket)
-    if socket._most:
-        socket._door = watch(socket, bound, socket._most)
-    return bound.replace("://", f"://{where.machine}@", 1) if where.machine else bound
-
-
-def _bound(socket: LinkSocket, endpoint: str) -> int:
-    """Bind, and the descriptor at which ZeroMQ listens: it tells that to whoever watches meanwhile."""
-    monitor = socket.get_monitor_socket(zmq.EVENT_LISTENING)
-    try:
-        socket.bind(endpoint)
-        return recv_monitor_message(monitor)["value"]
-    finally:
-        socket.disable_monitor()
+    assert socket._door is not None
+    socket.bind(where.endpoint)
+    socket._door.open()
+    bound: bytes = socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]
+    return bound.rstrip(b"\x00").decode().replace("://", f"://{where.machine}{'@' if where.machine else ''}", 1)
 
 
 def connect(socket: LinkSocket, address: str) -> None:
@@ -220,7 +202,7 @@ def connect(socket: LinkSocket, address: str) -> None:
         where = _reachable(address)
         machine, endpoint = "", where.endpoint
         if where.is_local:
-            endpoint = f"ipc://{local.path_of(where.name)}"
+            endpoint = f"ipc://{path_of(where.name)}"
         else:
             pair, machine, server = _keys_for(where)
             socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret)
@@ -252,16 +234,11 @@ def _end_half_open(socket: LinkSocket) -> None:
         socket.setsockopt(option, value)
 
 
-def _last_endpoint(socket: LinkSocket) -> str:
-    endpoint: bytes = socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]
-    return endpoint.rstrip(b"\x00").decode()
-
-
 def check_address(address: str) -> str:
     """The address, if `connect` would take it; else its LinkError, in the thread of whoever gave it."""
     where = _reachable(address)
     if where.is_local:
-        local.path_of(where.name)
+        path_of(where.name)
     else:
         _keys_for(where)
     return address
@@ -294,30 +271,7 @@ def _closed_on_error(socket: LinkSocket) -> Iterator[None]:
 
 def free_addresses(count: int) -> list[str]:
     """Distinct addresses within this machine that nobody has, for processes that are still to be started."""
-    return [f"local://{local.new_name()}" for _ in range(count)]
-
-
-def draw_secret(address: str) -> bytes:
-    """A new secret for the service that is bound there, which lies beside its socket; zeros where there are keys.
-
-    The keys say the same: who has them is this user, or a machine that is trusted.
-    """
-    drawn = secrets.token_bytes(local.SECRET_BYTES) if parse_address(address).is_local else bytes(local.SECRET_BYTES)
-    keep_secret(address, drawn)
-    return drawn
-
-
-def keep_secret(address: str, secret: bytes) -> None:
-    """Lay it beside its socket again: what lies in a temporary folder for many days is cleared away."""
-    where = parse_address(address)
-    if where.is_local:
-        local.lay_secret(where.name, secret)
-
-
-def read_secret(address: str) -> bytes:
-    """The secret of the service that listens there, for clients of the same user; zeros if there is none."""
-    where = parse_address(address)
-    return local.read_secret(where.name) if where.is_local else bytes(local.SECRET_BYTES)
+    return [f"local://{new_name()}" for _ in range(count)]
 
 
 def allow_many_files() -> None:

@@ -17,7 +17,9 @@ BREAKING_S = 3.0
 """How long handshakes have to break off until the other side is taken for the wrong one: a restart of the other side,
 or of a proxy between, looks the same for a moment."""
 
-_EVENT = struct.Struct("=Hi")
+EVENT = struct.Struct("=Hi")
+"""What ZeroMQ tells of a socket: an event, and a value that goes with it."""
+
 _EVENTS = (
     zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -25,6 +27,21 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
 _numbers = count()
+
+
+def events_of(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
+    """Where ZeroMQ tells such events of a socket. Closed after `disable_monitor`, and before the socket is.
+
+    In this order: an event that nobody can take would stop ZeroMQ's own thread, and so every link. So would a full
+    queue: this one has no bound.
+    """
+    place = f"inproc://events-{next(_numbers)}"
+    socket.monitor(place, events)
+    told: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
+    told.setsockopt(zmq.RCVHWM, 0)
+    told.setsockopt(zmq.LINGER, 0)
+    told.connect(place)
+    return told
 
 
 class Handshake:
@@ -39,11 +56,7 @@ class Handshake:
         self._problem: str | None = None
         self.succeeded = 0
         """How many handshakes, by the last look at the `problem`."""
-        place = f"inproc://handshake-{next(_numbers)}"
-        socket.monitor(place, _EVENTS)
-        self._events: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
-        self._events.setsockopt(zmq.RCVHWM, 0)  # a full queue would stop ZeroMQ's own thread, and so every link
-        self._events.connect(place)
+        self._events = events_of(socket, _EVENTS)
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
         """What is wrong with the newest handshakes, if time will not mend it. Never blocks.
@@ -51,7 +64,7 @@ class Handshake:
         Those that break off are wrong when they have done so for `patience_s`.
         """
         while self._events.poll(0):
-            event, value = _EVENT.unpack(self._events.recv_multipart()[0])
+            event, value = EVENT.unpack(self._events.recv_multipart()[0])
             self._take(event, value)
         if self._problem is None and time.monotonic() - self._breaking_since >= patience_s:
             begin = f"each handshake with {self._address.endpoint} breaks off: the machine there does not have the key "
@@ -62,7 +75,7 @@ class Handshake:
         return self._problem
 
     def close(self) -> None:
-        """Before the socket is closed. In this order: an event that nobody can take would stop ZeroMQ's own thread."""
+        """Before the socket is closed."""
         self._socket.disable_monitor()
         self._events.close(0)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import zmq
 from zmq.utils import z85
 
+from robot_rl.private import make_secret
 from robot_rl.types import ConfigError, LinkError
 from robot_rl.validation import nearest
 
@@ -72,11 +73,7 @@ class Keyring:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._trusted.mkdir(mode=0o700, exist_ok=True)
             if not self._secret.exists():
-                draft = self.folder / f".secret.{secrets.token_hex(8)}"
-                _write(draft, z85.decode(zmq.curve_keypair()[1]), mode=0o600)
-                with contextlib.suppress(FileExistsError):  # another process was faster: its pair is this machine's
-                    os.link(draft, self._secret)
-                draft.unlink()
+                make_secret(self._secret, z85.decode(zmq.curve_keypair()[1]).hex())
         except OSError as error:
             raise ConfigError(f"keys cannot be written to {self.folder}: {error.strerror}") from error
         pair = self.own()
@@ -106,7 +103,8 @@ class Keyring:
                               f"keys: robot-rl keys --revoke {name}, then again")  # fmt: skip
         try:
             draft = self._trusted / f".{name}.{secrets.token_hex(8)}"
-            _write(draft, public, mode=0o644)
+            draft.touch(0o644, exist_ok=False)
+            draft.write_text(public.hex() + "\n")
             draft.rename(self._trusted / f"{name}.key")
         except OSError as error:
             raise ConfigError(f"keys cannot be written to {self._trusted}: {error.strerror}") from error
@@ -185,9 +183,3 @@ def _decoded(path: Path) -> bytes:
     if not _KEY.fullmatch(text.strip()):
         raise ConfigError(f"{path} holds no key: a key has 64 hex digits. Restore or remove the file")
     return bytes.fromhex(text.strip())
-
-
-def _write(path: Path, key: bytes, mode: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(fd, "w") as file:
-        file.write(key.hex() + "\n")

@@ -11,7 +11,7 @@ MOST_CHARACTERS = 1000
 
 
 class Seldom:
-    """At most `MOST_LINES` lines within `EVERY_S`; the first of a later minute says how many there were besides.
+    """At most `most` lines within `EVERY_S`; the first of a later minute says how many there were besides.
 
     For any threads. One for each thing that is said:
 
@@ -21,8 +21,8 @@ class Seldom:
     ```
     """
 
-    def __init__(self, log: logging.Logger):
-        self._log = log
+    def __init__(self, log: logging.Logger, most: int = MOST_LINES):
+        self._log, self._most = log, most
         self._lock = threading.Lock()
         self._begun, self._said, self._unsaid = -EVERY_S, 0, 0
 
@@ -42,13 +42,13 @@ class Seldom:
             if now - self._begun >= EVERY_S:
                 before, self._unsaid = self._unsaid, 0
                 self._begun, self._said = now, 0
-            elif self._said >= MOST_LINES:
+            elif self._said >= self._most:
                 self._unsaid += 1
                 return
             else:
                 before = 0
             self._said += 1
-            is_last = self._said == MOST_LINES
+            is_last = self._said == self._most
         line = (text % args if args else text)[:MOST_CHARACTERS]
         if before:
             line += f" (and {before} like it before, which were not written)"

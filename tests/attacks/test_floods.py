@@ -30,10 +30,10 @@ from robot_rl.transport import calls, seldom
 from robot_rl.transport.calls import AT_ONCE, CallClient, CallServer, packed
 from robot_rl.transport.desk import Desk, DeskClient
 from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, connect, new_socket
-from robot_rl.transport.flood import watch
+from robot_rl.transport.flood import Door
 from robot_rl.transport.seldom import MOST_LINES, Seldom
 from robot_rl.types import ConfigError, DataError, DeviceError, Outcome
-from tests.transport.test_hostile import StandingArm, announced, greeting, ready
+from tests.transport.test_hostile import StandingArm, greeting, ready
 
 PATIENCE_S = 60.0
 MOST = 1 << 14
@@ -48,8 +48,9 @@ def door() -> Iterator[LinkSocket]:
     """A socket at a port, without keys so that a test can speak to it byte by byte, that takes 16 kB a message."""
     with new_socket(zmq.ROUTER) as socket:
         socket.bound(MOST, WAITING)
-        endpoint = f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
-        socket._door = watch(socket, endpoint, socket._most)
+        socket._door = Door(socket, socket._most)
+        socket.bind("tcp://127.0.0.1:*")
+        socket._door.open()
         yield socket
 
 
@@ -432,9 +433,3 @@ def test_what_can_be_provoked_is_logged_seldom_and_counted(caplog, monkeypatch):
         said.warning("again")
     assert caplog.messages[-1] == f"again (and {1000 - MOST_LINES} like it before, which were not written)"
     assert max(map(len, caplog.messages)) < 2 * seldom.MOST_CHARACTERS
-
-
-def test_a_frame_of_a_message_that_is_too_large_is_hung_up_on(door):
-    with come_in(door) as connection:
-        connection.sendall(frame(100, more=True) + announced(MOST + 1, b"x"))
-        assert is_hung_up_on(connection)

@@ -28,12 +28,11 @@ from robot_rl.controllers import messages, server
 from robot_rl.controllers.client import ArmClient, ArmLink
 from robot_rl.controllers.messages import Kind
 from robot_rl.supervise import GONE
-from robot_rl.transport.address import parse_address
+from robot_rl.transport.address import parse_address, path_of, read_secret
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.desk import Desk
-from robot_rl.transport.endpoint import allow_many_files, new_socket, read_secret
+from robot_rl.transport.endpoint import allow_many_files, new_socket
 from robot_rl.transport.hello import Hello, check
-from robot_rl.transport.local import path_of
 from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.weights import WeightsPublisher

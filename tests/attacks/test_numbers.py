@@ -195,9 +195,9 @@ def test_the_largest_numbers_that_are_let_in_come_back() -> None:
     assert back.reward == -1e6 and (back.observation["state/tcp_pose"] == 1e6).all()
 
 
-def test_a_wild_step_that_somebody_sends_never_reaches_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wild_step_that_somebody_sends_never_reaches_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     receiver = StepReceiver("tcp://127.0.0.1:*", SPACE)
-    sender = StepSender(receiver.address, SPACE, resend_s=0.2)
+    sender = StepSender(receiver.address, SPACE, spool=tmp_path, resend_s=0.2)
     sender.send(make_step(0))
     with monkeypatch.context() as without:
         without.setattr(codec, "LARGEST", math.inf)

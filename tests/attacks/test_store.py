@@ -21,11 +21,12 @@ ANY = "tcp://127.0.0.1:*"
 def test_what_repair_is_given_wrongly_is_a_sentence_and_no_traceback(tmp_path, capsys):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for name in ("config.json", "missing.log", "loop", "."):
+    (tmp_path / "empty.log").touch()
+    for name in ("config.json", "missing.log", "empty.log", "loop", "."):
         assert main(["data", "repair", str(tmp_path / name)]) == 2
         said = capsys.readouterr().err
         assert str(tmp_path) in said and "Traceback" not in said
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "loop"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "empty.log", "loop"]
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,9 @@ def test_an_actor_of_another_run_delivers_nothing_and_is_told_both_names(tmp_pat
 
 
 @pytest.mark.parametrize(("actor", "learner"), [("", "b"), ("a", ""), ("a", "a")])
-def test_a_run_without_an_id_is_not_compared(actor, learner):
+def test_a_run_without_an_id_is_not_compared(tmp_path, actor, learner):
     receiver = StepReceiver(ANY, SPACE, run=learner)
-    sender = StepSender(receiver.address, SPACE, run=actor)
+    sender = StepSender(receiver.address, SPACE, run=actor, spool=tmp_path)
     try:
         sender.send(make_step(0))
         batch = []

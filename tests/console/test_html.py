@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_rl.console.watch import Ended, History, Sight
+from robot_rl.console.history import Ended, History
+from robot_rl.console.watch import Sight
 from robot_rl.transport.desk import View
 from robot_rl.types import Fault
 from tests.hands import arm_at
@@ -14,7 +15,7 @@ from tests.teleop.benches import require
 require("viser")
 
 from robot_rl.console.markup import event_html, history_html, lamp_html, list_html, status_html  # noqa: E402
-from robot_rl.console.page import CELL, titled  # noqa: E402
+from robot_rl.console.scene import CELL, titled  # noqa: E402
 
 STEP = {
     "episode": 3,

@@ -9,13 +9,11 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.episodes import OVER
-from robot_rl.console import watch
+from robot_rl.console import history, watch
+from robot_rl.console.history import EPISODES, RunningMean, Tally
 from robot_rl.console.watch import (
-    EPISODES,
-    RunningMean,
     Sight,
     Sources,
-    Tally,
     Trace,
     Watch,
     event_between,
@@ -52,7 +50,7 @@ def test_the_mean_runs_over_the_last_twenty():
 
 
 def test_a_curve_of_very_many_episodes_has_few_points_evenly_spread(monkeypatch):
-    monkeypatch.setattr(watch, "POINTS", 100)
+    monkeypatch.setattr(history, "POINTS", 100)
     curve = RunningMean()
     for number in range(1, 1001):
         curve.add(float(number))

@@ -19,6 +19,7 @@ from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.served_arm import open_arm
 from robot_rl.sim.world import WorldClient
 from robot_rl.transport import endpoint
+from robot_rl.transport.address import read_secret
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
@@ -77,7 +78,7 @@ def test_garbage_gets_an_error_and_the_server_lives(start_arm):
     raw = raw_client(process.address)
     rng = np.random.default_rng(0)
     junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
-    life, secret = life_of(raw), endpoint.read_secret(process.address)
+    life, secret = life_of(raw), read_secret(process.address)
     bodies = {Kind.COMMAND: b"\xff" * messages.TARGET.itemsize, Kind.CONFIGURE: rng.bytes(3), Kind.RESET: rng.bytes(3)}
     junk += [messages.encode(kind, life, 1, body, secret=secret) for kind, body in bodies.items()]
     junk += [messages.encode(200, life, 1), messages.encode(Kind.COMMAND, life, 1, rng.bytes(3), secret=secret)]
@@ -166,7 +167,7 @@ def test_who_has_not_set_the_arm_up_does_not_move_it(start_arm):
     raw = raw_client(process.address)
     life = life_of(raw)
     for kind in (Kind.ACKNOWLEDGE, Kind.CONFIGURE):  # without the number that an answer to INFO says
-        raw.send(messages.encode(kind, life, 2, client=7, secret=endpoint.read_secret(process.address)))
+        raw.send(messages.encode(kind, life, 2, client=7, secret=read_secret(process.address)))
         assert raw.poll(5000) and b"set it up" in messages.decode(raw.recv()).body
     assert stranger.refresh().t == before.t
     raw.close(0)
@@ -179,7 +180,7 @@ def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(start_arm, cloc
     process = start_arm(clock)
     arm = connect(process.address)
     raw = raw_client(process.address)
-    life, secret = life_of(raw), endpoint.read_secret(process.address)
+    life, secret = life_of(raw), read_secret(process.address)
 
     def say(number, seen_t):
         state = arm.refresh()

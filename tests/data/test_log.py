@@ -123,8 +123,7 @@ def write_records(path, identities) -> list[Record]:
     codec = StepCodec(SPACE)
     several = [frame(Kind.STEP, each, codec.encode(make_step(number))) for number, each in enumerate(identities)]
     with StepLog(path, SPACE) as log:
-        for record in several:
-            log.append_record(record)
+        log.append_records(several)
     return several
 
 
@@ -254,17 +253,6 @@ def test_a_log_in_use_is_not_repaired(tmp_path):
     assert len(read_whole(path)) == 2 and names(tmp_path) == ["steps.log"]
 
 
-def test_what_cannot_be_repaired_is_named_and_left_alone(tmp_path):
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "empty.log").touch()
-    (tmp_path / "folder").mkdir()
-    for name in ("missing.log", "loop", "config.json", "empty.log", "folder"):
-        with pytest.raises(DataError, match=str(tmp_path / name)):
-            repair(tmp_path / name)
-    assert names(tmp_path) == ["config.json", "empty.log", "folder", "loop"]
-
-
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(tmp_path, large, killed):
@@ -274,8 +262,7 @@ def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(t
     identities = [Identity("a", epoch, seq) for epoch in range(4) for seq in range(epoch + 1)]
     several = [frame(Kind.STEP, each, draw.randbytes(draw.choice(sizes))) for each in identities]
     with StepLog(tmp_path / "steps.log", SPACE) as log:
-        for record in several:
-            log.append_record(record)
+        log.append_records(several)
         if killed:
             log.sync()
             whole = as_killed(log.path, tmp_path / "killed")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl.data.marks import MAX_BYTES, decode_mark, encode_mark
+from robot_rl.data.codec import MARK_BYTES, decode_mark, encode_mark
 from robot_rl.types import DataError, Mark, MarkKind
 
 COUNTS = st.integers(-1, 2**63 - 1)
@@ -15,7 +15,7 @@ MARKS = st.builds(
     kind=st.sampled_from(MarkKind),
     episode=COUNTS,
     reward=st.floats(allow_nan=False, allow_infinity=False),
-    version=st.text(max_size=40),
+    reason=st.text(max_size=40),
     actor=st.sampled_from(["", "left", "links-außen"]),
     epoch=COUNTS,
     last_seq=COUNTS,
@@ -53,7 +53,7 @@ def test_nonsense_is_refused_where_it_is_made():
     with pytest.raises(DataError, match="reward is inf"):
         encode_mark(Mark(MarkKind.SUCCESS, 3, reward=float("inf")))
     with pytest.raises(DataError, match="shorten"):
-        encode_mark(Mark(MarkKind.REWARD_VERSION, version="x" * MAX_BYTES))
+        encode_mark(Mark(MarkKind.TRUNCATED, reason="x" * MARK_BYTES))
 
 
 @given(message=st.binary(max_size=100) | st.sampled_from([b"[]", b"3", b"null", b"[" * 3000, b" " * 5000]))

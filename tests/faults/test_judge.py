@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from robot_rl.data import records
-from robot_rl.data.codec import StepCodec
+from robot_rl.data.codec import StepCodec, encode_mark
 from robot_rl.data.log import StepLog
-from robot_rl.data.marks import encode_mark
 from robot_rl.data.records import Kind, Record
 from robot_rl.data.spool import Spool
 from robot_rl.types import Identity, Mark, MarkKind
@@ -47,11 +46,11 @@ class Scene:
         for epoch, several in ((EPOCH, FIRST), (NEXT, SECOND)):
             spool = Spool(self.place / "spool", "actor", epoch, SPACE)
             for record in several:
-                spool.append(record)
+                spool.append_all([record])
             spool.close()
         with StepLog(self.place / "steps.log", SPACE) as log:
             for record in logged:
-                log.append_record(record)
+                log.append_records([record])
         journals = self.place / "journals"
         journals.mkdir()
         for epoch, count in self.made.items():

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from robot_rl.data import records
 from robot_rl.data.old_files import SPOOL_FILE
-from robot_rl.data.recovery import Pages, places
-from robot_rl.data.store import LOG, SPOOL, Store
+from robot_rl.data.pages import LOG, SPOOL, Pages, places
+from robot_rl.data.store import Store
 from robot_rl.types import DataError, Identity
 
 Records = dict[Identity, int]

@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import asdict, replace
 from pathlib import Path
+from secrets import token_hex
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ class StandIn(threading.Thread):
         reply = calls.call("policy", timeout_s=30.0)
         policy = LivePolicy(reply.body["spec"], reply.arrays)
         weights = WeightsSubscriber(settings.weights_address)
-        sender = StepSender(settings.steps_address, space, actor="actor")
+        sender = StepSender(settings.steps_address, space, spool=self._folder.spool / token_hex(4))
         step, episode, index, version = run["steps_done"], run["episodes_done"], 0, -1
         while step < min(run["online_steps"], self._until):
             action = np.zeros(6, np.float32)

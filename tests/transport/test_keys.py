@@ -12,6 +12,7 @@ from robot_rl.transport import allow_list
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import bind, check_address, connect, new_socket
 from robot_rl.transport.keys import KeyPair, Keyring, check_name, parse_key, this_machine
+from robot_rl.transport.seldom import Seldom
 from robot_rl.transport.status import StatusPublisher, StatusReader
 from robot_rl.transport.steps import StepReceiver, StepSender
 from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
@@ -183,29 +184,12 @@ def test_the_machine_follows_from_the_address(robot, gpu, machine):
 # links
 
 
-def test_machines_that_trust_each_other_talk(served, gpu, robot):
-    make_friends(gpu, robot)
-    with robot:
-        assert ping(at(served, "gpu")) == {"pong": 1}
-
-
-def test_a_machine_talks_to_itself_with_its_own_keys(served, gpu):
-    with gpu:
-        assert ping(served) == {"pong": 1}
-
-
-def test_a_client_that_the_server_does_not_trust_is_told_so(served, gpu, robot):
-    robot.keys.trust("gpu", gpu.public)
-    with robot, pytest.raises(LinkError, match=r"refuses this machine's key.*robot-rl keys"):
-        ping(at(served, "gpu"))
-
-
 def test_trust_counts_at_once_and_revoking_for_the_next_connection(served, gpu, robot):
     make_friends(gpu, robot)
     with robot:
         assert ping(at(served, "gpu")) == {"pong": 1}
         gpu.keys.revoke("robot")
-        with pytest.raises(LinkError, match="refuses this machine's key"):
+        with pytest.raises(LinkError, match=r"refuses this machine's key.*robot-rl keys"):
             ping(at(served, "gpu"))
         gpu.keys.trust("robot", robot.public)
         assert ping(at(served, "gpu")) == {"pong": 1}
@@ -218,11 +202,6 @@ def test_a_server_that_has_another_key_than_the_trusted_one_is_not_believed(serv
         ping(at(served, "gpu"))
     with robot, pytest.raises(LinkError, match=r"does not have the key|no answer"):
         ping(at(served, "gpu"), timeout_s=0.5)
-
-
-def test_a_service_of_another_user_of_this_machine_is_not_taken_for_ones_own(served):
-    with pytest.raises(LinkError, match=r"does not have the key of this user.*Another user"):
-        ping(at(served))
 
 
 def test_a_client_with_keys_does_not_talk_to_a_server_without(gpu, robot):
@@ -274,33 +253,13 @@ def test_a_service_for_all_interfaces_is_reached_with_keys_alone(gpu, robot):
     server.close()
 
 
-def test_steps_weights_and_status_go_through_with_keys(gpu, robot):
-    make_friends(gpu, robot)
-    with gpu:
-        receiver, publisher = StepReceiver(LOOPBACK_WITH_KEYS, SPACE), WeightsPublisher(LOOPBACK_WITH_KEYS)
-        status = StatusPublisher(LOOPBACK_WITH_KEYS, "learner")
-    with robot:
-        sender = StepSender(at(receiver.address, "gpu"), SPACE)
-        subscriber = WeightsSubscriber(at(publisher.address, "gpu"))
-        reader = StatusReader({"learner": at(status.address, "gpu")})
-        sender.send(make_step(0))
-        while sender.unacknowledged:
-            receiver.ack(receiver.receive(timeout_s=0.1))
-        publisher.publish(0, {"w": make_step(0).proposed})
-        assert subscriber.wait_for(0, timeout_s=20.0)
-        while not reader.latest():
-            status.publish({"updates": 1})
-        for part in (sender, subscriber, reader, receiver, publisher, status):
-            part.close()
-
-
-def test_steps_and_weights_that_are_refused_say_so(gpu, robot, caplog):
+def test_steps_and_weights_that_are_refused_say_so(gpu, robot, tmp_path, caplog):
     robot.keys.trust("gpu", gpu.public)
     with gpu:
         receiver, publisher = StepReceiver(LOOPBACK_WITH_KEYS, SPACE), WeightsPublisher(LOOPBACK_WITH_KEYS)
         status = StatusPublisher(LOOPBACK_WITH_KEYS, "learner")
     with robot:
-        sender = StepSender(at(receiver.address, "gpu"), SPACE)
+        sender = StepSender(at(receiver.address, "gpu"), SPACE, spool=tmp_path / "spool")
         subscriber = WeightsSubscriber(at(publisher.address, "gpu"))
         reader = StatusReader({"learner": at(status.address, "gpu")})
         with pytest.raises(LinkError, match="refuses this machine's key"):
@@ -325,14 +284,14 @@ def test_tcp_on_loopback_has_keys_without_being_asked_and_makes_them(machine, tm
     with new_socket(zmq.DEALER) as socket:
         connect(socket, server.address)
         assert socket.getsockopt(zmq.MECHANISM) == zmq.CURVE
-    with machine("another user"), pytest.raises(LinkError, match="does not have the key"):
+    with machine("another user"), pytest.raises(LinkError, match=r"does not have the key of this user.*Another user"):
         ping(server.address)
     server.close()
 
 
 def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(served, gpu, machine, caplog, monkeypatch):
     make_friends(gpu, machine("robot"))
-    monkeypatch.setattr(allow_list._running, "_reports", allow_list._Reports())
+    monkeypatch.setattr(allow_list._running, "_seldom", Seldom(allow_list.log, allow_list.MOST_LINES))
     publics = []
     for i in range(10):
         stranger = machine(f"stranger {i}")
@@ -341,5 +300,5 @@ def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(served, gpu
         with stranger, pytest.raises(LinkError, match="refuses this machine's key"):
             ping(at(served, "gpu"))
     lines = [line for line in caplog.messages if "refused" in line]
-    assert 1 <= len(lines) <= allow_list.MOST_REPORTS + 1
+    assert 1 <= len(lines) <= allow_list.MOST_LINES
     assert "robot-rl keys" in lines[0] and not any(key in caplog.text for key in publics)

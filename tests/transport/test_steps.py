@@ -1,25 +1,23 @@
 """Laws of the steps link: every step reaches the log, once, in order, whoever is killed or talks nonsense."""
 
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import zmq
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
 from robot_rl.data.log import StepLog
 from robot_rl.data.records import Kind, Record, frame
+from robot_rl.data.spool import Spool
 from robot_rl.transport.endpoint import ANY_PORT, connect, free_addresses, new_socket
 from robot_rl.transport.steps import Received, StepReceiver, StepSender, protocol
 from robot_rl.transport.steps.protocol import Greeting
-from robot_rl.types import DataError, Identity, LinkError, SpaceSpec, Step
+from robot_rl.types import Identity, LinkError, SpaceSpec, Step
 from tests.data.test_codec import SPACE, assert_same, make_step
 
 
@@ -31,8 +29,8 @@ def receiver():
 
 
 @pytest.fixture
-def sender(receiver):
-    sender = StepSender(receiver.address, SPACE, resend_s=0.2)
+def sender(receiver, tmp_path):
+    sender = StepSender(receiver.address, SPACE, spool=tmp_path / "spool", resend_s=0.2)
     yield sender
     sender.close()
 
@@ -80,16 +78,50 @@ def test_what_is_not_acknowledged_is_sent_again_but_handed_over_once(receiver, s
     sender.drain(timeout_s=1.0)
 
 
-def test_only_a_window_is_on_its_way(receiver):
-    sender = StepSender(receiver.address, SPACE, window=8)
+def test_only_a_window_is_on_its_way(receiver, tmp_path):
+    sender = StepSender(receiver.address, SPACE, spool=tmp_path, window=8)
     for i in range(30):
         sender.send(make_step(i))
     assert len(take(receiver, 30, timeout_s=0.4)) == 8
     sender.close()
 
 
-def test_drain_says_how_many_steps_are_unsent():
-    sender = StepSender(free_addresses(1)[0], SPACE)
+def test_too_many_steps_in_memory_alone_are_an_error_in_real_time_and_a_wait_in_lockstep(
+    receiver, tmp_path, monkeypatch
+):
+    disk, append, sent = threading.Event(), Spool.append_all, 0
+
+    def slow(spool: Spool, several: Sequence[Record]) -> None:
+        assert disk.wait(60.0)
+        append(spool, several)
+
+    monkeypatch.setattr(Spool, "append_all", slow)
+    sender = StepSender(receiver.address, SPACE, spool=tmp_path / "a", limit=2)
+    sender.send(make_step(0))
+    sender.send(make_step(1))
+    with pytest.raises(LinkError, match="2 steps wait"):
+        sender.send(make_step(2))
+    waiting = StepSender(receiver.address, SPACE, actor="other", spool=tmp_path / "b", limit=2, wait_when_full=True)
+
+    def send() -> None:
+        nonlocal sent
+        for index in range(6):
+            waiting.send(make_step(index))
+            sent = index + 1
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive() and sent <= 2
+    disk.set()
+    thread.join(60.0)
+    assert len(take(receiver, 8, timeout_s=60.0)) == 8
+    sender.close()
+    waiting.close()
+
+
+def test_drain_says_how_many_steps_are_unsent(tmp_path):
+    sender = StepSender(free_addresses(1)[0], SPACE, spool=tmp_path)
     for i in range(3):
         sender.send(make_step(i))
     with pytest.raises(LinkError, match="3 of 3 steps"):
@@ -99,42 +131,9 @@ def test_drain_says_how_many_steps_are_unsent():
     assert time.monotonic() - started < 0.5
 
 
-def test_too_many_waiting_steps_are_an_error_in_real_time_and_a_wait_in_lockstep(receiver):
-    sender = StepSender(free_addresses(1)[0], SPACE, limit=2)
-    sender.send(make_step(0))
-    sender.send(make_step(1))
-    with pytest.raises(LinkError, match="2 steps wait"):
-        sender.send(make_step(2))
-    sender.close()
-
-    waiting = StepSender(receiver.address, SPACE, limit=2, wait_when_full=True)
-    thread = threading.Thread(target=lambda: [waiting.send(make_step(i)) for i in range(6)])
-    thread.start()
-    taken: list[Received] = []
-    while len(taken) < 6:
-        batch = receiver.receive(timeout_s=0.5)
-        receiver.ack(batch)
-        assert len(batch) <= 2
-        taken += batch
-    thread.join(timeout=2.0)
-    assert not thread.is_alive()
-    waiting.close()
-
-
-def test_two_actors_are_told_apart(receiver, sender):
-    other = StepSender(receiver.address, SPACE, actor="other")
-    for i in range(20):
-        sender.send(make_step(i))
-        other.send(make_step(100 + i))
-    taken = take(receiver, 40)
-    for name, first in (("actor", 0), ("other", 100)):
-        assert [step_of(r).index for r in taken if r.identity.actor == name] == list(range(first, first + 20))
-    other.close()
-
-
-def test_sender_of_another_space_is_refused_with_both_named(receiver):
+def test_sender_of_another_space_is_refused_with_both_named(receiver, tmp_path):
     other = SpaceSpec({"state/tcp_pose": ((7,), "float32")}, 6)
-    sender = StepSender(receiver.address, other)
+    sender = StepSender(receiver.address, other, spool=tmp_path)
     receiver.receive(timeout_s=1.0)
     with pytest.raises(LinkError, match=r"the actor has schema 1 and space .* the learner schema 1"):
         sender.send(make_step(space=other))
@@ -142,43 +141,14 @@ def test_sender_of_another_space_is_refused_with_both_named(receiver):
     sender.close()
 
 
-def test_learner_that_lost_its_log_is_refused(receiver, sender):
-    sender.send(make_step(0))
-    while sender.unacknowledged:
-        receiver.ack(receiver.receive(timeout_s=0.1))
-    receiver.close()
-    forgetful = StepReceiver(receiver.address, SPACE)
-    sender.send(make_step(1))
-    assert take(forgetful, 1, timeout_s=1.0) == []
-    with pytest.raises(LinkError, match="resume the learner"):
-        sender.drain(timeout_s=1.0)
-    forgetful.close()
-
-
-def test_wrong_step_is_refused_at_the_sender(sender):
-    with pytest.raises(DataError):
-        sender.send(make_step(reward=float("nan")))
-    assert sender.unacknowledged == 0
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-@given(frames=st.lists(st.binary(max_size=200), min_size=1, max_size=4))
-def test_garbage_leaves_the_receiver_running(receiver, frames):
-    with new_socket(zmq.DEALER, linger_s=0.1) as socket:
+def test_a_learner_whose_log_ends_before_what_an_actor_still_has_is_refused(receiver):
+    with new_socket(zmq.DEALER) as socket:
         connect(socket, receiver.address)
-        socket.send_multipart(frames)
-        socket.send_multipart([frames[0], b"x" * 2_000_000])  # more than eight steps have
-        assert receiver.receive(timeout_s=0.01) == []
-    assert receiver.receive() == []
-
-
-def test_steps_pass_while_another_peer_sends_garbage(receiver, sender):
-    with new_socket(zmq.DEALER, linger_s=0.1) as socket:
-        connect(socket, receiver.address)
-        for i in range(20):
-            socket.send_multipart([os.urandom(20), os.urandom(50)])
-            sender.send(make_step(i))
-    assert [r.identity.seq for r in take(receiver, 20)] == list(range(20))
+        socket.send_multipart(protocol.hello(Greeting("a", 1, 5, SCHEMA, space_hash(SPACE))))
+        while not socket.poll(10):
+            assert receiver.receive(timeout_s=0.05) == []
+        head, reason = socket.recv_multipart()
+    assert protocol.parse_head([head, reason]).message is protocol.Message.REFUSED and b"resume the learner" in reason
 
 
 def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
@@ -210,6 +180,7 @@ def test_nobody_sends_in_the_name_of_another(receiver):
 
 LEARNER = """
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from robot_rl.data.log import StepLog
 from robot_rl.transport.steps import StepReceiver
@@ -220,8 +191,7 @@ sys.stdout.write("ready\\n")
 sys.stdout.flush()
 while True:
     batch = receiver.receive(timeout_s=0.1, limit=16)
-    for received in batch:
-        log.append_record(received.record)
+    log.append_records([received.record for received in batch])
     receiver.ack(batch)
 """
 
@@ -232,35 +202,13 @@ def start_learner(path: Path, address: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.slow
-def test_nothing_is_lost_or_doubled_when_the_learner_is_killed(tmp_path):
-    path, address = tmp_path / "steps.log", free_addresses(1)[0]
-    sender = StepSender(address, SPACE, resend_s=0.3)
-    count = 0
-    for _ in range(3):
-        learner = start_learner(path, address)
-        deadline = time.monotonic() + 0.5
-        while time.monotonic() < deadline:
-            sender.send(make_step(count))
-            count += 1
-            time.sleep(0.0005)
-        learner.send_signal(signal.SIGKILL)
-        learner.wait()
-    learner = start_learner(path, address)
-    sender.drain(timeout_s=5.0)
-    learner.kill()
-    learner.wait()
-    sender.close()
-    with StepLog(path, SPACE) as log:
-        assert [identity.seq for _, identity, _ in log.records()] == list(range(count))
-        assert [step.index for step in log.read()] == list(range(count))
-
-
 ACTOR = """
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from robot_rl.transport.steps import StepSender
 from tests.data.test_codec import SPACE, make_step
-sender = StepSender(sys.argv[1], SPACE)
+sender = StepSender(sys.argv[1], SPACE, spool=Path(sys.argv[2]))
 for i in range(50):
     sender.send(make_step(i))
 sender.drain(10.0)
@@ -272,7 +220,7 @@ def test_second_actor_process_starts_anew_and_exits_at_once(tmp_path):
     path, address = tmp_path / "steps.log", free_addresses(1)[0]
     learner = start_learner(path, address)
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", ACTOR, address], check=True, timeout=15)
+        subprocess.run([sys.executable, "-c", ACTOR, address, str(tmp_path / "spool")], check=True, timeout=60)
     learner.kill()
     learner.wait()
     with StepLog(path, SPACE) as log:

@@ -16,7 +16,7 @@ from robot_rl.data.records import Kind, frame
 from robot_rl.data.recovery import repair
 from robot_rl.transport.endpoint import ANY_PORT, free_addresses
 from robot_rl.transport.steps import StepReceiver, StepSender
-from robot_rl.transport.steps.outbox import KEPT_WINDOWS
+from robot_rl.transport.steps.courier import KEPT_WINDOWS
 from robot_rl.types import DataError, Identity, LinkError, Mark, MarkKind, Step
 from tests.data.full_disk import files_of_at_most
 from tests.data.test_codec import SPACE, make_step
@@ -133,8 +133,7 @@ class Here:
         while not done():
             assert time.monotonic() < deadline, f"{self.log.count} records came"
             batch = self.receiver.receive(0.05)
-            for received in batch:
-                self.log.append_record(received.record)
+            self.log.append_records([received.record for received in batch])
             self.receiver.ack(batch)
 
     def said(self) -> list[Step | Mark]:

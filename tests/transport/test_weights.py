@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 import zmq
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl.data import arrays
@@ -183,23 +183,12 @@ def test_objects_are_not_published(publisher):
         publisher.publish(0, {"w": np.array([None])})
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
-@given(data=st.binary(max_size=200))
-def test_garbage_leaves_both_sides_running(publisher, data):
-    with new_socket(zmq.SUB, linger_s=0.1) as socket:  # to the publisher: a strange subscription
-        socket.setsockopt(zmq.SUBSCRIBE, data)
-        connect(socket, publisher.address)
-    with new_socket(zmq.XPUB, linger_s=0.1) as socket:  # to a subscriber: a strange frame
+def test_a_frame_that_is_none_leaves_a_subscriber_running():
+    with new_socket(zmq.XPUB) as socket:
         subscriber = WeightsSubscriber(bind(socket, ANY_PORT))
-        assert socket.poll(1000) and socket.recv() == b"\x01"
-        socket.send(data)
-        assert subscriber.wait_for(0, timeout_s=0.01) is None
+        assert socket.poll(60_000) and socket.recv() == b"\x01"
+        for data in (b"", b"\x00\xff" * 50, make_frame()[:-1], make_frame()):
+            assert subscriber.latest() is None
+            socket.send(data)
+        assert subscriber.wait_for(3, timeout_s=60.0) is not None
         subscriber.close()
-
-
-def test_publisher_serves_after_garbage(publisher):
-    test_garbage_leaves_both_sides_running.hypothesis.inner_test(publisher, b"\x00\xff")  # type: ignore[attr-defined]
-    publisher.publish(1, PARAMETERS)
-    subscriber = subscribe(publisher)
-    assert subscriber.wait_for(1, timeout_s=2.0) is not None
-    subscriber.close()

@@ -7,8 +7,7 @@ asks, over a new socket, where the learner's log ends, and goes on from there. W
 in the spool goes first. So either side may be killed at any moment and started again, in any order.
 
     send()      in the control loop: checks the step and hands it over
-    courier.py  the sender's thread: spool, then network
-    outbox.py   what is to be delivered, and how far that is
+    courier.py  the sender's thread: spool, then network; what is to be delivered, and how far that is
     protocol.py the messages
     receiver.py the learner's side
 """

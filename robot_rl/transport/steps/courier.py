@@ -1,10 +1,13 @@
-"""The sender's thread: what is handed over goes into the spool, then to the learner, until that has it in its log."""
+"""The sender's thread: what is handed over goes into the spool, then to the learner, until that has it in its log.
+
+`Outbox` is what there is to deliver, in order, and how far that is; `Courier` delivers it.
+"""
 
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,14 +15,140 @@ import zmq
 
 from robot_rl.data import records
 from robot_rl.data.codec import SCHEMA, space_hash
-from robot_rl.data.records import Payload
+from robot_rl.data.records import Payload, Record
+from robot_rl.data.spool import Spool
 from robot_rl.transport.endpoint import LinkSocket, Wakeup, connect, new_socket
 from robot_rl.transport.steps import protocol
-from robot_rl.transport.steps.outbox import Outbox
 from robot_rl.transport.steps.protocol import BATCH, Greeting, Message
 from robot_rl.types import DataError, Identity, LinkError, RefusedError, RobotRLError, SpaceSpec
 
 log = logging.getLogger(__name__)
+
+
+KEPT_WINDOWS = 4
+"""So a burst need not be read back from the spool, only what a learner that is away has not taken."""
+
+
+@dataclass
+class _Stream:
+    """One epoch: records before `base` are acknowledged, those before `next` sent, those before `end` exist."""
+
+    epoch: int
+    base: int
+    end: int
+    next: int = 0
+
+
+class Outbox:
+    """Streams that earlier processes left in the spool, oldest first, then the own one; each after the other.
+
+    Of the own records, those in the window of what may be on its way are kept in memory, and those of the next ones
+    (`KEPT_WINDOWS`); the backlog behind them lies in the spool and is read from there when its turn comes. Once the
+    spool cannot be written all of it stays in memory. No socket, no thread: the courier's bookkeeping.
+    """
+
+    def __init__(self, spool: Spool, window: int):
+        self.epoch, self.spool = spool.epoch, spool
+        self._window = window
+        self._streams = [_Stream(held.epoch, held.first, held.end) for held in spool.leftovers]
+        self._own = _Stream(spool.epoch, 0, 0)
+        self._streams.append(self._own)
+        self._memory: dict[int, Record] = {}
+        self._stored = 0  # own records on the disk: those before this one
+
+    @property
+    def current(self) -> int:
+        """The epoch whose turn it is."""
+        return self._streams[0].epoch
+
+    @property
+    def offer(self) -> int:
+        """The oldest record of the current epoch that we can still send."""
+        return self.spool.held(self.current).first
+
+    @property
+    def acknowledged(self) -> int:
+        """How many own records the learner has in its log."""
+        return self._own.base
+
+    @property
+    def stored(self) -> int:
+        """How many own records need no memory any more: they are on the disk, or the learner has them."""
+        return max(self._stored, self._own.base)
+
+    @property
+    def leftovers(self) -> int:
+        """How many records of earlier processes are not known to be in the learner's log."""
+        return sum(stream.end - stream.base for stream in self._streams[:-1])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return self._streams[0].next == self._streams[0].base
+
+    def put(self, several: Sequence[Record], spooled: bool = True) -> None:
+        """Take the next own records. DataError if the spool cannot be written; they are then kept in memory.
+
+        Once that has happened, `spooled` must be False: the spool holds no record behind one that it lacks.
+        """
+        own = self._own
+        own.end += len(several)
+        try:
+            if spooled:
+                self.spool.append_all(several)
+                self._stored = own.end
+        finally:
+            for record in several:
+                if record.identity.seq >= self._stored or record.identity.seq < own.base + KEPT_WINDOWS * self._window:
+                    self._memory[record.identity.seq] = record
+
+    def resume(self, position: int) -> None:
+        """The learner's log of the current epoch ends at this seq: go on behind it."""
+        stream = self._streams[0]
+        position = min(position, stream.end - 1)
+        if position + 1 < stream.base:
+            log.warning("the learner's log ends at record %d of epoch %d, though it had acknowledged up to %d: what "
+                        "follows is sent again", position, stream.epoch, stream.base - 1)  # fmt: skip
+            stream.base = position + 1
+        stream.next = stream.base
+        self.acknowledge(stream.epoch, position)
+
+    def acknowledge(self, epoch: int, seq: int) -> bool:
+        """The learner has everything up to `seq` in its log; returns whether that is news."""
+        stream = self._streams[0]
+        if epoch != stream.epoch or not stream.base <= seq < stream.end:
+            return False
+        for number in range(stream.base, seq + 1) if stream is self._own else ():
+            self._memory.pop(number, None)
+        stream.base = seq + 1
+        stream.next = max(stream.next, stream.base)
+        self.spool.acknowledge(epoch, seq)
+        return True
+
+    def advance(self) -> bool:
+        """Turn to the next stream if the current one is delivered; returns whether there is a new one."""
+        if len(self._streams) > 1 and self._streams[0].base == self._streams[0].end:
+            self._streams.pop(0)
+            return True
+        return False
+
+    def take(self, limit: int) -> list[Record]:
+        """The next records to send, at most `limit`, none beyond the window. DataError for a damaged one."""
+        stream = self._streams[0]
+        end = min(stream.end, stream.base + self._window, stream.next + limit)
+        taken = [self._fetch(stream, seq) for seq in range(stream.next, end)]
+        stream.next += len(taken)
+        return taken
+
+    def close(self, finished: bool) -> None:
+        """Let go of the spool; what is acknowledged is removed. `finished`: no episode is without its end."""
+        everything = self.leftovers == 0 and self._own.base == self._own.end
+        self.spool.close(delivered=everything and finished)
+
+    def _fetch(self, stream: _Stream, seq: int) -> Record:
+        if stream is self._own and seq in self._memory:
+            return self._memory[seq]
+        return self.spool.read(stream.epoch, seq)
 
 
 class Parcel(NamedTuple):
@@ -56,7 +185,7 @@ class Courier:
         self._outbox, self._handed, self._taken = outbox, handed, taken
         self._resend_s, self._report = resend_s, report
         self._finished = True  # no episode is without its end
-        self._stores = outbox.spool is not None
+        self._stores = True  # until the disk has failed
         self._link_failed = False
         self._streaming = False
         self._closing = False
@@ -119,7 +248,7 @@ class Courier:
                 self._finished = parcel.ends_episode
         try:
             self._outbox.put(several, self._stores)
-            if self._outbox.spool is not None and any(parcel.ends_episode for parcel in parcels):
+            if any(parcel.ends_episode for parcel in parcels):
                 self._outbox.spool.sync_soon()
         except DataError as error:
             self._stores = False

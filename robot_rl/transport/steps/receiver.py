@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import zmq
 
 from robot_rl.data import records
-from robot_rl.data.codec import SCHEMA, StepCodec, space_hash
-from robot_rl.data.marks import decode_mark
+from robot_rl.data.codec import SCHEMA, StepCodec, decode_mark, space_hash
 from robot_rl.data.records import Kind, Record
 from robot_rl.transport.endpoint import bind, new_socket
 from robot_rl.transport.seldom import Seldom

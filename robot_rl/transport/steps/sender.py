@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from robot_rl.data import records
-from robot_rl.data.codec import StepCodec
-from robot_rl.data.marks import decode_mark, encode_mark
+from robot_rl.data.codec import StepCodec, decode_mark, encode_mark
 from robot_rl.data.records import Kind
 from robot_rl.data.spool import Spool
 from robot_rl.transport.endpoint import check_address
-from robot_rl.transport.steps.courier import Courier, Parcel, Progress
-from robot_rl.transport.steps.outbox import Outbox
+from robot_rl.transport.steps.courier import Courier, Outbox, Parcel, Progress
 from robot_rl.transport.steps.protocol import BATCH
 from robot_rl.types import Identity, LinkError, Mark, MarkKind, RobotRLError, SpaceSpec, Step
 
@@ -36,9 +34,8 @@ class StepSender:
     sender.close()
     ```
     `send` is for one thread. It checks the step, so that a bad one is refused there and then, and hands it over; it
-    waits neither for the disk nor for the network. At most `limit` records may be in memory alone (with a spool: until
-    they are on the disk, without: until they are acknowledged): one more is a LinkError, or, with `wait_when_full`
-    (lockstep, where nothing moves meanwhile), a wait.
+    waits neither for the disk nor for the network. At most `limit` records may be in memory alone, until they are on
+    the disk: one more is a LinkError, or, with `wait_when_full` (lockstep, where nothing moves meanwhile), a wait.
 
     When the disk refuses (full, read-only), `send` raises a DataError from then on, so that the actor ends the episode
     and the arm holds; what was handed over is still delivered if the learner is there (`drain`). When the link fails
@@ -48,13 +45,12 @@ class StepSender:
     """
 
     def __init__(
-        self, address: str, space: SpaceSpec, *, actor: str = "actor", epoch: int | None = None, run: str = "",
-        spool: Path | None = None, window: int = WINDOW, limit: int = 2_000, wait_when_full: bool = False,
-        resend_s: float = 1.0,
+        self, address: str, space: SpaceSpec, *, spool: Path, actor: str = "actor", run: str = "",
+        window: int = WINDOW, limit: int = 2_000, wait_when_full: bool = False, resend_s: float = 1.0,
     ):  # fmt: skip
         records.check_actor(actor)
         self.actor = actor
-        self.epoch = secrets.randbits(63) if epoch is None else epoch
+        self.epoch = secrets.randbits(63)
         self._address = check_address(address)
         self._codec = StepCodec(space)
         self._limit, self._wait_when_full = limit, wait_when_full
@@ -65,10 +61,8 @@ class StepSender:
         self._undeliverable = False
         self._awaited: Callable[[], bool] | None = None  # what the sending thread waits for
         self._closed = False
-        opened = Spool(spool, actor, self.epoch, space, run=run) if spool is not None else None
-        outbox = Outbox(self.epoch, window, opened)
-        if opened is not None:
-            self._end = record_gap(opened, outbox, self._codec)
+        outbox = Outbox(Spool(spool, actor, self.epoch, space, run=run), window)
+        self._end = record_gap(outbox, self._codec)
         self._progress = Progress(self._end, self._end, 0, outbox.leftovers)
         self._free = memoryview(b"")  # where the next steps are written
         self._handed: deque[Parcel] = deque()
@@ -133,7 +127,7 @@ class StepSender:
         return False
 
     def close(self) -> None:
-        """Stop at once. What is not acknowledged stays in the spool, for the next process; without one it is gone."""
+        """Stop at once. What is not acknowledged stays in the spool, for the next process."""
         if not self._closed:
             self._closed = True
             self._courier.close()
@@ -192,11 +186,12 @@ class StepSender:
                 self._changed.notify_all()
 
 
-def record_gap(spool: Spool, outbox: Outbox, codec: StepCodec) -> int:
+def record_gap(outbox: Outbox, codec: StepCodec) -> int:
     """If the process before this one left an episode without its end, say so in the first record; returns the next seq.
 
     DataError if that cannot be written; the spool is then closed.
     """
+    spool = outbox.spool
     try:
         gap = find_gap(spool, codec)
         if gap is None:
