@@ -44,7 +44,7 @@ from robot_rl.transport.address import consecutive_addresses, reachable_here
 from robot_rl.transport.desk import Desk
 from robot_rl.transport.endpoint import free_addresses
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import ConfigError, DataError, DivergedError, LinkError
+from robot_rl.types import ConfigError, DataError, DivergedError, LinkError, StoppedError
 
 log = logging.getLogger(__name__)
 EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
@@ -237,7 +237,7 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
             start_arms(folder, processes)
             try:
                 record_demos(folder, display, stop, processes, wanted=episodes, review=review)
-            except KeyboardInterrupt:
+            except StoppedError:
                 display.say(f"stopped and saved; continue with: robot-rl demo --resume {folder.path}")
                 raise
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
@@ -256,7 +256,7 @@ def outcomes(folder: RunFolder, positives: int, negatives: int, per_episode: int
                     folder, display, stop, processes,
                     positives=positives, negatives=negatives, per_episode=per_episode,
                 )  # fmt: skip
-            except KeyboardInterrupt:
+            except StoppedError:
                 display.say(f"stopped and saved; continue with: {again}")
                 raise
         summary, picture = summarise_outcomes(folder)
@@ -378,7 +378,7 @@ def evaluate_run(
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
     training, at the bench that it was trained at, or at another, `hardware`. The run's own evaluation.json is the
     summary of the one that ends a training (`official`); of another only where there is none of that policy to its
-    end. A `stop` ends it with the episodes before: KeyboardInterrupt if there is none, and nothing is written.
+    end. A `stop` ends it with the episodes before: StoppedError if there is none, and nothing is written.
     """
     check_seed(seed)
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
@@ -392,7 +392,7 @@ def evaluate_run(
         evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
     if episodes and not evaluation.episodes:
         shutil.rmtree(files.folder)
-        raise KeyboardInterrupt
+        raise StoppedError("stopped")
     summary = evaluation_summary(evaluation, folder, sampled, step) | {"folder": f"evaluations/{files.folder.name}"}
     write_json(files.summary, summary, indent=2)
     own_file = evaluation_file(folder.path, sampled, step, hardware)

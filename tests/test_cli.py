@@ -15,7 +15,7 @@ import pytest
 
 from robot_rl import cli, config
 from robot_rl.cli.arguments import choose_arm, run_path
-from robot_rl.types import ArmFaultError, ConfigError, DeviceError
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError, StoppedError
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +139,7 @@ def raising(error: BaseException) -> Any:
             "make room on that disk, or make it writable, then start again",
         ),
         (KeyboardInterrupt(), 130, "robot-rl: stopped"),
+        (StoppedError("stopped"), 130, "robot-rl: stopped"),
     ],
 )
 def test_errors_and_ctrl_c_end_without_a_traceback(

@@ -20,7 +20,7 @@ from robot_rl.cli.files import data, keys, list_runs
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
 from robot_rl.signals import remembered
 from robot_rl.supervise import GONE
-from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError, StoppedError
 from robot_rl.validation import nearest
 
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
@@ -102,7 +102,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         try:
             if not interrupts:
                 return _run(verb, rest)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, StoppedError):
             pass
         except Exception:
             if not interrupts:
@@ -116,6 +116,8 @@ def _run(verb: str, rest: list[str]) -> int:
         if verb not in VERBS:
             raise ConfigError(f"{verb!r} is not a verb; there is: {nearest(verb, VERBS)}")
         VERBS[verb](rest)
+    except StoppedError:
+        raise
     except RobotRLError as error:
         print(f"robot-rl: {error}", file=sys.stderr)
         return GONE if isinstance(error, LinkError | DeviceError) and not isinstance(error, MUST_BE_MENDED) else 2

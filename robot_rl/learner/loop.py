@@ -33,7 +33,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.upload import REQUEST_BYTES, Inbox
 from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import Array, DataError, DivergedError, Identity, Mark, SpaceSpec, Step
+from robot_rl.types import Array, DataError, DivergedError, Identity, Mark, SpaceSpec, Step, StoppedError
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def run_learner(run: str | Path) -> None:
         try:
             with stop.at_once():  # a long log is opened for seconds
                 learner = Learner(folder, stop)
-        except KeyboardInterrupt:
+        except StoppedError:
             log.warning("stopped before the first update")
             return
         try:
@@ -70,10 +70,6 @@ def run_learner(run: str | Path) -> None:
 def said_late_s(task: Task) -> float:
     """How much later [s] a task's judge says success than it is meant: a person needs a moment, a program none."""
     return REACTION_S if find("rewards", task.reward.name).Reward.needs_operator else 0.0
-
-
-class StoppedEarly(Exception):
-    """A stop was asked for while there is nothing to save that a checkpoint does not hold."""
 
 
 class Learner:
@@ -134,7 +130,7 @@ class Learner:
                 self._refill(counters["log_records"], Tally(**counters["tally"]))
             else:
                 self._refill(0, Tally())
-        except (StoppedEarly, KeyboardInterrupt):
+        except StoppedError:
             return False
         return True
 
@@ -149,7 +145,7 @@ class Learner:
     def _tell_pretraining(self, done: int, total: int) -> None:
         self._status.publish({"phase": "pretraining", "done": done + 1, "total": total})
         if self._stop.is_set():
-            raise StoppedEarly
+            raise StoppedError("stopped")
 
     def _tell_renewal(self, done: int, total: int) -> None:
         self._tell_pretraining(done, total)
@@ -159,7 +155,7 @@ class Learner:
         """Pretrain the encoder on the run's own successes too, see all frames anew with it, and make what is due.
 
         Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was, or
-        raises StoppedEarly.
+        raises StoppedError.
         """
         if not self.training.renewal_due:
             return
@@ -168,7 +164,7 @@ class Learner:
             self.training.renew_encoder(
                 self._demonstrations(), successes, self._tell_renewal, self._folder.features_file
             )
-        except StoppedEarly:
+        except StoppedError:
             return
         self._refill(self._log.count, self._tally)
         self._write_goal_error()
@@ -186,7 +182,7 @@ class Learner:
             self.training.require_sound(line)
 
     def _refill(self, known: int, tally: Tally) -> None:
-        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedEarly.
+        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedError.
 
         In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
         So the next update sees what it would have seen if the run had not been stopped. On the real clock only what the
@@ -201,7 +197,7 @@ class Learner:
         self.training.skip(self._tally)
         for entry in self._log.entries(start):
             if self._stop.is_set():
-                raise StoppedEarly
+                raise StoppedError("stopped")
             self._arrived.append(entry)
             self._tally.count(entry[1])
             steps = self._tally.steps
@@ -218,7 +214,7 @@ class Learner:
                 self._run_lockstep()
             else:
                 self._run_real()
-        except StoppedEarly:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
+        except StoppedError:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
             return
         if self._stop.is_set():
             while self._receive(QUIET_S):
