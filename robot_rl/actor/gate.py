@@ -92,14 +92,21 @@ class Gate:
             return True
         return False
 
-    def permits(self, motion: str, listen: Callable[[], object]) -> bool:
+    def permits(self, motion: str, listen: Callable[[], object], is_held: Callable[[], bool]) -> bool:
         """Ask a person whether the arms may make a motion that nobody steers, and `wait` for the answer.
 
-        True after START at the desk or success at the device; False if they refuse it, or a stop was asked for.
+        True after START or SUCCESS, which count once the device is no longer held (`is_held`); False if they refuse it,
+        or a stop was asked for.
         """
+
+        def listen_to_answer() -> None:
+            listen()
+            if not (self._by_hand or self._refused) and is_held():
+                self._by_hand = motion
+
         by_hand, self._by_hand = self._by_hand, motion  # a manual reset comes after it
         self._answer, self._refused = GO, False
-        begun = self.wait(listen)
+        begun = self.wait(listen_to_answer)
         self._by_hand, self._answer = by_hand, DONE
         return begun and not self._refused
 

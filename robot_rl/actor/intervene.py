@@ -77,14 +77,16 @@ class Intervention:
 
         Until then words are about the episode before, but for STOP, which says `stopped`; `problem` is the device's.
         """
-        reading = self._read(arms)
-        if reading is None:
+        if self._operator is None:
             return True
+        reading = self._operator.read(arms)
         self.problem = reading.problem
-        if self.hears_stop() or not (reading.engaged and moves(reading.action)):
-            return False
-        self._begins_with = reading
-        return True
+        if reading.engaged and moves(reading.action):
+            self._begins_with = reading
+            return True
+        self._put([reading.outcome])
+        self.hears_stop()
+        return False
 
     def holds(self, arms: Sequence[ArmState]) -> bool:
         """Between two episodes: whether the operator has hold of the device right now."""
@@ -123,10 +125,12 @@ class Intervention:
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""
         self.outcome = Outcome.NONE
-        reading, self._begins_with = self._begins_with or self._read(arms), None
-        self._take(acting=True)
-        if reading is None:
+        if self._operator is None:
+            self._take(acting=True)
             return proposed, Provenance.POLICY
+        reading, self._begins_with = self._begins_with or self._operator.read(arms), None
+        self._put([reading.outcome])
+        self._take(acting=True)
         self.held = reading.engaged and not self._locked_out
         if self._yields and reading.engaged:
             self.ends = self.ends or TAKEN
@@ -146,14 +150,6 @@ class Intervention:
         """Let go of the operator's device."""
         if self._operator is not None:
             self._operator.close()
-
-    def _read(self, arms: Sequence[ArmState]) -> TeleopReading | None:
-        """What the operator does now; None if there is nobody."""
-        if self._operator is None:
-            return None
-        reading = self._operator.read(arms)
-        self._put([reading.outcome])
-        return reading
 
     def _put(self, words: Iterable[Outcome]) -> None:
         for word in words:
@@ -185,16 +181,13 @@ class Intervention:
 
     def _annotate(self, event: OperatorEvent) -> None:
         """It is about an episode that is over."""
-        if event.command in ON_THE_LAST:
-            about_last = self._marks is None or self._marks.hear(event)
-            if about_last:
-                self.on_last.append(event.command)
+        about_last = self._marks is None or self._marks.hear(event)
+        if about_last and event.command in (Outcome.UNDO, Outcome.DISCARD):
+            self.on_last.append(event.command)
 
 
 TAKEN = "the operator took hold of the device"
 ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
-ON_THE_LAST = {Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNDO, Outcome.DISCARD}
-"""What may be said of an episode that is over."""
 
 
 def open_intervention(

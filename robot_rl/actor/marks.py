@@ -21,6 +21,10 @@ def truncated(episode: int, reason: str) -> Mark:
     return Mark(MarkKind.TRUNCATED, episode, reason=reason[:MAX_REASON], t_wall=time.time())
 
 
+SAID_AFTERWARDS = {Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNDO, Outcome.DISCARD}
+"""What an operator may say of an episode that is over."""
+
+
 @dataclass
 class _Ended:
     """An episode that is over: whether it counts, whether the operator can change that, and whether it succeeded.

@@ -72,9 +72,11 @@ class Sitting:
         """
         if self.gate is None or not self.operator.is_person:
             return True
-        while self.gate.permits(f"let go of the device: {motion}", self.listen):
-            if not self._intervention.holds(self.env.arm_states):
-                return True
+        intervention = self._intervention
+        if self.gate.permits(
+            f"let go of the device: {motion}", intervention.listen, lambda: intervention.holds(self.env.arm_states)
+        ):
+            return True
         if self.gate.stopped:
             raise StoppedError(STOPPED)
         return False
