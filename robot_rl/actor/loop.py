@@ -151,12 +151,13 @@ class Actor:
 
     def _settle(self) -> None:
         """Wait until the learner has every record; what is said of the last episode meanwhile is among them."""
-        patience_s = STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S
-        self._sender.drain(patience_s)
+        self._intervention.listen()
+        self._sender.drain(STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
         while not (self._stop.is_set() or self._recount()):
             time.sleep(ASK_AGAIN_S)
         if self._intervention.listen():
-            self._sender.drain(patience_s)
+            with suppress(LinkError):  # a learner that is through has gone; the spool keeps what was said
+                self._sender.drain(STOP_PATIENCE_S)
 
     def _play_episode(self) -> None:
         if not self._gate.wait(self._intervention.listen):

@@ -69,7 +69,7 @@ class OperatorMarks:
         UNDO is about the episode before the one that went on when it was said, the others about that one itself; what
         was said between two is about the one before.
         """
-        about = self._about(event)
+        about = self._about(event) if event.command in SAID_AFTERWARDS else None
         if about is None:
             return False
         if (mark := self._mark(event.command, about)) is not None:

@@ -44,7 +44,7 @@ FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy
 VALUE_EVERY_S = 0.25  # real clock: how often whoever looks is told what the critic expects
 REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 CALLS_SHARE = 0.05  # of the time, while there is something to learn, goes into answering calls
-QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
+QUIET_S = 1.0  # at the end: the actor's last steps and marks are awaited for so long
 
 
 def run_learner(run: str | Path) -> None:
@@ -216,16 +216,24 @@ class Learner:
                 self._run_real()
         except StoppedError:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
             return
-        if self._stop.is_set():
-            while self._receive(QUIET_S):
-                pass
-        else:
-            self._update(self.training.due())
+        while self._receive(QUIET_S):
+            pass
+        if not self._stop.is_set():
+            self._make_last_updates()
         self._report()
         self._save()
         self._calls.poll()  # the actor asks whether this is the end
         if self._settings.remote_actor:
             self._wait_for_farewell()
+
+    def _make_last_updates(self) -> None:
+        """Make what is due when all steps are here. A mark on the last episode counts from the next updates on."""
+        while not self._stop.is_set():
+            self._receive(0.0)
+            self._take(self._total_steps, marks_behind=True)
+            if not (due := self.training.due()):
+                return
+            self._update(min(due, UPDATES_AT_ONCE))
 
     def _wait_for_farewell(self) -> None:
         """An actor on another machine fetches the policy that it will use, and then nothing is wanted any more."""
@@ -292,11 +300,15 @@ class Learner:
         """Own steps received, learnt from or not."""
         return self.training.env_steps + sum(is_own_step(said) for _, said in self._arrived)
 
-    def _take(self, goal: int) -> None:
-        """Hand over to the training what has arrived, up to step number `goal` of the run."""
+    def _take(self, goal: int, *, marks_behind: bool = False) -> None:
+        """Hand over to the training what has arrived, up to step number `goal` of the run, and the `marks_behind` it.
+
+        Those count at the end of a run. In the middle of one they wait for the next block, as they do when it is
+        resumed.
+        """
         taken: list[tuple[Identity, Step | Mark]] = []
         count = self.training.env_steps
-        while self._arrived and count < goal:
+        while self._arrived and (count < goal or (marks_behind and isinstance(self._arrived[0][1], Mark))):
             taken.append(self._arrived.popleft())
             count += is_own_step(taken[-1][1])
         self._learn_from(taken)

@@ -144,6 +144,7 @@ def kinds(marks):
     ("how", "said", "expected"),
     [
         ({}, [Outcome.UNDO], [MarkKind.DISCARD]),
+        ({"success": True}, [Outcome.START, Outcome.PAUSE, Outcome.STOP], []),
         ({}, [Outcome.DISCARD, Outcome.DISCARD], [MarkKind.DISCARD]),
         ({}, [Outcome.DISCARD, Outcome.UNDO], [MarkKind.DISCARD, MarkKind.UNDO]),
         ({"discarded": True}, [Outcome.UNDO], [MarkKind.UNDO]),
