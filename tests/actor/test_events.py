@@ -48,7 +48,12 @@ def test_it_is_in_the_replay_before_the_next_episode_begins_and_before_the_actor
     hand, stop = Hand(), StopRequest()
     monkeypatch.setattr(intervene, "open_operator", lambda *_, **options: Operator(hand))
     learner = Learner(folder, stop)
-    learning = threading.Thread(target=lambda: learner.prepare() and learner.run())
+
+    def learn() -> None:
+        if learner.prepare():
+            learner.run()
+
+    learning = threading.Thread(target=learn)
     learning.start()
     actor = Actor(folder, stop)
     events, report = actor._desk.events, actor._report
@@ -73,9 +78,10 @@ def test_it_is_in_the_replay_before_the_next_episode_begins_and_before_the_actor
     replay = learner.training.replay
     try:
         wait_until(lambda: actor._gate.shut and replay.own_transitions == LENGTH, timeout_s=60.0)
-        for expected in (0, LENGTH):
-            say(Outcome.UNDO)
-            wait_until(lambda expected=expected: replay.own_transitions == expected, timeout_s=60.0)
+        say(Outcome.UNDO)
+        wait_until(lambda: replay.own_transitions == 0, timeout_s=60.0)
+        say(Outcome.UNDO)
+        wait_until(lambda: replay.own_transitions == LENGTH, timeout_s=60.0)
         say(*[Outcome.DISCARD] * MOST)
         wait_until(lambda: replay.own_transitions == 0, timeout_s=60.0)
         assert actor._gate.shut and actor._episode == 1
@@ -89,7 +95,8 @@ def test_it_is_in_the_replay_before_the_next_episode_begins_and_before_the_actor
         learner.close()
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         said = [record for _, record in log.entries()]
-    steps, marks = ([one for one in said if isinstance(one, kind)] for kind in (Step, Mark))
+    steps = [one for one in said if isinstance(one, Step)]
+    marks = [one for one in said if isinstance(one, Mark)]
     first = [(kind, 0) for kind in (MarkKind.DISCARD, MarkKind.UNDO, MarkKind.DISCARD)]
     assert [(mark.kind, mark.episode) for mark in marks] == [*first, (MarkKind.SUCCESS, 1)]
     assert [step.episode for step in steps] == [0] * (LENGTH + 1) + [1] * (LENGTH + 1)
