@@ -112,6 +112,7 @@ class DemoRecorder:
             self._tell(successes)
             if success and (not self._review or self._kept()) and self._wanderer is not None and wander_steps:
                 self._wander(self._wanderer, wander_steps)
+            self._sitting.listen()  # also after the last one
             self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
 

@@ -125,8 +125,10 @@ class Gate:
         `listen` is called now and then: it takes what the operator has said, and lets the gate hear it.
         """
         shown = ""
-        while not self.stopped:
+        while True:
             listen()
+            if self.stopped:
+                return False
             fault = self._fault()
             asks = bool(self._by_hand) and not fault
             reason = fault or (f"{self._by_hand}; {self._answer}" if asks else self.shut)
@@ -138,7 +140,6 @@ class Gate:
             if not reason:
                 return True
             time.sleep(LOOK_AGAIN_S)
-        return False
 
     def tell(self, reason: str, *, asks: bool = False) -> None:
         """Tell everybody why the arms hold, or with "" that they no longer do; `asks` if a person is to do it."""
