@@ -12,7 +12,7 @@ from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import ConfigError, LinkError
+from robot_rl.types import ConfigError, LinkError, StoppedError
 
 STARTS_S = 5.0  # longer is worth a word: the first start on a machine compiles
 STARTS_WITHIN_S = 900.0  # a machine that is busy with other things compiles for minutes
@@ -57,7 +57,7 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
 
 
 def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop: Callable[[], bool]) -> None:
-    """Wait until each arm answers. ProcessFailed as soon as a process has failed instead, KeyboardInterrupt on a stop.
+    """Wait until each arm answers. ProcessFailed as soon as a process has failed instead, StoppedError on a stop.
 
     LinkError if an arm lives and says nothing for `STARTS_WITHIN_S`. What it is at meanwhile, the last line of its log,
     is shown.
@@ -68,7 +68,7 @@ def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop:
         def look(number: int = number, name: str = arm.name) -> None:
             processes.check()
             if stop():
-                raise KeyboardInterrupt
+                raise StoppedError("stopped")
             if time.monotonic() - begun > STARTS_S:
                 doing = last_words(folder.logs / f"arm-{name}.log")
                 display.show("arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}")

@@ -25,7 +25,7 @@ from robot_rl.run_folder import RunFolder
 from robot_rl.signals import StopRequest
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.desk import Desk
-from robot_rl.types import DataError, GivenUpError, Use
+from robot_rl.types import DataError, GivenUpError, StoppedError, Use
 
 log = logging.getLogger(__name__)
 NO_WANDER = (
@@ -62,7 +62,7 @@ def record_demos(
         display.show("demonstrations", done, wanted, f"{done} of {attempts} attempts")
         processes.check()
         if stop.is_set():
-            raise KeyboardInterrupt
+            raise StoppedError("stopped")
 
     await_arms(folder, processes, display, stop.is_set)
     try:
@@ -125,7 +125,7 @@ def record_outcomes(
         display.show("negatives", bad, negatives)
         processes.check()
         if stop.is_set():
-            raise KeyboardInterrupt
+            raise StoppedError("stopped")
 
     await_arms(folder, processes, display, stop.is_set)
     with sitting_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as sitting:

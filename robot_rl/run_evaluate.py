@@ -22,7 +22,7 @@ from robot_rl.run_folder import EVAL_SEED, EvaluationFiles, RunFolder, check_see
 from robot_rl.small_files import read_json, write_json
 from robot_rl.supervise import Supervisor
 from robot_rl.transport.desk import Desk
-from robot_rl.types import DataError, LinkError
+from robot_rl.types import DataError, LinkError, StoppedError
 
 
 def evaluate_run(
@@ -42,7 +42,7 @@ def evaluate_run(
     It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
     training, at the bench that it was trained at, or at another, `hardware`. The run's own evaluation.json is the
     summary of the one that ends a training (`official`); of another only where there is none of that policy to its
-    end. A `stop` ends it with the episodes before: KeyboardInterrupt if there is none, and nothing is written.
+    end. A `stop` ends it with the episodes before: StoppedError if there is none, and nothing is written.
     """
     check_seed(seed)
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
@@ -56,7 +56,7 @@ def evaluate_run(
         evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
     if episodes and not evaluation.episodes:
         shutil.rmtree(files.folder)
-        raise KeyboardInterrupt
+        raise StoppedError("stopped")
     summary = evaluation_summary(evaluation, folder, sampled, step) | {"folder": f"evaluations/{files.folder.name}"}
     write_json(files.summary, summary, indent=2)
     own_file = evaluation_file(folder.path, sampled, step, hardware)

@@ -18,7 +18,7 @@ from robot_rl.small_files import Tail
 from robot_rl.supervise import ProcessFailed, Standstill, Supervisor
 from robot_rl.transport.address import reachable_here
 from robot_rl.transport.status import StatusReader
-from robot_rl.types import ConfigError, DivergedError
+from robot_rl.types import ConfigError, DivergedError, StoppedError
 
 AT_ONCE = 1 << 17  # bytes of a table that one look reads at most, twice a second: some 200 lines
 LEARNER_STOPS_WITHIN_S = 180.0  # an encoder that is renewed sees all demonstrations anew before it hears of a stop
@@ -65,7 +65,7 @@ def recording(folder: RunFolder, again: str) -> Iterator[tuple[Display, StopRequ
             start_arms(folder, processes)
             try:
                 yield display, stop, processes
-            except KeyboardInterrupt:
+            except StoppedError:
                 display.say(f"stopped and saved; continue with: {again}")
                 raise
 

@@ -52,23 +52,23 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """While this lasts, also the first signal raises KeyboardInterrupt: nothing is under way that needs an end.
+        """While this lasts, also the first signal ends the block, with StoppedError: nothing in it needs an end.
 
-        What an import makes of it, another error or nothing at all, is a KeyboardInterrupt again when it leaves here.
+        So it does whatever an import makes of the signal: another error, or nothing at all.
         """
-        if self._asked:
-            raise KeyboardInterrupt
         self._at_once = True
         try:
-            yield
-        except Exception as error:
-            if self._asked:
-                raise KeyboardInterrupt from error
-            raise
+            if not self._asked:
+                yield
+        except (Exception, KeyboardInterrupt):
+            if not self._asked:
+                raise
         finally:
             self._at_once = False
         if self._asked:
-            raise KeyboardInterrupt
+            from robot_rl.types import StoppedError  # numpy comes with it: not before a Ctrl-C is watched for
+
+            raise StoppedError("stopped")
 
     def __enter__(self) -> "StopRequest":
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -142,7 +142,7 @@ class Supervisor:
         try:
             for name in reversed(self._children):
                 self.stop(name)
-        except KeyboardInterrupt:  # the second Ctrl-C
+        except BaseException:  # the second Ctrl-C
             self.kill()
             raise
 

@@ -52,7 +52,7 @@ class ResetMissedError(DeviceError):
 
 
 class StoppedError(RobotRLError):
-    """The operator has stopped what was under way between two episodes: the arms hold where they were."""
+    """Somebody has asked to stop what was under way: the arms hold where they were, and what there is, is kept."""
 
 
 class GivenUpError(RobotRLError):
@@ -494,11 +494,12 @@ class Mark:
 
 
 class Outcome(IntEnum):
-    """The operator's word on an episode, by key or button.
+    """What the operator says, by key, button or message.
 
     SUCCESS and FAILURE are for the reward that asks the operator. DISCARD and STOP end the episode at once; what was
     discarded is not learnt from. UNDO is about the episode before: if it counts, it no longer does, and if the operator
-    had discarded it, it does again. DISCARD between two episodes is said of the one before.
+    had discarded it, it does again. DISCARD between two episodes is said of the one before. After PAUSE or STOP no
+    episode begins until START.
     """
 
     NONE = 0
@@ -507,10 +508,12 @@ class Outcome(IntEnum):
     UNDO = 3
     DISCARD = 4
     STOP = 5
+    START = 6
+    PAUSE = 7
 
 
 WORDS = {outcome.name.lower(): outcome for outcome in Outcome if outcome}
-"""The operator's words by their names, as buttons, keys and messages have them."""
+"""The operator's commands by their names, as buttons, keys and messages have them."""
 
 
 Frame = Literal["base", "tool"]

@@ -15,7 +15,7 @@ from robot_rl.progress import Display
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.supervise import ProcessFailed, Supervisor
 from robot_rl.transport.endpoint import bind, new_socket
-from robot_rl.types import LinkError
+from robot_rl.types import LinkError, StoppedError
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_an_arm_that_lives_and_says_nothing_is_named_with_its_log(folder, addres
 
 
 def test_a_stop_ends_the_wait(folder):
-    with Supervisor(folder.logs) as processes, pytest.raises(KeyboardInterrupt):
+    with Supervisor(folder.logs) as processes, pytest.raises(StoppedError):
         await_arms(folder, processes, Display(), lambda: True)
 
 

@@ -19,7 +19,7 @@ from robot_rl.cli import verbs
 from robot_rl.cli.arguments import FIRST, choose_arm
 from robot_rl.cli.ask import texts
 from robot_rl.run_folder import run_path
-from robot_rl.types import ArmFaultError, ConfigError, DeviceError
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError, StoppedError
 
 
 @pytest.fixture
@@ -150,6 +150,8 @@ def raising(error: BaseException) -> Any:
             "make room on that disk, or make it writable, then start again",
         ),
         (KeyboardInterrupt(), 130, "robot-rl: stopped"),
+        (StoppedError("stopped"), 130, "robot-rl: stopped"),
+        (StoppedError("stopped"), 130, "robot-rl: stopped"),
     ],
 )
 def test_errors_and_ctrl_c_end_without_a_traceback(

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLOORS = (
-    {"__init__", "types", "interfaces", "geometry", "compiled", "clock", "limits", "validation", "config"}
+    {"__init__", "types", "interfaces", "geometry", "compiled", "clock", "events", "limits", "validation", "config"}
     | {"compliance", "hardware_problems", "kinds", "private", "python_lines", "ranges", "task_problems"},
     {
         "controllers",

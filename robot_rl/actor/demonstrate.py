@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from robot_rl.actor.gate import LOOK_AGAIN_S
+from robot_rl.actor.gate import LOOK_AGAIN_S, REFUSALS
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import discard
 from robot_rl.actor.setbacks import Setbacks
-from robot_rl.actor.sitting import Sitting
+from robot_rl.actor.sitting import STOPPED, Sitting
 from robot_rl.actor.wander import Wanderer
 from robot_rl.config import tighten
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import Verdict
-from robot_rl.types import Identity, Mark, Outcome, Provenance, Step, Stream
+from robot_rl.types import Identity, Mark, Outcome, Provenance, Step, StoppedError, Stream
 
 EpisodeOf = tuple[str, int, int]
 """Which episode of a log: actor and epoch of the process that recorded it, and its number there."""
@@ -61,7 +61,8 @@ class DemoTally:
         stream = identity.actor, identity.epoch
         if isinstance(said, Mark):
             self.hear(said, stream)
-            self.unfinished = None
+            if self.unfinished is not None and said.episode == self.unfinished.episode:
+                self.unfinished = None
             return
         self.episodes = max(self.episodes, said.episode + 1)
         self.steps += said.index > 0
@@ -102,7 +103,7 @@ class DemoRecorder:
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
         """Record until there are `successes` demonstrations, each followed by wandering if the task allows it.
 
-        Raises GivenUpError if it makes no sense to go on, KeyboardInterrupt if a stop is asked for at the gate.
+        Raises GivenUpError if it makes no sense to go on, StoppedError if a stop is asked for at the gate.
         """
         self._tell(successes)
         while self.tally.successes < successes:
@@ -111,6 +112,7 @@ class DemoRecorder:
             self._tell(successes)
             if success and (not self._review or self._kept()) and self._wanderer is not None and wander_steps:
                 self._wander(self._wanderer, wander_steps)
+            self._sitting.listen()  # also after the last one
             self._tell(successes)
             progress(self.tally.successes, self.tally.attempts)
 
@@ -136,25 +138,18 @@ class DemoRecorder:
     def _kept(self) -> bool:
         """Whether the last demonstration is to count: the arm holds until somebody has said so."""
         gate, tell = self._sitting.gate, self._sitting.tell
-        self._words()  # what was said before is about something else
         tell(phase="review", reason="keep it (success) or discard it?")
-        while True:
-            words = self._words()
+        while gate is None or not gate.stopped:
+            words = {event.command for event in self._sitting.listen()}
+            if words & REFUSALS:
+                self._sitting.marks.discard_last()
+                tell(phase="discarded", reason="")
+                return False
             if Outcome.SUCCESS in words:
                 tell(phase="kept", reason="")
                 return True
-            if words & {Outcome.DISCARD, Outcome.UNDO, Outcome.FAILURE}:
-                self._sitting.record_marks(self._sitting.marks.now([Outcome.DISCARD]))
-                tell(phase="discarded", reason="")
-                return False
-            if gate is not None and gate.stopped:
-                raise KeyboardInterrupt
             time.sleep(LOOK_AGAIN_S)
-
-    def _words(self) -> set[Outcome]:
-        """What was said since the last time, at the device and at the desk."""
-        desk = self._sitting.desk
-        return {*(desk.take_words() if desk is not None else ()), *self._sitting.operator.take_words()}
+        raise StoppedError(STOPPED)
 
     def _hear(self, mark: Mark) -> None:
         """A mark of this sitting's counts, and whoever looks sees it."""
@@ -176,7 +171,9 @@ class DemoRecorder:
             return
         wanderer.begin_episode(env.arm_states[0])
         person = sitting.operator if sitting.operator.is_person else None
-        onlooker = Intervention(person, locked_out=True, yields=True, desk=sitting.desk)
+        onlooker = Intervention(
+            person, locked_out=True, yields=True, desk=sitting.desk, gate=sitting.gate, marks=sitting.marks
+        )
         summary = sitting.play(
             episode,
             lambda observation: wanderer.act(env.arm_states[0]),
@@ -186,12 +183,12 @@ class DemoRecorder:
             keep_pose=True,
             provenance=Provenance.SCRIPT,
         )
-        discarded = [discard(episode)] if summary.discarded else []
-        sitting.record_marks([*sitting.marks.now(summary.on_last), *discarded])
+        if summary.discarded:
+            sitting.record_mark(discard(episode))
         self._log.sync()
         self._count(summary.steps)
         if sitting.gate is not None:
-            sitting.gate.end_episode(stopped=onlooker.stopped)
+            sitting.gate.end_episode()
         if onlooker.taken:
             while not sitting.permits("the arm goes to the next start by itself"):
                 pass

@@ -81,18 +81,15 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(
-        self, env: RobotEnv, desk: Desk | None = None, gate: Gate | None = None, *, stop_gives_up: bool = False
-    ):
+    def __init__(self, env: RobotEnv, desk: Desk | None = None, gate: Gate | None = None):
         """Each step is left at the `desk`, for whoever looks.
 
         While a camera or an arm is silent the `gate` tells of it, and a stop that is asked for there gives the episode
-        up. A reset that the operator stops begins anew when the gate opens again, unless a `stop_gives_up` the episode;
-        so does one that misses, or meets a fault, when somebody has seen to it. Without a gate the former gives the
-        episode up, and the latter is raised.
+        up. A reset that the operator stops begins anew when the gate opens again; so does one that misses, or meets a
+        fault, when somebody has seen to it. Without a gate the former gives the episode up, and the latter is raised.
         """
         self._env = env
-        self._desk, self._gate, self._stop_gives_up = desk, gate, stop_gives_up
+        self._desk, self._gate = desk, gate
         if desk is not None:
             desk.cameras = env.cameras
         self.summary = EpisodeSummary(-1)
@@ -119,28 +116,27 @@ class EpisodeRunner:
         episode is truncated at that step. When a camera has no fresh frame or an arm no fresh state, it is `broken_off`
         behind the step before. A generator that is closed early leaves the arm holding its last target.
         """
-        env = self._env
+        env, events = self._env, intervention.events
         self.summary = EpisodeSummary(episode)
+        events.episode = None
         observation = self._begin(seed, keep_pose, intervention, idle)
         if observation is None:
             return
+        events.episode = episode
         yield self._shown(self._first(observation, Provenance.POLICY if provenance is None else provenance))
 
         done = False
         while not done:
             proposed = act(observation)
             commanded, author = intervention.decide(proposed, env.arm_states)
-            self.summary.discarded, self.summary.on_last = intervention.discarded, tuple(intervention.on_last)
+            self.summary.discarded = intervention.discarded
             env.outcome = intervention.outcome
             try:
                 observation, reward, terminated, truncated, info = env.step(commanded)
-            except (
-                CameraStaleError,
-                ArmStaleError,
-            ) as error:
+            except (CameraStaleError, ArmStaleError) as error:
                 # what was done was not seen: the step before is the last one
                 self.summary.broken_off, self.summary.reason = True, str(error)
-                return
+                break
             cut = intervention.ends or (OVER if not (terminated or truncated) and stop() else "")
             truncated = not terminated and (truncated or bool(cut))
             done = terminated or truncated
@@ -159,7 +155,11 @@ class EpisodeRunner:
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
             self.summary.reason = cut if truncated else ""
+            if done:
+                events.episode = None
             yield self._shown(step, info["late_s"], info["probability"], intervention.held)
+        events.episode = None
+        self.summary.on_last = intervention.take_on_last()
 
     def _begin(
         self, seed: int | None, keep_pose: bool, intervention: Intervention, idle: Callable[[float], None] | None
@@ -190,7 +190,7 @@ class EpisodeRunner:
         """
         periods, told = 0, ""
         while not intervention.begins(self._env.arm_states):
-            if intervention.stopped or (self._gate is not None and not self._gate.wait(intervention.hears)):
+            if intervention.stopped or (self._gate is not None and not self._gate.wait(intervention.listen)):
                 return None
             reason = intervention.problem or UNMOVED
             if reason != told:
@@ -248,7 +248,7 @@ class EpisodeRunner:
 
     def _reopens(self, intervention: Intervention) -> bool:
         """Whether the operator who has stopped what was before the first step wants to go on: wait until they say."""
-        return self._gate is not None and not self._stop_gives_up and self._gate.reopens(intervention.hears)
+        return self._gate is not None and self._gate.wait(intervention.listen)
 
     def _tries_again(self, error: DeviceError, intervention: Intervention) -> bool:
         """Whether a reset is to be tried again that was missed: as soon as a person says so, in simulation at once.
@@ -261,7 +261,7 @@ class EpisodeRunner:
             raise error
         if self._gate.acknowledges and missed > FAILED_RESETS_AT_MOST:
             raise type(error)(f"{missed} resets in a row, each of another scene, began no episode: {error}") from error
-        return self._gate.tries_again(error, intervention.hears)
+        return self._gate.tries_again(error, intervention.listen)
 
     def _tell_waiting(self, reason: str) -> None:
         if self._gate is not None:

@@ -94,7 +94,10 @@ def evaluate(
     who looks at the `desk` sees it. Raises ConfigError if the word is needed and there is no device; without a gate
     ArmFaultError if a real arm has a fault, and ResetMissedError.
     """
-    player = _Player(env, act, begin, open_intervention(env, corrects=False, seed=seed, desk=desk), desk, gate, log)
+    operator = open_intervention(env, corrects=False, seed=seed, desk=desk, gate=gate)
+    if gate is not None:
+        gate.ends_at_stop = True
+    player = _Player(env, act, begin, operator, desk, gate, log)
     seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
     rows: list[EvaluationEpisode] = []
     filmed_failures = 0
@@ -141,7 +144,7 @@ class _Player:
     ):
         self._env, self._act, self._begin, self._operator, self._gate = env, act, begin, operator, gate
         self._log, self._played = log, 0
-        self._runner = EpisodeRunner(env, desk=desk, gate=gate, stop_gives_up=True)
+        self._runner = EpisodeRunner(env, desk=desk, gate=gate)
         self.missed_resets = 0
 
     @property
@@ -162,7 +165,7 @@ class _Player:
         """
         env = self._env
         if self._gate is not None:
-            return self._gate.wait(self._operator.hears)
+            return self._gate.wait(self._operator.listen)
         env.arm_states = [arm.refresh() for arm in env.arms]
         if env.world is None:
             env.require_no_fault()

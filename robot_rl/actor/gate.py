@@ -6,10 +6,11 @@ Not after the operator's stop or pause, not while an arm faults, nor before a pe
 import logging
 import math
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 from robot_rl.actor.env import RobotEnv
-from robot_rl.transport.desk import NEEDS_HUMAN, Desk, Order
+from robot_rl.events import OperatorEvent
+from robot_rl.transport.desk import NEEDS_HUMAN, Desk
 from robot_rl.types import DeviceError, Fault, Outcome, ResetMissedError
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,10 @@ STOPPED = "stopped by the operator: say stop once more at the device, or start i
 
 
 class Gate:
-    """What every episode passes first: `if gate.wait(): play()`. While it is shut the arms hold, and say why.
+    """What every episode passes first: `if gate.wait(operator.listen): play()`. While it is shut the arms hold.
+
+    It hears every event that the loop takes (`Intervention`). PAUSE and STOP shut it, START opens it. A STOP at the
+    device takes back a STOP that is shown, and nothing else does but START: no other event opens what somebody shut.
 
     A latched fault waits for somebody who looks at the arm and acknowledges it: in the console (`robot-rl console`),
     or a program. A task with a `manual_reset` waits before each episode until START is said at the desk, or success at
@@ -43,95 +47,105 @@ class Gate:
         """`stop` ends a wait; `say` is told why there is one, and "" when it is over."""
         self._env, self._desk = env, desk
         self.acknowledges = acknowledges
+        self.ends_at_stop = False
+        """Whether the operator's STOP ends the work, as that of an evaluation, and START cannot take it back."""
         self.missed_resets = 0
         self._stop, self._say = stop, say
-        self._paused = ""
-        self._answer, self._refused = DONE, False
+        self._paused = self._halted = self._refused = False
+        self._asked_t = self._stopped_t = math.inf  # since when everybody sees what is asked, or that it is stopped
+        self._answer = DONE
         self.end_episode()  # of the process before this one: nobody knows how the bench was left
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop was asked for."""
-        return self._stop()
+        """Whether the work is to end."""
+        return self._stop() or (self.ends_at_stop and self._halted)
 
-    def end_episode(self, *, stopped: bool = False) -> None:
-        """An episode is over, perhaps `stopped` by the operator. That, and a manual reset, shut the gate."""
+    @property
+    def shut(self) -> str:
+        """Why the operator wants no episode to begin, "" if one may."""
+        if self._halted:
+            return STOPPED
+        return PAUSED if self._paused else ""
+
+    def end_episode(self) -> None:
+        """An episode is over: a manual reset shuts the gate."""
         self._by_hand = "" if self.acknowledges else self._env.task.manual_reset
-        if stopped:
-            self._shut()
 
-    def permits(self, motion: str, hears: Callable[[], Set[Outcome]]) -> bool:
+    def hear(self, event: OperatorEvent) -> bool:
+        """Obey an event. Returns whether it was no more than the answer to what the gate has asked."""
+        command, between = event.command, event.episode is None
+        if command == Outcome.PAUSE:
+            self._paused = True
+        elif command == Outcome.START:
+            self._paused, self._halted = False, self._halted and self.ends_at_stop
+        elif command == Outcome.STOP:
+            self._halted = not (event.source == "device" and between and event.t > self._stopped_t)
+        asked_for_s = event.t - self._asked_t
+        if not between or asked_for_s <= 0.0:
+            return False
+        if self._answer == GO and command in REFUSALS:
+            self._by_hand, self._refused = "", True
+            return command == Outcome.FAILURE
+        if command == Outcome.START or (command == Outcome.SUCCESS and asked_for_s > SETTLED_S):
+            self._by_hand = ""
+            return True
+        return False
+
+    def permits(self, motion: str, listen: Callable[[], object], is_held: Callable[[], bool]) -> bool:
         """Ask a person whether the arms may make a motion that nobody steers, and `wait` for the answer.
 
-        True after START at the desk or success at the device; False if they refuse it, or a stop was asked for.
+        True after START or SUCCESS, which count once the device is no longer held (`is_held`); False if they refuse it,
+        or a stop was asked for.
         """
+
+        def listen_to_answer() -> None:
+            listen()
+            if not (self._by_hand or self._refused) and is_held():
+                self._by_hand = motion
+
         by_hand, self._by_hand = self._by_hand, motion  # a manual reset comes after it
         self._answer, self._refused = GO, False
-        begun = self.wait(hears)
+        begun = self.wait(listen_to_answer)
         self._by_hand, self._answer = by_hand, DONE
         return begun and not self._refused
 
-    def reopens(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
-        """The operator has stopped the arm on the way to its start: `wait` until they want to go on."""
-        self._shut()
-        return self.wait(hears)
-
-    def tries_again(self, error: DeviceError, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
+    def tries_again(self, error: DeviceError, listen: Callable[[], object]) -> bool:
         """A reset has missed, or met a fault: `wait` until a person has seen to it. False if a stop was asked for."""
         self.missed_resets += 1
         self._desk.tell(missed_resets=self.missed_resets)
         log.warning("reset %d that did not begin an episode: %s", self.missed_resets, error)
         if isinstance(error, ResetMissedError) and not self.acknowledges:
             self._by_hand = str(error)
-        return self.wait(hears)
+        return self.wait(listen)
 
-    def wait(self, hears: Callable[[], Set[Outcome]] = frozenset) -> bool:
+    def wait(self, listen: Callable[[], object]) -> bool:
         """Return True as soon as the next episode may begin, False if a stop was asked for before.
 
-        `hears`, asked while the gate is shut: what the operator has said at the device since the last look.
+        `listen` is called now and then: it takes what the operator has said, and lets the gate hear it.
         """
-        waiting, asked_t = "", math.inf
-        while not self.stopped:
-            self._obey(asked=asked_t < math.inf)
-            if self._paused or self._by_hand:
-                self._hear(hears(), settled=time.monotonic() - asked_t > SETTLED_S)
+        shown = ""
+        while True:
+            listen()
+            if self.stopped:
+                return False
             fault = self._fault()
-            reason = fault or (self._by_hand and f"{self._by_hand}; {self._answer}") or self._paused
-            if reason != waiting:
-                asks = bool(self._by_hand) and not fault
-                asked_t = time.monotonic() if asks else math.inf
+            asks = bool(self._by_hand) and not fault
+            reason = fault or (f"{self._by_hand}; {self._answer}" if asks else self.shut)
+            if reason != shown:
+                now, shown = time.monotonic(), reason
+                self._asked_t = now if asks else math.inf
+                self._stopped_t = now if reason == STOPPED else math.inf
                 self.tell(reason, asks=asks)
-                waiting = reason
             if not reason:
                 return True
             time.sleep(LOOK_AGAIN_S)
-        return False
 
     def tell(self, reason: str, *, asks: bool = False) -> None:
         """Tell everybody why the arms hold, or with "" that they no longer do; `asks` if a person is to do it."""
         log.warning("waiting: %s", reason or "over; going on")
         self._desk.tell(phase=NEEDS_HUMAN if asks else "waiting" if reason else "acting", reason=reason)
         self._say(reason)
-
-    def _shut(self) -> None:
-        self._paused = STOPPED
-        self._desk.take_orders()  # a START from before the stop does not take it back
-
-    def _obey(self, *, asked: bool) -> None:
-        """What was said at the desk. START says that it is done only if somebody was `asked` to do it."""
-        for order in self._desk.take_orders():
-            self._paused = PAUSED if order == Order.PAUSE else ""
-            if order == Order.START and asked:
-                self._by_hand = ""
-
-    def _hear(self, words: Set[Outcome], *, settled: bool) -> None:
-        """What was said at the device: stop stops, or takes a stop back; success says yes, it is done."""
-        if Outcome.STOP in words:
-            self._paused = "" if self._paused else STOPPED
-        if self._answer == GO and words & REFUSALS:
-            self._by_hand, self._refused = "", True
-        elif Outcome.SUCCESS in words and settled:
-            self._by_hand = ""
 
     def _fault(self) -> str:
         """Why an arm holds, "" if none does."""

@@ -1,13 +1,16 @@
 """Who acts: the policy or the operator. Decided before the step, so that a step has one author."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from robot_rl.actor.env import RobotEnv
+from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator, open_operator
+from robot_rl.actor.marks import OperatorMarks
 from robot_rl.config import Hardware, Task
 from robot_rl.data.motion import moves
+from robot_rl.events import EventQueue, OperatorEvent
 from robot_rl.kinds import find
 from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance, TeleopReading
@@ -20,15 +23,16 @@ class Intervention:
     to the operator too. Called by the actor loop only:
 
     ```
-    commanded, author = intervention.decide(proposed, arms)
+    commanded, author = intervention.decide(proposed, arms)    # once a step
+    intervention.listen()                                      # between two episodes, as often as one likes
     ```
-    `outcome` is the operator's word on the episode, for the reward to judge by, if it came with the last reading.
-    `ends` says why the operator ends the episode, "" if they do not; `discarded`, that it is not to count; `on_last`
-    are their words on the episode before. An operator who is `locked_out` (evaluation) has these words alone; if the
-    arm `yields` to them, taking hold ends the episode, too, and the arm holds (`taken`). `held`: the clutch was closed
-    at the last look.
+    These two take what the operator says, at their device and at the console's `desk`. What is said of an episode that
+    is over becomes its mark at once (`marks`); START, PAUSE and STOP go to the `gate`; the rest is about this episode:
+    `outcome` is the operator's word on it, for the reward to judge by, if it came in this step; `ends` says why they
+    end it, "" if they do not; `discarded`, that it is not to count. `on_last` are their words on the episode before.
 
-    Words come from the operator's device and from the console's `desk`, if there is one.
+    An operator who is `locked_out` (evaluation) has these words alone; if the arm `yields` to them, taking hold ends
+    the episode, too, and the arm holds (`taken`). `held`: the clutch was closed at the last look.
 
     If the device is lost in the middle of a correction the arm holds and the episode ends: the policy is not to go on
     with what the operator kept it from.
@@ -41,11 +45,14 @@ class Intervention:
         locked_out: bool = False,
         yields: bool = False,
         desk: Desk | None = None,
+        gate: Gate | None = None,
+        marks: OperatorMarks | None = None,
     ):
         self._operator = operator
-        self._desk = desk
+        self._gate, self._marks = gate, marks
+        self.events = desk.events if desk is not None else EventQueue()
         self._locked_out, self._yields = locked_out, yields
-        self._between: list[Outcome] = []
+        self.on_last: list[Outcome] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -56,15 +63,13 @@ class Intervention:
         self.held = False
         self.outcome = Outcome.NONE
         self.ends, self.discarded = "", False
-        self.on_last: list[Outcome] = []
 
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._forget()
-        before = self._operator.begin_episode() if self._operator is not None else ()
-        if Outcome.STOP in self._between_episodes(at_device=before, stop_at_desk=True):
-            self._hear(Outcome.STOP)
-        self.on_last, self._between = self._between, []
+        if self._operator is not None:
+            self._put(self._operator.begin_episode())
+        self.hears_stop()
 
     def begins(self, arms: Sequence[ArmState]) -> bool:
         """Before the first step of an episode that is the operator's: whether they move the arm now. Then `decide` goes
@@ -78,32 +83,34 @@ class Intervention:
         self.problem = reading.problem
         if reading.engaged and moves(reading.action):
             self._begins_with = reading
-            self.on_last = self.take_unsaid()
             return True
-        if Outcome.STOP in self._between_episodes(at_device=[reading.outcome], stop_at_desk=True):
-            self._between = self.take_unsaid()
-            self._hear(Outcome.STOP)
+        self._put([reading.outcome])
+        self.hears_stop()
         return False
 
-    def take_unsaid(self) -> list[Outcome]:
-        """The words on the episode before that no summary has told yet; none will tell them then."""
-        unsaid, self.on_last, self._between = self.on_last + self._between, [], []
-        return unsaid
+    def holds(self, arms: Sequence[ArmState]) -> bool:
+        """Between two episodes: whether the operator has hold of the device right now."""
+        if self._operator is None:
+            return False
+        held, word = self._operator.look(arms)
+        self._put([word])
+        return held
 
-    def hears(self) -> set[Outcome]:
-        """While the gate is shut: what the operator has said since the last look.
-
-        Not STOP at the desk: whoever says it there pauses the run as well, and it takes no stop back.
-        """
-        return self._between_episodes()
+    def listen(self) -> list[OperatorEvent]:
+        """Between two episodes: what the operator has said since the last look. Marks and gate have it already."""
+        return self._take(acting=False)
 
     def hears_stop(self) -> bool:
-        """On the way to a start pose: whether the operator has said STOP, at the device or the desk."""
-        if Outcome.STOP not in self._between_episodes(stop_at_desk=True):
+        """On the way to a start pose: whether the operator has said STOP."""
+        if all(event.command != Outcome.STOP for event in self.listen()):
             return False
-        self._forget()
-        self._hear(Outcome.STOP)
+        self.ends = ENDS[Outcome.STOP]
         return True
+
+    def take_on_last(self) -> tuple[Outcome, ...]:
+        """The words on the episode before that were not told yet: the episode that they came in is over."""
+        told, self.on_last = tuple(self.on_last), []
+        return told
 
     @property
     def stopped(self) -> bool:
@@ -118,12 +125,12 @@ class Intervention:
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author."""
         self.outcome = Outcome.NONE
-        for word in self._desk.take_words() if self._desk is not None else ():
-            self._hear(word)
         if self._operator is None:
+            self._take(acting=True)
             return proposed, Provenance.POLICY
         reading, self._begins_with = self._begins_with or self._operator.read(arms), None
-        self._hear(reading.outcome)
+        self._put([reading.outcome])
+        self._take(acting=True)
         self.held = reading.engaged and not self._locked_out
         if self._yields and reading.engaged:
             self.ends = self.ends or TAKEN
@@ -144,39 +151,64 @@ class Intervention:
         if self._operator is not None:
             self._operator.close()
 
-    def _between_episodes(self, *, at_device: Sequence[Outcome] = (), stop_at_desk: bool = False) -> set[Outcome]:
-        """What was said; UNDO and DISCARD, which are about the episode before, are kept for the next one to tell."""
-        said = self._desk.take_words() if self._desk is not None else []
-        said = [word for word in said if stop_at_desk or word != Outcome.STOP]
-        said += at_device
-        said += self._operator.take_words() if self._operator is not None else ()
-        self._between += [word for word in said if word in (Outcome.UNDO, Outcome.DISCARD)]
-        return set(said)
+    def _put(self, words: Iterable[Outcome]) -> None:
+        for word in words:
+            if word != Outcome.NONE:
+                self.events.put(word, "device")
 
-    def _hear(self, word: Outcome) -> None:
+    def _take(self, *, acting: bool) -> list[OperatorEvent]:
+        """Take every event, and do what it asks for."""
+        if self._operator is not None:
+            self._put(self._operator.take_words())
+        events = self.events.take()
+        for event in events:
+            answers = self._gate is not None and self._gate.hear(event)
+            if acting and (event.episode == self.events.episode or event.command == Outcome.STOP):
+                self._hear(event)
+            elif not answers:
+                self._annotate(event)
+        return events
+
+    def _hear(self, event: OperatorEvent) -> None:
+        """It is about the episode that is going on, but for UNDO."""
+        word = event.command
         if word in (Outcome.SUCCESS, Outcome.FAILURE):
             self.outcome = word
         elif word == Outcome.UNDO:
-            self.on_last.append(word)
+            self._annotate(event)
         elif word in ENDS:
             self.ends, self.discarded = ENDS[word], self.discarded or word == Outcome.DISCARD
+
+    def _annotate(self, event: OperatorEvent) -> None:
+        """It is about an episode that is over."""
+        about_last = self._marks is None or self._marks.hear(event)
+        if about_last and event.command in (Outcome.UNDO, Outcome.DISCARD):
+            self.on_last.append(event.command)
 
 
 TAKEN = "the operator took hold of the device"
 ENDS = {Outcome.STOP: "stopped by the operator", Outcome.DISCARD: "discarded by the operator"}
 
 
-def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, desk: Desk | None = None) -> Intervention:
+def open_intervention(
+    env: RobotEnv,
+    *,
+    corrects: bool,
+    seed: int,
+    desk: Desk | None = None,
+    gate: Gate | None = None,
+    marks: OperatorMarks | None = None,
+) -> Intervention:
     """The operator at the device that the hardware file names: one who `corrects`, or one who is locked out.
 
     Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
     it does and there is no device. Words that are said at the `desk` count as the device's.
     """
     require_judge(env.task, env.hardware)
-    if env.hardware.teleop is None or not (corrects or env.reward.needs_operator):
-        return Intervention(None, desk=desk)
-    operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
-    return Intervention(operator, locked_out=not corrects, desk=desk)
+    operator = None
+    if env.hardware.teleop is not None and (corrects or env.reward.needs_operator):
+        operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
+    return Intervention(operator, locked_out=not corrects, desk=desk, gate=gate, marks=marks)
 
 
 def require_judge(task: Task, hardware: Hardware) -> None:

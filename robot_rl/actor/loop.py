@@ -27,7 +27,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepSender
 from robot_rl.transport.upload import upload
 from robot_rl.transport.weights import WeightsSubscriber
-from robot_rl.types import Array, DataError, LinkError, Observation, RefusedError
+from robot_rl.types import Array, DataError, LinkError, Observation, RefusedError, StoppedError
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
@@ -70,7 +70,7 @@ def run_actor(run: str | Path) -> None:
         try:
             with stop.at_once():  # it waits for a learner that may pretrain for minutes
                 actor = Actor(folder, stop)
-        except KeyboardInterrupt:
+        except StoppedError:
             log.warning("stopped before the first step")
             return
         use_one_thread()  # one image at a time; the other cores belong to the learner and the simulation
@@ -121,12 +121,14 @@ class Actor:
             self._env, self._desk, acknowledges=acknowledges(self._env, folder), stop=stop.is_set, say=self._say_waiting
         )
         self._runner = EpisodeRunner(self._env, self._desk, self._gate)
-        self._marks = OperatorMarks()
+        self._marks = OperatorMarks(self._sender.send)
         self._intervention = open_intervention(
             self._env,
             corrects=self._config.corrections,
             seed=self._settings.seed + 1,
             desk=self._desk,
+            gate=self._gate,
+            marks=self._marks,
         )
 
     def run(self) -> None:
@@ -142,17 +144,24 @@ class Actor:
             try:
                 while not self._is_over():
                     self._play_episode()
+                self._settle()
             except DataError:
                 with suppress(LinkError):
                     self._sender.drain(timeout_s=STOP_PATIENCE_S)
                 raise
-            self._sender.drain(timeout_s=STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
-            while not (self._stop.is_set() or self._recount()):
-                time.sleep(ASK_AGAIN_S)
+
+    def _settle(self) -> None:
+        """Wait until the learner has every record; what is said of the last episode meanwhile is among them."""
+        self._intervention.listen()
+        self._sender.drain(STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
+        while not (self._stop.is_set() or self._recount()):
+            time.sleep(ASK_AGAIN_S)
+        if self._intervention.listen():
+            with suppress(LinkError):  # a learner that is through has gone; the spool keeps what was said
+                self._sender.drain(STOP_PATIENCE_S)
 
     def _play_episode(self) -> None:
-        if not self._gate.wait(self._intervention.hears):
-            self._mark_unsaid()
+        if not self._gate.wait(self._intervention.listen):
             return
         episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
         self._policy.begin_episode(episode_seed)
@@ -166,22 +175,17 @@ class Actor:
             self._sender.send(step)
             self._step += step.index > 0
         if not begun:  # the run is stopped, while a device or a person was awaited
-            self._mark_unsaid()
             return
         summary = self._runner.summary
         if summary.broken_off:
             log.warning("episode %d was broken off: %s", self._episode, summary.reason)
             self._sender.send(truncated(self._episode, summary.reason))
-        for mark in self._marks.of(self._episode, on_last=summary.on_last, discarded=summary.discarded):
+        judged = summary.success if self._env.reward.needs_operator else None
+        for mark in self._marks.end(self._episode, discarded=summary.discarded, success=judged):
             self._sender.send(mark)
         self._report(summary)
         self._episode += 1
-        self._gate.end_episode(stopped=self._intervention.stopped)
-
-    def _mark_unsaid(self) -> None:
-        """What was said of the last episode counts, though no other one follows."""
-        for mark in self._marks.now(self._intervention.take_unsaid()):
-            self._sender.send(mark)
+        self._gate.end_episode()
 
     def close(self) -> None:
         """Let go of everything; the arm holds by itself."""

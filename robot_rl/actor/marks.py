@@ -1,8 +1,11 @@
 """What is said of whole episodes, as marks for the log: by the operator, and why one was broken off."""
 
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from robot_rl.events import OperatorEvent
 from robot_rl.types import Mark, MarkKind, Outcome
 
 MAX_REASON = 500  # letters
@@ -18,41 +21,89 @@ def truncated(episode: int, reason: str) -> Mark:
     return Mark(MarkKind.TRUNCATED, episode, reason=reason[:MAX_REASON], t_wall=time.time())
 
 
+SAID_AFTERWARDS = {Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNDO, Outcome.DISCARD}
+"""What an operator may say of an episode that is over."""
+
+
+@dataclass
+class _Ended:
+    """An episode that is over: whether it counts, whether the operator can change that, and whether it succeeded.
+
+    `success` is None where a program judges.
+    """
+
+    episode: int
+    counts: bool
+    changeable: bool
+    success: bool | None
+
+
 class OperatorMarks:
-    """Turns what the operator says into marks, when an episode ends. Nothing is deleted: each word can be taken back.
+    """Turns what the operator says of an episode that is over into marks, at once. Each can be taken back.
 
     ```
-    for mark in marks.of(episode, on_last=summary.on_last, discarded=summary.discarded):
-        log.append_mark(mark)
+    marks = OperatorMarks(sender.send)
+    marks.end(episode, discarded=summary.discarded)       # an episode is over
+    marks.hear(event)                                     # from then on
     ```
     """
 
-    def __init__(self) -> None:
-        self._last = -1
-        self._counts = self._changeable = False
+    def __init__(self, append: Callable[[Mark], object]):
+        self._append = append
+        self._ended: deque[_Ended] = deque(maxlen=2)
 
-    def of(
-        self, episode: int, *, on_last: Sequence[Outcome], discarded: bool = False, failed: bool = False
+    def end(
+        self, episode: int, *, discarded: bool = False, failed: bool = False, success: bool | None = None
     ) -> list[Mark]:
-        """The marks to append after `episode`: on the one before it (`on_last`), and on itself.
+        """The marks to append behind an episode that is over.
 
-        One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to take back.
+        One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to take back. With
+        `success`, what the operator has said of it, they can say otherwise afterwards.
         """
-        marks = self.now(on_last)
-        if discarded or failed:
-            marks.append(discard(episode))
-        self._last, self._counts, self._changeable = episode, not discarded, not failed
-        return marks
+        self._ended.append(_Ended(episode, not discarded, not failed, success))
+        return [discard(episode)] if discarded or failed else []
 
-    def now(self, on_last: Sequence[Outcome]) -> list[Mark]:
-        """The marks for what is said of the last episode before another one begins."""
-        return [mark for word in on_last for mark in self._change(word)]
+    def hear(self, event: OperatorEvent) -> bool:
+        """Append the mark that an event asks for, if it does. Returns whether it is about the last episode.
 
-    def _change(self, word: Outcome) -> list[Mark]:
-        """UNDO changes whether the last episode counts, DISCARD makes that it does not."""
-        if not self._changeable or (word == Outcome.DISCARD and not self._counts):
-            return []
-        self._counts = not self._counts
-        if not self._counts:
-            return [discard(self._last)]
-        return [Mark(MarkKind.UNDO, self._last, t_wall=time.time())]
+        UNDO is about the episode before the one that went on when it was said, the others about that one itself; what
+        was said between two is about the one before.
+        """
+        about = self._about(event) if event.command in SAID_AFTERWARDS else None
+        if about is None:
+            return False
+        if (mark := self._mark(event.command, about)) is not None:
+            self._append(mark)
+        return about is self._ended[-1]
+
+    def discard_last(self) -> None:
+        """The last episode does not count, if it still does."""
+        self.hear(OperatorEvent(Outcome.DISCARD, time.monotonic(), "console", None))
+
+    def _about(self, event: OperatorEvent) -> _Ended | None:
+        for ended in reversed(self._ended):
+            if event.episode is None or ended.episode < event.episode:
+                return ended
+            if ended.episode == event.episode and event.command != Outcome.UNDO:
+                return ended
+        return None
+
+    def _mark(self, command: Outcome, about: _Ended) -> Mark | None:
+        """UNDO changes whether the episode counts, DISCARD makes that it does not; the others say how it ended."""
+        episode = about.episode
+        if not about.changeable:
+            return None
+        if command == Outcome.UNDO:
+            about.counts = not about.counts
+            return Mark(MarkKind.UNDO, episode, t_wall=time.time()) if about.counts else discard(episode)
+        if not about.counts:
+            return None
+        if command == Outcome.DISCARD:
+            about.counts = False
+            return discard(episode)
+        success = command == Outcome.SUCCESS
+        if about.success is None or (about.success and success):
+            return None
+        about.success = success
+        kind, reward = (MarkKind.SUCCESS, 1.0) if success else (MarkKind.FAILURE, 0.0)
+        return Mark(kind, episode, reward, t_wall=time.time())

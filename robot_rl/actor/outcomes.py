@@ -67,7 +67,7 @@ class OutcomeRecorder:
         return sum(positives for positives, _ in each), sum(negatives for _, negatives in each)
 
     def record(self, positives: int, negatives: int, *, progress: Progress = lambda positives, negatives: None) -> None:
-        """Record until there are as many of both. KeyboardInterrupt if a stop is asked for at the gate."""
+        """Record until there are as many of both. StoppedError if a stop is asked for at the gate."""
 
         def tell(good: int, bad: int) -> None:
             self._sitting.tell(positives=good, negatives=bad)

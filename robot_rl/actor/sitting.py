@@ -1,6 +1,6 @@
 """A sitting of recording: the operator drives, episode after episode, and every step is in the log when it is made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,11 @@ from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.actor.marks import OperatorMarks, truncated
 from robot_rl.data.log import StepLog
+from robot_rl.events import OperatorEvent
 from robot_rl.transport.desk import Desk
-from robot_rl.types import Array, Mark, Observation, Outcome, Provenance, Step
+from robot_rl.types import Array, Mark, Observation, Provenance, Step, StoppedError
+
+STOPPED = "stopped, and what was recorded is saved"
 
 
 class Sitting:
@@ -43,9 +46,9 @@ class Sitting:
         self.env, self.operator, self.log, self.desk, self.gate = env, operator, log, desk, gate
         self._origin = seed
         self.begin(0)
-        self.marks = OperatorMarks()
+        self.marks = OperatorMarks(self.record_mark)
         self.heard: Callable[[Mark], None] = lambda mark: None
-        self._intervention = Intervention(operator, desk=desk)
+        self._intervention = Intervention(operator, desk=desk, gate=gate, marks=self.marks)
         self._runner = EpisodeRunner(env, desk=desk, gate=gate)
 
     def begin(self, episodes: int) -> None:
@@ -53,35 +56,29 @@ class Sitting:
         self.rng = np.random.default_rng([self._origin, episodes] if episodes else self._origin)
 
     def pass_gate(self) -> None:
-        """Wait until the next episode may begin. KeyboardInterrupt if a stop is asked for at the gate.
+        """Wait until the next episode may begin. StoppedError if a stop is asked for at the gate.
 
         Without a gate nobody would acknowledge a fault: then it is an ArmFaultError.
         """
         if self.gate is None:
             self.env.require_no_fault()
-        elif not self.gate.wait(self._hears):
-            raise KeyboardInterrupt
+        elif not self.gate.wait(self.listen):
+            raise StoppedError(STOPPED)
 
     def permits(self, motion: str) -> bool:
         """Whether the arm may make a motion that nobody steers: a person is asked, and has let go of the device.
 
-        A program at the device always says yes. KeyboardInterrupt if a stop is asked for instead.
+        A program at the device always says yes. StoppedError if a stop is asked for instead.
         """
         if self.gate is None or not self.operator.is_person:
             return True
-        held = True
-
-        def hears() -> set[Outcome]:
-            nonlocal held
-            held, word = self.operator.look(self.env.arm_states)
-            words = self._intervention.hears() | {word}
-            return words - {Outcome.SUCCESS} if held else words
-
-        while self.gate.permits(f"let go of the device: {motion}", hears):
-            if not held:
-                return True
+        intervention = self._intervention
+        if self.gate.permits(
+            f"let go of the device: {motion}", intervention.listen, lambda: intervention.holds(self.env.arm_states)
+        ):
+            return True
         if self.gate.stopped:
-            raise KeyboardInterrupt
+            raise StoppedError(STOPPED)
         return False
 
     @property
@@ -97,33 +94,26 @@ class Sitting:
         each: Callable[[Step], None] = lambda step: None,
         idle: Callable[[float], None] = lambda waited_s: None,
     ) -> tuple[EpisodeSummary, list[Mark]]:
-        """One episode that the operator drives: what it came to, and what was said of it and of the one before.
+        """One episode that the operator drives: what it came to, and the marks on it.
 
         It begins when they first move the arm; until then `idle` is told, in every period, for how long [s] nobody has,
         and what it raises ends the wait. One that `fails` does not count, whatever is said. `each` is shown every step.
         """
-
-        def waits(waited_s: float) -> None:
-            self._mark_last()
-            idle(waited_s)
-
-        try:
-            summary = self.play(
-                episode,
-                self._nothing,
-                self._intervention,
-                each=each,
-                idle=waits,
-                seed=self._seed(),
-                provenance=Provenance.DEMO,
-            )
-        except BaseException:
-            self._mark_last()  # there is no next episode to tell it
-            raise
-        marks = self.marks.of(episode, on_last=summary.on_last, discarded=summary.discarded, failed=fails(summary))
-        self._append(marks)
+        summary = self.play(
+            episode,
+            self._nothing,
+            self._intervention,
+            each=each,
+            idle=idle,
+            seed=self._seed(),
+            provenance=Provenance.DEMO,
+        )
+        marks = self.marks.end(episode, discarded=summary.discarded, failed=fails(summary))
+        for mark in marks:
+            self.log.append_mark(mark)
+        self.log.sync()
         if self.gate is not None:
-            self.gate.end_episode(stopped=self._intervention.stopped)
+            self.gate.end_episode()
         return summary, marks
 
     def play(
@@ -138,7 +128,7 @@ class Sitting:
     ) -> EpisodeSummary:
         """One episode into the log, with `EpisodeRunner.play`'s options; `most` steps of it.
 
-        A stop that is asked for at the gate truncates it. KeyboardInterrupt if it was given up before it began.
+        A stop that is asked for at the gate truncates it. StoppedError if it was given up before it began.
         """
         runner, begun = self._runner, False
 
@@ -151,33 +141,20 @@ class Sitting:
             self.log.append_step(step)
             each(step)
         if not begun:
-            raise KeyboardInterrupt
+            raise StoppedError(STOPPED)
         if runner.summary.broken_off:
             self.log.append_mark(truncated(episode, runner.summary.reason))
         return runner.summary
 
-    def _hears(self) -> set[Outcome]:
-        """While the gate is shut: what the operator has said since the last look."""
-        words = self._intervention.hears()
-        self._mark_last()
-        return words
+    def listen(self) -> list[OperatorEvent]:
+        """Between two episodes: what the operator has said since the last look."""
+        return self._intervention.listen()
 
-    def _mark_last(self) -> None:
-        """What was said of the last episode counts from now on, whatever comes after it."""
-        self.record_marks(self.marks.now(self._intervention.take_unsaid()))
-
-    def record_marks(self, marks: Sequence[Mark]) -> None:
-        """Marks on an episode that is in the log: they are there, and `heard`, at once."""
-        if marks:
-            self._append(marks)
-        for mark in marks:
-            self.heard(mark)
-
-    def _append(self, marks: Sequence[Mark]) -> None:
-        """Marks into the log, and the log onto the disk."""
-        for mark in marks:
-            self.log.append_mark(mark)
+    def record_mark(self, mark: Mark) -> None:
+        """A mark on an episode that is in the log: it is there, and `heard`, at once."""
+        self.log.append_mark(mark)
         self.log.sync()
+        self.heard(mark)
 
     def tell(self, **facts: Any) -> None:
         """Facts for whoever looks."""

@@ -28,30 +28,30 @@ def work(
     Each passes the gate, as in a training: faults are acknowledged, a `manual_reset` is waited for, the operator's stop
     holds. `begin` is told the seed of an episode before it, `each` what it came to. The arms hold at the end.
     """
-    operator = _open_operator(env, desk)
+    operator = _open_operator(env, desk, gate)
     runner = EpisodeRunner(env, desk, gate)
     try:
         for number in range(episodes) if episodes else count():
-            if not gate.wait(operator.hears):
+            if not gate.wait(operator.listen):
                 return
             seed = int(np.random.default_rng().integers(2**31))
             begin(seed)
             begun = False
             for _ in runner.play(number, act, operator, seed=seed, stop=lambda: gate.stopped):
                 begun = True
-            gate.end_episode(stopped=operator.stopped)
+            gate.end_episode()
             if begun and not gate.stopped:  # one that was cut short, or given up on its way, says nothing
                 each(runner.summary)
     finally:
         operator.close()
 
 
-def _open_operator(env: RobotEnv, desk: Desk) -> Intervention:
+def _open_operator(env: RobotEnv, desk: Desk, gate: Gate) -> Intervention:
     """A person at the bench's device may take over. A simulated one judges, where the task asks one to.
 
     Without a device nobody has to judge: what is said in the console counts.
     """
     if env.hardware.teleop is None:
-        return Intervention(None, desk=desk)
+        return Intervention(None, desk=desk, gate=gate)
     is_person = env.hardware.teleop.name not in SIMULATED_OPERATORS
-    return open_intervention(env, corrects=is_person, seed=0, desk=desk)
+    return open_intervention(env, corrects=is_person, seed=0, desk=desk, gate=gate)

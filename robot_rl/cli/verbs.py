@@ -19,7 +19,7 @@ from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, t
 from robot_rl.cli.files import data, keys, list_runs
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
 from robot_rl.supervise import GONE
-from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError
+from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError, StoppedError
 from robot_rl.validation import nearest
 
 GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
@@ -74,6 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         return call(verb, rest) or 0
+    except StoppedError as error:
+        raise KeyboardInterrupt from error  # what a Ctrl-C is, and ends in the same words
     except RobotRLError as error:
         print(f"robot-rl: {error}", file=sys.stderr)
         may_come_back = isinstance(error, LinkError | DeviceError) and not isinstance(error, MUST_BE_MENDED)

@@ -16,8 +16,7 @@ from robot_rl.types import ConfigError, DeviceError, LinkError
 
 PERIOD_S = 0.1
 GRIP_S = 0.05  # how often it is said that the gizmo is held
-HEARD = {"halt": ("stop", "pause")}  # a soft stop: this episode ends now, and the next does not begin
-SAID = {"halt": "stop"}  # as its button is called
+SAID = {"halt": "stop"}  # what the actor hears
 HALT_TRIES = 10  # a second each, until an actor that is busy has heard it: said twice it means the same
 
 
@@ -114,13 +113,9 @@ class Console:
             return
         if desk is None:
             raise LinkError("no run is looked at: name one, robot-rl console RUN")
-        for each in HEARD.get(word, (word,)):
-            self._say_to(desk, each, tries=HALT_TRIES if word == "halt" else 1)
-
-    def _say_to(self, desk: DeskClient, word: str, tries: int) -> None:
-        for left in reversed(range(tries)):
+        for left in reversed(range(HALT_TRIES if word == "halt" else 1)):
             try:
-                desk.say(word)
+                desk.say(SAID.get(word, word))
                 break
             except LinkError:
                 if left == 0 or self._closing.is_set():

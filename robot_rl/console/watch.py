@@ -302,7 +302,8 @@ def without_effect(word: str, sight: Sight, *, asks_operator: bool) -> str:
     if word in ("success", "failure"):
         if phase == "acting":
             return "" if asks_operator else "this task's reward judges by itself"
-        if phase == "review" or (phase == NEEDS_HUMAN and word == "success"):
+        trains = sight.view is not None and sight.view.facts.get("verb") == "train"
+        if phase == "review" or (phase == NEEDS_HUMAN and word == "success") or (asks_operator and trains):
             return ""
         return f"no episode runs now ({phase})" if phase else ""
     if word == "start" and phase == "acting":

@@ -35,7 +35,7 @@ from robot_rl.transport.status import StatusPublisher
 from robot_rl.transport.steps import StepReceiver
 from robot_rl.transport.upload import REQUEST_BYTES, Inbox
 from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import Array, DataError, DivergedError, Identity, Mark, SpaceSpec, Step
+from robot_rl.types import Array, DataError, DivergedError, Identity, Mark, SpaceSpec, Step, StoppedError
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy
 VALUE_EVERY_S = 0.25  # real clock: how often whoever looks is told what the critic expects
 REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 CALLS_SHARE = 0.05  # of the time, while there is something to learn, goes into answering calls
-QUIET_S = 1.0  # after a stop: the actor's last steps are awaited for so long
+QUIET_S = 1.0  # at the end: the actor's last steps and marks are awaited for so long
 
 
 def run_learner(run: str | Path) -> None:
@@ -57,7 +57,7 @@ def run_learner(run: str | Path) -> None:
         try:
             with stop.at_once():  # a long log is opened for seconds
                 learner = Learner(folder, stop)
-        except KeyboardInterrupt:
+        except StoppedError:
             log.warning("stopped before the first update")
             return
         try:
@@ -72,10 +72,6 @@ def run_learner(run: str | Path) -> None:
 def said_late_s(task: Task) -> float:
     """How much later [s] a task's judge says success than it is meant: a person needs a moment, a program none."""
     return REACTION_S if find("rewards", task.reward.name).Reward.needs_operator else 0.0
-
-
-class StoppedEarly(Exception):
-    """A stop was asked for while there is nothing to save that a checkpoint does not hold."""
 
 
 class Learner:
@@ -138,7 +134,7 @@ class Learner:
                 self._refill(counters["log_records"], Tally(**counters["tally"]))
             else:
                 self._refill(0, Tally())
-        except (StoppedEarly, KeyboardInterrupt):
+        except StoppedError:
             return False
         return True
 
@@ -153,7 +149,7 @@ class Learner:
     def _tell_pretraining(self, done: int, total: int) -> None:
         self._status.publish({"phase": "pretraining", "done": done + 1, "total": total})
         if self._stop.is_set():
-            raise StoppedEarly
+            raise StoppedError("stopped")
 
     def _tell_renewal(self, done: int, total: int) -> None:
         self._tell_pretraining(done, total)
@@ -163,7 +159,7 @@ class Learner:
         """Pretrain the encoder on the run's own successes too, see all frames anew with it, and make what is due.
 
         Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was, or
-        raises StoppedEarly.
+        raises StoppedError.
         """
         if not self.training.renewal_due:
             return
@@ -172,7 +168,7 @@ class Learner:
             self.training.renew_encoder(
                 self._demonstrations(), successes, self._tell_renewal, self._folder.features_file
             )
-        except StoppedEarly:
+        except StoppedError:
             return
         self._refill(self._log.count, self._tally)
         self._write_goal_error()
@@ -190,7 +186,7 @@ class Learner:
             self.training.require_sound(line)
 
     def _refill(self, known: int, tally: Tally) -> None:
-        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedEarly.
+        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedError.
 
         In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
         So the next update sees what it would have seen if the run had not been stopped. On the real clock only what the
@@ -205,7 +201,7 @@ class Learner:
         self.training.skip(self._tally)
         for entry in self._log.entries(start):
             if self._stop.is_set():
-                raise StoppedEarly
+                raise StoppedError("stopped")
             self._arrived.append(entry)
             self._tally.count(entry[1])
             steps = self._tally.steps
@@ -222,18 +218,26 @@ class Learner:
                 self._run_lockstep()
             else:
                 self._run_real()
-        except StoppedEarly:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
+        except StoppedError:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
             return
-        if self._stop.is_set():
-            while self._receive(QUIET_S):
-                pass
-        else:
-            self._update(self.training.due())
+        while self._receive(QUIET_S):
+            pass
+        if not self._stop.is_set():
+            self._make_last_updates()
         self._report()
         self._save()
         self._calls.poll()  # the actor asks whether this is the end
         if self._settings.remote_actor:
             self._wait_for_farewell()
+
+    def _make_last_updates(self) -> None:
+        """Make what is due when all steps are here. A mark on the last episode counts from the next updates on."""
+        while not self._stop.is_set():
+            self._receive(0.0)
+            self._take(self._total_steps, marks_behind=True)
+            if not (due := self.training.due()):
+                return
+            self._update(min(due, UPDATES_AT_ONCE))
 
     def _wait_for_farewell(self) -> None:
         """An actor on another machine fetches the policy that it will use, and then nothing is wanted any more."""
@@ -306,11 +310,15 @@ class Learner:
         """Own steps received, learnt from or not."""
         return self.training.env_steps + sum(is_own_step(said) for _, said in self._arrived)
 
-    def _take(self, goal: int) -> None:
-        """Hand over to the training what has arrived, up to step number `goal` of the run."""
+    def _take(self, goal: int, *, marks_behind: bool = False) -> None:
+        """Hand over to the training what has arrived, up to step number `goal` of the run, and the `marks_behind` it.
+
+        Those count at the end of a run. In the middle of one they wait for the next block, as they do when it is
+        resumed.
+        """
         taken: list[tuple[Identity, Step | Mark]] = []
         count = self.training.env_steps
-        while self._arrived and count < goal:
+        while self._arrived and (count < goal or (marks_behind and isinstance(self._arrived[0][1], Mark))):
             taken.append(self._arrived.popleft())
             count += is_own_step(taken[-1][1])
         self._learn_from(taken)

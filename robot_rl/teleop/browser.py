@@ -74,4 +74,4 @@ class Teleop:
 
     def _hear(self) -> None:
         if self._own:
-            self._waiting += self._desk.take_words()
+            self._waiting += [event.command for event in self._desk.events.take()]

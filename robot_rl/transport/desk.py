@@ -14,22 +14,21 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import cv2
 import numpy as np
 
+from robot_rl.events import EventQueue
 from robot_rl.small_files import finite
 from robot_rl.transport.calls import CallClient, CallServer
 from robot_rl.transport.endpoint import ANY_PORT
-from robot_rl.types import WORDS, ArmState, Array, DataError, Outcome, Step
+from robot_rl.types import WORDS, ArmState, Array, DataError, Step
 from robot_rl.validation import nearest
 
 VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
 WHOLE_PIXELS = 640  # the same, of a camera's whole picture
 JPEG_QUALITY = 85
-MAX_WORDS = 100  # that wait to be heard; who says more is no person
 NEEDS_HUMAN = "needs a human"  # the phase in which the arm holds until a person has put things back
 MOST_CHARACTERS = 100  # of a word or a camera's name
 SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the same process
@@ -37,13 +36,6 @@ PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, w
 FAR = 1e6  # [m]; no arm reaches there
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
 LET_GO_S = 5.0  # a page that is silent for longer holds the gizmo no more, though it has not said so
-
-
-class Order(StrEnum):
-    """What is said of the run, not of an episode. PAUSE: no next episode until START."""
-
-    START = "start"
-    PAUSE = "pause"
 
 
 @dataclass(frozen=True)
@@ -90,8 +82,9 @@ class Desk:
     ```
     desk.tell(phase="acting", wanted=20)       # facts, until they are told otherwise
     desk.show(step, arms, late_s)              # once per step: leaves a reference, no more
-    words, orders, grip = desk.take_words(), desk.take_orders(), desk.grip
+    events, grip = desk.events.take(), desk.grip
     ```
+    `events` is the queue of all that an operator says: devices put their share into it, too.
     `cameras`, by name, may be looked through as well, for their whole pictures.
     """
 
@@ -107,8 +100,7 @@ class Desk:
         self._times: deque[float] = deque(maxlen=20)
         self._jpegs: tuple[Shown | None, dict[str, Array]] = (None, {})
         self._whole: dict[str, tuple[float, dict[str, Any], dict[str, Array]]] = {}  # by camera: when, and the answer
-        self._words: deque[Outcome] = deque(maxlen=MAX_WORDS)
-        self._orders: deque[Order] = deque(maxlen=MAX_WORDS)
+        self.events = EventQueue()
         self._grip: Array | None = None
         self._grip_t = -math.inf
         self._server.register("view", self._view)
@@ -135,14 +127,6 @@ class Desk:
         self._shown = Shown(step, tuple(arms), late_s, probability, held)
         self._times.append(step.t_monotonic)
         self._number += 1
-
-    def take_words(self) -> list[Outcome]:
-        """What was said of episodes since the last time."""
-        return [self._words.popleft() for _ in range(len(self._words))]
-
-    def take_orders(self) -> list[Order]:
-        """What was said of the run since the last time."""
-        return [self._orders.popleft() for _ in range(len(self._orders))]
 
     @property
     def grip(self) -> Array | None:
@@ -195,12 +179,9 @@ class Desk:
 
     def _say(self, body: dict[str, Any], _: dict[str, Array]) -> None:
         word = str(body.get("word"))[:MOST_CHARACTERS]
-        if word in WORDS:
-            self._words.append(WORDS[word])
-        elif word in [*Order]:
-            self._orders.append(Order(word))
-        else:
-            raise DataError(f"{word!r} is nothing to say; allowed: {nearest(word, [*WORDS, *Order])}")
+        if word not in WORDS:
+            raise DataError(f"{word!r} is nothing to say; allowed: {nearest(word, WORDS)}")
+        self.events.put(WORDS[word], "console")
 
     def _take_grip(self, body: dict[str, Any], _: dict[str, Array]) -> None:
         pose = body.get("pose")
@@ -243,7 +224,7 @@ class DeskClient:
         return Picture(camera, from_jpeg(reply.arrays["picture"]), (width, height), reply.body["whole"])
 
     def say(self, word: str) -> None:
-        """A word on the episode (`success`, `undo`...) or an order (`pause`, `start`). It is heard, or LinkError."""
+        """A command: `success`, `undo`, `pause`... It is heard, or LinkError."""
         self._calls.call("say", {"word": word}, timeout_s=self._timeout_s)
 
     def hold(self, pose: Array | None) -> None:

@@ -15,7 +15,7 @@ from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
 from robot_rl.teleop.scripted import Teleop
-from robot_rl.types import Handover, Mark, MarkKind, Provenance
+from robot_rl.types import Handover, Mark, MarkKind, Provenance, StoppedError
 
 TASK = replace(config.load_task("peg_insert"), max_steps=40)
 WANDER = 50  # steps; no time limit of the task ends them
@@ -88,7 +88,7 @@ def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_a
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = Gate(env, desk, acknowledges=True, stop=lambda: len(list(log.read())) > 5)
         recorder = DemoRecorder(Sitting(env, Operator(teleop), log, seed=0, desk=desk, gate=gate))
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(StoppedError):
             recorder.record(3)
         steps, marks = list(log.read()), [said for _, said in log.entries() if isinstance(said, Mark)]
     env.close()

@@ -8,10 +8,11 @@ import pytest
 
 from robot_rl.actor import gate as gates
 from robot_rl.actor.gate import STOPPED, Gate
+from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention
 from robot_rl.transport.desk import Desk, DeskClient
 from robot_rl.types import Fault, Outcome, Provenance
-from tests.hands import arm_at
+from tests.hands import Hand, arm_at
 from tests.teleop.benches import wait_until
 
 
@@ -48,31 +49,26 @@ def bench():
     desk.close()
 
 
-class Device:
-    """Where the operator says words."""
-
-    def __init__(self) -> None:
-        self.words: set[Outcome] = set()
-
-    def hears(self) -> set[Outcome]:
-        words, self.words = self.words, set()
-        return words
+def listening(bench, gate: Gate, device: Hand | None = None) -> Intervention:
+    """What the actor's loop takes events with."""
+    return Intervention(Operator(device or Hand()), desk=bench.desk, gate=gate)
 
 
-def passing(gate: Gate, device: Device | None = None) -> tuple[threading.Thread, list[bool]]:
+def passing(bench, gate: Gate, device: Hand | None = None) -> tuple[threading.Thread, list[bool]]:
     passed: list[bool] = []
-    thread = threading.Thread(target=lambda: passed.append(gate.wait((device or Device()).hears)))
+    listen = listening(bench, gate, device).listen
+    thread = threading.Thread(target=lambda: passed.append(gate.wait(listen)))
     thread.start()
     return thread, passed
 
 
 def test_open_unless_there_is_a_reason(bench):
-    assert bench.gate().wait() is True and bench.said == []
+    assert bench.gate().wait(list) is True and bench.said == []
 
 
 def test_paused_nothing_begins_until_start_is_said(bench):
     bench.console.say("pause")
-    thread, passed = passing(bench.gate())
+    thread, passed = passing(bench, bench.gate())
     wait_until(lambda: bench.said == ["paused by the operator"])
     assert not passed and bench.console.look().facts["phase"] == "waiting"
     bench.console.say("start")
@@ -81,18 +77,18 @@ def test_paused_nothing_begins_until_start_is_said(bench):
 
 
 def test_after_a_stop_nothing_begins_until_it_is_taken_back_at_the_device_or_the_console(bench):
-    gate, device = bench.gate(), Device()
-    gate.end_episode(stopped=True)
-    thread, passed = passing(gate, device)
+    gate, device = bench.gate(), Hand()
+    bench.console.say("stop")
+    thread, passed = passing(bench, gate, device)
     wait_until(lambda: bench.said == [STOPPED])
-    device.words = {Outcome.SUCCESS}  # that is another question
-    wait_until(lambda: not device.words)
+    device.earlier = [Outcome.SUCCESS]  # that is another question
+    wait_until(lambda: not device.earlier)
     assert not passed
-    device.words = {Outcome.STOP}
+    device.earlier = [Outcome.STOP]
     thread.join(5.0)
     assert passed == [True] and bench.said == [STOPPED, ""]
-    gate.end_episode(stopped=True)
-    thread, passed = passing(gate)
+    device.earlier = [Outcome.STOP, Outcome.STOP]  # pressed twice, before it is shown that it is stopped
+    thread, passed = passing(bench, gate, device)
     wait_until(lambda: len(bench.said) == 3)
     bench.console.say("start")
     thread.join(5.0)
@@ -104,7 +100,7 @@ def by_hand(bench, monkeypatch):
     """A gate that is reached after an episode of a task that needs a person, and a device; words count at once."""
     monkeypatch.setattr(gates, "SETTLED_S", 0.0)
     bench.task.manual_reset = "put the stick back into the holder"
-    return bench.gate(), Device()
+    return bench.gate(), Hand()
 
 
 def shows_the_sentence(bench) -> bool:
@@ -113,15 +109,15 @@ def shows_the_sentence(bench) -> bool:
 
 def test_a_task_that_needs_a_person_says_so_as_a_state_and_goes_on_when_it_is_done(bench, by_hand):
     gate, device = by_hand  # also before the first episode: nobody knows how the bench was left
-    for say in (lambda: bench.console.say("start"), lambda: device.words.add(Outcome.SUCCESS)):
-        thread, passed = passing(gate, device)
+    for say in (lambda: bench.console.say("start"), lambda: device.earlier.append(Outcome.SUCCESS)):
+        thread, passed = passing(bench, gate, device)
         wait_until(lambda: shows_the_sentence(bench))
         facts = bench.console.look().facts
         assert (facts["phase"], facts["reason"]) == ("needs a human", bench.said[-1]) and not passed
         say()
         thread.join(5.0)
         assert passed == [True] and bench.said[-1] == "" and bench.console.look().facts["phase"] == "acting"
-        assert gate.wait() is True, "once is enough"
+        assert gate.wait(list) is True, "once is enough"
         gate.end_episode()
 
 
@@ -130,13 +126,13 @@ def test_what_was_said_before_anybody_was_asked_does_not_say_that_it_is_done(ben
     monkeypatch.setattr(gates, "SETTLED_S", 0.5)
     bench.console.say("start")
     gate.end_episode()
-    device.words = {Outcome.SUCCESS}  # the key that ended the episode, pressed twice
-    thread, passed = passing(gate, device)
-    wait_until(lambda: shows_the_sentence(bench) and not device.words)
-    device.words = {Outcome.SUCCESS}  # and once more
+    device.earlier = [Outcome.SUCCESS]  # the key that ended the episode, pressed twice
+    thread, passed = passing(bench, gate, device)
+    wait_until(lambda: shows_the_sentence(bench) and not device.earlier)
+    device.earlier = [Outcome.SUCCESS]  # and once more
     thread.join(0.7)
-    assert not passed and not device.words
-    device.words = {Outcome.SUCCESS}
+    assert not passed and not device.earlier
+    device.earlier = [Outcome.SUCCESS]
     thread.join(5.0)
     assert passed == [True]
 
@@ -144,11 +140,11 @@ def test_what_was_said_before_anybody_was_asked_does_not_say_that_it_is_done(ben
 def test_start_while_a_fault_is_shown_does_not_say_that_it_is_done(bench, by_hand):
     gate, device = by_hand
     bench.arm.fault = Fault.FORCE
-    thread, passed = passing(gate, device)
+    thread, passed = passing(bench, gate, device)
     wait_until(lambda: bench.said)
     bench.console.say("start")
-    device.words = {Outcome.SUCCESS}
-    wait_until(lambda: not device.words)
+    device.earlier = [Outcome.SUCCESS]
+    wait_until(lambda: not device.earlier)
     bench.arm.fault = Fault.NONE
     wait_until(lambda: shows_the_sentence(bench))
     assert not passed
@@ -160,11 +156,11 @@ def test_start_while_a_fault_is_shown_does_not_say_that_it_is_done(bench, by_han
 def test_a_stop_while_a_person_is_at_the_bench_keeps_the_gate_shut(bench, by_hand):
     gate, device = by_hand
     gate.end_episode()
-    thread, passed = passing(gate, device)
+    thread, passed = passing(bench, gate, device)
     wait_until(lambda: shows_the_sentence(bench))
-    device.words = {Outcome.STOP}
-    wait_until(lambda: not device.words)
-    device.words = {Outcome.SUCCESS}
+    device.earlier = [Outcome.STOP]
+    wait_until(lambda: not device.earlier)
+    device.earlier = [Outcome.SUCCESS]
     wait_until(lambda: bench.said[-1] == STOPPED)
     assert not passed and bench.console.look().facts["phase"] == "waiting"
     bench.console.say("start")
@@ -175,12 +171,12 @@ def test_a_stop_while_a_person_is_at_the_bench_keeps_the_gate_shut(bench, by_han
 def test_a_simulation_needs_nobody_to_put_things_back(bench, by_hand):
     gate = bench.gate(acknowledges=True)
     gate.end_episode()
-    assert gate.wait() is True and not bench.said
+    assert gate.wait(list) is True and not bench.said
 
 
 def test_a_fault_waits_for_somebody_and_says_what_it_is(bench):
     bench.arm.fault = Fault.FORCE
-    thread, passed = passing(bench.gate())
+    thread, passed = passing(bench, bench.gate())
     wait_until(lambda: bench.said)
     assert "arm 'panda' holds because of fault FORCE: 63 N on the tool" in bench.said[0] and not passed
     bench.arm.fault = Fault.NONE  # acknowledged, by whomever
@@ -190,28 +186,40 @@ def test_a_fault_waits_for_somebody_and_says_what_it_is(bench):
 
 def test_the_scripted_operator_acknowledges(bench):
     bench.arm.fault = Fault.FORCE
-    assert bench.gate(acknowledges=True).wait() is True and bench.arm.fault == Fault.NONE
+    assert bench.gate(acknowledges=True).wait(list) is True and bench.arm.fault == Fault.NONE
 
 
 def test_a_stop_ends_a_wait(bench):
     bench.console.say("pause")
-    thread, passed = passing(bench.gate())
+    thread, passed = passing(bench, bench.gate())
     wait_until(lambda: bench.said)
     bench.stop.set()
     thread.join(5.0)
     assert passed == [False]
 
 
+@pytest.mark.parametrize("source", ["device", "console"])
+@pytest.mark.parametrize("command", [Outcome.PAUSE, Outcome.STOP])
+def test_what_is_shut_is_opened_by_start_and_by_no_other_event(bench, command, source):
+    """But for a stop at the device that takes back one which is shown."""
+    gate = bench.gate()
+    operator = listening(bench, gate)
+    for event in [command, *(each for each in Outcome if each not in (Outcome.NONE, Outcome.START))]:
+        operator.events.put(event, source)
+        operator.listen()
+        assert gate.shut, event.name
+    operator.events.put(Outcome.START, source)
+    operator.listen()
+    assert not gate.shut
+
+
 def test_words_at_the_desk_count_as_the_devices(bench):
     intervention = Intervention(None, desk=bench.desk)
     bench.console.say("undo")
-    bench.console.say("stop")
-    assert Outcome.STOP not in intervention.hears(), "said twice at a shut gate it would open it"
-    intervention.begin_episode()
-    assert intervention.on_last == [Outcome.UNDO] and not intervention.ends
+    assert not intervention.hears_stop()
     bench.console.say("stop")  # too late for the reset to hear it
     intervention.begin_episode()
-    assert intervention.stopped
+    assert intervention.stopped and intervention.take_on_last() == (Outcome.UNDO,)
     intervention.begin_episode()
     bench.console.say("success")
     proposed = np.full(6, 0.5, np.float32)

@@ -237,15 +237,6 @@ def test_what_is_said_between_two_episodes_is_about_the_one_before():
     assert intervention.outcome == Outcome.NONE and not intervention.ends and not intervention.discarded
 
 
-def test_a_stop_between_two_episodes_ends_the_next_one_at_once():
-    hand = Hand()
-    intervention = Intervention(Operator(hand))
-    hand.earlier = [Outcome.STOP]
-    intervention.begin_episode()
-    decide(intervention)
-    assert intervention.ends == "stopped by the operator" and not intervention.on_last
-
-
 def test_a_device_lost_in_a_correction_ends_the_episode_and_the_policy_does_not_go_on():
     lost = replace(OPEN, problem="the device is gone")
     intervention = Intervention(Operator(Hand([OPEN, still(0.5), lost])))

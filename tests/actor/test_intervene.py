@@ -55,11 +55,11 @@ def test_between_two_episodes_a_stop_is_heard_at_once_and_words_on_the_last_one_
     hand = Hand()
     intervention = Intervention(Operator(hand))
     hand.earlier = [Outcome.DISCARD]
-    assert Outcome.STOP not in intervention.hears()
+    assert not intervention.hears_stop()
     hand.earlier = [Outcome.STOP, Outcome.UNDO]
-    assert [Outcome.STOP in intervention.hears() for _ in range(2)] == [True, False]
+    assert [intervention.hears_stop() for _ in range(2)] == [True, False]
     intervention.begin_episode()
-    assert (intervention.on_last, intervention.stopped) == ([Outcome.DISCARD, Outcome.UNDO], False)
+    assert (intervention.take_on_last(), intervention.stopped) == ((Outcome.DISCARD, Outcome.UNDO), False)
     hand.earlier = [Outcome.STOP]  # while the arm went to its start
     intervention.begin_episode()
-    assert (intervention.on_last, intervention.stopped) == ([], True)
+    assert (intervention.take_on_last(), intervention.stopped) == ((), True)

@@ -122,7 +122,7 @@ def test_success_at_the_device_says_that_it_is_done_and_the_summary_counts(env, 
     start, env.task = env.task.start, replace(env.task, start=tuple(map(away, env.task.start)), max_steps=2)
 
     def play():
-        return list(runner.play(0, lambda seen: STILL, Intervention(Operator(device)), seed=5))
+        return list(runner.play(0, lambda seen: STILL, Intervention(Operator(device), gate=gate), seed=5))
 
     with working(play, stop) as done:
         wait_until(lambda: bool(asked), timeout_s=20.0)
@@ -172,14 +172,17 @@ def test_without_a_gate_nobody_would_come_and_it_is_raised(env):
 
 
 class Trips(Teleop):
-    """A skilled operator in whose presence the arm faults once on the way to its start."""
+    """A skilled operator in whose presence the arm faults once on the way to its start.
 
-    tripped = False
+    They are asked for their words at the gate, and then on the way.
+    """
+
+    asked = 0
     env: RobotEnv
 
     def take_words(self):
-        if not self.tripped:
-            self.tripped = True
+        self.asked += 1
+        if self.asked == 2:
             self.env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))
         return ()
 

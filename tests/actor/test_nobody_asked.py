@@ -57,9 +57,14 @@ class Person(Hand):
         if not is_asked(self._desk):
             self._left = max(0, self._left - 1)
             return OPEN if self._left else self._drives.read(arms)
+        return still(0.5) if self.holds else OPEN
+
+    def take_words(self):
+        if not is_asked(self._desk):
+            return ()
         self.reports += 1
         word, self._word = self._word, Outcome.NONE
-        return replace(still(0.5) if self.holds else OPEN, outcome=word)
+        return [word]
 
     def answer(self, word: Outcome) -> None:
         """Say it, once the question has stood for a while, and wait until it was heard."""

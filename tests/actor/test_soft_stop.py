@@ -41,7 +41,8 @@ class Reset:
     def __init__(self, env, desk, hand, word):
         self.stop = threading.Event()
         gate = Gate(env, desk, acknowledges=True, stop=self.stop.is_set)
-        runner, intervention = EpisodeRunner(env, desk=desk, gate=gate), Intervention(Operator(hand), desk=desk)
+        runner = EpisodeRunner(env, desk=desk, gate=gate)
+        intervention = Intervention(Operator(hand), desk=desk, gate=gate)
         still = np.zeros(6, np.float32)
         self.steps: list = []
         self.speed: list[tuple[int, float]] = []

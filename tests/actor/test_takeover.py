@@ -24,7 +24,7 @@ from robot_rl.data.verdicts import counted_steps
 from robot_rl.teleop import human_like
 from robot_rl.teleop.human_like import HumanHabits
 from robot_rl.teleop.scripted import Teleop
-from robot_rl.types import Feel, Handover, Mark, MarkKind, Outcome, Provenance, Use
+from robot_rl.types import Feel, Handover, Mark, MarkKind, Outcome, Provenance, StoppedError, Use
 from tests.hands import OPEN, Hand
 from tests.teleop.benches import SpaceMouseBench, until_says
 
@@ -139,16 +139,55 @@ def kinds(marks):
     return [(mark.kind, mark.episode) for mark in marks]
 
 
-def test_the_operators_words_become_marks_when_an_episode_ends_and_each_can_be_taken_back():
-    marks = OperatorMarks()
-    assert kinds(marks.of(0, on_last=[Outcome.UNDO])) == []  # before it there was none
-    assert kinds(marks.of(1, on_last=[Outcome.UNDO])) == [(MarkKind.DISCARD, 0)]
-    assert kinds(marks.of(2, on_last=[], discarded=True)) == [(MarkKind.DISCARD, 2)]
-    assert kinds(marks.of(3, on_last=[Outcome.UNDO])) == [(MarkKind.UNDO, 2)]
-    assert kinds(marks.of(4, on_last=[Outcome.DISCARD, Outcome.DISCARD])) == [(MarkKind.DISCARD, 3)]
-    assert kinds(marks.of(5, on_last=[Outcome.DISCARD, Outcome.UNDO])) == [(MarkKind.DISCARD, 4), (MarkKind.UNDO, 4)]
-    assert kinds(marks.of(6, on_last=[], failed=True)) == [(MarkKind.DISCARD, 6)]
-    assert kinds(marks.of(7, on_last=[Outcome.UNDO, Outcome.DISCARD])) == []  # it failed: nothing to take back
+@pytest.mark.parametrize("source", ["device", "console"])
+@pytest.mark.parametrize(
+    ("how", "said", "expected"),
+    [
+        ({}, [Outcome.UNDO], [MarkKind.DISCARD]),
+        ({"success": True}, [Outcome.START, Outcome.PAUSE, Outcome.STOP], []),
+        ({}, [Outcome.DISCARD, Outcome.DISCARD], [MarkKind.DISCARD]),
+        ({}, [Outcome.DISCARD, Outcome.UNDO], [MarkKind.DISCARD, MarkKind.UNDO]),
+        ({"discarded": True}, [Outcome.UNDO], [MarkKind.UNDO]),
+        ({"failed": True}, [Outcome.UNDO, Outcome.DISCARD], []),  # nothing to take back
+        ({}, [Outcome.SUCCESS, Outcome.FAILURE], []),  # a program judges
+        ({"success": False}, [Outcome.SUCCESS, Outcome.SUCCESS], [MarkKind.SUCCESS]),
+        ({"success": True}, [Outcome.SUCCESS, Outcome.FAILURE], [MarkKind.FAILURE]),
+        ({"success": True, "discarded": True}, [Outcome.FAILURE, Outcome.UNDO], [MarkKind.UNDO]),
+    ],
+)
+def test_what_is_said_of_an_episode_that_is_over_is_a_mark_at_once(source, how, said, expected):
+    heard = list[Mark]()
+    marks, intervention = told(heard)
+    marks.end(4)
+    marks.end(5, **how)
+    for word in said:
+        intervention.events.put(word, source)
+    intervention.listen()
+    assert kinds(heard) == [(kind, 5) for kind in expected]
+
+
+def told(heard):
+    """The operator's marks, told to a list, and what takes the events."""
+    marks = OperatorMarks(heard.append)
+    return marks, Intervention(None, marks=marks)
+
+
+@pytest.mark.parametrize(("word", "about"), [(Outcome.UNDO, 4), (Outcome.DISCARD, 5)])
+def test_an_event_of_an_episode_that_is_gone_is_about_what_was_meant_then(word, about):
+    heard = list[Mark]()
+    marks, intervention = told(heard)
+    intervention.events.put(Outcome.UNDO, "console")
+    intervention.listen()  # there was none yet
+    marks.end(4)
+    intervention.events.episode = 5
+    for said in (word, Outcome.SUCCESS):
+        intervention.events.put(said, "console")
+    intervention.events.episode = None
+    marks.end(5)
+    intervention.listen()
+    intervention.events.episode = 6
+    intervention.decide(DOWNWARDS, ())
+    assert kinds(heard) == [(MarkKind.DISCARD, about)] and intervention.outcome == Outcome.NONE
 
 
 class ChangesTheirMind(Teleop):
@@ -258,7 +297,7 @@ def test_an_undo_while_the_gate_is_shut_is_in_the_log_when_the_program_is_stoppe
         sitting.drive(0)
         for word in ("pause", "undo"):
             console.say(word)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(StoppedError):
             sitting.pass_gate()
         marks = [said for _, said in log.entries() if isinstance(said, Mark)]
     assert kinds(marks) == kinds(heard) == [(MarkKind.DISCARD, 0)]

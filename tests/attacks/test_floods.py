@@ -246,7 +246,7 @@ def test_stop_is_heard_in_the_midst_of_a_flood():
         console = DeskClient(desk.address, timeout_s=PATIENCE_S)
         console.say("stop")
         assert answered < 20_000, "the flood was answered first"
-        assert desk.take_words() == [Outcome.STOP]
+        assert [event.command for event in desk.events.take()] == [Outcome.STOP]
         console.close()
     desk.close()
 

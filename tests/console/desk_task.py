@@ -18,7 +18,7 @@ from robot_rl.actor.sitting import Sitting
 from robot_rl.config import Hardware
 from robot_rl.data.log import StepLog
 from robot_rl.transport.desk import Desk
-from robot_rl.types import ArmTarget, Mark, Step, Use
+from robot_rl.types import ArmTarget, Mark, Step, StoppedError, Use
 
 TASK = replace(config.load_task("peg_insert"), reward=Use("operator"), max_steps=100_000)
 STEP_S = 0.01
@@ -61,7 +61,7 @@ class Recording:
             def paced(arms):
                 time.sleep(STEP_S)
                 if self.stop.is_set():
-                    raise KeyboardInterrupt
+                    raise StoppedError("stopped")
                 if self.upset.is_set():
                     self.upset.clear()
                     env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))

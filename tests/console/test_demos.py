@@ -13,7 +13,7 @@ from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.intervene import open_intervention
 from robot_rl.data.log import StepLog
 from robot_rl.transport.desk import Desk, DeskClient
-from robot_rl.types import MarkKind, Provenance
+from robot_rl.types import MarkKind, Provenance, StoppedError
 from tests.console.desk_task import TASK, Recording, hardware_at
 from tests.teleop.benches import wait_until
 
@@ -84,7 +84,7 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
     attempt(1, "success")
     recording.stop.set()
     recording.finish()
-    assert isinstance(recording.error, KeyboardInterrupt)
+    assert isinstance(recording.error, StoppedError)
     assert recording.recorder.tally.successes == 1
     assert [mark.kind for mark in recording.marks()][:1] == [MarkKind.DISCARD]
 

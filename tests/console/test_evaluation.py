@@ -11,6 +11,7 @@ from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import evaluation_file
 from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.types import StoppedError
 from tests.tools import wait_until
 
 FEW = 1_000
@@ -66,7 +67,7 @@ def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
     summary = evaluation_file(folder.path, False)
     summary.write_text("of another day")
     begun = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoppedError):
         run_evaluate.evaluate_run(folder, FEW, stop=lambda: time.monotonic() > begun + 0.5)
     assert summary.read_text() == "of another day"
 

@@ -38,7 +38,7 @@ def test_killed_with_no_word_of_farewell_the_actor_goes_on_also_of_a_run_that_wa
         nonlocal slowest, index
         begun = time.thread_time()
         desk.show(a_step(index), [arm_at(0.1 * index)])
-        desk.take_words(), desk.take_orders(), desk.grip
+        desk.events.take(), desk.grip
         slowest, index = max(slowest, time.thread_time() - begun), index + 1
         time.sleep(0.002)
         return desk._jpegs[0] is not None  # somebody has looked

@@ -81,7 +81,7 @@ def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(
     device = browser.Teleop(desk=desk, task=TASK)
     console.say("success")
     assert device.read((arm_at(0.0),)).outcome == Outcome.NONE and list(device.begin_episode()) == []
-    assert desk.take_words() == [Outcome.SUCCESS]
+    assert [event.command for event in desk.events.take()] == [Outcome.SUCCESS]
 
     alone = browser.Teleop(address="tcp://127.0.0.1:*")
     visitor = DeskClient(alone._desk.address)

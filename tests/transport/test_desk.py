@@ -5,9 +5,10 @@ import time
 import numpy as np
 import pytest
 
+from robot_rl.events import MOST
 from robot_rl.transport import desk as desks
 from robot_rl.transport.calls import CallClient
-from robot_rl.transport.desk import Desk, DeskClient, Order
+from robot_rl.transport.desk import Desk, DeskClient
 from robot_rl.types import Array, LinkError, Outcome, Provenance, Step
 from tests.hands import DOWN, arm_at
 
@@ -55,18 +56,36 @@ def test_nobody_looks_and_nothing_is_made(desk, monkeypatch):
         desk.show(a_step(index), [arm_at(0.0)])
 
 
-def test_words_and_orders_are_heard_once_and_in_order(desk, console):
-    for word in ("undo", "pause", "success", "start"):
+def said(desk: Desk) -> list[Outcome]:
+    return [event.command for event in desk.events.take()]
+
+
+def test_what_is_said_is_heard_once_in_order_with_the_episode_that_went_on(desk, console):
+    for desk.events.episode, word in ((None, "undo"), (3, "pause"), (None, "start")):
         console.say(word)
-    assert desk.take_words() == [Outcome.UNDO, Outcome.SUCCESS] and desk.take_words() == []
-    assert desk.take_orders() == [Order.PAUSE, Order.START] and desk.take_orders() == []
+    events = desk.events.take()
+    assert [(each.command.name, each.episode) for each in events] == [("UNDO", None), ("PAUSE", 3), ("START", None)]
+    assert {each.source for each in events} == {"console"} and desk.events.take() == []
+
+
+def test_a_flood_is_refused_and_a_stop_and_the_device_are_heard_all_the_same(desk, console):
+    for _ in range(MOST):
+        console.say("success")
+    for _ in range(2):
+        with pytest.raises(LinkError, match="say it again in a moment"):
+            console.say("undo")
+        console.say("stop")
+    desk.events.put(Outcome.DISCARD, "device")
+    assert said(desk)[MOST:] == [Outcome.STOP, Outcome.DISCARD]
+    console.say("undo")
+    assert said(desk) == [Outcome.UNDO]
 
 
 @pytest.mark.parametrize("word", ["sucess", "", "none", None, 3, ["stop"], {"stop": 1}])
 def test_what_is_nothing_to_say_is_refused(desk, console, word):
     with pytest.raises(LinkError, match="is nothing to say; allowed"):
         console.say(word)
-    assert desk.take_words() == [] and desk.take_orders() == []
+    assert said(desk) == []
 
 
 def test_the_gizmo_is_held_until_it_is_let_go_or_nobody_is_heard(desk, console, monkeypatch):
@@ -92,7 +111,7 @@ def test_a_grip_that_is_no_pose_is_refused_and_the_desk_goes_on(desk, console, p
     client.close()
     assert desk.grip is None
     console.say("stop")
-    assert desk.take_words() == [Outcome.STOP]
+    assert said(desk) == [Outcome.STOP]
 
 
 def test_nobody_at_the_desk_is_an_error_in_time_and_nothing_is_delivered_later(desk):
@@ -103,6 +122,6 @@ def test_nobody_at_the_desk_is_an_error_in_time_and_nothing_is_delivered_later(d
         console.say("stop")
     late = Desk(address)
     time.sleep(0.3)
-    assert late.take_words() == []
+    assert said(late) == []
     console.close()
     late.close()
