@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.actor.demonstrate import DemoTally, EpisodeOf
+from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
 from robot_rl.data.counts import WINDOW, is_alone, judged
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
 from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
+from robot_rl.data.verdicts import EpisodeOf, episode_of
 from robot_rl.run_folder import RunFolder
 from robot_rl.small_files import is_number, read_json, read_lines, write_json
 from robot_rl.types import DataError, Step
@@ -184,10 +185,10 @@ def _demos(folder: RunFolder) -> tuple[dict[EpisodeOf, list[Any]], list[np.ndarr
     """The tool's path of each demonstration that counts, the last views of each, and the tally."""
     with StepLog(folder.demos_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
         tally = DemoTally.of(log)
-        paths: dict[EpisodeOf, list[Any]] = {episode: [] for episode, said in tally.succeeded.items() if said.counts}
+        paths: dict[EpisodeOf, list[Any]] = {episode: [] for episode in tally.kept}
         last: dict[EpisodeOf, np.ndarray] = {}
         for identity, step in log.entries():
-            if isinstance(step, Step) and (episode := (identity.actor, identity.epoch, step.episode)) in paths:
+            if isinstance(step, Step) and (episode := episode_of(identity.stream, step)) in paths:
                 pose = next(value for name, value in step.observation.items() if name.endswith("tcp_pose"))
                 views = [value for name, value in step.observation.items() if name.startswith("image/")]
                 paths[episode].append(pose[:3])

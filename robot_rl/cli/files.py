@@ -35,7 +35,7 @@ def data(arguments: Sequence[str]) -> None:
             failures: only those that did not succeed.
             json: one JSON object on stdout instead of a table.
         """
-        listed = [each for each in browse.listing(run_path(path)) if each.has_failed or not failures]
+        listed = [each for each in browse.listing(run_path(path)) if each.facts.verdict.has_failed or not failures]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})
         else:

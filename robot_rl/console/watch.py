@@ -424,7 +424,7 @@ def event_between(before: Sight, now: Sight) -> str:
     if then is None or step is None or then == step:
         return ""
     if step["terminated"] and not (then["terminated"] and then["episode"] == step["episode"]):
-        return "success" if (step["reward"] or 0.0) > 0.0 else "failure"
+        return "success" if step["success"] else "failure"
     return "takeover" if now.is_held and not before.is_held else ""
 
 

@@ -23,7 +23,7 @@ from robot_rl.data.index_sets import IndexSet, draw
 from robot_rl.data.motion import shows
 from robot_rl.data.verdicts import Verdict
 from robot_rl.data.windows import ONE_STEP, Window, follow, returns
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
+from robot_rl.types import Array, DataError, Mark, Provenance, SpaceSpec, Step, Stream
 
 _NONE = -1
 _PAGE = 4096
@@ -37,11 +37,10 @@ hold still to say it, and critics learn from it. Nobody imitates it."""
 
 @dataclass
 class _Episode:
-    """An episode's number here, its newest slot, whether a step may still follow, and what was said of it."""
+    """An episode's number here, its newest slot, and what is known of it."""
 
     number: int
     last: int = _NONE
-    open: bool = True
     verdict: Verdict = field(default_factory=Verdict)
 
 
@@ -82,6 +81,7 @@ class Replay:
         self._state, self._executed = self._numbers[:, :state_size], self._numbers[:, state_size:-3]
         self._reward, self._terminated, self._demo = self._numbers[:, -3:].T
         self._provenance = np.zeros(capacity, np.int8)
+        self._success = np.zeros(capacity, bool)
         self._episode = np.full(capacity, _NONE, np.int32)
         self._index = np.zeros(capacity, np.int32)
         self._successor = np.full(capacity, _NONE, np.int32)
@@ -119,7 +119,7 @@ class Replay:
     def bytes_per_step(self) -> float:
         """Memory that one slot takes, its frames and its share of the index sets included."""
         arrays = [*self._images.values(), self._numbers, self._provenance, self._episode, self._index, self._successor]
-        arrays += [self._predecessor] if self._vision is None else [self._predecessor, self._vision]
+        arrays += [self._predecessor, self._success] + ([] if self._vision is None else [self._vision])
         return (sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())) / self.capacity
 
     def extremes(self) -> tuple[float, str, float]:
@@ -165,7 +165,6 @@ class Replay:
         episode = self._episodes.get((mark.process(stream), mark.episode))
         if episode is None:
             return
-        episode.open &= mark.kind not in (MarkKind.GAP, MarkKind.TRUNCATED)
         episode.verdict.hear(mark)
         self._judge(episode)
         for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):
@@ -174,6 +173,7 @@ class Replay:
     def _judge(self, episode: _Episode) -> None:
         if self._episode[episode.last] == episode.number:
             self._reward[episode.last], self._terminated[episode.last] = episode.verdict.outcome
+            self._success[episode.last] = episode.verdict.succeeded
 
     def _count(self, slot: int, counts: bool) -> None:
         """The transition that begins in this slot, if there is one, can be drawn or cannot."""
@@ -188,8 +188,7 @@ class Replay:
     def _kinds(self, done: int) -> tuple[Kind, ...]:
         """What the transition that ends in this slot counts as."""
         if self._provenance[done] == Provenance.DEMO:
-            succeeds = self._terminated[done] and self._reward[done] > 0.0
-            return ("demonstrations",) if self._demo[done] or succeeds else ("own",)
+            return ("demonstrations",) if self._demo[done] or self._success[done] else ("own",)
         return ("own", "corrections") if self._demo[done] else ("own",)
 
     def _unlink(self, start: int) -> None:
@@ -216,7 +215,7 @@ class Replay:
             array[slot] = np.pad(step.observation[name], around, "edge") if self._pad else step.observation[name]
         self._executed[slot] = np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
         self._reward[slot] = step.reward
-        self._terminated[slot] = step.terminated
+        self._terminated[slot], self._success[slot] = step.terminated, step.success
         self._demo[slot] = shows(step)
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
@@ -230,13 +229,14 @@ class Replay:
         previous, verdict = episode.last, episode.verdict
         if self._episode[previous] == episode.number:  # it has not been overwritten
             self._reward[previous], self._terminated[previous] = verdict.judged  # the operator's word moves on
+            self._success[previous] = verdict.success
             if self._predecessor[previous] != _NONE:
                 self._count(self._predecessor[previous], verdict.counts)
-            if episode.open and self._index[previous] == step.index - 1:
+            if verdict.end == "open" and self._index[previous] == step.index - 1:
                 self._successor[previous], self._predecessor[slot] = slot, previous
         self._episode[slot] = episode.number
-        episode.last, verdict.judged = slot, (step.reward, step.terminated)
-        episode.open = not (step.terminated or step.truncated)
+        episode.last = slot
+        verdict.hear(step)
         self._judge(episode)
         if self._predecessor[slot] != _NONE:
             self._count(self._predecessor[slot], verdict.counts)

@@ -120,7 +120,7 @@ def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure_of_page_term
 
 
 def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step) -> Sight:
-    judged = {"episode": episode, "index": index, "author": author, "held": held, "reward": 0.0, "terminated": False}
+    judged = {"episode": episode, "index": index, "author": author, "held": held, "terminated": False, "success": False}
     return Sight(View(1, {"phase": phase}, judged | step, {}))
 
 
@@ -128,9 +128,9 @@ def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step
     (seen(), seen(index=2), ""),
     (seen(), seen(index=2, author="human", held=True), "takeover"),
     (seen(held=True), seen(index=2, held=True), ""),
-    (seen(), seen(index=2, terminated=True, reward=1.0), "success"),
+    (seen(), seen(index=2, terminated=True, success=True), "success"),
     (seen(), seen(index=2, terminated=True), "failure"),
-    (seen(terminated=True, reward=1.0), seen(terminated=True, reward=1.0), ""),
+    (seen(terminated=True, success=True), seen(terminated=True, success=True), ""),
     (seen(), seen(phase=NEEDS_HUMAN), "person"),
     (Sight(arms=[arm_at(0.0)]), Sight(arms=[replace(arm_at(0.0), fault=Fault.FORCE)]), "fault"),
 ])  # fmt: skip

@@ -38,7 +38,7 @@ class Recorder:
     def episode(self, episode: int, length: int, first: int = 0, **last) -> None:
         for index in range(first, length):
             self.step(episode, index)
-        self.step(episode, length, **last or {"terminated": True, "reward": 1.0})
+        self.step(episode, length, **last or {"terminated": True, "reward": 1.0, "success": True})
 
     def mark(self, kind: MarkKind, episode: int, **values) -> None:
         self.log.append_mark(Mark(kind, episode, **values), self._next())
@@ -81,6 +81,10 @@ def assert_whole(folder: Path, expected: dict[EpisodeKey, Episode]) -> int:
     for key in found.entries:
         assert_equal(found.load(key), expected[key])
     return len(found.entries)
+
+
+def words(facts: EpisodeFacts) -> list[str]:
+    return [word.kind for word in facts.verdict.words]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -141,7 +145,7 @@ def test_facts_count_who_acted_and_how_long(log, folder):
     authors = [Provenance.POLICY, Provenance.HUMAN, Provenance.HUMAN, Provenance.POLICY, Provenance.HUMAN]
     recorder.step(0, 0)
     for index, author in enumerate(authors, start=1):
-        last = {"terminated": True, "reward": 1.0} if index == len(authors) else {}
+        last = {"terminated": True, "reward": 1.0, "success": True} if index == len(authors) else {}
         recorder.step(0, index, provenance=author, weights_version=index, **last)
     archive(log, folder, "steps")
     (entry,) = Archive(folder).entries.values()
@@ -186,7 +190,7 @@ def test_an_episode_that_just_stops_coming_was_cut_off(log, by):
     else:
         Recorder(log, "arm", epoch=8).mark(MarkKind.GAP, 0, actor="arm", epoch=7, last_seq=1)
     (episode,) = recorded(log).values()
-    assert (episode.length, episode.end, episode.complete) == (1, "cut off", True)
+    assert (episode.length, episode.end) == (1, "cut off")
 
 
 def test_an_unfinished_episode_is_left_for_the_next_time(log, folder):
@@ -269,8 +273,8 @@ def test_marks_come_later_and_rewrite_nothing(log, folder):
     assert after == before
     (entry,) = Archive(folder).entries.values()
     assert [mark["kind"] for mark in entry.facts.marks] == ["success", "discard"]
-    assert entry.facts.words == ["success", "discard"]
-    assert entry.facts.succeeded and not entry.facts.success
+    assert words(entry.facts) == ["success", "discard"]
+    assert entry.facts.verdict.succeeded and not entry.facts.success
 
 
 def test_undo_takes_the_last_word_back(log, folder):
@@ -280,11 +284,11 @@ def test_undo_takes_the_last_word_back(log, folder):
         recorder.mark(kind, 0)
     archive(log, folder)
     facts = next(iter(Archive(folder).entries.values())).facts
-    assert (facts.words, facts.succeeded) == (["failure"], False)
+    assert (words(facts), facts.verdict.succeeded) == (["failure"], False)
     recorder.mark(MarkKind.UNDO, 0)
     archive(log, folder)
     facts = next(iter(Archive(folder).entries.values())).facts
-    assert (facts.words, facts.succeeded) == ([], True)
+    assert (words(facts), facts.verdict.succeeded) == ([], True)
 
 
 def test_a_mark_of_another_process_reaches_its_episode(log, folder):
@@ -292,7 +296,7 @@ def test_a_mark_of_another_process_reaches_its_episode(log, folder):
     recorder.episode(0, 2)
     Recorder(log, "console", 9).mark(MarkKind.DISCARD, 0, actor="arm", epoch=7)
     archive(log, folder)
-    assert Archive(folder).entries[EpisodeKey("arm", 7, 0)].facts.words == ["discard"]
+    assert words(Archive(folder).entries[EpisodeKey("arm", 7, 0)].facts) == ["discard"]
 
 
 def test_a_folder_that_the_index_does_not_name_does_not_exist(log, folder):

@@ -32,9 +32,10 @@ def step(episode: int, index: int, reward: float) -> Step:
         proposed=nothing,
         commanded=nothing,
         executed=nothing,
-        reward=reward if last else 0.0,
+        reward=reward - 1.0,
         terminated=last and reward > 0.0,
         truncated=last and not reward > 0.0,
+        success=last and reward > 0.0,
         provenance=Provenance.POLICY,
         weights_version=0,
         t_monotonic=0.0,
@@ -42,8 +43,8 @@ def step(episode: int, index: int, reward: float) -> Step:
     )
 
 
-def said_of(episode: int, kind: MarkKind, reward: float = 0.0, actor: str = "one") -> Mark:
-    return Mark(kind, episode=episode, actor=actor, epoch=7, reward=reward)
+def said_of(episode: int, kind: MarkKind, actor: str = "one") -> Mark:
+    return Mark(kind, episode=episode, actor=actor, epoch=7)
 
 
 def found(log: list[tuple[Identity, Step | Mark]], most: int = 100) -> list[int]:
@@ -68,8 +69,8 @@ def test_the_newest_successes_come_whole_and_oldest_first() -> None:
         ([said_of(0, MarkKind.DISCARD)], [2]),
         ([said_of(0, MarkKind.FAILURE)], [2]),
         ([said_of(0, MarkKind.DISCARD), said_of(0, MarkKind.UNDO)], [0, 2]),
-        ([said_of(1, MarkKind.SUCCESS, reward=1.0)], [0, 1, 2]),
-        ([said_of(1, MarkKind.SUCCESS, reward=1.0, actor="two")], [0, 1, 2]),
+        ([said_of(1, MarkKind.SUCCESS)], [0, 1, 2]),
+        ([said_of(1, MarkKind.SUCCESS, actor="two")], [0, 1, 2]),
     ],
 )
 def test_the_operators_word_goes_before_the_judges(marks: list[Mark], left: list[int]) -> None:

@@ -92,6 +92,7 @@ def make_step(
         commanded=action,
         executed=action,
         reward=float(done),
+        success=done,
         terminated=done,
         truncated=False,
         provenance=author,
