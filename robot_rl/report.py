@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
-from robot_rl.data.counts import WINDOW, is_alone, judged
+from robot_rl.data.counts import EPISODES, POINTS, WINDOW, Point, Progress
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
 from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
@@ -22,10 +22,7 @@ from robot_rl.types import DataError, Step
 
 log = logging.getLogger(__name__)
 METRICS = ("env_steps",)
-EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
-"""What is a number in each row of the two tables."""
-POINTS = 4_000
-"""Of a curve, evenly picked: more are not to be seen."""
+"""What is a number in each row of the metrics."""
 Columns = dict[str, "array[float]"]
 
 
@@ -135,8 +132,11 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     matplotlib.use("Agg")
     folder.plots.mkdir(exist_ok=True)
     written = []
-    if counted := judged(read_lines(folder.episodes_file, EPISODES)):
-        written.append(_plot_success(counted, folder))
+    training = Progress()
+    for row in read_lines(folder.episodes_file, EPISODES):
+        training.add(row)
+    if training.curve:
+        written.append(_plot_success(training.curve, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", "bc_loss", *CURVES)
     if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
@@ -244,23 +244,16 @@ def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([picture, strip])
 
 
-def _plot_success(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> Path:
+def _plot_success(curve: Sequence[Point], folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
-    steps, success, length, human = (
-        np.array([float(row[name]) for row in rows]) for name in ("env_steps", "success", "steps", "human_steps")
-    )
-    alone = np.array([float(is_alone(row)) for row in rows])
-    share = human / np.maximum(length, 1)
-    shown = evenly(len(steps), POINTS)
+    steps, figures = [point.env_steps for point in curve], [point.figures for point in curve]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
-    for values, colour, label in (
-        (success, "#1f77b4", "success, all episodes"),
-        (alone, "#2ca02c", "success without a correction"),
-    ):
-        axes.plot(steps[shown], moving_average(values)[shown], color=colour, label=label)
-    operator = moving_average(share)[shown]
-    axes.fill_between(steps[shown], operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
+    axes.plot(steps, [each.success for each in figures], color="#1f77b4", label="success, all episodes")
+    alone = [each.without_help for each in figures]
+    axes.plot(steps, alone, color="#2ca02c", label="success without a correction")
+    operator = [each.operator for each in figures]
+    axes.fill_between(steps, operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
     axes.set(
         xlabel="control steps (10 per second of robot time)" if folder.load_task().rate_hz == 10 else "control steps",
         ylabel=f"share, mean of {WINDOW} episodes",
@@ -295,14 +288,6 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
         axes.set_yscale("log" if name == "bc_loss" else "linear")
         axes.grid(alpha=0.3)
     return _save(figure, folder.plots / "learner.png")
-
-
-def moving_average(values: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """Mean over the last `window` values, over what there is at the start."""
-    total = np.cumsum(np.concatenate([[0.0], values]))
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - window, 0)
-    return (total[end] - total[start]) / (end - start)
 
 
 def _save(figure: Any, path: Path) -> Path:

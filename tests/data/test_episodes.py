@@ -99,6 +99,17 @@ def test_an_archived_episode_is_the_recorded_one(log, folder):
     assert assert_whole(folder, recorded(log)) == 2
 
 
+def test_an_archive_of_steps_of_schema_1_is_read_and_added_to(log, folder):
+    recorder = Recorder(log)
+    recorder.episode(0, 2)
+    archive(log, folder, "steps")
+    head = json.loads((folder / "archive.json").read_text())
+    (folder / "archive.json").write_text(json.dumps(head | {"schema": 1}))
+    recorder.episode(1, 2)
+    assert archive(log, folder, "steps") == Archived(added=1, marked=0, present=1, unfinished=0)
+    assert assert_whole(folder, recorded(log)) == 2
+
+
 def test_T_actions_stand_between_T_plus_1_observations(log, folder):
     Recorder(log).episode(0, 5)
     archive(log, folder, "steps")
