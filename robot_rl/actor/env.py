@@ -25,6 +25,7 @@ from robot_rl.types import (
     Compliance,
     ConfigError,
     Fault,
+    Observation,
     Outcome,
     ResetMissedError,
     RewardResult,
@@ -203,18 +204,10 @@ class RobotEnv(gymnasium.Env):
         return {name: camera.read() for name, camera in self.cameras.items()}
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:
-        """What the task's reward makes of the step; ConfigError if a user's own returns something else."""
         outcome, self.outcome = self.outcome, Outcome.NONE
         if not self._judged:
             return RewardResult(0.0)
-        result = self.reward.judge(observation, self.arm_states, outcome)
-        if not isinstance(result, tuple) or len(result) != 3:
-            raise ConfigError(
-                f"reward '{self.task.reward.name}' returned {result!r}; `judge` returns three values: the reward, "
-                "whether the task is over, and whether it succeeded, as `robot_rl.types.RewardResult`"
-            )
-        reward, terminated, success = result
-        return RewardResult(float(reward), bool(terminated or success), bool(success))
+        return evaluate(self.reward, observation, self.arm_states, outcome)
 
     def _executed(self, before: Sequence[Array]) -> Array:
         """The move from the last target to the one in force, in units of the action space."""
@@ -235,6 +228,19 @@ class RobotEnv(gymnasium.Env):
                 opened.callback(cameras[name].close)
             opened.pop_all()
         return cameras
+
+
+def evaluate(reward: Reward, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    """What a reward makes of a step. ConfigError if a user's own returns something else."""
+    result = reward.judge(observation, arms, outcome)
+    if not isinstance(result, tuple) or len(result) != 3:
+        raise ConfigError(
+            f"reward '{type(reward).__module__}' returned {result!r}; `judge` returns three values: "
+            "the reward, whether the task is over, and whether it succeeded, as "
+            "`robot_rl.types.RewardResult`"
+        )
+    value, terminated, success = result
+    return RewardResult(float(value), bool(terminated or success), bool(success))
 
 
 def connect_arm(task: Task, arm: config.ArmConfig) -> ArmClient:

@@ -6,6 +6,7 @@ positives until failure is said, or until the episode has enough of them. Every 
 
 from collections.abc import Callable, Sequence
 
+from robot_rl.actor.env import evaluate
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
 from robot_rl.interfaces import Reward
@@ -38,7 +39,7 @@ class LabelJudge:
 
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
         """The frame's label, and whether the episode has enough positives."""
-        _, speaks, success = self._judge.judge(observation, arms, outcome)
+        _, speaks, success = evaluate(self._judge, observation, arms, outcome)
         if speaks or not self.needs_operator:
             self._label = float(success)
         self._positives += self._label > 0.0

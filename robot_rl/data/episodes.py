@@ -97,10 +97,14 @@ def archive(
 
 
 class Archive:
-    """An archive as it is now, for reading, also while it is being written. Raises DataError if it is damaged."""
+    """An archive as it is now, for reading, also while it is being written: a `recordings.Recording`.
+
+    Raises DataError if it is damaged.
+    """
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
+        self.name = self.folder.name
         head = _read_head(self.folder)
         self.space = space_from_json(head["space"])
         self.context: Mapping[str, Any] = head["context"]
@@ -119,8 +123,12 @@ class Archive:
                             "copy, or remove the archive and make it anew from the log")  # fmt: skip
         return episode
 
-    def __iter__(self) -> Iterator[Episode]:
-        """All episodes in the order in which they were archived, one in memory at a time."""
+    def facts(self) -> list[EpisodeFacts]:
+        """Of all episodes, in the order in which they were archived; marks included."""
+        return [entry.facts for entry in self.entries.values()]
+
+    def episodes(self) -> Iterator[Episode]:
+        """The same ones, one in memory at a time."""
         for key in self.entries:
             yield self.load(key)
 

@@ -109,14 +109,6 @@ class Verdict:
         return replace(step, reward=reward, terminated=terminated, truncated=False, success=self.succeeded)
 
 
-def verdicts_of(entries: Entries) -> dict[EpisodeOf, Verdict]:
-    """The episodes of a log's entries, in their order."""
-    verdicts: defaultdict[EpisodeOf, Verdict] = defaultdict(Verdict)
-    for identity, said in entries:
-        verdicts[episode_of(identity.stream, said)].hear(said)
-    return verdicts
-
-
 def counted_steps(entries: Entries) -> list[Step]:
     """The steps of a log's entries whose episodes count, in their order, with the operator's word."""
     steps: list[tuple[EpisodeOf, Step]] = []
@@ -136,7 +128,10 @@ def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]
 
     `read` begins to read the log; that is done twice, so that no more than these is ever held.
     """
-    succeeded = [key for key, verdict in verdicts_of(read()).items() if verdict.counts and verdict.succeeded]
+    verdicts: defaultdict[EpisodeOf, Verdict] = defaultdict(Verdict)
+    for identity, said in read():
+        verdicts[episode_of(identity.stream, said)].hear(said)
+    succeeded = [key for key, verdict in verdicts.items() if verdict.counts and verdict.succeeded]
     episodes: dict[EpisodeOf, list[Step]] = {key: [] for key in succeeded[max(0, len(succeeded) - most) :]}
     for identity, said in read():
         if isinstance(said, Step) and (key := episode_of(identity.stream, said)) in episodes:

@@ -113,7 +113,7 @@ def test_an_archive_of_steps_of_schema_1_is_read_and_added_to(log, folder):
 def test_T_actions_stand_between_T_plus_1_observations(log, folder):
     Recorder(log).episode(0, 5)
     archive(log, folder, "steps")
-    (episode,) = Archive(folder)
+    (episode,) = Archive(folder).episodes()
     steps = list(log.read())
     assert episode.length == 5
     for i, step in enumerate(steps):
@@ -353,7 +353,7 @@ def test_damaged_content_is_named_and_never_handed_out(log, folder):
     (path,) = (folder / "episodes").glob("*/reward/[0-9]*")
     path.write_bytes(bytes(8) + path.read_bytes()[8:-1] + b"\x01")
     with pytest.raises(DataError, match=r"episode arm/7/0 is damaged: .* does not match its checksum"):
-        list(Archive(folder))
+        list(Archive(folder).episodes())
 
 
 def test_the_shape_is_never_believed(log, folder):
@@ -362,7 +362,7 @@ def test_the_shape_is_never_believed(log, folder):
     (path,) = (folder / "episodes").iterdir()
     zarr.open_array(path / "reward").resize((5,))  # what a writer leaves that grows an array and is killed
     with pytest.raises(DataError, match=r"the index says 2 steps, but in .* reward has 5 rows instead of 2"):
-        list(Archive(folder))
+        list(Archive(folder).episodes())
 
 
 @pytest.mark.filterwarnings("ignore:Object at executed")
@@ -372,7 +372,7 @@ def test_a_missing_array_is_named(log, folder):
     (path,) = (folder / "episodes").glob("*/actions/executed/zarr.json")
     path.unlink()
     with pytest.raises(DataError, match="actions/executed"):
-        list(Archive(folder))
+        list(Archive(folder).episodes())
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "write"])

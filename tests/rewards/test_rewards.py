@@ -96,7 +96,10 @@ def test_how_sure_the_judge_is_stands_at_the_desk_with_the_step_that_was_judged(
             told = console.look().step
             assert told["index"] == step.index
             seen.append(told["probability"])
-    assert seen == [None, 0.25, 0.5, 0.75, 1.0]
+        assert seen == [None, 0.25, 0.5, 0.75, 1.0]
+        env.reward.judge = lambda observation, arms, outcome: (1.0, True)
+        with pytest.raises(ConfigError, match=r"returned \(1.0, True\); `judge` returns three values: .* succeeded"):
+            env.step(still_)
 
 
 @pytest.mark.parametrize("name", ["operator", "pose", "simulator"])
