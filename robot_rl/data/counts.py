@@ -118,9 +118,9 @@ class Progress:
         return Figures.of([*self._rows][-WINDOW:])
 
     def add(self, row: Mapping[str, Any]) -> bool:
-        """One more line. Returns whether it takes back the episode before, which counted until then."""
-        taken_back = self._newest_counts and takes_back(row)
-        if taken_back:
+        """One more line. Returns whether it takes back the episode before."""
+        taken_back = self.episodes > 0 and takes_back(row)
+        if taken_back and self._newest_counts:
             if self.curve and self.curve[-1].number == self.total.episodes:
                 self.curve.pop()
             self._rows.pop()

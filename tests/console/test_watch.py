@@ -90,6 +90,9 @@ def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure():
     assert [(each.verdict, each.good) for each in tally.history.last] == [
         ("success", True), ("success, taken back", None), ("failure", False), ("success, taken back", None),
     ]  # fmt: skip
+    tally.add(json.loads(row(False, 0, reason="stopped by the operator")))
+    tally.add(json.loads(row(True, 0, on_last=UNDONE)))
+    assert tally.history.last[1].verdict == "stopped by the operator, taken back"
     for _ in range(30):
         tally.add(json.loads(row(True, 0)))
     tally.add(json.loads(row(False, 0, on_last=UNDONE)))
