@@ -494,7 +494,6 @@ class MarkKind(StrEnum):
     REWARD_VERSION = "reward_version"
     GAP = "gap"
     TRUNCATED = "truncated"
-    DEMOS_COMPLETE = "demos_complete"
 
 
 @dataclass(frozen=True)
@@ -506,7 +505,7 @@ class Mark:
     REWARD_VERSION: rewards are the judge's of this `version` from here on. GAP: a process died, or a record was
     damaged; what followed record `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped
     there without an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that is no step's
-    (a camera without a fresh frame). DEMOS_COMPLETE: the demonstrations are all here.
+    (a camera without a fresh frame).
 
     `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that sends the mark.
     """

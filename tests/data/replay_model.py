@@ -71,7 +71,7 @@ def _sent(draw: st.DrawFn, stream: Stream, marks: bool) -> list[Event]:
                 reward = draw(st.sampled_from([0.0, -0.25, 1.0]))
                 events.append((stream, make_step(stream, episode, index, author, end if last else "", reward)))
             if marks and draw(st.integers(0, 5)) == 0:
-                kind = draw(st.sampled_from([k for k in MarkKind if k != MarkKind.DEMOS_COMPLETE]))
+                kind = draw(st.sampled_from(list(MarkKind)))
                 named = {"actor": stream[0], "epoch": stream[1]} if draw(st.booleans()) else {}
                 about = draw(st.integers(-1, episode))
                 events.append((stream, Mark(kind, about, reward=draw(st.sampled_from([0.0, 0.5, 1.0])), **named)))  # type: ignore[arg-type]
