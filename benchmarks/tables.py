@@ -15,11 +15,11 @@ from typing import Any
 
 import tyro
 
-from robot_rl.console.history import EPISODES as CONSOLE_EPISODES
 from robot_rl.console.history import Tally
 from robot_rl.console.watch import AT_ONCE as CONSOLE_AT_ONCE
-from robot_rl.progress import Recent
-from robot_rl.report import EPISODES, METRICS
+from robot_rl.data.counts import EPISODES, Progress
+from robot_rl.progress import Newest
+from robot_rl.report import METRICS
 from robot_rl.run_train import AT_ONCE
 from robot_rl.small_files import JsonLines, Tail
 
@@ -72,9 +72,9 @@ class Figures:
 def watch(folder: Path, steps: int, hours: float) -> Figures:
     """Look at the tables of a run of so many steps while it goes on for `hours` of robot time, in fast motion."""
     paths = write_tables(folder, steps)
-    tails = [Tail(path, Recent, numbers, at_most=AT_ONCE, newest=AT_ONCE)
-             for path, numbers in zip(paths, (METRICS, EPISODES), strict=True)]  # fmt: skip
-    console = Tail(paths[1], Tally, CONSOLE_EPISODES, at_most=CONSOLE_AT_ONCE)
+    tails: list[Tail[Any]] = [Tail(paths[0], Newest, METRICS, at_most=AT_ONCE, newest=AT_ONCE),
+             Tail(paths[1], Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE)]  # fmt: skip
+    console = Tail(paths[1], Tally, EPISODES, at_most=CONSOLE_AT_ONCE)
     first = _processor_s(lambda: [tail.read() for tail in tails])
     console_looks, console_s = 0, []
     while not console.is_through:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from robot_rl.data import episodes, pictures
 from robot_rl.data.assembly import Episode, EpisodeFacts
 from robot_rl.data.recordings import Recording, open_recordings, run_logs
 from robot_rl.data.stats import QUANTILES, Collector, Entry, Statistics, count, percent
+from robot_rl.data.verdicts import Verdict
 from robot_rl.terminal import bad, good
 from robot_rl.types import ConfigError, Provenance
 
@@ -30,14 +32,10 @@ class Listed:
     recording: Recording
     facts: EpisodeFacts
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether somebody tried the task, and did not succeed."""
-        return _judged(self.facts) and not self.facts.succeeded
-
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
-        return {"number": self.number, **facts.to_json(), "succeeded": facts.succeeded, "marks": list(facts.marks)}
+        said = {"succeeded": facts.verdict.succeeded, "marks": list(facts.marks)}
+        return {"number": self.number, **facts.to_json(), **said}
 
 
 def listing(path: Path) -> list[Listed]:
@@ -87,7 +85,7 @@ def listing_table(listed: list[Listed], title: str) -> Table:
             str(facts.length),
             f"{facts.duration_s:.1f}",
             facts.end,
-            good("yes") if facts.succeeded else bad("no") if _judged(facts) else "",
+            _success(facts.verdict),
             who_acted(facts),
             f"{facts.reward:g}",
             str(gaps(facts) or ""),
@@ -96,9 +94,10 @@ def listing_table(listed: list[Listed], title: str) -> Table:
     return table
 
 
-def _judged(facts: EpisodeFacts) -> bool:
-    """Whether it can be said that the episode succeeded or not."""
-    return facts.attempt and facts.end != "open"
+def _success(verdict: Verdict) -> Text | str:
+    if not verdict.is_judged:
+        return ""
+    return good("yes") if verdict.succeeded else bad("no")
 
 
 def short_key(facts: EpisodeFacts) -> str:
@@ -121,12 +120,12 @@ def gaps(facts: EpisodeFacts) -> int:
 
 def totals(listed: list[Listed]) -> str:
     """One line below the listing."""
-    judged = [each.facts for each in listed if _judged(each.facts)]
+    judged = [each.facts.verdict for each in listed if each.facts.verdict.is_judged]
     steps = sum(each.facts.length for each in listed)
     minutes = sum(each.facts.duration_s for each in listed) / 60.0
     acted = {p.name.lower(): sum(each.facts.acted.get(p.name.lower(), 0) for each in listed) for p in Provenance}
     parts = [count(len(listed), "episode"), count(steps, "step"), f"{minutes:.1f} minutes"]
-    parts += [f"{sum(facts.succeeded for facts in judged)} of {len(judged)} succeeded"]
+    parts += [f"{sum(verdict.succeeded for verdict in judged)} of {len(judged)} succeeded"]
     return ", ".join(parts + [f"{who} {percent(n / steps)}" for who, n in acted.items() if n])
 
 
@@ -178,7 +177,7 @@ def facts_table(listed: Listed) -> Table:
         "key": str(facts.key),
         "log": facts.source,
         "steps": f"{facts.length}, {facts.duration_s:.1f} s",
-        "end": f"{facts.end}, {'success' if facts.succeeded else 'no success'}, return {facts.reward:g}",
+        "end": ", ".join(dict.fromkeys((facts.end, facts.ending, f"return {facts.reward:g}"))),
         "who acted": who_acted(facts),
         "weights": " to ".join(str(v) for v in facts.weights_versions),
         "gaps": str(gaps(facts) or "none"),

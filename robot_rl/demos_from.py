@@ -65,9 +65,9 @@ def _add(origins: Origins, folder: RunFolder, space: SpaceSpec, seen: dict[Strea
     own = DemoTally()
     with StepLog(folder.demos_log, space, read_only=True, run=folder.settings.id) as log:
         for identity, said in log.entries():
-            own.add(identity, said)
-            if identity.seq > seen.get((identity.actor, identity.epoch), -1):
-                origins.tally.add(identity, said)
+            own.add(identity.stream, said)
+            if identity.seq > seen.get(identity.stream, -1):
+                origins.tally.add(identity.stream, said)
         taken, streams = log.count, list(log.positions)
         seen |= {stream: max(seq, seen.get(stream, -1)) for stream, seq in log.positions.items()}
     if not own.successes:
@@ -108,7 +108,7 @@ def _copy(folder: RunFolder, log: StepLog) -> None:
     before, batch = dict(log.positions), list[records.Record]()
     with StepLog(folder.demos_log, log.space, read_only=True, run=folder.settings.id) as source:
         for kind, identity, payload in source.records():
-            if identity.seq > before.get((identity.actor, identity.epoch), -1):
+            if identity.seq > before.get(identity.stream, -1):
                 batch.append(records.frame(kind, identity, payload))
             if len(batch) == AT_ONCE:
                 log.append_records(batch)

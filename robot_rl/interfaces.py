@@ -18,6 +18,7 @@ from robot_rl.types import (
     Load,
     Observation,
     Outcome,
+    RewardResult,
     Use,
     WorldState,
 )
@@ -270,8 +271,8 @@ class Reward(Protocol):
         """Of success, in the observation that was judged last; None if it knows only yes and no. For the console."""
         ...
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
-        """Reward of the step, and whether the task is done (which terminates the episode).
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+        """Reward of the step, whether the task is over (which terminates the episode), and whether it succeeded.
 
         `arms` are the states that the observation was made from, `outcome` the operator's word since the last step.
         """

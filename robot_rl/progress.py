@@ -1,13 +1,12 @@
 """What the user sees while a run goes on: bars on a terminal, a line now and then in a log file."""
 
 import time
-from collections import deque
 from typing import Any
 
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from robot_rl.data.counts import WINDOW, is_alone, is_judged, takes_back
+from robot_rl.data.counts import Progress
 from robot_rl.small_files import is_number
 from robot_rl.terminal import terminal
 
@@ -24,13 +23,13 @@ class Display:
     def __init__(self, console: Console | None = None):
         self._console = console or terminal()
         self._live = self._console.is_terminal
-        self._bars = Progress(
-            TextColumn("{task.description:<14}", style="bold", markup=False),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description:<14}", style="bold", markup=False),
+            progress.BarColumn(bar_width=30),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[note]}", markup=False),
             console=self._console,
             disable=not self._live,
         )
@@ -63,45 +62,26 @@ class Display:
         self._bars.stop()
 
 
-class Recent:
-    """The newest rows of a table, of episodes those that were judged and not taken back, and how many there were.
-
-    `env_steps` are the own steps that the run had at the newest row; 0 if there is none.
-    """
+class Newest:
+    """Of a table: how many rows there were, the newest one, and the own steps that the run had there."""
 
     def __init__(self) -> None:
-        self._rows: deque[dict[str, Any]] = deque(maxlen=WINDOW + 1)  # the newest may be taken back
-        self._newest_counts = False
         self.count = self.env_steps = 0
+        self.row: dict[str, Any] = {}
 
     def add(self, row: dict[str, Any]) -> None:
         """One more."""
         self.count += 1
-        self.env_steps = int(row["env_steps"])
-        if self._newest_counts and takes_back(row):
-            self._rows.pop()
-        self._newest_counts = is_judged(row)
-        if self._newest_counts:
-            self._rows.append(row)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Those that a mean is taken over."""
-        return [*self._rows][-WINDOW:]
+        self.row, self.env_steps = row, int(row["env_steps"])
 
 
-def training_note(episodes: Recent, metrics: Recent) -> str:
-    """The figures of the moment: success of all, and without corrections, operator's share, updates per second."""
-    recent = episodes.rows
-    if not recent:
+def training_note(episodes: Progress, metrics: Newest) -> str:
+    """The figures of the moment: success, without help, the operator's share, updates per second."""
+    if not episodes.total.episodes:
         return "waiting for the first episode"
-    steps = sum(row["steps"] for row in recent)
-    success = sum(row["success"] for row in recent) / len(recent)
-    alone = sum(map(is_alone, recent)) / len(recent)
-    share = sum(row["human_steps"] for row in recent) / max(steps, 1)
-    rate = metrics.rows[-1].get("updates_per_s") if metrics.rows else None
+    now, rate = episodes.recent, metrics.row.get("updates_per_s")
     speed = f", {rate:.0f} updates/s" if is_number(rate) else ""
-    return f"success {success:.0%}, alone {alone:.0%}, operator {share:.0%}{speed}"
+    return f"success {now.success:.0%}, without help {now.without_help:.0%}, operator {now.operator:.0%}{speed}"
 
 
 def say_waiting(display: Display, reason: str) -> None:

@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.actor.demonstrate import DemoTally, EpisodeOf
+from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.actor.evaluate import Evaluation
-from robot_rl.data.counts import WINDOW, is_alone, judged
+from robot_rl.data.counts import EPISODES, POINTS, WINDOW, Point, Progress
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes, labelled_frames
 from robot_rl.data.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
+from robot_rl.data.verdicts import EpisodeOf, episode_of
 from robot_rl.run_folder import RunFolder
 from robot_rl.small_files import is_number, read_json, read_lines, write_json
 from robot_rl.types import DataError, Step
 
 log = logging.getLogger(__name__)
 METRICS = ("env_steps",)
-EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
-"""What is a number in each row of the two tables."""
-POINTS = 4_000
-"""Of a curve, evenly picked: more are not to be seen."""
+"""What is a number in each row of the metrics."""
 Columns = dict[str, "array[float]"]
 
 
@@ -134,8 +132,11 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     matplotlib.use("Agg")
     folder.plots.mkdir(exist_ok=True)
     written = []
-    if counted := judged(read_lines(folder.episodes_file, EPISODES)):
-        written.append(_plot_success(counted, folder))
+    training = Progress()
+    for row in read_lines(folder.episodes_file, EPISODES):
+        training.add(row)
+    if training.curve:
+        written.append(_plot_success(training.curve, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", *CURVES)
     if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
@@ -184,10 +185,10 @@ def _demos(folder: RunFolder) -> tuple[dict[EpisodeOf, list[Any]], list[np.ndarr
     """The tool's path of each demonstration that counts, the last views of each, and the tally."""
     with StepLog(folder.demos_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
         tally = DemoTally.of(log)
-        paths: dict[EpisodeOf, list[Any]] = {episode: [] for episode, said in tally.succeeded.items() if said.counts}
+        paths: dict[EpisodeOf, list[Any]] = {episode: [] for episode in tally.kept}
         last: dict[EpisodeOf, np.ndarray] = {}
         for identity, step in log.entries():
-            if isinstance(step, Step) and (episode := (identity.actor, identity.epoch, step.episode)) in paths:
+            if isinstance(step, Step) and (episode := episode_of(identity.stream, step)) in paths:
                 pose = next(value for name, value in step.observation.items() if name.endswith("tcp_pose"))
                 views = [value for name, value in step.observation.items() if name.startswith("image/")]
                 paths[episode].append(pose[:3])
@@ -243,23 +244,16 @@ def _with_strip(picture: np.ndarray, views: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([picture, strip])
 
 
-def _plot_success(rows: Sequence[Mapping[str, Any]], folder: RunFolder) -> Path:
+def _plot_success(curve: Sequence[Point], folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
-    steps, success, length, human = (
-        np.array([float(row[name]) for row in rows]) for name in ("env_steps", "success", "steps", "human_steps")
-    )
-    alone = np.array([float(is_alone(row)) for row in rows])
-    share = human / np.maximum(length, 1)
-    shown = evenly(len(steps), POINTS)
+    steps, figures = [point.env_steps for point in curve], [point.figures for point in curve]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
-    for values, colour, label in (
-        (success, "#1f77b4", "success, all episodes"),
-        (alone, "#2ca02c", "success without a correction"),
-    ):
-        axes.plot(steps[shown], moving_average(values)[shown], color=colour, label=label)
-    operator = moving_average(share)[shown]
-    axes.fill_between(steps[shown], operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
+    axes.plot(steps, [each.success for each in figures], color="#1f77b4", label="success, all episodes")
+    alone = [each.without_help for each in figures]
+    axes.plot(steps, alone, color="#2ca02c", label="success without a correction")
+    operator = [each.operator for each in figures]
+    axes.fill_between(steps, operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
     axes.set(
         xlabel="control steps (10 per second of robot time)" if folder.load_task().rate_hz == 10 else "control steps",
         ylabel=f"share, mean of {WINDOW} episodes",
@@ -316,14 +310,6 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
         if len(names) > 1:
             axes.legend(fontsize="small")
     return _save(figure, folder.plots / "learner.png")
-
-
-def moving_average(values: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """Mean over the last `window` values, over what there is at the start."""
-    total = np.cumsum(np.concatenate([[0.0], values]))
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - window, 0)
-    return (total[end] - total[start]) / (end - start)
 
 
 def _save(figure: Any, path: Path) -> Path:

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from robot_rl.progress import Recent
-from robot_rl.report import EPISODES, METRICS
+from robot_rl.data.counts import EPISODES
+from robot_rl.progress import Newest
+from robot_rl.report import METRICS
 from robot_rl.run_folder import RunFolder, evaluation_file
 from robot_rl.small_files import Tail, is_number, read_json
 from robot_rl.types import ConfigError, DataError
@@ -51,7 +52,7 @@ def facts_of(path: Path) -> RunFacts:
         demos = run.demos() if run.demos_file.exists() else {"successes": 0, "steps": 0}
         tables = ((run.metrics_file, METRICS), (run.episodes_file, EPISODES))
         own = max(
-            Tail(file, Recent, numbers, at_most=NEWEST, newest=NEWEST).read().env_steps for file, numbers in tables
+            Tail(file, Newest, numbers, at_most=NEWEST, newest=NEWEST).read().env_steps for file, numbers in tables
         )
         evaluations = tuple(_evaluations(path))
     except (ConfigError, DataError) as error:

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.arms import start_arms
-from robot_rl.progress import Display, Recent, training_note
+from robot_rl.data.counts import EPISODES, Progress
+from robot_rl.progress import Display, Newest, training_note
 from robot_rl.record import mend_demos, record_demos, record_outcomes
-from robot_rl.report import EPISODES, METRICS, plot_learning, save_summary, summarise_outcomes, training_summary
+from robot_rl.report import METRICS, plot_learning, save_summary, summarise_outcomes, training_summary
 from robot_rl.resources import check_resources
 from robot_rl.run import require_training
 from robot_rl.run_evaluate import evaluate_run
@@ -115,15 +116,13 @@ def watch_training(
     addresses = {"learner": settings.learner_status_address, "actor": settings.actor_status_address}
     status = StatusReader({name: reachable_here(address) for name, address in addresses.items()})
     standstill = Standstill(folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None)
-    tables = [
-        Tail(path, Recent, numbers, at_most=AT_ONCE, newest=AT_ONCE)
-        for path, numbers in ((folder.metrics_file, METRICS), (folder.episodes_file, EPISODES))
-    ]
+    read_metrics = Tail(folder.metrics_file, Newest, METRICS, at_most=AT_ONCE, newest=AT_ONCE).read
+    read_episodes = Tail(folder.episodes_file, Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE).read
     demo_steps: int | None = None
 
     def each() -> None:
         nonlocal stopping, waiting, most_owed, demo_steps
-        metrics, episodes = (table.read() for table in tables)
+        metrics, episodes = read_metrics(), read_episodes()
         done = max(metrics.env_steps, episodes.env_steps)
         learner = status.latest().get("learner")
         phase = learner.values.get("phase") if learner is not None else None
@@ -144,7 +143,7 @@ def watch_training(
         waiting = waits
         if done:  # before that the learner pretrains and compiles
             pretrained = learner.values.get("done") if learner is not None else None  # the encoder, once more
-            standstill.look((metrics.count, episodes.count, pretrained), time.monotonic())
+            standstill.look((metrics.count, episodes.episodes, pretrained), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True
             display.say("stopping: the episode is ended, the arm holds, everything is saved")

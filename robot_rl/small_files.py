@@ -149,7 +149,7 @@ class JsonLines:
 class Sums(Protocol):
     """What rows come to."""
 
-    def add(self, row: dict[str, Any]) -> None: ...
+    def add(self, row: dict[str, Any]) -> Any: ...
 
 
 T = TypeVar("T", bound=Sums)
@@ -159,8 +159,8 @@ class Tail(Generic[T]):
     """What the rows of a growing table come to, each line read once; for one thread.
 
     ```
-    tail = Tail(path, Recent, numbers=("env_steps",))
-    recent = tail.read()        # again and again: only what is new is read
+    tail = Tail(path, Newest, numbers=("env_steps",))
+    newest = tail.read()        # again and again: only what is new is read
     ```
     Rows are objects in which `numbers` are numbers; any other line is left out, and one warning says which. A line
     that is still being written waits for its end. A file that was replaced or cut is read anew, from its beginning,

@@ -6,7 +6,7 @@ Arrays inside these values are not copied when they are handed over, and nobody 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag, StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -437,7 +437,9 @@ class Step:
     are zeros. `proposed` is the policy's action, `commanded` the policy's or human's, `executed` the command after
     all limits as the arm reports it; all `(A,)`, in the units of the action space. `terminated` ends the return;
     `truncated` (time limit, stop, fault, stale sensor) does not: the value is bootstrapped from this observation.
-    An episode that simply stops coming was truncated at its last step.
+    An episode that simply stops coming was truncated at its last step. `success` is the judge's word, which ends the
+    episode; `cut_short` says that a stop, a discard, a device or the end of the run truncated it, not its time limit.
+    What an episode comes to with the operator's marks is decided in `data/verdicts.py`.
     """
 
     episode: int
@@ -453,6 +455,19 @@ class Step:
     weights_version: int
     t_monotonic: float
     t_wall: float
+    success: bool = False
+    cut_short: bool = False
+
+
+class RewardResult(NamedTuple):
+    """What a reward makes of a step: the reward, whether the task is over, and whether it succeeded, which ends it too.
+
+    Success says nothing of the reward: it may be a cost of -1 in each step and 0 at success.
+    """
+
+    reward: float
+    terminated: bool = False
+    success: bool = False
 
 
 class MarkKind(StrEnum):
@@ -601,3 +616,8 @@ class Identity:
     actor: str
     epoch: int
     seq: int
+
+    @property
+    def stream(self) -> Stream:
+        """Whose record it is."""
+        return self.actor, self.epoch

@@ -2,11 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from robot_rl.data.log import StepLog
-from robot_rl.report import moving_average, plot_demos, plot_learning, training_summary
+from robot_rl.report import plot_demos, plot_learning, training_summary
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.small_files import read_lines
 
@@ -25,13 +24,6 @@ def folder(tmp_path):
     metrics = [{"env_steps": 0, "pretraining": {}}, {"env_steps": 45, "updates": 180} | figures]
     folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in metrics))
     return folder
-
-
-def test_moving_average_is_over_what_there_is_at_the_start():
-    np.testing.assert_allclose(moving_average(np.array([1.0, 0.0, 1.0, 1.0]), 2), [1.0, 0.5, 0.5, 1.0])
-    values = np.random.default_rng(0).normal(size=50)
-    wanted = [values[max(end - 20, 0) : end].mean() for end in range(1, 51)]
-    np.testing.assert_allclose(moving_average(values, 20), wanted)
 
 
 def test_a_line_that_is_still_being_written_is_left_out(tmp_path):

@@ -1,8 +1,11 @@
 """Watching a long run costs what is new in its tables, however long it is."""
 
+from typing import Any
+
 from benchmarks.tables import LOOKS_PER_S, write_tables
-from robot_rl.progress import Recent
-from robot_rl.report import EPISODES, METRICS
+from robot_rl.data.counts import EPISODES, Progress
+from robot_rl.progress import Newest
+from robot_rl.report import METRICS
 from robot_rl.run_train import AT_ONCE
 from robot_rl.small_files import Tail, row_of
 
@@ -18,8 +21,8 @@ def test_a_look_reads_what_is_new_however_long_the_run_is(tmp_path, monkeypatch)
     monkeypatch.setattr("robot_rl.small_files.row_of", counted)
     paths = write_tables(tmp_path, 500_000)
     assert sum(path.stat().st_size for path in paths) > 40 * AT_ONCE
-    tails = [Tail(path, Recent, numbers, at_most=AT_ONCE, newest=AT_ONCE)
-             for path, numbers in zip(paths, (METRICS, EPISODES), strict=True)]  # fmt: skip
+    tails: list[Tail[Any]] = [Tail(paths[0], Newest, METRICS, at_most=AT_ONCE, newest=AT_ONCE),
+             Tail(paths[1], Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE)]  # fmt: skip
     assert [tail.read().env_steps for tail in tails] == [500_000, 500_000]
     assert parsed[1] <= 2 * AT_ONCE + 2_000, "the first look is bounded"
     parsed[:] = [0, 0]
@@ -29,4 +32,4 @@ def test_a_look_reads_what_is_new_however_long_the_run_is(tmp_path, monkeypatch)
                 file.write(paths[0].open().readline().replace('"env_steps": 50', f'"env_steps": {look}'))
         assert tails[0].read().env_steps == look
     assert parsed[0] == 100, "each line is read once"
-    assert all(len(tail.read().rows) == 20 for tail in tails) and LOOKS_PER_S > 0
+    assert tails[1].read().recent.episodes == 20 and LOOKS_PER_S > 0

@@ -5,6 +5,7 @@ come to is read from its log, so one that was broken off (a crash, an evening) g
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,11 +17,9 @@ from robot_rl.actor.sitting import STOPPED, Sitting
 from robot_rl.actor.wander import Wanderer
 from robot_rl.config import tighten
 from robot_rl.data.log import StepLog
-from robot_rl.data.verdicts import Verdict
-from robot_rl.types import Identity, Mark, Outcome, Provenance, Step, StoppedError, Stream
+from robot_rl.data.verdicts import EpisodeOf, Verdict, episode_of
+from robot_rl.types import Mark, Outcome, Provenance, Step, StoppedError, Stream
 
-EpisodeOf = tuple[str, int, int]
-"""Which episode of a log: actor and epoch of the process that recorded it, and its number there."""
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
 
@@ -29,55 +28,57 @@ Progress = Callable[[int, int], None]
 class DemoTally:
     """What a log of demonstrations holds. `steps` counts every control step that the arm made, good or not.
 
-    `succeeded` are the demonstrations that reached the goal, by process and episode (those of other runs have the same
-    numbers), with what the operator said of them since.
-
-    If a crash broke off the newest episode, `unfinished` says so and the episode does not count.
+    `verdicts` are its episodes, by process and number (those of other runs have the same numbers); `episodes` is a
+    number that none of them has yet.
     """
 
-    succeeded: dict[EpisodeOf, Verdict] = field(default_factory=dict)
+    verdicts: defaultdict[EpisodeOf, Verdict] = field(default_factory=lambda: defaultdict(Verdict))
     attempts: int = 0
     steps: int = 0
     episodes: int = 0
-    unfinished: Mark | None = None
+    _newest: EpisodeOf | None = None
+
+    @property
+    def kept(self) -> list[EpisodeOf]:
+        """The demonstrations to learn from: those that succeeded and count."""
+        said = self.verdicts.items()
+        return [key for key, each in said if each.is_demonstration and each.succeeded and each.counts]
 
     @property
     def successes(self) -> int:
         """How many demonstrations there are to learn from."""
-        return sum(verdict.counts for verdict in self.succeeded.values())
+        return len(self.kept)
 
     @property
     def counts(self) -> dict[str, int]:
         """As `demos.json` has them."""
         return {"successes": self.successes, "attempts": self.attempts, "steps": self.steps}
 
-    def hear(self, mark: Mark, sender: Stream) -> None:
-        """The operator said something of an episode, by a mark of this sender's."""
-        if (episode := (*mark.process(sender), mark.episode)) in self.succeeded:
-            self.succeeded[episode].hear(mark)
+    @property
+    def unfinished(self) -> Mark | None:
+        """What takes the newest episode out if a crash broke it off."""
+        if self._newest is None:
+            return None
+        actor, epoch, episode = self._newest
+        newest = self.verdicts[self._newest]
+        return discard(episode, actor, epoch) if newest.end == "open" and newest.counts else None
 
-    def add(self, identity: Identity, said: Step | Mark) -> None:
-        """One more record."""
-        stream = identity.actor, identity.epoch
-        if isinstance(said, Mark):
-            self.hear(said, stream)
-            if self.unfinished is not None and said.episode == self.unfinished.episode:
-                self.unfinished = None
-            return
-        self.episodes = max(self.episodes, said.episode + 1)
-        self.steps += said.index > 0
-        self.attempts += said.index == 0 and said.provenance == Provenance.DEMO
-        if said.provenance == Provenance.DEMO and said.terminated and said.reward > 0.0:
-            self.succeeded[*stream, said.episode] = Verdict()
-        broken_off = not (said.terminated or said.truncated)
-        self.unfinished = discard(said.episode, *stream) if broken_off else None
+    def add(self, sender: Stream, said: Step | Mark) -> None:
+        """One more record of a process."""
+        episode = episode_of(sender, said)
+        self.verdicts[episode].hear(said)
+        if isinstance(said, Step):
+            self._newest = episode
+            self.episodes = max(self.episodes, said.episode + 1)
+            self.steps += said.index > 0
+            self.attempts += said.index == 0 and said.provenance == Provenance.DEMO
 
     @staticmethod
     def of(log: StepLog) -> "DemoTally":
         """Read it from the log."""
         tally = DemoTally()
         for identity, said in log.entries():
-            tally.add(identity, said)
+            tally.add(identity.stream, said)
         return tally
 
 
@@ -118,19 +119,19 @@ class DemoRecorder:
 
     def _demonstrate(self) -> bool:
         """One attempt. It counts if it succeeded."""
-        episode = self.tally.episodes
+
+        def each(step: Step) -> None:
+            self._setbacks.watch(step)
+            self.tally.add(self._log.own, step)
+
         summary, marks = self._sitting.drive(
-            episode,
+            self.tally.episodes,
             fails=lambda summary: not summary.success,
-            each=self._setbacks.watch,
+            each=each,
             idle=self._setbacks.wait,
         )
-        self.tally.attempts += 1
-        if summary.success:
-            self.tally.succeeded[*self._log.own, episode] = Verdict()
         for mark in marks:
             self._hear(mark)
-        self._count(summary.steps)
         if not (summary.discarded or summary.reason):  # one that was broken off is nobody's failure
             self._setbacks.end_attempt(success=summary.success)
         return summary.success
@@ -153,7 +154,7 @@ class DemoRecorder:
 
     def _hear(self, mark: Mark) -> None:
         """A mark of this sitting's counts, and whoever looks sees it."""
-        self.tally.hear(mark, self._log.own)
+        self.tally.add(self._log.own, mark)
         self._sitting.tell(demos=self.tally.successes)
 
     def _tell(self, wanted: int) -> None:
@@ -174,11 +175,16 @@ class DemoRecorder:
         onlooker = Intervention(
             person, locked_out=True, yields=True, desk=sitting.desk, gate=sitting.gate, marks=sitting.marks
         )
+
+        def each(step: Step) -> None:
+            sitting.tell(phase="wandering", reason=motion)
+            self.tally.add(self._log.own, step)
+
         summary = sitting.play(
             episode,
             lambda observation: wanderer.act(env.arm_states[0]),
             onlooker,
-            each=lambda step: sitting.tell(phase="wandering", reason=motion),
+            each=each,
             most=count,
             keep_pose=True,
             provenance=Provenance.SCRIPT,
@@ -186,13 +192,8 @@ class DemoRecorder:
         if summary.discarded:
             sitting.record_mark(discard(episode))
         self._log.sync()
-        self._count(summary.steps)
         if sitting.gate is not None:
             sitting.gate.end_episode()
         if onlooker.taken:
             while not sitting.permits("the arm goes to the next start by itself"):
                 pass
-
-    def _count(self, steps: int) -> None:
-        self.tally.steps += steps
-        self.tally.episodes += 1

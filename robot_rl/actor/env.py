@@ -23,9 +23,12 @@ from robot_rl.types import (
     ArmTarget,
     Array,
     Compliance,
+    ConfigError,
     Fault,
+    Observation,
     Outcome,
     ResetMissedError,
+    RewardResult,
     SpaceSpec,
     StoppedError,
 )
@@ -107,12 +110,13 @@ class RobotEnv(gymnasium.Env):
         self._steps += 1
 
         observation = self._observe()
-        reward, terminated = self._judge(observation)
+        reward, terminated, success = self._judge(observation)
         faults = [state.fault for state in self.arm_states]
         over_time = self._judged and self._steps >= self.task.max_steps
         truncated = not terminated and (over_time or any(faults))
         probability = self.reward.probability if self._judged else None
         info = {"executed": self._executed(before), "faults": faults, "late_s": late_s, "probability": probability}
+        info["success"] = success
         return observation, reward, terminated, truncated, info
 
     def hold(self) -> tuple[dict, bool]:
@@ -199,9 +203,11 @@ class RobotEnv(gymnasium.Env):
     def _look(self) -> dict[str, Array]:
         return {name: camera.read() for name, camera in self.cameras.items()}
 
-    def _judge(self, observation: dict[str, Array]) -> tuple[float, bool]:
+    def _judge(self, observation: dict[str, Array]) -> RewardResult:
         outcome, self.outcome = self.outcome, Outcome.NONE
-        return self.reward.judge(observation, self.arm_states, outcome) if self._judged else (0.0, False)
+        if not self._judged:
+            return RewardResult(0.0)
+        return evaluate(self.reward, observation, self.arm_states, outcome)
 
     def _executed(self, before: Sequence[Array]) -> Array:
         """The move from the last target to the one in force, in units of the action space."""
@@ -222,6 +228,19 @@ class RobotEnv(gymnasium.Env):
                 opened.callback(cameras[name].close)
             opened.pop_all()
         return cameras
+
+
+def evaluate(reward: Reward, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    """What a reward makes of a step. ConfigError if a user's own returns something else."""
+    result = reward.judge(observation, arms, outcome)
+    if not isinstance(result, tuple) or len(result) != 3:
+        raise ConfigError(
+            f"reward '{type(reward).__module__}' returned {result!r}; `judge` returns three values: "
+            "the reward, whether the task is over, and whether it succeeded, as "
+            "`robot_rl.types.RewardResult`"
+        )
+    value, terminated, success = result
+    return RewardResult(float(value), bool(terminated or success), bool(success))
 
 
 def connect_arm(task: Task, arm: config.ArmConfig) -> ArmClient:

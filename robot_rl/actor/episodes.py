@@ -1,6 +1,7 @@
 """Running episodes in an environment and turning them into steps: one function for demos, training and evaluation."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from robot_rl.types import (
     Outcome,
     Provenance,
     ResetMissedError,
+    RewardResult,
     Step,
     StoppedError,
 )
@@ -66,7 +68,7 @@ class EpisodeSummary:
         self.steps += 1
         self.human_steps += step.provenance == Provenance.HUMAN
         self.reward += step.reward
-        self.success |= step.terminated and step.reward > 0.0
+        self.success = step.success
         self.fault |= any(info["faults"])
         self.late_steps += info["late_s"] > 0.0
 
@@ -105,6 +107,7 @@ class EpisodeRunner:
         keep_pose: bool = False,
         provenance: Provenance | None = None,
         stop: Callable[[], bool] = lambda: False,
+        most: float = math.inf,
         idle: Callable[[float], None] | None = None,
     ) -> Iterator[Step]:
         """Yield the steps of one episode as they happen; none at all if it was given up before it began.
@@ -112,9 +115,10 @@ class EpisodeRunner:
         With `idle` it begins when the operator first moves the arm, which holds until then: nothing before that is of
         the episode. `idle` is told for how long [s] nobody has moved, in every period; what it raises ends the wait.
 
-        `provenance` overrides who is named as the author (a demonstration, a script). When `stop()` turns true the
-        episode is truncated at that step. When a camera has no fresh frame or an arm no fresh state, it is `broken_off`
-        behind the step before. A generator that is closed early leaves the arm holding its last target.
+        `provenance` overrides who is named as the author (a demonstration, a script). When `stop()`
+        turns true the episode is cut short at that step; `most` steps are a time limit. When a camera
+        has no fresh frame or an arm no fresh state, it is `broken_off` behind the step before. A
+        generator that is closed early leaves the arm holding its last target.
         """
         env, events = self._env, intervention.events
         self.summary = EpisodeSummary(episode)
@@ -138,19 +142,16 @@ class EpisodeRunner:
                 self.summary.broken_off, self.summary.reason = True, str(error)
                 break
             cut = intervention.ends or (OVER if not (terminated or truncated) and stop() else "")
-            truncated = not terminated and (truncated or bool(cut))
+            truncated = not terminated and (truncated or bool(cut) or self.summary.steps + 1 >= most)
             done = terminated or truncated
             step = self._step(
-                episode,
                 self.summary.steps + 1,
                 observation,
-                proposed,
-                commanded,
-                info["executed"],
-                reward,
-                terminated,
-                truncated,
+                (proposed, commanded, info["executed"]),
                 author if provenance is None else provenance,
+                RewardResult(reward, terminated, info["success"]),
+                truncated,
+                cut_short=truncated and bool(cut),
             )
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
@@ -282,33 +283,30 @@ class EpisodeRunner:
     def _first(self, observation: Observation, provenance: Provenance) -> Step:
         """What was seen before anything was done."""
         nothing = np.zeros(self._env.space_spec.action_size, np.float32)
-        return self._step(
-            self.summary.episode, 0, observation, nothing, nothing, nothing, 0.0, False, False, provenance
-        )
+        return self._step(0, observation, (nothing,) * 3, provenance, RewardResult(0.0))
 
     def _step(
         self,
-        episode: int,
         index: int,
         observation: Observation,
-        proposed: Array,
-        commanded: Array,
-        executed: Array,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
+        actions: tuple[Array, ...],
         provenance: Provenance,
+        result: RewardResult,
+        truncated: bool = False,
+        cut_short: bool = False,
     ) -> Step:
+        """A step of this episode; `actions` are the proposed, the commanded and the executed one."""
+        proposed, commanded, executed = actions
         return Step(
-            episode=episode,
+            episode=self.summary.episode,
             index=index,
             observation=observation,
             proposed=proposed,
             commanded=commanded,
             executed=executed,
-            reward=reward,
-            terminated=terminated,
+            **result._asdict(),
             truncated=truncated,
+            cut_short=cut_short,
             provenance=provenance,
             weights_version=self.weights_version,
             t_monotonic=self._env.clock.now(),

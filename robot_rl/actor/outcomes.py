@@ -6,10 +6,11 @@ positives until failure is said, or until the episode has enough of them. Every 
 
 from collections.abc import Callable, Sequence
 
+from robot_rl.actor.env import evaluate
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
 from robot_rl.interfaces import Reward
-from robot_rl.types import ArmState, Mark, Observation, Outcome, Step
+from robot_rl.types import ArmState, Mark, Observation, Outcome, RewardResult, Step
 
 Progress = Callable[[int, int], None]
 """Called after each step with (positives so far, negatives so far)."""
@@ -36,13 +37,14 @@ class LabelJudge:
         """Nobody has said success yet."""
         self._label, self._positives = 0.0, 0
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
         """The frame's label, and whether the episode has enough positives."""
-        reward, speaks = self._judge.judge(observation, arms, outcome)
+        _, speaks, success = evaluate(self._judge, observation, arms, outcome)
         if speaks or not self.needs_operator:
-            self._label = reward
+            self._label = float(success)
         self._positives += self._label > 0.0
-        return self._label, self._positives >= self._per_episode
+        enough = self._positives >= self._per_episode
+        return RewardResult(self._label, enough, enough)
 
 
 class OutcomeRecorder:

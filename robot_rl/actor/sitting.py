@@ -123,20 +123,18 @@ class Sitting:
         intervention: Intervention,
         *,
         each: Callable[[Step], None] = lambda step: None,
-        most: int | None = None,
         **options: Any,
     ) -> EpisodeSummary:
-        """One episode into the log, with `EpisodeRunner.play`'s options; `most` steps of it.
+        """One episode into the log, with `EpisodeRunner.play`'s options.
 
-        A stop that is asked for at the gate truncates it. StoppedError if it was given up before it began.
+        A stop that is asked for at the gate cuts it short. StoppedError if it was given up before it began.
         """
         runner, begun = self._runner, False
 
-        def over() -> bool:
-            asked = self.gate is not None and self.gate.stopped
-            return asked or (most is not None and runner.summary.steps + 1 >= most)
+        def stopped() -> bool:
+            return self.gate is not None and self.gate.stopped
 
-        for step in runner.play(episode, act, intervention, stop=over, **options):
+        for step in runner.play(episode, act, intervention, stop=stopped, **options):
             begun = True
             self.log.append_step(step)
             each(step)

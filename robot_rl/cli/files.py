@@ -32,7 +32,7 @@ def data(arguments: Sequence[str]) -> None:
         Args:
             failures: Only list episodes that did not succeed.
         """
-        listed = [each for each in browse.listing(run_path(path)) if each.has_failed or not failures]
+        listed = [each for each in browse.listing(run_path(path)) if each.facts.verdict.has_failed or not failures]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})
         else:

@@ -11,7 +11,6 @@ import numpy as np
 
 from robot_rl.console.history import Ended, History
 from robot_rl.console.watch import Sight
-from robot_rl.data.counts import WINDOW
 from robot_rl.data.stats import wilson_interval
 from robot_rl.transport.desk import NEEDS_HUMAN
 from robot_rl.types import Fault
@@ -220,11 +219,12 @@ def number(value: Any) -> float:
 
 def history_html(history: History) -> str:
     """How many of the episodes that were judged succeeded without help, with its interval."""
-    if not history.judged:
+    total = history.total
+    if not total.episodes:
         return '<div style="padding:4px 12px">no episodes yet</div>'
-    low, high = history.interval
+    low, high = total.interval
     return (
-        f'<div style="padding:4px 12px;font-size:13px"><b style="color:{GREEN}">{history.recently_alone:.0%} without '
-        f"help</b> of the last {min(WINDOW, history.judged)}. Of all {history.judged}: {history.alone} without help "
-        f"(95 % interval {low:.0%} to {high:.0%}), {history.successes} in all</div>"
+        f'<div style="padding:4px 12px;font-size:13px"><b style="color:{GREEN}">{history.recent.without_help:.0%} '
+        f"without help</b> of the last {history.recent.episodes}. Of all {total.episodes}: {total.alone} without help "
+        f"(95 % interval {low:.0%} to {high:.0%}), {total.successes} in all</div>"
     )

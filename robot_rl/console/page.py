@@ -282,8 +282,8 @@ class Page:
         self._shown["episodes"] = history.episodes
         self._rate.content = history_html(history)
         self._list.content = list_html(history)
-        curves = history.numbers, history.alone_curve, history.success_curve, history.operator_curve
-        self._curve.data = tuple(np.array(curve, float) for curve in curves)
+        curve = [(n, f.without_help, f.success, f.operator) for n, _, f in history.curve]
+        self._curve.data = tuple(np.array(curve, float).reshape(-1, 4).T.copy())
 
     def _show_trace(self, trace: Trace) -> None:
         self._set("trace", self._trace, bool(np.isfinite([*trace.values, *trace.probabilities]).any()), "visible")

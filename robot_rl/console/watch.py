@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import Hardware, Task, find
-from robot_rl.console.history import EPISODES, History, Tally, results_of
+from robot_rl.console.history import History, Tally, results_of
 from robot_rl.controllers.client import ArmClient
+from robot_rl.data.counts import EPISODES
 from robot_rl.run_folder import RunFolder
 from robot_rl.sim.world import WorldClient
 from robot_rl.small_files import Tail, is_number
@@ -212,7 +213,7 @@ class Watch:
 
     def _look_back(self) -> History:
         tally = self._tail.read() if self._tail is not None else Tally()
-        if tally.episodes != self._history.episodes:
+        if tally.progress.episodes != self._history.episodes:
             self._history = tally.history
         return self._history
 
@@ -292,7 +293,7 @@ def event_between(before: Sight, now: Sight) -> str:
     if then is None or step is None or then == step:
         return ""
     if step["terminated"] and not (then["terminated"] and then["episode"] == step["episode"]):
-        return "success" if (step["reward"] or 0.0) > 0.0 else "failure"
+        return "success" if step["success"] else "failure"
     return "takeover" if now.is_held and not before.is_held else ""
 
 

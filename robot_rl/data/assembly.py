@@ -9,19 +9,18 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from robot_rl.data.codec import ACTIONS, StepCodec, decode_mark, encode_mark
 from robot_rl.data.log import StepLog
 from robot_rl.data.records import Kind
-from robot_rl.data.verdicts import OUTCOMES, Verdict
+from robot_rl.data.verdicts import OUTCOMES, End, Verdict, end_of
 from robot_rl.types import Array, DataError, Identity, MarkKind, Provenance, Step
 
 _OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP, MarkKind.TRUNCATED)
-
-End = Literal["terminated", "truncated", "cut off", "open"]
 
 
 @dataclass(frozen=True, order=True)
@@ -56,12 +55,13 @@ class Episode:
 
     `observations` are `(T+1, ...)`, as are `t_monotonic` and `t_wall` [s], the time of each observation. The actions
     `(T, A)`, `reward`, `terminated`, `truncated`, `provenance` and `weights_version` `(T,)` belong to what was done
-    between observation i and i+1. `source` is the log that it was written to. `complete`: nothing will follow.
+    between observation i and i+1. `source` is the log that it was written to. `success` is the judge's word.
     """
 
     key: EpisodeKey
     source: str
-    complete: bool
+    end: End
+    success: bool
     observations: Mapping[str, Array]
     proposed: Array
     commanded: Array
@@ -80,14 +80,6 @@ class Episode:
         return len(self.reward)
 
     @property
-    def end(self) -> End:
-        if self.length and self.terminated[-1]:
-            return "terminated"
-        if self.length and self.truncated[-1]:
-            return "truncated"
-        return "cut off" if self.complete else "open"
-
-    @property
     def cameras(self) -> dict[str, Array]:
         """The frames `(T+1, H, W, 3)` of each camera, by its name."""
         return {n.removeprefix("image/"): a for n, a in self.observations.items() if n.startswith("image/")}
@@ -102,9 +94,10 @@ class Episode:
 class EpisodeFacts:
     """What a table shows of an episode, and what the archive's index keeps of it; plain JSON by `to_json`.
 
-    `success` is the judge's word, `succeeded` the operator's where there is one: `marks` are all that was said of the
-    episode later, as plain JSON in the order of the log, and `words` those in force. `acted` counts steps by who
-    acted, `corrections` are the operator's segments. `missing` steps before its first one are not in the log.
+    `success` is the judge's word; `marks` are all that was said of the episode later, as plain JSON
+    in the order of the log, and `verdict` is what it comes to with them. `acted` counts steps by who
+    acted, `corrections` are the operator's segments. `missing` steps before its first one are not in
+    the log.
     """
 
     key: EpisodeKey
@@ -133,7 +126,7 @@ class EpisodeFacts:
             length=episode.length,
             duration_s=round(float(episode.t_monotonic[-1] - episode.t_monotonic[0]), 6),
             end=episode.end,
-            success=bool((episode.terminated & (episode.reward > 0.0)).any()),
+            success=episode.success,
             reward=float(episode.reward.sum()),
             acted={name: count for name, count in acted.items() if count},
             corrections=int((human[1:] & ~human[:-1]).sum()),
@@ -142,23 +135,20 @@ class EpisodeFacts:
             missing=episode.key.first,
         )
 
-    @property
-    def attempt(self) -> bool:
-        """Whether somebody tried the task: not a script that only wanders about."""
-        return self.acted.keys() != {"script"}
-
-    @property
-    def words(self) -> list[str]:
-        """Kinds of the marks in force, oldest first."""
-        verdict = Verdict()
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What is known of the episode, its marks included."""
+        verdict = Verdict(success=self.success, end=self.end, authors={Provenance[who.upper()] for who in self.acted})
         for mark in self.marks:
             verdict.hear(decode_mark(json.dumps(mark).encode()))
-        return [str(mark.kind) for mark in verdict.words]
+        return verdict
 
     @property
-    def succeeded(self) -> bool:
-        outcomes = [word for word in self.words if word in OUTCOMES]
-        return outcomes[-1] == MarkKind.SUCCESS if outcomes else self.success
+    def ending(self) -> str:
+        """`success`, `failure`, or how it ended otherwise."""
+        if self.verdict.succeeded:
+            return "success"
+        return "failure" if self.end == "terminated" or self.verdict.said is not None else self.end
 
     def to_json(self) -> dict[str, Any]:
         """Without the marks."""
@@ -214,7 +204,7 @@ class Assembler:
                 yield self._finish(identity.actor)
         key, steps = self._open.setdefault(identity.actor, (key, []))
         steps.append(step)
-        if step.terminated or step.truncated:
+        if end_of(step) != "open":
             yield self._finish(identity.actor)
 
     def marks_of(self, key: EpisodeKey) -> list[dict[str, Any]]:
@@ -223,35 +213,37 @@ class Assembler:
 
     def unfinished(self) -> list[Episode]:
         """The episodes that have not ended, as far as they are here."""
-        return [self._stack(key, steps, complete=False) for key, steps in self._open.values()]
+        return [self._stack(key, steps) for key, steps in self._open.values()]
 
     def _add_mark(self, identity: Identity, payload: bytes) -> Iterator[Episode]:
         """A gap ends the episode that stopped there; where it was broken off, its last step is a truncated one."""
         mark = decode_mark(payload)
-        actor, epoch = mark.process((identity.actor, identity.epoch))
+        actor, epoch = mark.process(identity.stream)
         if mark.kind in _OF_AN_EPISODE:
             self._marks[actor, epoch, mark.episode].append(json.loads(encode_mark(mark)))
         if actor not in self._open or self._open[actor][0].epoch != epoch:
             return
         if mark.kind == MarkKind.TRUNCATED:
             steps = self._open[actor][1]
-            steps[-1] = replace(steps[-1], truncated=True)
+            steps[-1] = replace(steps[-1], truncated=True, cut_short=True)
         if mark.kind in (MarkKind.GAP, MarkKind.TRUNCATED):
             yield self._finish(actor)
 
     def _finish(self, actor: str) -> Episode:
         key, steps = self._open.pop(actor)
         self.finished.append(key)
-        return self._stack(key, steps, complete=True)
+        end = end_of(steps[-1])
+        return self._stack(key, steps, "cut off" if end == "open" else end)
 
-    def _stack(self, key: EpisodeKey, steps: Sequence[Step], complete: bool) -> Episode:
+    def _stack(self, key: EpisodeKey, steps: Sequence[Step], end: End = "open") -> Episode:
         done = steps[1:]
         shape = (len(done), self._codec.space.action_size)
         actions = {name: np.array([getattr(s, name) for s in done], np.float32).reshape(shape) for name in ACTIONS}
         return Episode(
             key=key,
             source=self._source,
-            complete=complete,
+            end=end,
+            success=steps[-1].success,
             observations={name: np.stack([s.observation[name] for s in steps]) for name in self._names},
             reward=np.array([s.reward for s in done], np.float64),
             terminated=np.array([s.terminated for s in done], bool),

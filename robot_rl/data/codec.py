@@ -20,8 +20,12 @@ from robot_rl.data import arrays
 from robot_rl.data.records import check_actor
 from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SCHEMA = 1
-"""Version of the bytes of a step; a log or a peer of another schema is refused."""
+SCHEMA = 2
+"""Version of the bytes of a step; a peer of another schema is refused."""
+
+READABLE = (1, SCHEMA)
+"""What a log, a spool or an archive may be of. A step of schema 1 does not say whether the episode succeeded: there it
+did where it was terminated with a reward above 0, which was the rule then; nor does it say that it was cut short."""
 
 LARGEST = 1e6
 """Of a reward, and of any number of an observation or an action. In SI units no arm comes near it. A critic that is
@@ -33,8 +37,9 @@ _MOST = 1 << 31
 
 ACTIONS = ("proposed", "commanded", "executed")
 
-# magic, schema, terminated, truncated, provenance, pad, episode, index, weights_version, reward, t_monotonic, t_wall
-_HEADER = struct.Struct("<4sHBBB7xqqqddd")
+# magic, schema, terminated, truncated, provenance, success, cut short, pad, episode, index, weights_version, reward,
+# t_monotonic, t_wall
+_HEADER = struct.Struct("<4sHBBBBB5xqqqddd")
 _MAGIC = b"RRst"
 _PROVENANCES = {int(p): p for p in Provenance}
 
@@ -113,7 +118,7 @@ class StepCodec:
         """Write the message of a step over these `size` bytes: the one copy of its images. DataError as `encode`."""
         _check_scalars(step.reward, step.index, step.t_monotonic, step.t_wall)
         _HEADER.pack_into(
-            out, 0, _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance,
+            out, 0, _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance, step.success, step.cut_short,
             step.episode, step.index, step.weights_version, step.reward, step.t_monotonic, step.t_wall,
         )  # fmt: skip
         out[_HEADER.size : self._start] = self._prefix
@@ -140,23 +145,26 @@ class StepCodec:
         if len(message) < _HEADER.size or message[:4] != _MAGIC:
             raise DataError(f"{len(message)} bytes that are not a step (they do not begin with {_MAGIC!r})")
         fields = _HEADER.unpack_from(message)
-        _, schema, terminated, truncated, provenance, episode, index, weights_version, reward, t, t_wall = fields
-        if schema != SCHEMA:
+        _, schema, terminated, truncated, provenance, success, cut_short = fields[:7]
+        episode, index, weights_version, reward, t, t_wall = fields[7:]
+        if schema not in READABLE:
             raise DataError(
                 f"a step of schema {schema}; this code reads schema {SCHEMA}: run the same version on both sides"
             )
         if bytes(message[_HEADER.size : self._start]) != self._prefix or len(message) != self.size:
             raise DataError(self._explain(bytes(message)))
-        if terminated > 1 or truncated > 1 or provenance not in _PROVENANCES:
+        if max(terminated, truncated, success, cut_short) > 1 or provenance not in _PROVENANCES:
             raise DataError(f"the flags of a step are damaged: terminated {terminated}, truncated {truncated}, "
-                            f"provenance {provenance}")  # fmt: skip
+                            f"provenance {provenance}, success {success}, cut short {cut_short}")  # fmt: skip
+        if schema == 1:
+            success = terminated and reward > 0.0
         _check_scalars(reward, index, t, t_wall)
         if not recorded:
             _check_sizes(reward, episode, index)
         values = self._views(memoryview(message).toreadonly(), math.inf if recorded else LARGEST)
         proposed, commanded, executed = (values.pop(f"action/{name}") for name in ACTIONS)
         return Step(episode, index, values, proposed, commanded, executed, reward, bool(terminated), bool(truncated),
-                    _PROVENANCES[provenance], weights_version, t, t_wall)  # fmt: skip
+                    _PROVENANCES[provenance], weights_version, t, t_wall, bool(success), bool(cut_short))  # fmt: skip
 
     def _views(self, whole: memoryview, largest: float) -> dict[str, Array]:
         """The arrays in a message. What lies side by side and is of one dtype is looked at in one go."""

@@ -35,7 +35,7 @@ from zarr.codecs import ZstdCodec
 
 from robot_rl.data.arrays import raw
 from robot_rl.data.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
-from robot_rl.data.codec import ACTIONS, SCHEMA, space_from_json, space_hash, space_json
+from robot_rl.data.codec import ACTIONS, READABLE, SCHEMA, space_from_json, space_hash, space_json
 from robot_rl.data.log import StepLog
 from robot_rl.data.sync import sync_path
 from robot_rl.types import Array, DataError, SpaceSpec
@@ -97,10 +97,14 @@ def archive(
 
 
 class Archive:
-    """An archive as it is now, for reading, also while it is being written. Raises DataError if it is damaged."""
+    """An archive as it is now, for reading, also while it is being written: a `recordings.Recording`.
+
+    Raises DataError if it is damaged.
+    """
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
+        self.name = self.folder.name
         head = _read_head(self.folder)
         self.space = space_from_json(head["space"])
         self.context: Mapping[str, Any] = head["context"]
@@ -119,8 +123,12 @@ class Archive:
                             "copy, or remove the archive and make it anew from the log")  # fmt: skip
         return episode
 
-    def __iter__(self) -> Iterator[Episode]:
-        """All episodes in the order in which they were archived, one in memory at a time."""
+    def facts(self) -> list[EpisodeFacts]:
+        """Of all episodes, in the order in which they were archived; marks included."""
+        return [entry.facts for entry in self.entries.values()]
+
+    def episodes(self) -> Iterator[Episode]:
+        """The same ones, one in memory at a time."""
         for key in self.entries:
             yield self.load(key)
 
@@ -141,7 +149,7 @@ class ArchiveWriter:
 
     def add(self, episode: Episode) -> bool:
         """Archive a complete episode; False if it is there already. Raises DataError if it is, with other content."""
-        if not episode.complete:
+        if episode.end == "open":
             raise DataError(f"episode {episode.key} has not ended; only what is complete is archived")
         arrays = _to_arrays(episode)
         digest = _sha256(arrays)
@@ -260,7 +268,8 @@ def _from_arrays(arrays: Mapping[str, Array], entry: Entry, space: SpaceSpec, pa
     return Episode(
         key=entry.facts.key,
         source=entry.facts.source,
-        complete=True,
+        end=entry.facts.end,
+        success=entry.facts.success,
         observations={name: arrays[at] for at, name in observations.items()},
         **{name: arrays[f"actions/{name}"] for name in ACTIONS},
         **{name: arrays[name] for name in (*_PER_STEP, *_PER_OBSERVATION)},
@@ -308,7 +317,7 @@ def _read_head(folder: Path) -> dict[str, Any]:
         head: dict[str, Any] = json.loads((folder / _HEAD).read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"'{folder}' is no archive: its {_HEAD} cannot be read ({error})") from error
-    if head.get("format") != FORMAT or head.get("schema") != SCHEMA:
+    if head.get("format") != FORMAT or head.get("schema") not in READABLE:
         raise DataError(f"archive {folder} has format {head.get('format')} and schema {head.get('schema')}; this code "
                         f"reads format {FORMAT} and schema {SCHEMA}: use the version that wrote it")  # fmt: skip
     return head

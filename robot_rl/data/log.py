@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from robot_rl.data import records
-from robot_rl.data.codec import SCHEMA, StepCodec, decode_mark, encode_mark, space_from_json, space_hash, space_json
+from robot_rl.data.codec import (
+    READABLE,
+    SCHEMA,
+    StepCodec,
+    decode_mark,
+    encode_mark,
+    space_from_json,
+    space_hash,
+    space_json,
+)
 from robot_rl.data.pages import LOG
 from robot_rl.data.records import Kind, Payload, Record
 from robot_rl.data.store import Store
@@ -118,7 +127,7 @@ class StepLog:
 
     def _check_head(self, run: str) -> None:
         head = self._store.about
-        if head["schema"] != SCHEMA or head["space_hash"] != space_hash(self.space):
+        if head["schema"] not in READABLE or head["space_hash"] != space_hash(self.space):
             raise DataError(
                 f"log {self.path} was written with schema {head['schema']} and space {head['space_hash']} "
                 f"({_names(space_from_json(head['space']))}); this run has schema {SCHEMA} and space "

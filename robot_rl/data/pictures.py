@@ -61,7 +61,7 @@ def film_frames(episode: Episode, facts: EpisodeFacts, side: int = 384) -> list[
     for i in range(episode.length + 1):
         views = [_enlarge(episode.cameras[name][i], side) for name in names]
         text = f"{i}  {_time(episode, i):.1f} s  {_who(episode, i)}"
-        ending = _ending(facts) if i == episode.length else ""
+        ending = facts.ending if i == episode.length else ""
         pictures.append(_captioned(np.concatenate(views, axis=1), _colour(episode, facts, i), text, ending))
     return pictures
 
@@ -204,7 +204,7 @@ def _cell(episode: Episode, facts: EpisodeFacts, frame: Array, i: int) -> Array:
     cell[BORDER : BORDER + height, BORDER : BORDER + width] = picture
     baseline = height + 2 * BORDER + CAPTION - 9
     _write(cell, f"{i}", (BORDER + 2, baseline), (255, 255, 255), 0.5, 1)
-    note = _ending(facts) if last else f"{_time(episode, i):.1f} s"
+    note = facts.ending if last else f"{_time(episode, i):.1f} s"
     _write(cell, note, (width + BORDER - _text_width(note, 0.42) - 2, baseline), (255, 255, 255), 0.42)
     return cell
 
@@ -212,8 +212,8 @@ def _cell(episode: Episode, facts: EpisodeFacts, frame: Array, i: int) -> Array:
 def _header(sheet: Array, episode: Episode, facts: EpisodeFacts, what: str, shown: int, there: int) -> None:
     number = f"{shown} of {there} frames" if shown < there else f"{there} frames"
     title = f"{what}, episode {facts.key}" + (f", log {facts.source}" if facts.source else "")
-    words = f", {' '.join(facts.words)}" if facts.words else ""
-    line = f"{facts.length} steps, {facts.duration_s:.1f} s, {_ending(facts)}{words}, return {facts.reward:g}; {number}"
+    words = "".join(f", {word.kind}" for word in facts.verdict.words)
+    line = f"{facts.length} steps, {facts.duration_s:.1f} s, {facts.ending}{words}, return {facts.reward:g}; {number}"
     _write(sheet, title, (GAP + 2, 24), INK, 0.6, 1)
     _write(sheet, line, (GAP + 2, 48), FAINT, 0.48)
     x = sheet.shape[1] - GAP
@@ -237,8 +237,8 @@ def _enlarge(frame: Array, side: int) -> Array:
 
 def _colour(episode: Episode, facts: EpisodeFacts, i: int) -> tuple[int, int, int]:
     """Who brought the observation about; the last one of an attempt: whether it succeeded."""
-    if i == episode.length and facts.attempt and facts.end != "open":
-        return GOOD if facts.succeeded else BAD
+    if i == episode.length and facts.verdict.is_judged:
+        return GOOD if facts.verdict.succeeded else BAD
     return FAINT if i == 0 else COLOURS[Provenance(int(episode.provenance[i - 1]))]
 
 
@@ -248,12 +248,6 @@ def _who(episode: Episode, i: int) -> str:
 
 def _time(episode: Episode, i: int) -> float:
     return float(episode.t_monotonic[i] - episode.t_monotonic[0])
-
-
-def _ending(facts: EpisodeFacts) -> str:
-    if facts.succeeded:
-        return "success"
-    return "failure" if facts.end == "terminated" else facts.end
 
 
 def _text_width(text: str, scale: float) -> int:

@@ -5,7 +5,7 @@ Everything is read as it is now, also while it is being written; nothing is ever
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -61,26 +61,6 @@ class LogRecording:
         raise DataError(f"episode {key} is not in log {self.log.path}")
 
 
-@dataclass
-class ArchiveRecording:
-    """The episodes of an archive, in the order in which they were archived."""
-
-    archive: Archive
-
-    def __post_init__(self) -> None:
-        self.name = self.archive.folder.name
-        self.space, self.context = self.archive.space, self.archive.context
-
-    def facts(self) -> list[EpisodeFacts]:
-        return [entry.facts for entry in self.archive.entries.values()]
-
-    def episodes(self) -> Iterator[Episode]:
-        return iter(self.archive)
-
-    def load(self, key: EpisodeKey) -> Episode:
-        return self.archive.load(key)
-
-
 def open_recordings(path: Path) -> list[Recording]:
     """What lies at a path: a run folder (its logs), a `.log` file, or an archive.
 
@@ -89,7 +69,7 @@ def open_recordings(path: Path) -> list[Recording]:
     if path.is_file():
         return [LogRecording(path, run_context(path.parent))]
     if is_archive(path):
-        return [ArchiveRecording(Archive(path))]
+        return [Archive(path)]
     if os.path.lexists(path / "config.json"):
         return list(run_logs(path))
     raise ConfigError(

@@ -23,7 +23,7 @@ from robot_rl.data.index_sets import IndexSet, draw
 from robot_rl.data.motion import shows
 from robot_rl.data.verdicts import Verdict
 from robot_rl.data.windows import ONE_STEP, Window, follow, returns
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step, Stream
+from robot_rl.types import Array, DataError, Mark, Provenance, SpaceSpec, Step, Stream
 
 _NONE = -1
 _PAGE = 4096
@@ -84,11 +84,10 @@ def places_of(columns: Mapping[str, Column]) -> dict[str, int | slice]:
 
 @dataclass
 class _Episode:
-    """An episode's number here, its newest slot, whether a step may still follow, and what was said of it."""
+    """An episode's number here, its newest slot, and what is known of it."""
 
     number: int
     last: int = _NONE
-    open: bool = True
     verdict: Verdict = field(default_factory=Verdict)
 
 
@@ -133,6 +132,7 @@ class Replay:
         self.columns = {name: self._numbers[:, place] for name, place in self._places.items()}
         self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
         self._provenance = np.zeros(capacity, np.int8)
+        self._success = np.zeros(capacity, bool)
         self._episode = np.full(capacity, _NONE, np.int32)
         self._index = np.zeros(capacity, np.int32)
         self._successor = np.full(capacity, _NONE, np.int32)
@@ -170,7 +170,7 @@ class Replay:
     def bytes_per_step(self) -> float:
         """Memory that one slot takes, its frames and its share of the index sets included."""
         arrays = [*self._images.values(), self._numbers, self._provenance, self._episode, self._index, self._successor]
-        arrays += [self._predecessor] if self._vision is None else [self._predecessor, self._vision]
+        arrays += [self._predecessor, self._success] + ([] if self._vision is None else [self._vision])
         return (sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())) / self.capacity
 
     def extremes(self) -> tuple[float, str, float]:
@@ -216,7 +216,6 @@ class Replay:
         episode = self._episodes.get((mark.process(stream), mark.episode))
         if episode is None:
             return
-        episode.open &= mark.kind not in (MarkKind.GAP, MarkKind.TRUNCATED)
         episode.verdict.hear(mark)
         self._judge(episode)
         for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):
@@ -225,6 +224,7 @@ class Replay:
     def _judge(self, episode: _Episode) -> None:
         if self._episode[episode.last] == episode.number:
             self._reward[episode.last], self._terminated[episode.last] = episode.verdict.outcome
+            self._success[episode.last] = episode.verdict.succeeded
 
     def _count(self, slot: int, counts: bool) -> None:
         """The transition that begins in this slot, if there is one, can be drawn or cannot."""
@@ -239,8 +239,7 @@ class Replay:
     def _kinds(self, done: int) -> tuple[Kind, ...]:
         """What the transition that ends in this slot counts as."""
         if self._provenance[done] == Provenance.DEMO:
-            succeeds = self._terminated[done] and self._reward[done] > 0.0
-            return ("demonstrations",) if self.columns["demo"][done] or succeeds else ("own",)
+            return ("demonstrations",) if self.columns["demo"][done] or self._success[done] else ("own",)
         return ("own", "corrections") if self.columns["demo"][done] else ("own",)
 
     def _unlink(self, start: int) -> None:
@@ -263,6 +262,7 @@ class Replay:
         around = ((self._pad, self._pad), (self._pad, self._pad), (0, 0))
         for name, array in self._images.items():
             array[slot] = np.pad(step.observation[name], around, "edge") if self._pad else step.observation[name]
+        self._success[slot] = step.success
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
 
@@ -275,13 +275,14 @@ class Replay:
         previous, verdict = episode.last, episode.verdict
         if self._episode[previous] == episode.number:  # it has not been overwritten
             self._reward[previous], self._terminated[previous] = verdict.judged  # the operator's word moves on
+            self._success[previous] = verdict.success
             if self._predecessor[previous] != _NONE:
                 self._count(self._predecessor[previous], verdict.counts)
-            if episode.open and self._index[previous] == step.index - 1:
+            if verdict.end == "open" and self._index[previous] == step.index - 1:
                 self._successor[previous], self._predecessor[slot] = slot, previous
         self._episode[slot] = episode.number
-        episode.last, verdict.judged = slot, (step.reward, step.terminated)
-        episode.open = not (step.terminated or step.truncated)
+        episode.last = slot
+        verdict.hear(step)
         self._judge(episode)
         if self._predecessor[slot] != _NONE:
             self._count(self._predecessor[slot], verdict.counts)
@@ -326,7 +327,8 @@ class Replay:
         for episode in reversed(self._episodes.values()):
             if sum(map(len, found)) >= transitions:
                 break
-            if episode.open or not episode.verdict.counts or self._episode[episode.last] != episode.number:
+            verdict = episode.verdict
+            if verdict.end == "open" or not verdict.counts or self._episode[episode.last] != episode.number:
                 continue
             slots, slot = [], self._predecessor[episode.last]
             while slot != _NONE:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from robot_rl.data import records
-from robot_rl.data.codec import SCHEMA, space_hash
+from robot_rl.data.codec import READABLE, SCHEMA, space_hash
 from robot_rl.data.old_files import SPOOL_FILE
 from robot_rl.data.pages import SPOOL
 from robot_rl.data.records import Record
@@ -142,6 +142,8 @@ class Spool:
 
     def _check_head(self, ours: dict[str, object]) -> None:
         theirs = self._store.about
+        if theirs.get("schema") in READABLE:  # each step says of which it is
+            ours = {**ours, "schema": theirs["schema"]}
         if ours["run"] and theirs["run"] and ours["run"] != theirs["run"]:
             raise DataError(f"spool {self._store.path} holds steps of another run ({theirs['run']}; this one is "
                             f"{ours['run']}): deliver them with that run, or move the file away")  # fmt: skip

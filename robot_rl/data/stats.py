@@ -70,7 +70,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Shares are of all steps. `attempts` are the episodes that have ended and were not a script's; `clipped` is by
+    """Shares are of all steps. `attempts` are the episodes that were a success or a failure; `clipped` is by
     entry of the commanded action; `differs` is where the executed action is not the commanded one.
     """
 
@@ -149,10 +149,11 @@ class Collector:
             into = actions if name.startswith("action/") else observations
             into += entries(name.removeprefix("action/"), values) if len(values) else []
         commanded, executed = (numbers.get(f"action/{n}", np.zeros((0, 0))) for n in ("commanded", "executed"))
+        judged = [facts.verdict for facts in self._facts if facts.verdict.is_judged]
         statistics = Statistics(
             episodes=len(self._facts),
-            attempts=sum(facts.attempt and facts.end != "open" for facts in self._facts),
-            successes=sum(facts.succeeded for facts in self._facts),
+            attempts=len(judged),
+            successes=sum(verdict.succeeded for verdict in judged),
             steps=steps,
             duration_s=round(sum(facts.duration_s for facts in self._facts), 3),
             ends=dict(Counter(facts.end for facts in self._facts)),

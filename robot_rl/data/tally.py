@@ -48,7 +48,7 @@ def tail_start(log: StepLog, steps: int) -> int:
     while start > 0 and (found < steps or unfinished):
         end, start = start, max(0, start - _AT_ONCE)
         for identity, said in reversed(list(log.entries(start, end))):
-            stream = identity.actor, identity.epoch
+            stream = identity.stream
             if isinstance(said, Step):
                 found += 1
                 if found <= steps:

@@ -146,7 +146,7 @@ def goal_frames(
         first, last = episode[0], episode[-1]
         if first.provenance == Provenance.DEMO:
             scene += 1
-            if last.terminated and last.reward > 0.0:
+            if last.success:
                 take(episode, _poses(meant(episode, said_late_s), spec))
                 reached = episode
         elif first.provenance == Provenance.SCRIPT:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from robot_rl.interfaces import World
-from robot_rl.types import ArmState, Observation, Outcome
+from robot_rl.types import ArmState, Observation, Outcome, RewardResult
 
 
 class Reward:
@@ -18,6 +18,7 @@ class Reward:
     def __init__(self, world: World | None):
         pass
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
-        """The reward, and whether the operator has ended the episode."""
-        return float(outcome == Outcome.SUCCESS), outcome != Outcome.NONE
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+        """The reward, whether the operator has ended the episode, and whether with success."""
+        success = outcome == Outcome.SUCCESS
+        return RewardResult(float(success), outcome != Outcome.NONE, success)

@@ -7,7 +7,7 @@ import numpy as np
 from robot_rl import geometry
 from robot_rl.interfaces import World
 from robot_rl.limits import is_unit
-from robot_rl.types import ArmState, ConfigError, Observation, Outcome
+from robot_rl.types import ArmState, ConfigError, Observation, Outcome, RewardResult
 
 
 class Reward:
@@ -41,8 +41,8 @@ class Reward:
         self._translation_m, self._rotation_rad, self._steps = translation_m, rotation_rad, steps
         self._steps_there = 0
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
-        """(1, True) at success, else (0, False)."""
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+        """1 at success, which ends the episode, else 0."""
         if len(arms) != len(self._goals):
             raise ConfigError(f"reward 'pose' has {len(self._goals)} goals for {len(arms)} arms; it needs one per arm")
         there = all(self._is_there(arm, goal) for arm, goal in zip(arms, self._goals, strict=True))
@@ -50,7 +50,7 @@ class Reward:
         success = self._steps_there >= self._steps
         if success:
             self._steps_there = 0  # the next episode begins anew
-        return float(success), success
+        return RewardResult(float(success), success, success)
 
     def _is_there(self, arm: ArmState, goal: np.ndarray) -> bool:
         error = geometry.pose_error(arm.pose_base_tcp, goal)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from robot_rl.interfaces import World
-from robot_rl.types import ArmState, DeviceError, Observation, Outcome
+from robot_rl.types import ArmState, DeviceError, Observation, Outcome, RewardResult
 
 
 class Reward:
@@ -20,7 +20,7 @@ class Reward:
             )
         self._world = world
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> tuple[float, bool]:
-        """(1, True) at success, else (0, False)."""
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+        """1 at success, which ends the episode, else 0."""
         success = self._world.latest.success
-        return float(success), success
+        return RewardResult(float(success), success, success)

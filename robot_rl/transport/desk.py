@@ -248,6 +248,7 @@ def described(shown: Shown) -> dict[str, Any]:
         "probability": shown.probability,
         "held": shown.held,
         "terminated": step.terminated,
+        "success": step.success,
         "truncated": step.truncated,
         "weights_version": step.weights_version,
         "late_s": shown.late_s,

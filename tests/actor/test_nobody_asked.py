@@ -97,7 +97,7 @@ def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk,
                 wait_until(lambda: recorder.tally.successes == 3 and is_asked(desk))
                 person.answer(Outcome.NONE)
                 console.say("start")
-                wait_until(lambda: recorder.tally.episodes == 5)
+                wait_until(lambda: recorder.tally.episodes == 5 and recorder.tally.unfinished is None)
             finally:
                 stop.set()
         steps = [step for step in log.read() if step.index > 0]

@@ -133,7 +133,7 @@ def test_in_the_log_it_is_truncated_at_its_last_step_with_the_reason(tmp_path, s
     assembler = Assembler(log)
     (broken_off,) = [episode for record in log.records() for episode in assembler.add(*record)]
     facts = with_marks(EpisodeFacts.of(broken_off), assembler.marks_of(broken_off.key))
-    assert (broken_off.length, broken_off.end) == (3, "truncated")
+    assert (broken_off.length, broken_off.end) == (3, "cut short")
     assert broken_off.truncated.tolist() == [False, False, True] and not broken_off.terminated.any()
     assert [(mark["kind"], mark["reason"]) for mark in facts.marks] == [("truncated", "camera 'wrist': gone")]
     log.close()

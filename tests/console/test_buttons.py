@@ -128,4 +128,4 @@ def require_apart(buttons) -> None:
 
 def happens(desk, episode: int) -> None:
     """An episode succeeds."""
-    desk.show(replace(desk.step, episode=episode, index=9, reward=1.0, terminated=True), [])
+    desk.show(replace(desk.step, episode=episode, index=9, reward=1.0, terminated=True, success=True), [])

@@ -7,6 +7,7 @@ import pytest
 
 from robot_rl.console.history import Ended, History
 from robot_rl.console.watch import Sight
+from robot_rl.data.counts import Figures
 from robot_rl.transport.desk import View
 from robot_rl.types import Fault
 from tests.hands import arm_at
@@ -83,7 +84,8 @@ def test_before_anything_is_known_there_is_a_page():
 
 
 def test_the_rate_is_of_all_that_were_judged_and_counts_those_that_nobody_helped():
-    said = history_html(History(episodes=12, judged=10, successes=8, alone=3, recently_alone=0.3))
+    figures = Figures(episodes=10, successes=8, alone=3)
+    said = history_html(History(12, figures, figures))
     assert "30% without help" in said and "last 10" in said and "8 in all" in said
     assert "95 % interval 11% to 60%" in said
     assert "no episodes yet" in history_html(History(episodes=2)), "both were cut short"

@@ -140,7 +140,7 @@ def goes_in(folder: RunFolder, wanted: int) -> bool:
 def successes(folder: RunFolder) -> list[int]:
     """The episodes of the demonstrations that count so far."""
     with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
-        return [episode for _, _, episode in DemoTally.of(log).succeeded]
+        return [episode for _, _, episode in DemoTally.of(log).kept]
 
 
 def require_demonstrations(folder: RunFolder) -> None:

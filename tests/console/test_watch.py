@@ -8,9 +8,8 @@ from itertools import pairwise
 import pytest
 
 from robot_rl import config
-from robot_rl.actor.episodes import OVER
-from robot_rl.console import history, watch
-from robot_rl.console.history import EPISODES, RunningMean, Tally
+from robot_rl.console import watch
+from robot_rl.console.history import Tally
 from robot_rl.console.watch import (
     Sight,
     Sources,
@@ -20,8 +19,9 @@ from robot_rl.console.watch import (
     falls,
     without_effect,
 )
-from robot_rl.data.counts import judged
-from robot_rl.progress import Recent, training_note
+from robot_rl.data import counts
+from robot_rl.data.counts import EPISODES, Progress
+from robot_rl.progress import Newest, training_note
 from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import RunFolder
 from robot_rl.small_files import Tail
@@ -37,88 +37,72 @@ HARDWARE = config.load_hardware("sim_panda")
 
 
 def row(success: bool, human_steps: int, steps: int = 10, **said) -> str:
-    return json.dumps({"success": success, "human_steps": human_steps, "steps": steps} | said) + "\n"
+    counted = {"success": success, "human_steps": human_steps, "steps": steps, "segments": 0, "env_steps": 0}
+    return json.dumps(counted | said) + "\n"
 
 
-def test_the_mean_runs_over_the_last_twenty():
-    values = [float(i % 3) for i in range(50)]
-    expected = [sum(values[max(0, i - 19) : i + 1]) / min(20, i + 1) for i in range(50)]
-    curve = RunningMean()
+def test_the_figures_run_over_the_last_twenty():
+    progress, values = Progress(), [i % 3 == 0 for i in range(50)]
     for value in values:
-        curve.add(value)
-    assert curve.means == pytest.approx(expected) and curve.numbers == list(range(1, 51))
+        progress.add(json.loads(row(value, 0)))
+    expected = [sum(values[max(0, i - 19) : i + 1]) / min(20, i + 1) for i in range(50)]
+    assert [point.figures.success for point in progress.curve] == pytest.approx(expected)
+    assert [point.number for point in progress.curve] == list(range(1, 51))
 
 
 def test_a_curve_of_very_many_episodes_has_few_points_evenly_spread(monkeypatch):
-    monkeypatch.setattr(history, "POINTS", 100)
-    curve = RunningMean()
+    monkeypatch.setattr(counts, "POINTS", 100)
+    progress = Progress()
     for number in range(1, 1001):
-        curve.add(float(number))
-    gaps = {after - before for before, after in pairwise(curve.numbers)}
-    assert gaps == {16} and 50 <= len(curve.means) < 100 and curve.numbers[-1] > 984
-    assert curve.means == pytest.approx([number - 9.5 if number > 20 else (number + 1) / 2 for number in curve.numbers])
+        progress.add(json.loads(row(True, 0, env_steps=10 * number)))
+    numbers = [point.number for point in progress.curve]
+    gaps = {after - before for before, after in pairwise(numbers)}
+    assert gaps == {16} and 50 <= len(numbers) < 100 and numbers[-1] > 984
+    assert [point.env_steps for point in progress.curve] == [10 * number for number in numbers]
 
 
 def test_episodes_are_counted_as_they_come_and_help_apart(tmp_path):
     path = tmp_path / "episodes.jsonl"
     tail = Tail(path, Tally, EPISODES)
-    assert tail.read().episodes == 0
+    assert tail.read().history.episodes == 0
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0)[:10])  # the third is still being written
     history = tail.read().history
-    assert (history.episodes, history.successes) == (2, 2)
-    assert (history.judged, history.alone) == (2, 1)
-    assert history.operator_curve == pytest.approx([0.0, 0.25])
+    assert (history.episodes, history.total.episodes, history.total.successes, history.total.alone) == (2, 2, 2, 1)
+    assert [point.figures.operator for point in history.curve] == pytest.approx([0.0, 0.25])
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0))
     history = tail.read().history
-    assert (history.episodes, history.alone, history.judged) == (3, 1, 3), "whoever was helped is in the denominator"
-    low, high = history.interval
+    assert (history.total.alone, history.total.episodes) == (1, 3), "whoever was helped is in the denominator"
+    low, high = history.total.interval
     assert 0.0 < low < 0.5 < high < 1.0
-
-
-def test_an_episode_that_was_cut_short_is_in_no_figure_of_page_terminal_and_plot(tmp_path):
-    path = tmp_path / "episodes.jsonl"
-    reasons = ["", "", OVER, "stopped by the operator", "", ""]
-    path.write_text("".join(
-        row(bool(success), helped, reason=reason, env_steps=10 * i)
-        for i, (reason, success, helped) in enumerate(zip(reasons, [1, 1, 0, 0, 0, 1], [0, 3, 0, 0, 0, 0], strict=True))
-    ))  # fmt: skip
-    history = Tail(path, Tally, EPISODES).read().history
-    recent = Tail(path, Recent, EPISODES).read()
-    assert (history.episodes, history.judged, history.successes, history.alone) == (6, 4, 3, 2)
-    assert history.recently_alone == history.alone_curve[-1] == 0.5
-    assert "success 75%, alone 50%" in training_note(recent, Recent()) and (recent.count, recent.env_steps) == (6, 50)
-    path.write_text(row(False, 0, reason=OVER, env_steps=3))
-    assert "waiting for the first" in training_note(Tail(path, Recent, EPISODES).read(), Recent())
 
 
 UNDONE, DISCARDED = [int(Outcome.UNDO)], [int(Outcome.DISCARD)]
 
 
-def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure_of_page_terminal_and_plot():
-    tally, recent, rows = Tally(), Recent(), []
+def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure():
+    tally = Tally()
     said = [(True, []), (False, UNDONE), (True, [*UNDONE, *UNDONE]), (True, DISCARDED)]
     for i, (success, on_last) in enumerate(said):
-        rows.append(json.loads(row(success, 0, episode=i, on_last=on_last, env_steps=i)))
-        tally.add(rows[-1])
-        recent.add(rows[-1])
-        history = tally.history
-        counted = [row["episode"] for row in judged(rows)]
-        assert counted == [row["episode"] for row in recent.rows] == [[0], [1], [1, 2], [1, 3]][i]
-        assert (history.episodes, history.judged) == (i + 1, len(counted))
-    assert history.alone_curve == pytest.approx([0.0, 0.5]) and history.alone == 1
-    assert [(each.verdict, each.good) for each in history.last] == [
+        tally.add(json.loads(row(success, 0, episode=i, on_last=on_last)))
+        total = tally.history.total
+        assert (tally.history.episodes, total.episodes, total.alone) == (i + 1, *[(1, 1), (1, 0), (2, 1), (2, 1)][i])
+    assert [point.figures.success for point in tally.history.curve] == [0.0, 0.5]
+    assert [(each.verdict, each.good) for each in tally.history.last] == [
         ("success", True), ("success, taken back", None), ("failure", False), ("success, taken back", None),
     ]  # fmt: skip
-    for i in range(30):
-        recent.add(json.loads(row(True, 0, env_steps=i)))
-    recent.add(json.loads(row(False, 0, env_steps=30, on_last=UNDONE)))
-    assert [bool(row["success"]) for row in recent.rows] == [True] * 19 + [False], (
-        "the mean is over twenty all the same"
-    )
+    tally.add(json.loads(row(False, 0, reason="stopped by the operator")))
+    tally.add(json.loads(row(True, 0, on_last=UNDONE)))
+    assert tally.history.last[1].verdict == "stopped by the operator, taken back"
+    for _ in range(30):
+        tally.add(json.loads(row(True, 0)))
+    tally.add(json.loads(row(False, 0, on_last=UNDONE)))
+    recent = tally.history.recent
+    assert (recent.episodes, recent.successes) == (20, 19), "the mean is over twenty all the same"
+    assert "waiting for the first" in training_note(Progress(), Newest())
 
 
 def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step) -> Sight:
-    judged = {"episode": episode, "index": index, "author": author, "held": held, "reward": 0.0, "terminated": False}
+    judged = {"episode": episode, "index": index, "author": author, "held": held, "terminated": False, "success": False}
     return Sight(View(1, {"phase": phase}, judged | step, {}))
 
 
@@ -126,9 +110,9 @@ def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step
     (seen(), seen(index=2), ""),
     (seen(), seen(index=2, author="human", held=True), "takeover"),
     (seen(held=True), seen(index=2, held=True), ""),
-    (seen(), seen(index=2, terminated=True, reward=1.0), "success"),
+    (seen(), seen(index=2, terminated=True, success=True), "success"),
     (seen(), seen(index=2, terminated=True), "failure"),
-    (seen(terminated=True, reward=1.0), seen(terminated=True, reward=1.0), ""),
+    (seen(terminated=True, success=True), seen(terminated=True, success=True), ""),
     (seen(), seen(phase=NEEDS_HUMAN), "person"),
     (Sight(arms=[arm_at(0.0)]), Sight(arms=[replace(arm_at(0.0), fault=Fault.FORCE)]), "fault"),
 ])  # fmt: skip
@@ -211,7 +195,10 @@ def test_a_run_that_was_stopped_and_moved_is_a_quiet_page(tmp_path, monkeypatch)
     sources = Sources.of_run(moved)
     looking = Watch(sources)
     sight = looking.look()
-    assert sources.title.startswith("mine: peg_insert") and (sight.history.judged, sight.history.alone) == (2, 1)
+    assert sources.title.startswith("mine: peg_insert") and (
+        sight.history.total.episodes,
+        sight.history.total.alone,
+    ) == (2, 1)
     assert sight.is_at_rest and "actor" in sight.problems
     looking.close()
 

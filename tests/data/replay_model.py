@@ -29,7 +29,8 @@ def make_step(stream: Stream, episode: int, index: int, author: Provenance, end:
         commanded=np.array([0.0, 0.5 * (index % 3 > 0)], np.float32),
         executed=np.array([episode / 10.0 - index / 64.0, index / 8.0 - 0.5], np.float32),
         reward=reward,
-        terminated=end == "terminated",
+        terminated=end in ("terminated", "success"),
+        success=end == "success",
         truncated=end == "truncated",
         provenance=author,
         weights_version=0,
@@ -61,16 +62,16 @@ def histories(draw: st.DrawFn, marks: bool = True) -> list[Event]:
 def _sent(draw: st.DrawFn, stream: Stream, marks: bool) -> list[Event]:
     events: list[Event] = []
     for episode in range(draw(st.integers(1, 4))):
-        length, end = draw(st.integers(0, 7)), draw(st.sampled_from(["", "terminated", "truncated"]))
+        length, end = draw(st.integers(0, 7)), draw(st.sampled_from(["", "terminated", "success", "truncated"]))
         authors = draw(st.lists(st.sampled_from(AUTHORS), min_size=length + 1, max_size=length + 1))
         lost = draw(st.integers(0, 20))
         for index, author in enumerate(authors):
             last = index == length and index > 0
             if index != lost:
-                reward = float(last and end == "terminated") or draw(st.sampled_from([0.0, -0.25]))
+                reward = draw(st.sampled_from([0.0, -0.25, 1.0]))
                 events.append((stream, make_step(stream, episode, index, author, end if last else "", reward)))
             if marks and draw(st.integers(0, 5)) == 0:
-                kind = draw(st.sampled_from(MarkKind))
+                kind = draw(st.sampled_from(list(MarkKind)))
                 named = {"actor": stream[0], "epoch": stream[1]} if draw(st.booleans()) else {}
                 about = draw(st.integers(-1, episode))
                 events.append((stream, Mark(kind, about, reward=draw(st.sampled_from([0.0, 0.5, 1.0])), **named)))  # type: ignore[arg-type]
@@ -129,12 +130,12 @@ class Model:
     def counts(self, held: Held) -> bool:
         return all(word.kind != MarkKind.DISCARD for word in self.words.get(held.key, []))
 
-    def outcome(self, held: Held) -> tuple[float, bool]:
-        """Reward and terminated of a step: the operator's word, if it is the last of its episode."""
+    def outcome(self, held: Held) -> tuple[float, bool, bool]:
+        """Reward, terminated and success of a step: the operator's word, if it is the last of its episode."""
         said = [w for w in self.words.get(held.key, []) if w.kind in (MarkKind.SUCCESS, MarkKind.FAILURE)]
         if said and self.last[held.key] is held:
-            return said[-1].reward, True
-        return held.step.reward, held.step.terminated
+            return said[-1].reward, True, said[-1].kind == MarkKind.SUCCESS
+        return held.step.reward, held.step.terminated, held.step.success
 
     def window(self, done: Held, length: int) -> list[Held]:
         """The step `done` and up to `length - 1` that follow it, as far as they are in memory."""
@@ -167,9 +168,9 @@ def feed(history: list[Event], replay: Replay, model: Model, kept: int = -1) -> 
 
 
 def kinds_of(model: Model, done: Held) -> set[Kind]:
-    reward, terminated = model.outcome(done)
+    _, _, success = model.outcome(done)
     if done.step.provenance == Provenance.DEMO:
-        return {"demonstrations"} if shows(done.step) or (terminated and reward > 0.0) else {"own"}
+        return {"demonstrations"} if shows(done.step) or success else {"own"}
     return {"own", "corrections"} if shows(done.step) else {"own"}
 
 

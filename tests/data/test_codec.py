@@ -1,7 +1,7 @@
 """Laws of the step's bytes: what goes in comes out, and nothing else gets in."""
 
 import contextlib
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl.data import arrays
-from robot_rl.data.codec import StepCodec, space_from_json, space_hash, space_json
+from robot_rl.data.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
 from robot_rl.types import DataError, SpaceSpec, Step
 from tests.tools import SPACE as SPACE
 from tests.tools import make_step as make_step
@@ -25,8 +25,19 @@ def assert_same(a: Step, b: Step) -> None:
         np.testing.assert_array_equal(array, b.observation[name])
 
 
+@pytest.mark.parametrize("reward", [1.0, 0.0])
+@pytest.mark.parametrize("terminated", [True, False])
+def test_a_step_of_schema_1_succeeded_where_it_ended_with_a_reward(terminated, reward):
+    """As it was written then: two bytes that were not used yet are 0."""
+    new = make_step(terminated=terminated, truncated=not terminated, reward=reward)
+    message = bytearray(StepCodec(SPACE).encode(replace(new, success=True, cut_short=True)))
+    assert message[4] == SCHEMA and message[9:11] == b"\1\1"
+    message[4], message[9:11] = 1, b"\0\0"
+    assert_same(StepCodec(SPACE).decode(bytes(message)), replace(new, success=terminated and reward > 0.0))
+
+
 def test_step_comes_back_as_it_was():
-    step, codec = make_step(), StepCodec(SPACE)
+    step, codec = make_step(success=True, cut_short=True), StepCodec(SPACE)
     message = codec.encode(step)
     assert len(message) == codec.size
     assert_same(step, codec.decode(message))

@@ -38,7 +38,7 @@ class Recorder:
     def episode(self, episode: int, length: int, first: int = 0, **last) -> None:
         for index in range(first, length):
             self.step(episode, index)
-        self.step(episode, length, **last or {"terminated": True, "reward": 1.0})
+        self.step(episode, length, **last or {"terminated": True, "reward": 1.0, "success": True})
 
     def mark(self, kind: MarkKind, episode: int, **values) -> None:
         self.log.append_mark(Mark(kind, episode, **values), self._next())
@@ -83,6 +83,10 @@ def assert_whole(folder: Path, expected: dict[EpisodeKey, Episode]) -> int:
     return len(found.entries)
 
 
+def words(facts: EpisodeFacts) -> list[str]:
+    return [word.kind for word in facts.verdict.words]
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -95,10 +99,21 @@ def test_an_archived_episode_is_the_recorded_one(log, folder):
     assert assert_whole(folder, recorded(log)) == 2
 
 
+def test_an_archive_of_steps_of_schema_1_is_read_and_added_to(log, folder):
+    recorder = Recorder(log)
+    recorder.episode(0, 2)
+    archive(log, folder, "steps")
+    head = json.loads((folder / "archive.json").read_text())
+    (folder / "archive.json").write_text(json.dumps(head | {"schema": 1}))
+    recorder.episode(1, 2)
+    assert archive(log, folder, "steps") == Archived(added=1, marked=0, present=1, unfinished=0)
+    assert assert_whole(folder, recorded(log)) == 2
+
+
 def test_T_actions_stand_between_T_plus_1_observations(log, folder):
     Recorder(log).episode(0, 5)
     archive(log, folder, "steps")
-    (episode,) = Archive(folder)
+    (episode,) = Archive(folder).episodes()
     steps = list(log.read())
     assert episode.length == 5
     for i, step in enumerate(steps):
@@ -141,7 +156,7 @@ def test_facts_count_who_acted_and_how_long(log, folder):
     authors = [Provenance.POLICY, Provenance.HUMAN, Provenance.HUMAN, Provenance.POLICY, Provenance.HUMAN]
     recorder.step(0, 0)
     for index, author in enumerate(authors, start=1):
-        last = {"terminated": True, "reward": 1.0} if index == len(authors) else {}
+        last = {"terminated": True, "reward": 1.0, "success": True} if index == len(authors) else {}
         recorder.step(0, index, provenance=author, weights_version=index, **last)
     archive(log, folder, "steps")
     (entry,) = Archive(folder).entries.values()
@@ -186,7 +201,7 @@ def test_an_episode_that_just_stops_coming_was_cut_off(log, by):
     else:
         Recorder(log, "arm", epoch=8).mark(MarkKind.GAP, 0, actor="arm", epoch=7, last_seq=1)
     (episode,) = recorded(log).values()
-    assert (episode.length, episode.end, episode.complete) == (1, "cut off", True)
+    assert (episode.length, episode.end) == (1, "cut off")
 
 
 def test_an_unfinished_episode_is_left_for_the_next_time(log, folder):
@@ -269,8 +284,8 @@ def test_marks_come_later_and_rewrite_nothing(log, folder):
     assert after == before
     (entry,) = Archive(folder).entries.values()
     assert [mark["kind"] for mark in entry.facts.marks] == ["success", "discard"]
-    assert entry.facts.words == ["success", "discard"]
-    assert entry.facts.succeeded and not entry.facts.success
+    assert words(entry.facts) == ["success", "discard"]
+    assert entry.facts.verdict.succeeded and not entry.facts.success
 
 
 def test_undo_takes_the_last_word_back(log, folder):
@@ -280,11 +295,11 @@ def test_undo_takes_the_last_word_back(log, folder):
         recorder.mark(kind, 0)
     archive(log, folder)
     facts = next(iter(Archive(folder).entries.values())).facts
-    assert (facts.words, facts.succeeded) == (["failure"], False)
+    assert (words(facts), facts.verdict.succeeded) == (["failure"], False)
     recorder.mark(MarkKind.UNDO, 0)
     archive(log, folder)
     facts = next(iter(Archive(folder).entries.values())).facts
-    assert (facts.words, facts.succeeded) == ([], True)
+    assert (words(facts), facts.verdict.succeeded) == ([], True)
 
 
 def test_a_mark_of_another_process_reaches_its_episode(log, folder):
@@ -292,7 +307,7 @@ def test_a_mark_of_another_process_reaches_its_episode(log, folder):
     recorder.episode(0, 2)
     Recorder(log, "console", 9).mark(MarkKind.DISCARD, 0, actor="arm", epoch=7)
     archive(log, folder)
-    assert Archive(folder).entries[EpisodeKey("arm", 7, 0)].facts.words == ["discard"]
+    assert words(Archive(folder).entries[EpisodeKey("arm", 7, 0)].facts) == ["discard"]
 
 
 def test_a_folder_that_the_index_does_not_name_does_not_exist(log, folder):
@@ -338,7 +353,7 @@ def test_damaged_content_is_named_and_never_handed_out(log, folder):
     (path,) = (folder / "episodes").glob("*/reward/[0-9]*")
     path.write_bytes(bytes(8) + path.read_bytes()[8:-1] + b"\x01")
     with pytest.raises(DataError, match=r"episode arm/7/0 is damaged: .* does not match its checksum"):
-        list(Archive(folder))
+        list(Archive(folder).episodes())
 
 
 def test_the_shape_is_never_believed(log, folder):
@@ -347,7 +362,7 @@ def test_the_shape_is_never_believed(log, folder):
     (path,) = (folder / "episodes").iterdir()
     zarr.open_array(path / "reward").resize((5,))  # what a writer leaves that grows an array and is killed
     with pytest.raises(DataError, match=r"the index says 2 steps, but in .* reward has 5 rows instead of 2"):
-        list(Archive(folder))
+        list(Archive(folder).episodes())
 
 
 @pytest.mark.filterwarnings("ignore:Object at executed")
@@ -357,7 +372,7 @@ def test_a_missing_array_is_named(log, folder):
     (path,) = (folder / "episodes").glob("*/actions/executed/zarr.json")
     path.unlink()
     with pytest.raises(DataError, match="actions/executed"):
-        list(Archive(folder))
+        list(Archive(folder).episodes())
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "write"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robot_rl.data import records
-from robot_rl.data.codec import SCHEMA, StepCodec, space_hash, space_json
+from robot_rl.data.codec import StepCodec, space_hash, space_json
 from robot_rl.data.log import StepLog
 from robot_rl.data.old_files import SPOOL_FILE, convert
 from robot_rl.data.recovery import repair
@@ -16,7 +16,7 @@ from robot_rl.data.spool import Held, Spool
 from robot_rl.types import DataError, Identity
 from tests.data.test_codec import SPACE, make_step
 
-HEAD = {"schema": SCHEMA, "space_hash": space_hash(SPACE), "space": space_json(SPACE)}
+HEAD = {"schema": 1, "space_hash": space_hash(SPACE), "space": space_json(SPACE)}
 
 
 def old_file(magic: bytes, head: dict, several: list[Identity], version: int = 2) -> bytes:
@@ -68,7 +68,7 @@ def test_of_a_damaged_one_every_whole_record_is_kept(tmp_path):
 
 
 def test_a_spool_of_an_older_version_is_converted_in_the_order_of_its_files(tmp_path):
-    head = {"schema": SCHEMA, "space": space_hash(SPACE), "actor": "actor"}
+    head = {"schema": 1, "space": space_hash(SPACE), "actor": "actor"}
     parts = [(7, 2, 4), (7, 4, 6), (3, 0, 2)]  # epoch, first, end
     for number, (epoch, first, end) in enumerate(parts, 1):
         identities = [Identity("actor", epoch, seq) for seq in range(first, end)]

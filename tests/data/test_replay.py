@@ -55,11 +55,11 @@ def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imit
     replay = Replay(SPACE, 50)
     for index in range(3):
         still = replace(make_step(0, index, Provenance.DEMO), commanded=np.zeros(2, np.float32))
-        replay.append(replace(still, reward=float(index == 2), terminated=index == 2))
+        replay.append(replace(still, reward=-1.0 * (index < 2), terminated=index == 2, success=index == 2))
     assert (replay.demo_transitions, replay.own_transitions) == (1, 1)
     (success,) = replay.sample(np.random.default_rng(0), 1, 0)
     batch = replay.gather(np.array([success]))
-    assert (batch["reward"].item(), batch["terminated"].item(), batch["demo"].item()) == (1.0, 1.0, 0.0)
+    assert (batch["reward"].item(), batch["terminated"].item(), batch["demo"].item()) == (0.0, 1.0, 0.0)
     replay.apply(Mark(MarkKind.FAILURE, 0))
     assert (replay.demo_transitions, replay.own_transitions) == (0, 2)
 

@@ -43,7 +43,7 @@ def check_rows(replay: Replay, model: Model, indices: Array, window: Window) -> 
         assert np.array_equal(batch["action"][row], np.clip(done.step.executed, -1, 1))
         assert batch["demo"][row] == shows(done.step)
         assert batch["terminated"][row] == outcomes[-1][1]
-        assert np.isclose(batch["reward"][row], sum(window.discount**k * r for k, (r, _) in enumerate(outcomes)))
+        assert np.isclose(batch["reward"][row], sum(window.discount**k * r for k, (r, _, _) in enumerate(outcomes)))
         assert np.isclose(batch["discount"][row], window.discount ** len(path))
 
 

@@ -22,7 +22,8 @@ def make_episode(**changes) -> Episode:
     episode = Episode(
         key=EpisodeKey("arm", 1, 0),
         source="steps",
-        complete=True,
+        end="terminated",
+        success=True,
         observations={"image/front": frames, "state/q": rng.normal(size=(T + 1, 2)).astype(np.float32)},
         proposed=action,
         commanded=action,
@@ -136,7 +137,7 @@ def test_interventions_are_a_share_of_policy_and_operator():
 
 
 def test_a_script_is_no_attempt():
-    found = statistics(make_episode(provenance=np.full(T, Provenance.SCRIPT, np.uint8), terminated=np.zeros(T, bool)))
+    found = statistics(make_episode(provenance=np.full(T, Provenance.SCRIPT, np.uint8), end="cut off"))
     assert (found.attempts, found.ends) == (0, {"cut off": 1})
 
 

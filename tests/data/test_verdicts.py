@@ -1,14 +1,21 @@
 """Which episodes succeeded, by the judge's word and the operator's over it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from robot_rl.data.verdicts import Entries, newest_successes
-from robot_rl.types import Identity, Mark, MarkKind, Provenance, Step
+from robot_rl import browse
+from robot_rl.actor.demonstrate import DemoTally
+from robot_rl.data.log import StepLog
+from robot_rl.data.replay import Replay
+from robot_rl.data.verdicts import Entries, counted_steps, newest_successes
+from robot_rl.types import Identity, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 LENGTH = 3
+SPACE = SpaceSpec({"state/x": ((2,), "float32")}, 2)
 
 
 def entries(rewards: list[float], marks: dict[int, list[Mark]] | None = None) -> list[tuple[Identity, Step | Mark]]:
@@ -32,9 +39,10 @@ def step(episode: int, index: int, reward: float) -> Step:
         proposed=nothing,
         commanded=nothing,
         executed=nothing,
-        reward=reward if last else 0.0,
+        reward=reward - 1.0,
         terminated=last and reward > 0.0,
         truncated=last and not reward > 0.0,
+        success=last and reward > 0.0,
         provenance=Provenance.POLICY,
         weights_version=0,
         t_monotonic=0.0,
@@ -42,8 +50,8 @@ def step(episode: int, index: int, reward: float) -> Step:
     )
 
 
-def said_of(episode: int, kind: MarkKind, reward: float = 0.0, actor: str = "one") -> Mark:
-    return Mark(kind, episode=episode, actor=actor, epoch=7, reward=reward)
+def said_of(episode: int, kind: MarkKind, actor: str = "one") -> Mark:
+    return Mark(kind, episode=episode, actor=actor, epoch=7)
 
 
 def found(log: list[tuple[Identity, Step | Mark]], most: int = 100) -> list[int]:
@@ -68,12 +76,36 @@ def test_the_newest_successes_come_whole_and_oldest_first() -> None:
         ([said_of(0, MarkKind.DISCARD)], [2]),
         ([said_of(0, MarkKind.FAILURE)], [2]),
         ([said_of(0, MarkKind.DISCARD), said_of(0, MarkKind.UNDO)], [0, 2]),
-        ([said_of(1, MarkKind.SUCCESS, reward=1.0)], [0, 1, 2]),
-        ([said_of(1, MarkKind.SUCCESS, reward=1.0, actor="two")], [0, 1, 2]),
+        ([said_of(1, MarkKind.SUCCESS)], [0, 1, 2]),
+        ([said_of(1, MarkKind.SUCCESS, actor="two")], [0, 1, 2]),
     ],
 )
 def test_the_operators_word_goes_before_the_judges(marks: list[Mark], left: list[int]) -> None:
     assert found(entries([1.0, 0.0, 1.0], {0: marks})) == left
+
+
+@pytest.mark.parametrize("kind", [MarkKind.SUCCESS, MarkKind.FAILURE])
+def test_a_word_decides_for_tables_replay_and_pretraining_whatever_its_reward(kind: MarkKind, tmp_path: Path) -> None:
+    """A SUCCESS mark has reward 0 unless it says otherwise; a FAILURE may be worth something."""
+    replay = Replay(SPACE, 100)
+    with StepLog(tmp_path / "demos.log", SPACE) as log:
+        for identity, said in entries([0.0, 1.0], {0: [Mark(kind, 0, 0.5, actor="one", epoch=7)]}):
+            if isinstance(said, Step):
+                shown = replace(said, provenance=Provenance.DEMO)
+                log.append_step(shown, identity)
+                replay.append(shown, stream=identity.stream)
+            else:
+                log.append_mark(said, identity)
+                replay.apply(said, identity.stream)
+        read, tally = list(log.entries()), DemoTally.of(log)
+    succeeds = kind == MarkKind.SUCCESS
+    wanted = [0, 1] if succeeds else [1]
+    assert [episode for _, _, episode in tally.kept] == found(read) == wanted
+    listed = browse.listing(tmp_path / "demos.log")
+    assert sorted(each.facts.key.episode for each in listed if each.facts.verdict.succeeded) == wanted
+    (end,) = [s for s in counted_steps(read) if s.terminated and s.episode == 0]
+    assert (end.success, end.reward) == (succeeds, 0.5)
+    assert replay.count("demonstrations") == len(wanted), "still hands: only a success is a demonstration"
 
 
 def test_an_episode_that_still_goes_on_is_none() -> None:

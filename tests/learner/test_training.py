@@ -53,6 +53,7 @@ def make(episode: int, index: int, goal: Array, action: Array, done: bool, late:
         commanded=action,
         executed=action,
         reward=float(done),
+        success=done,
         terminated=done,
         truncated=late,
         provenance=author,

@@ -31,13 +31,13 @@ def test_success_is_at_the_goal_for_some_steps_in_a_row():
     reward = make(translation_m=0.002, rotation_rad=0.05, steps=2)
     near, far, turned = at(0.001, 0, 0, 0, 0, 0.04), at(0.003, 0, 0, 0, 0, 0), at(0, 0, 0, 0, 0.06, 0)
     for arms, wanted in [(near, False), (far, False), (near, False), (turned, False), (near, False), (near, True)]:
-        assert reward.judge({}, arms, Outcome.NONE) == (float(wanted), wanted)
-    assert reward.judge({}, near, Outcome.NONE) == (0.0, False)  # the next episode has to get there anew
+        assert reward.judge({}, arms, Outcome.NONE) == (float(wanted), wanted, wanted)
+    assert reward.judge({}, near, Outcome.NONE) == (0.0, False, False)  # the next episode has to get there anew
 
 
 def test_a_flipped_quaternion_is_the_same_goal():
     flipped = np.concatenate([GOAL[:3], -GOAL[3:]])
-    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], Outcome.NONE) == (1.0, True)
+    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], Outcome.NONE) == (1.0, True, True)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_two_arms_need_two_goals():
 
 def test_the_operator_judges_and_silence_goes_on():
     reward = config.make("rewards", Use("operator"), None)
-    assert reward.judge({}, [ARM], Outcome.NONE) == (0.0, False)
-    assert reward.judge({}, [ARM], Outcome.SUCCESS) == (1.0, True)
-    assert reward.judge({}, [ARM], Outcome.FAILURE) == (0.0, True)
+    assert reward.judge({}, [ARM], Outcome.NONE) == (0.0, False, False)
+    assert reward.judge({}, [ARM], Outcome.SUCCESS) == (1.0, True, True)
+    assert reward.judge({}, [ARM], Outcome.FAILURE) == (0.0, True, False)
 
 
 def test_the_word_is_heard_while_the_policy_acts():
@@ -85,7 +85,7 @@ class Weighing:
 
     def judge(self, observation, arms, outcome):
         self.probability += 0.25
-        return 0.0, self.probability >= 1.0
+        return 0.0, self.probability >= 1.0, False
 
 
 def test_how_sure_the_judge_is_stands_at_the_desk_with_the_step_that_was_judged(desk, console):
@@ -96,7 +96,10 @@ def test_how_sure_the_judge_is_stands_at_the_desk_with_the_step_that_was_judged(
             told = console.look().step
             assert told["index"] == step.index
             seen.append(told["probability"])
-    assert seen == [None, 0.25, 0.5, 0.75, 1.0]
+        assert seen == [None, 0.25, 0.5, 0.75, 1.0]
+        env.reward.judge = lambda observation, arms, outcome: (1.0, True)
+        with pytest.raises(ConfigError, match=r"returned \(1.0, True\); `judge` returns three values: .* succeeded"):
+            env.step(still_)
 
 
 @pytest.mark.parametrize("name", ["operator", "pose", "simulator"])

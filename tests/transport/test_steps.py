@@ -135,7 +135,7 @@ def test_sender_of_another_space_is_refused_with_both_named(receiver, tmp_path):
     other = SpaceSpec({"state/tcp_pose": ((7,), "float32")}, 6)
     sender = StepSender(receiver.address, other, spool=tmp_path)
     receiver.receive(timeout_s=1.0)
-    with pytest.raises(LinkError, match=r"the actor has schema 1 and space .* the learner schema 1"):
+    with pytest.raises(LinkError, match=r"the actor has schema 2 and space .* the learner schema 2"):
         sender.send(make_step(space=other))
         sender.drain(timeout_s=2.0)
     sender.close()
