@@ -20,6 +20,7 @@ from robot_rl.hardware_problems import complete_limits, hardware_problems, machi
 from robot_rl.kinds import KINDS as KINDS
 from robot_rl.kinds import NAMES_ARE, is_name, name_problems
 from robot_rl.kinds import PACKAGE as PACKAGE
+from robot_rl.kinds import driver as driver
 from robot_rl.kinds import find as find
 from robot_rl.kinds import make as make
 from robot_rl.kinds import names_of as names_of
@@ -98,10 +99,6 @@ class GripperConfig:
     name: str
     driver: str
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-SIMULATED_OPERATORS = ("scripted", "human_like")
-"""Files of `teleop` that stand in for a person, in simulation: nobody is at the device."""
 
 
 @dataclass(frozen=True)

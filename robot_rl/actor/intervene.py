@@ -8,7 +8,8 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator, open_operator
 from robot_rl.config import Hardware, Task
 from robot_rl.data.motion import moves
-from robot_rl.kinds import find
+from robot_rl.interfaces import Given
+from robot_rl.kinds import driver
 from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance, TeleopReading
 
@@ -175,13 +176,13 @@ def open_intervention(env: RobotEnv, *, corrects: bool, seed: int, desk: Desk | 
     require_judge(env.task, env.hardware)
     if env.hardware.teleop is None or not (corrects or env.reward.needs_operator):
         return Intervention(None, desk=desk)
-    operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
+    operator = open_operator(env.hardware, Given(task=env.task, world=env.world, mode="correct", seed=seed, desk=desk))
     return Intervention(operator, locked_out=not corrects, desk=desk)
 
 
 def require_judge(task: Task, hardware: Hardware) -> None:
     """Raise ConfigError if the task's reward needs the operator's word and the bench has no device for it."""
-    if hardware.teleop is None and find("rewards", task.reward.name).Reward.needs_operator:
+    if hardware.teleop is None and driver("rewards", task.reward.name).needs_operator:
         raise ConfigError(
             f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but hardware "
             f"'{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 import cv2
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.types import Array, CameraStaleError, ConfigError, DeviceError, RobotRLError
 
 log = logging.getLogger(__name__)
@@ -132,8 +133,8 @@ class Device(Protocol):
     def close(self) -> None: ...
 
 
-class LiveCamera:
-    """A camera that is grabbed from in the background. Implements `interfaces.Camera`; any thread may read.
+class LiveCamera(interfaces.Camera):
+    """A camera that is grabbed from in the background. Any thread may read.
 
     `image_size` (height, width) is what frames are resized to; None leaves them as they are. The constructor waits for
     the first frame; it raises DeviceError if the camera is absent, busy or silent, ConfigError if its options do not
@@ -171,7 +172,7 @@ class LiveCamera:
         return self.newest().image
 
     @property
-    def whole(self) -> Array:
+    def whole(self) -> Array:  # type: ignore[override]
         """The newest picture as it came, neither cropped nor resized, however old. Nobody writes into it any more."""
         return self._raw
 

@@ -15,10 +15,8 @@ import cv2
 
 from robot_rl.cameras import _live
 from robot_rl.cameras._live import FIRST_FRAME_S, REOPEN_AFTER_S, Grab, LiveCamera, LiveOptions, Settling
-from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Simulation
+from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, FoundCamera
-from robot_rl.validation import from_json
 
 V4L2_AUTOMATIC, V4L2_MANUAL = 3.0, 1.0
 """Of the control V4L2_CID_EXPOSURE_AUTO (linux/v4l2-controls.h): aperture priority, which every webcam has; manual."""
@@ -57,12 +55,15 @@ class Options(LiveOptions):
 
 
 class Camera(LiveCamera):
-    """Implements `interfaces.Camera`."""
+    """A camera of this kind, grabbed from in the background."""
 
-    def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
-        options = from_json(Options, config.options, source=f"camera '{config.name}': options")
+    def __init__(self, options: Options, given: Given):
         known: set[str] = set()
-        super().__init__(config.name, options, image_size, lambda: _Capture(config.name, options, known))
+        super().__init__(given.name, options, given.image_size, lambda: _Capture(given.name, options, known))
+
+    @classmethod
+    def found(cls) -> list[FoundCamera]:
+        return found()
 
 
 def found() -> list[FoundCamera]:

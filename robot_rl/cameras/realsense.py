@@ -22,10 +22,8 @@ import numpy as np
 from robot_rl.cameras import _live
 from robot_rl.cameras._frame_clock import FrameClock
 from robot_rl.cameras._live import Grab, LiveCamera, LiveOptions, Restarting, Settling
-from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Simulation
+from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, FoundCamera
-from robot_rl.validation import from_json
 
 try:
     import pyrealsense2 as rs
@@ -73,12 +71,15 @@ class Options(LiveOptions):
 
 
 class Camera(LiveCamera):
-    """Implements `interfaces.Camera`."""
+    """A camera of this kind, grabbed from in the background."""
 
-    def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
-        options = from_json(Options, config.options, source=f"camera '{config.name}': options")
+    def __init__(self, options: Options, given: Given):
         history = _History()
-        super().__init__(config.name, options, image_size, lambda: _Stream(config.name, options, history))
+        super().__init__(given.name, options, given.image_size, lambda: _Stream(given.name, options, history))
+
+    @classmethod
+    def found(cls) -> list[FoundCamera]:
+        return found()
 
 
 def found() -> list[FoundCamera]:

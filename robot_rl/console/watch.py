@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.config import Hardware, Task, find
+from robot_rl.config import Hardware, Task, driver
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.counts import WINDOW, is_alone, is_judged, takes_back
 from robot_rl.data.stats import wilson_interval
@@ -52,7 +52,7 @@ class Sources:
     @property
     def asks_operator(self) -> bool:
         """Whether the operator's word on an episode is the reward."""
-        return self.task is not None and bool(find("rewards", self.task.reward.name).Reward.needs_operator)
+        return self.task is not None and bool(driver("rewards", self.task.reward.name).needs_operator)
 
     @staticmethod
     def of_run(folder: RunFolder) -> "Sources":

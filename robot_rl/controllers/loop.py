@@ -71,7 +71,7 @@ from robot_rl.controllers.tick import (
     control_into,
     record_into,
 )
-from robot_rl.interfaces import Arm, ArmReading, PoseArm, SimulatedArm
+from robot_rl.interfaces import Arm, ArmReading
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmDriverError,
@@ -121,7 +121,7 @@ class ArmLoop:
 
     def __init__(
         self,
-        arm: Arm | PoseArm | SimulatedArm,
+        arm: Arm,
         setup: ArmSetup,
         ring: Ring | None = None,
         guards: Sequence[Guard] = (),
@@ -129,10 +129,10 @@ class ArmLoop:
         n = arm.joints
         self._arm = arm
         self._read = arm.read
-        self._follows_poses = getattr(arm, "mode", "torque") == "pose"
-        self._write = arm.follow if self._follows_poses else arm.write  # type: ignore[union-attr]
-        self.tick_s = float(getattr(arm, "tick_s", TICK_S))
-        facts: ArmFacts | None = getattr(arm, "facts", None)
+        self._follows_poses = arm.mode == "pose"
+        self._write = arm.follow if self._follows_poses else arm.write
+        self.tick_s = float(arm.tick_s)
+        facts = arm.facts
         self._facts, self._chain = facts, chain_of(facts, n)
         mounted = tuple(Capsule(guard.name, n + 1, guard.start, guard.end, guard.radius_m) for guard in guards)
         self._bodies = ((facts.bodies if facts else ()) + mounted) if len(self._chain) else ()
@@ -217,8 +217,7 @@ class ArmLoop:
         self._wanted_posture = c.posture
         if c.posture:
             self._posture[:] = c.posture
-        if hasattr(self._arm, "set_compliance"):
-            self._arm.set_compliance(compliance)
+        self._arm.set_compliance(compliance)
 
     def _set_gains(self) -> None:
         """The compliance in force is the one that was asked for, at once: for a hold, which has gains of its own."""
@@ -378,7 +377,7 @@ class ArmLoop:
         outside its workspace, in a keep-out box or beyond a joint's limit may then be driven back in, at a crawl: only
         if it gets further out is that a fault again.
         """
-        if self.fault in DRIVER_FAULTS and hasattr(self._arm, "recover"):
+        if self.fault in DRIVER_FAULTS:
             try:
                 self._arm.recover()
                 self._reading = self._read()
@@ -407,7 +406,7 @@ class ArmLoop:
 
     def reset(self, seed: int) -> None:
         """Simulation only: a new scene, the arm at home and at rest. A latched fault stays latched."""
-        if not hasattr(self._arm, "reset"):
+        if not self._arm.simulated:
             raise DeviceError("this arm is not simulated: it has no world to reset")
         self._arm.reset(seed)
         self._tau[:] = 0.0
@@ -567,22 +566,21 @@ class ArmLoop:
 
     def journal(self) -> dict[str, Any]:
         """What the arm itself has to say of its last moments, if its driver keeps a log."""
-        journal: dict[str, Any] = getattr(self._arm, "journal", dict)()
-        return journal
+        return self._arm.journal()
 
     @property
     def command_success(self) -> float:
         """The share of commands that the robot itself says it has got lately, 1 if it says nothing of it."""
-        share = float(getattr(self._arm, "success_rate", 1.0))
-        return 1.0 if math.isnan(share) else share
+        share = self._arm.success_rate
+        return 1.0 if share is None or math.isnan(share) else share
 
     @property
     def lost_ticks(self) -> int:
         """The arm's own cycles that went by without a command, as far as its driver counts them."""
-        return int(getattr(self._arm, "lost_cycles", 0))
+        return self._arm.lost_cycles
 
 
-class _Still:
+class _Still(Arm):
     """An arm that stands still and does nothing, to compile the law with."""
 
     def __init__(self, joints: int):

@@ -25,7 +25,7 @@ import zmq
 from robot_rl.clock import ClockKind
 from robot_rl.compiled import COMPILES, is_first_time
 from robot_rl.compliance import default_within
-from robot_rl.config import ArmConfig, find
+from robot_rl.config import ArmConfig, driver
 from robot_rl.controllers import messages
 from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.messages import Kind
@@ -156,8 +156,7 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
     """Open the arm of a hardware file on the clock that was asked for."""
     setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
     check_setup(setup, config.limits, len(config.home))
-    kind = find("controllers/arms", config.driver).Arm
-    simulated = hasattr(kind, "world")
+    simulated = driver("controllers/arms", config.driver).simulated
     if clock == "lockstep":
         if not simulated:
             raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")
@@ -188,11 +187,9 @@ class Server:
 
     def __init__(self, config: ArmConfig, arm: ServedArm, blackbox: Path | None = None):
         self._config, self._arm = config, arm
-        kind = find("controllers/arms", config.driver).Arm
-        self._follows_poses = getattr(kind, "mode", "torque") == "pose"
-        self._info = messages.ArmInfo(
-            config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, hasattr(kind, "world")
-        )
+        kind = driver("controllers/arms", config.driver)
+        self._follows_poses = kind.mode == "pose"
+        self._info = messages.ArmInfo(config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, kind.simulated)
         about = about_arm(config.name, config.driver, config.limits)
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
         self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)

@@ -7,37 +7,29 @@ number of solver iterations. Fewer line-search iterations (`ls_iterations` 10) m
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import mujoco
 import numpy as np
 
-from robot_rl.config import find
+from robot_rl import config
 from robot_rl.controllers.arms._panda import PANDA
+from robot_rl.interfaces import Scene
 from robot_rl.kinds import line_in
 from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.sim.parts import Parts
 from robot_rl.types import ArmFacts, ConfigError, RobotRLError, Use
 
 TICK_S = 0.001
-PARTS = ("add_to", "place", "goal_base_tool", "success", "looks")
-"""What every scene has: see `sim/scenes/empty.py`."""
 
 
-def find_scene(use: Use | None) -> Any:
+def find_scene(use: Use | None) -> Scene:
     """The `Scene` that a task names, built with the task's options; an empty table if it names none."""
-    name, options = (use.name, use.options) if use else ("empty", {})
-    try:
-        scene = find("sim/scenes", name).Scene(**options)
-    except TypeError as error:
-        raise ConfigError(f"scene '{name}' cannot be built with {dict(options)}: {error}") from error
-    if missing := [part for part in PARTS if not hasattr(scene, part)]:
-        raise ConfigError(f"scene '{name}': its class Scene lacks {', '.join(missing)}")
+    scene: Scene = config.make("sim/scenes", use or Use("empty"))
     return scene
 
 
 @contextmanager
-def blamed_on(scene: Any) -> Iterator[None]:
+def blamed_on(scene: Scene) -> Iterator[None]:
     """What goes wrong in a scene's own file, or in MuJoCo because of it, is a ConfigError with file and line."""
     try:
         yield
@@ -48,7 +40,7 @@ def blamed_on(scene: Any) -> Iterator[None]:
         raise ConfigError(f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}") from error
 
 
-def build_model(scene: Any, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
+def build_model(scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
     """Compile the arm in its scene: the Panda, or a sister of its with the ranges and torques of `facts`."""
     spec = mujoco.MjSpec()
     spec.modelname = "panda"

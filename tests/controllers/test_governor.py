@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.arms.mujoco import Arm, Options
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
+from robot_rl.controllers.setup import open_driver
 from robot_rl.types import (
     ArmDriverError,
     ArmTarget,
@@ -20,7 +21,7 @@ from robot_rl.types import (
     Verdict,
     WrenchTarget,
 )
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched(loop):
 
     z = {}
     for blow in (100.0, 200.0):
-        arm = Hit(HARDWARE, TASK.scene)
+        arm = Hit(Options(), GIVEN)
         loop = ArmLoop(arm, SETUP)
         arm.blow = blow
         run(loop, 1)
@@ -132,7 +133,7 @@ def test_a_tare_is_what_the_tool_feels_and_is_refused_in_contact():
             reading.wrench[:] = self.bias
             return reading
 
-    arm = Biased(HARDWARE, TASK.scene)
+    arm = Biased(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     run(loop, 500)
     np.testing.assert_allclose(loop.observe().wrench_base_tcp, arm.bias, rtol=1e-3)
@@ -220,7 +221,7 @@ def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowl
                 raise ArmDriverError(Fault.USER_STOP, "release the stop first")
             self.stopped = False
 
-    arm = Stops(HARDWARE, TASK.scene)
+    arm = Stops(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     arm.stopped = True
     run(loop, 3)
@@ -239,8 +240,8 @@ class FollowingArm(Arm):
     mode = "pose"
 
     def __init__(self):
-        super().__init__(HARDWARE, TASK.scene)
-        self._controller = ArmLoop(Arm(HARDWARE, TASK.scene), SETUP)
+        super().__init__(Options(), GIVEN)
+        self._controller = ArmLoop(open_driver(HARDWARE, TASK.scene), SETUP)
         self._controller._arm, self._controller._read = self, super().read
         self._controller._write = super().write
         self.poses = []
@@ -286,7 +287,7 @@ def test_an_arm_that_follows_poses_has_the_same_lease_and_limits():
 def test_pressing_at_the_bound_with_random_targets_stays_below_stiffness_times_clip(compliance):
     """Averaged over 100 ms, on each axis, from contact on: an action at its bound each step, in random directions."""
     ring = Ring(7)
-    loop = ArmLoop(Arm(HARDWARE, TASK.scene), replace(SETUP, compliance=compliance), ring)
+    loop = ArmLoop(open_driver(HARDWARE, TASK.scene), replace(SETUP, compliance=compliance), ring)
     rng = np.random.default_rng(3)
     for _ in range(120):
         corner = rng.choice([-1.0, 1.0], 3) * TASK.action_translation

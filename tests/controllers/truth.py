@@ -15,8 +15,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from robot_rl.controllers.arms.mujoco import Arm
-from robot_rl.interfaces import ArmReading
+from robot_rl.controllers.arms.mujoco import Arm, Options
+from robot_rl.interfaces import ArmReading, Given
 from robot_rl.types import ArmDriverError, ArmLimits, Array, Capsule, DeviceError, Fault
 
 TICK_S = 0.001
@@ -72,7 +72,7 @@ class Rows:
 
 
 class TrueArm(Arm):
-    """The simulated arm with a witness, an opponent, and a robot's own stops. Implements `interfaces.SimulatedArm`.
+    """The simulated arm with a witness, an opponent, and a robot's own stops.
 
     `spoilt` names fields of the reading and what they are overwritten with; `felt (6,)` is added to the measured
     wrench; `push_hand (6,)` and `guide (7,)` act on the body itself [N, Nm] and [Nm]. `stop_by_itself` makes the driver
@@ -88,7 +88,7 @@ class TrueArm(Arm):
         self.rows_begin_at_reset = False
         self.clock: Any = lambda: self._data.time
         self.rows = Rows(20_000) if rows is None else rows
-        super().__init__(config, scene)
+        super().__init__(Options(), Given(arm=config, scene=scene))
         model, data = self._model, self._data
         self._hand = model.body("hand").id
         first = model.body(FIRST_LINK).id

@@ -22,15 +22,14 @@ from typing import Any
 import numpy as np
 import pylibfranka
 
+from robot_rl import interfaces
 from robot_rl.compiled import njit
-from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms._franka_journal import entry, error_names
 from robot_rl.controllers.arms._franka_words import explain, explain_connection, fault_of, not_idle
 from robot_rl.controllers.arms._panda import FR3
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, quat_to_rotvec
-from robot_rl.interfaces import ArmReading
-from robot_rl.types import ArmDriverError, Array, ConfigError, Fault, Load, Use
-from robot_rl.validation import from_json
+from robot_rl.interfaces import ArmReading, Given
+from robot_rl.types import ArmDriverError, Array, ConfigError, Fault, Load
 
 Six = tuple[float, float, float, float, float, float]
 Seven = tuple[float, float, float, float, float, float, float]
@@ -159,18 +158,18 @@ def share_per_tick(cutoff_hz: float) -> float:
     return 1.0 - math.exp(-2.0 * math.pi * cutoff_hz * TICK_S) if cutoff_hz > 0.0 else 1.0
 
 
-class Arm:
-    """Implements `interfaces.Arm`. The robot's own cycle paces `read`; torque control begins with the first `write`."""
+class Arm(interfaces.Arm):
+    """The robot's own cycle paces `read`; torque control begins with the first `write`."""
 
     joints = JOINTS
     paced = True
     facts = FR3
-    success_rate: float = math.nan
+    success_rate: float | None = math.nan
     """Share of its last 100 commands that the robot says it got in time; NaN outside torque control."""
 
-    def __init__(self, config: ArmConfig, scene: Use | None = None):
-        source = f"arm '{config.name}': options"
-        self._options = from_json(Options, config.options, source=source)
+    def __init__(self, options: Options, given: Given):
+        config, self._options = given.arm, options
+        assert config is not None, "an arm is given its entry of the hardware file"
         if len(config.home) != JOINTS:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._name, self._tcp = config.name, np.array(config.pose_flange_tcp, float)

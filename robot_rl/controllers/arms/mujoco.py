@@ -9,17 +9,16 @@ import math
 import mujoco
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.compiled import njit
-from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.controllers.impedance import solve_damped, twist_of
 from robot_rl.geometry import quat_from_matrix
-from robot_rl.interfaces import ArmReading
+from robot_rl.interfaces import ArmReading, Given
 from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
 from robot_rl.sim.parts import Parts
 from robot_rl.sim.stage import TICK_S, blamed_on, build_model, find_scene
-from robot_rl.types import ArmFacts, Array, ConfigError, Use, WorldState
-from robot_rl.validation import from_json
+from robot_rl.types import ArmFacts, Array, ConfigError, WorldState
 
 WRENCH_FILTER_S = 0.01
 """Time constant of the external wrench's low-pass [s]."""
@@ -51,8 +50,8 @@ Options = Unmodelled
 """The driver's part of a hardware file: what the simulated joints and hand are like."""
 
 
-class Arm:
-    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`.
+class Arm(interfaces.Arm):
+    """A Panda in a scene of `sim/scenes` (an empty table if there is none).
 
     With other `facts` it has that arm's joint ranges and torques, on the Panda's links. What it measures as a wrench is
     all that the commanded torques, gravity compensation and Coriolis torques do not explain, as a robot's own estimate
@@ -61,21 +60,23 @@ class Arm:
 
     joints = JOINTS
     facts = PANDA
+    simulated = True
 
-    def __init__(self, config: ArmConfig, scene: Use | None = None, facts: ArmFacts = PANDA):
+    def __init__(self, options: Options, given: Given, facts: ArmFacts = PANDA):
+        config = given.arm
+        assert config is not None, "an arm is given its entry of the hardware file"
         if len(config.home) != JOINTS:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._home = np.array(config.home)
-        self._scene = find_scene(scene)
-        unmodelled = from_json(Options, config.options, source=f"arm '{config.name}': options")
-        self._model = build_model(self._scene, facts, unmodelled)
+        self._scene = find_scene(given.scene)
+        self._model = build_model(self._scene, facts, options)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
         self._reading = ArmReading(JOINTS)
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
         self._sequence = 0
         self._bind()
         self._bind_jacobian()
-        self._bind_load(unmodelled.unknown_load_kg)
+        self._bind_load(options.unknown_load_kg)
         self.set_tool(np.array(config.pose_flange_tcp))
         with blamed_on(self._scene):  # what is wrong with a scene is said here, not by the loop
             self.reset(0)

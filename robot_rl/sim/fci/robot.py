@@ -7,7 +7,6 @@ the robot's own joint and Cartesian motion generators are refused as not possibl
 """
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,12 @@ from robot_rl.config import ArmConfig
 from robot_rl.controllers.arms._panda import FR3
 from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, rotate_spatial
+from robot_rl.interfaces import Given
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
 from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
 from robot_rl.types import Array, Use, WorldState
+from robot_rl.validation import from_json
 
 TORQUE_STEP = 1.0 + 1e-3
 """Largest change of a commanded torque in a millisecond [Nm]: 1000 Nm/s, and the rounding of a float32 state."""
@@ -59,9 +60,8 @@ class FciRobot:
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        self._arm = Arm(
-            replace(config, options=Unmodelled.among(config.options)), scene, FR3
-        )  # the others are a client's
+        unmodelled = from_json(Unmodelled, Unmodelled.among(config.options))  # the others are a client's
+        self._arm = Arm(unmodelled, Given(arm=config, scene=scene), FR3)
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0
