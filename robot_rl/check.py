@@ -389,11 +389,11 @@ def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterat
             client.close()
 
 
-def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
+def table(name: str, findings: Sequence[Finding]) -> Any:
     """The findings as a table for a terminal."""
     from rich.table import Table
 
-    out = Table(title=f"{hardware.name}: " + ("ready" if all(f.right for f in findings) else "not ready yet"))
+    out = Table(title=f"{name}: " + ("ready" if all(f.right for f in findings) else "not ready yet"))
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
@@ -401,10 +401,10 @@ def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
     return out
 
 
-def as_json(hardware: Hardware, findings: Sequence[Finding]) -> dict[str, Any]:
+def as_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
     """The findings as plain data."""
     ready = all(finding.right for finding in findings)
-    return {"hardware": hardware.name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
+    return {"hardware": name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
 
 
 # ------------------------------------------------------------------------------------------------------ pose

@@ -72,6 +72,16 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
             yield ("teleop", *place), message
 
 
+def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
+    """What a hardware file may hold for `robot-rl check`, and no task can use yet."""
+    if len(hardware.arms) > 1:
+        what = "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
+        yield ("arms", 1), what
+    if hardware.grippers:
+        what = "no task moves a gripper so far: leave them out of a file that tasks use"
+        yield ("grippers",), f"{what}; `robot-rl check` tries a hand from a file of its own"
+
+
 def machine_problems(hardware: "Hardware") -> Iterator[Problem]:
     """What this machine cannot give the arms' loops; for the machine on which these run."""
     cores = os.cpu_count() or 1

@@ -133,6 +133,8 @@ def _imported(what: str, module: str) -> ModuleType:
             f"{what} needs the package {error.name!r}, which is not installed here; if robot_rl has an extra of "
             f"that name: pip install 'robot_rl[{extra}]'"
         ) from error
+    except Exception as error:
+        raise ConfigError(f"{what}: {module} does not run: {type(error).__name__}: {error}") from error
 
 
 def load_own(path: Path) -> ModuleType:

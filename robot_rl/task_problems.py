@@ -121,9 +121,6 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
-    if task.wander is not None and len(hardware.arms) > 1:
-        arms = f"hardware {hardware.name!r} has {len(hardware.arms)}"
-        yield ("wander",), f"moves one arm by itself, and {arms}: leave it out"
     for i, arm in enumerate(hardware.arms):
         limits, problems = tightened(arm.limits, task.limits)
         for place, message in problems:

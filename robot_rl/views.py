@@ -222,7 +222,7 @@ def table(hardware: str, views: Sequence[View]) -> Any:
     for view in views:
         height, width = view.picture.shape[:2]
         controls = ", ".join(f"{name} {value:g}" for name, value in view.controls.items())
-        numbers = view.timing or ("not measured", "")
+        numbers = view.timing or ("drawn" if is_simulated(view.camera) else "not measured", "")
         crop = str(list(view.crop)) if view.crop else "none"
         out.add_row(view.camera.name, view.camera.driver, f"{width} x {height}", *numbers, crop, view.port, controls)
     return out

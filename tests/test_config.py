@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl import config, kinds
-from robot_rl.config import Hardware, Task, load_hardware, load_task, spaces, tighten
+from robot_rl.config import GripperConfig, Hardware, Task, load_hardware, load_task, spaces, tighten
 from robot_rl.limits import limit_problems, outside, quat_angle, require_tighter
 from robot_rl.types import ArmLimits, Box, ConfigError, Use
 from robot_rl.validation import apply_overrides, from_json, nearest, to_json
@@ -403,12 +403,17 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     assert tells.observations["state/projected_gravity"] == ((3,), "float32")
 
 
-def test_two_arms_are_told_apart_by_name(task: Task, hardware: Hardware) -> None:
+def test_a_task_moves_no_gripper_so_far(task: Task, hardware: Hardware) -> None:
+    with pytest.raises(ConfigError, match="grippers no task moves a gripper so far: leave them out"):
+        config.check_fit(task, replace(hardware, grippers=(GripperConfig("hand", "mujoco"),)))
+
+
+def test_two_arms_are_told_apart_by_name_and_refused_to_a_task(task: Task, hardware: Hardware) -> None:
     (arm,) = hardware.arms
     two = replace(hardware, arms=(arm, replace(arm, name="left", address="tcp://127.0.0.1:5570")))
-    with pytest.raises(ConfigError, match="wander moves one arm by itself, and hardware 'sim_panda' has 2"):
-        spaces(replace(task, start=task.start * 2), two, "state")
-    spec = spaces(replace(task, start=task.start * 2, wander=None), two, "state")
+    with pytest.raises(ConfigError, match=r"arms\[1\] is a second arm, and a task moves one so far: give each"):
+        config.check_fit(replace(task, start=task.start * 2), two)
+    spec = spaces(replace(task, start=task.start * 2), two, "state")
     assert spec.action_size == 12
     assert {"state/panda/tcp_pose", "state/left/tcp_pose", "state/left/sim_goal"} < spec.observations.keys()
 

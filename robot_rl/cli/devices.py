@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from robot_rl import config
-from robot_rl.cli.arguments import HardwareName, choose_arm, parse, print_json, read_files, run_path
+from robot_rl.cli.arguments import HardwareName, choose_arm, json_object, parse, print_json, read_files, run_path
 from robot_rl.clock import ClockKind
 from robot_rl.types import ConfigError
 from robot_rl.validation import nearest
@@ -63,7 +63,14 @@ def check(arguments: Sequence[str]) -> None:
     from robot_rl.compiled import COMPILES, is_first_time
     from robot_rl.terminal import terminal
 
-    def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: bool = False) -> int:
+    def check(
+        hardware: HardwareName = "",
+        task: str = "",
+        seconds: float = 10.0,
+        json: bool = False,
+        driver: str = "",
+        options: str = "{}",
+    ) -> int:
         """Is this bench ready? The arm is held where it stands; nothing else is commanded.
 
         Args:
@@ -71,15 +78,23 @@ def check(arguments: Sequence[str]) -> None:
             task: whose limits and start poses are to fit as well.
             seconds: for how long the loop's rhythm is watched.
             json: one JSON object on stdout instead of a table.
+            driver: instead of a bench, whether a driver keeps the contract of its kind: rewards/mine, cameras/opencv,
+                arms/package.module:Class.
+            options: the driver's options as JSON: '{"height_m": 0.3}'.
         """
-        read = config.load_hardware(hardware)
         if is_first_time():
             print(COMPILES, file=sys.stderr)
-        findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
-        if json:
-            print_json(bench.as_json(read, findings))
+        if driver:
+            from robot_rl.contracts import check_driver, parse_driver
+
+            findings = check_driver(*parse_driver(driver), json_object(options, "--options"))
         else:
-            terminal().print(bench.table(read, findings))
+            read = config.load_hardware(hardware)
+            findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
+        if json:
+            print_json(bench.as_json(driver or hardware, findings))
+        else:
+            terminal().print(bench.table(driver or hardware, findings))
         return sum(not finding.right for finding in findings)
 
     if parse("check", check, arguments):

@@ -7,6 +7,7 @@ number of solver iterations. Fewer line-search iterations (`ls_iterations` 10) m
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -15,9 +16,9 @@ from robot_rl import config
 from robot_rl.controllers.arms._panda import PANDA
 from robot_rl.interfaces import Scene
 from robot_rl.kinds import line_in
-from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
+from robot_rl.sim.panda import POSE_FLANGE_HAND, WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.sim.parts import Parts
-from robot_rl.types import ArmFacts, ConfigError, RobotRLError, Use
+from robot_rl.types import ArmFacts, Array, ConfigError, RobotRLError, Use
 
 TICK_S = 0.001
 
@@ -56,6 +57,17 @@ def build_model(scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | 
             geom.solref = [0.01, 1.0]
             geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
         return spec.compile()
+
+
+def tried(scene: Scene, seed: int) -> tuple[Array, Array, Any]:
+    """What a scene answers after a reset with this seed: where everything is, its goal, whether that is a success."""
+    model = build_model(scene)
+    data, parts = mujoco.MjData(model), Parts(model)
+    with blamed_on(scene):
+        scene.place(model, data, seed)
+        mujoco.mj_forward(model, data)
+        goal = scene.goal_base_tool(data, np.array(POSE_FLANGE_HAND))
+        return np.concatenate([data.qpos, parts.poses(data).ravel()]), goal, scene.success(data)
 
 
 def size_of(use: Use | None) -> tuple[int, int]:

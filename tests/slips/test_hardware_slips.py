@@ -208,12 +208,12 @@ FRANKA = [
         "joint_low[0] = -2.8973: the arm of driver 'franka' can do -2.7437",
     ),
     (
-        "options: {ip: 172.16.0.2}",
-        "options: {pi: 172.16.0.2}",
+        "# What is plugged in",
+        "grippers: [{name: hand, driver: franka, options: {pi: 172.16.0.2}}]  # What is plugged in",
         "grippers[0].options.pi is not a known key; allowed: ip",
     ),
 ]
-"""The same of franka_fr3.yaml, whose driver and gripper have options."""
+"""The same of franka_fr3.yaml, whose driver has options."""
 
 
 @pytest.fixture(autouse=True)
