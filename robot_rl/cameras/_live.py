@@ -46,20 +46,20 @@ Crop = tuple[int, int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class LiveOptions:
-    """What a hardware file says of any real camera.
-
-    `width`, `height` [pixels] and `rate_hz` are the mode that the camera is asked for; 0: its own. `crop` is the part
-    that is kept, in pixels of that mode, before it is resized to the task's image size; None: all of it. A frame older
-    than `max_age_s` is shown to nobody. `detect_frozen`: a picture that equals the one before to the last bit, as no
-    real sensor's does, is no fresh one. Raises ConfigError for values that no camera can have.
-    """
+    """What a hardware file says of any real camera. Raises ConfigError for values that no camera can have."""
 
     width: int = 640
+    """Of the mode that the camera is asked for [pixels]; 0: its own."""
     height: int = 480
+    """Of that mode [pixels]; 0: the camera's own."""
     rate_hz: int = 30
+    """Of that mode [Hz]; 0: the camera's own."""
     crop: Crop | None = None
+    """The part that is kept, x y width height in pixels of that mode, before it is resized; None: all of it."""
     max_age_s: float = 0.2
+    """An older frame is shown to nobody [s]."""
     detect_frozen: bool = True
+    """Whether a picture that equals the one before to the last bit, as no real sensor's does, is no fresh one."""
 
     def __post_init__(self) -> None:
         problems = [f"{key} = {getattr(self, key)}: wanted 0 or more" for key in ("width", "height", "rate_hz")

@@ -38,14 +38,12 @@ DEFAULT_SIZE = (480, 640)
 
 @dataclass(frozen=True)
 class Options:
-    """The driver's part of a hardware file.
-
-    `view` is the camera's name in the scene; "": the same as here. `crop` is a part of its picture of `DEFAULT_SIZE`,
-    drawn at the task's image size; None: what a lens of the scene's field of view shows. Two cameras may share a view.
-    """
+    """The driver's part of a hardware file. Two cameras may share a view."""
 
     view: str = ""
+    """The camera's name in the scene; "": the same as here."""
     crop: Crop | None = None
+    """A part of its picture of 640 x 480, x y width height, drawn at the task's image size; None: all that it sees."""
 
 
 class Camera(interfaces.Camera):

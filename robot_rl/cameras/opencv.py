@@ -32,21 +32,20 @@ BY_ID, BY_PATH, CLASS = Path("/dev/v4l/by-id"), Path("/dev/v4l/by-path"), Path("
 
 @dataclass(frozen=True, kw_only=True)
 class Options(LiveOptions):
-    """The driver's part of a hardware file.
-
-    `device` is a path (`/dev/v4l/by-id/...` stays the same whatever else is plugged in, `/dev/v4l/by-path/...` is
-    whatever is in that port: for two of a model that have no serial number), a number (2 is /dev/video2), a
-    URL or a video file. `fourcc` is the format that a USB camera sends in ("MJPG" for high rates; empty: its own).
-    `exposure` [100 us] and `white_balance` [K] lock these on a USB camera; None leaves them automatic.
-    """
+    """The driver's part of a hardware file."""
 
     device: int | str
+    """A path (`/dev/v4l/by-id/...` stays the same whatever else is plugged in, `/dev/v4l/by-path/...` is whatever is in
+    that port: for two of a model that have no serial number), a number (2 is /dev/video2), a URL or a video file."""
     width: int = 0
     height: int = 0
     rate_hz: int = 0
     fourcc: str = ""
+    """The format that a USB camera sends in: "MJPG" for high rates; "": its own."""
     exposure: float | None = None
+    """Locks the exposure of a USB camera [100 us]; None leaves it automatic."""
     white_balance: float | None = None
+    """Locks the white balance of a USB camera [K]; None leaves it automatic."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

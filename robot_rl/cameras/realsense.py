@@ -49,18 +49,18 @@ RESET_EVERY_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options(LiveOptions):
-    """The driver's part of a hardware file.
-
-    `serial` is what `robot-rl cameras` lists, in quotes; or `recording` is a file of RealSense's own recorder (.db3,
-    .bag), which begins again at its end. `exposure` and `gain` (the camera's own units) and `white_balance` [K] lock
-    these; None leaves them automatic. A gain is for a locked exposure only.
-    """
+    """The driver's part of a hardware file. Either `serial` or `recording` is given."""
 
     serial: str = ""
+    """What `robot-rl cameras` lists, in quotes."""
     recording: str = ""
+    """A file of RealSense's own recorder (.db3, .bag), which begins again at its end."""
     exposure: float | None = None
+    """Locks the exposure (the camera's own units); None leaves it automatic."""
     gain: float | None = None
+    """Locks the gain (the camera's own units), for a locked exposure only; None leaves it automatic."""
     white_balance: float | None = None
+    """Locks the white balance [K]; None leaves it automatic."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

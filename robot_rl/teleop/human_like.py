@@ -18,22 +18,24 @@ from robot_rl.types import ArmState, Array, Feel, Handover, Outcome
 
 @dataclass(frozen=True)
 class HumanHabits:
-    """How this person works. Pairs are the least and the most of what is drawn anew each time.
-
-    begins_s: from the start of an episode to the first motion. rests: chance of a rest, in a step; rests_s: how long
-    the hand is then off the device. momentum: share of the last motion that goes on in the next, so that the hand
-    overshoots. tremor: of the device's range, on every axis. speaks_s: from success to the word for it; the hand has
-    let go at once, and with the chance pulls_back has drawn the tool back first, for pulls_back_s.
-    """
+    """How this person works. Pairs are the least and the most of what is drawn anew each time."""
 
     begins_s: tuple[float, float] = (1.0, 2.0)
+    """From the start of an episode to the first motion [s]."""
     rests: float = 0.03
+    """Chance of a rest, in a step."""
     rests_s: tuple[float, float] = (0.3, 1.0)
+    """How long the hand is then off the device [s]."""
     momentum: float = 0.35
+    """Share of the last motion that goes on in the next, so that the hand overshoots."""
     tremor: float = 0.012
+    """Of the device's range, on every axis."""
     speaks_s: tuple[float, float] = (0.3, 0.5)
+    """From success to the word for it [s]; the hand has let go at once."""
     pulls_back: float = 0.5
+    """Chance that the hand has drawn the tool back first."""
     pulls_back_s: float = 0.15
+    """For how long it did [s]."""
 
 
 SLOW_TO_ACT = scripted.OperatorHabits(patience_steps=20, segment_steps=(16, 40))

@@ -23,18 +23,22 @@ ROOMY_M = 0.0005  # setting off swings the tip 0.7 mm aside: a tighter hole want
 
 @dataclass(frozen=True)
 class OperatorHabits:
-    """How this operator works: pace, hand, patience (in control steps), and when to let go.
-
-    An arm further than `far_m` [m] aside of the goal, and further than any episode starts, is on its way out.
-    """
+    """How this operator works."""
 
     slowest_pace: float = 0.6
+    """The least share of full speed that is drawn for an episode."""
     unsteadiness: float = 0.12
+    """Of the hand: standard deviation of the noise on each axis, as a share of full deflection."""
     patience_steps: int = 12
+    """So many control steps without progress are watched before a correction."""
     progress_m: float = 0.002
+    """Nearer to the goal by so much [m] is progress."""
     far_m: float = 0.07
+    """An arm further aside of the goal [m], and further than any episode starts, is on its way out."""
     segment_steps: tuple[int, int] = (8, 20)
+    """The least and the most control steps of a correction."""
     finishes: float = 0.5
+    """Share of the corrections that carry the insertion through."""
 
 
 Options = OperatorHabits

@@ -41,7 +41,7 @@ def test_every_driver_of_the_package_keeps_the_contract_of_its_kind(kind, name, 
     except kinds.NotInstalledError as error:
         pytest.skip(str(error))
     assert list(inspect.signature(whole.__init__).parameters)[1:3] == ["options", "given"]
-    assert kinds.texts_of(kinds.options_class(kind, whole)) is not None
+    assert all(text for _, _, text in kinds.texts_of(kinds.options_class(kind, whole)))
     if name not in PLUGGED_IN.get(kind, ()):
         options = OPTIONS.get(f"{name} {kind}", OPTIONS.get(name, {}))
         assert not [finding for finding in check_driver(kind, name, options) if not finding.right]

@@ -16,12 +16,10 @@ from robot_rl.types import Array, Load, WorldState
 
 @dataclass(frozen=True)
 class Options(franka.Options, Unmodelled):
-    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and hand are like.
-
-    Without an `ip` a free one is taken.
-    """
+    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and hand are like."""
 
     ip: str = ""
+    """Address of the simulated robot on this machine; "": a free one."""
 
     def __post_init__(self) -> None:
         franka.Options.__post_init__(self)

@@ -58,23 +58,19 @@ IDENTITY = tuple(np.eye(4).ravel())
 
 @dataclass(frozen=True)
 class Options:
-    """The driver's part of a hardware file.
-
-    `ip` of the robot's control unit. Beyond `collision_torque (7,)` [Nm] or `collision_force (6,)` [N, Nm] the robot
-    stops with a reflex of its own: the last resort. `collision_force` stands above the loop's limits on force.
-    `collision_torque` of a joint must be below what its motor has, or the robot would never stop for it: at 10 of the
-    wrist's 12 Nm there are 2 left to brake and to hold with.
-
-    `torque_filter_hz` is where torques are low-passed on their way to the robot; 0: not at all (see `smooth_into`).
-    `end_effector_kg` is what Desk is to know of the hand, whose weight the robot compensates, and what `robot-rl check`
-    compares it with. The Franka Hand: 0.73 kg (product manual).
-    """
+    """The driver's part of a hardware file."""
 
     ip: str
+    """Network address of the robot's control unit."""
     collision_torque: Seven = (60.0, 60.0, 60.0, 60.0, 10.0, 10.0, 10.0)
+    """Beyond these torques of the joints [Nm] the robot stops with a reflex of its own: the last resort. Each must be
+    below what the motor has, or the robot would never stop for it: at 10 of the wrist's 12 Nm 2 are left to brake."""
     collision_force: Six = (120.0, 120.0, 120.0, 40.0, 40.0, 40.0)
+    """The same of forces and moments [N, Nm], above the loop's own limits."""
     torque_filter_hz: float = 100.0
+    """Where torques are low-passed on their way to the robot; 0: not at all (see `smooth_into`)."""
     end_effector_kg: float = 0.73
+    """What Desk is to know of the hand, whose weight the robot compensates. The Franka Hand: 0.73 kg (its manual)."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that a robot would refuse, or that would keep it from ever stopping."""
