@@ -3,15 +3,18 @@
 import inspect
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from robot_rl import cli, config, kinds
-from robot_rl.cameras import open_camera
+from robot_rl.actor.env import RobotEnv
+from robot_rl.check import _check_cameras
 from robot_rl.contracts import check_driver, parse_driver
 from robot_rl.types import ConfigError, Use
 
+TASK = config.load_task("peg_insert")
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = sorted(path for kind in ("arms", "cameras", "rewards", "scenes") for path in DOCS.glob(f"examples/{kind}/*"))
 PAGES = {"arms": "another_arm", "cameras": "cameras", "rewards": "rewards", "scenes": "scenes"}
@@ -67,19 +70,24 @@ def test_an_example_stands_on_its_page_is_short_and_keeps_the_contract_from_anyw
     assert json.loads(capsys.readouterr().out)["ready"]
 
 
-def test_a_camera_with_only_read_and_close_is_seen_by_every_verb(folder, capsys):
+def test_a_camera_with_only_read_and_close_is_listed_looked_through_and_checked(folder, capsys):
     (folder / "cameras" / "plain.py").write_text(
         "import numpy as np\n\n\nclass Camera:\n    def read(self):\n"
-        "        return np.zeros((480, 640, 3), np.uint8)\n\n    def close(self):\n        pass\n"
+        "        return np.zeros((48, 64, 3), np.uint8)\n\n    def close(self):\n        pass\n"
     )
     text = (DOCS.parent / "hardware_configs" / "sim_panda.yaml").read_text()
-    (folder / "hardware_configs").mkdir()
-    (folder / "hardware_configs" / "mine.yaml").write_text(
-        text.replace("driver: mujoco\n  - name", "driver: plain\n  - name")
+    only = text.replace(
+        "  - name: wrist\n    driver: mujoco\n  - name: front\n    driver: mujoco", "  - {name: wrist, driver: plain}"
     )
-    assert cli.main(["cameras"]) == 0
-    camera = config.load_hardware("mine").cameras[0]
-    assert camera.driver == "plain" and open_camera(camera, None).read().shape == (480, 640, 3)
+    (folder / "hardware_configs").mkdir()
+    (folder / "hardware_configs" / "mine.yaml").write_text(only)
+    assert cli.main(["cameras"]) == 0 and cli.main(["cameras", "mine"]) == 0
+    assert "64 x 48" in capsys.readouterr().out and (folder / "cameras.png").is_file()
+    bench = config.load_hardware("mine")
+    (finding,) = _check_cameras(bench)
+    assert finding.right and finding.found == "64 x 48, rate and age are not measured"
+    seen = RobotEnv._open_cameras(SimpleNamespace(hardware=bench, world=None, task=TASK), ["wrist"])
+    assert seen["wrist"].read().shape == (48, 64, 3)
 
 
 @pytest.mark.parametrize(
