@@ -86,7 +86,8 @@ def test_a_camera_with_only_read_and_close_is_listed_looked_through_and_checked(
     bench = config.load_hardware("mine")
     (finding,) = _check_cameras(bench)
     assert finding.right and finding.found == "64 x 48, rate and age are not measured"
-    seen = RobotEnv._open_cameras(SimpleNamespace(hardware=bench, world=None, task=TASK), ["wrist"])
+    env: Any = SimpleNamespace(hardware=bench, world=None, task=TASK)
+    seen = RobotEnv._open_cameras(env, ["wrist"])
     assert seen["wrist"].read().shape == (48, 64, 3)
 
 
