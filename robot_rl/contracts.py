@@ -74,8 +74,9 @@ ADVICE = "robot_rl/interfaces.py says what each member is for"
 def _check_options(part: str, options: type) -> Iterator[Finding]:
     """Each option with its default, and whether it says what it is for."""
     for name, default, text in texts_of(options):
-        advice = "" if text else "write a text under the field of Options: it is what people read here"
-        yield Finding(part, f"option {name}", True, text or "without a text", advice or f"default: {default or 'none'}")
+        needed = f"default: {default}" if default else "it must be given"
+        advice = needed if text else "write a text under the field of Options: it is what people read here"
+        yield Finding(part, f"option {name}", True, text or "without a text", advice)
 
 
 def _given(kind: str, cls: Any) -> Given:

@@ -74,7 +74,7 @@ def check(arguments: Sequence[str]) -> None:
         """Is this bench ready? The arm is held where it stands; nothing else is commanded.
 
         Args:
-            hardware: a file of hardware_configs/.
+            hardware: a file of hardware_configs/; without one, `driver` is given.
             task: whose limits and start poses are to fit as well.
             seconds: for how long the loop's rhythm is watched.
             json: one JSON object on stdout instead of a table.
@@ -82,6 +82,8 @@ def check(arguments: Sequence[str]) -> None:
                 arms/package.module:Class.
             options: the driver's options as JSON: '{"height_m": 0.3}'.
         """
+        if not (hardware or driver):
+            raise ConfigError("name a file of hardware_configs/, or a driver as --driver rewards/mine")
         if is_first_time():
             print(COMPILES, file=sys.stderr)
         if driver:
