@@ -36,8 +36,8 @@ def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
                 f"{', '.join(sorted(there.keys() - trained.keys()))} instead. Name the arms there as they were, or "
                 "train it there"
             )
-        drivers = [config.find("controllers/arms", arm.driver).Arm for arm in bench.arms]
-        moved = folder.at_bench(bench, folder.settings.clock if all(hasattr(d, "world") for d in drivers) else "real")
+        drivers = [config.driver("controllers/arms", arm.driver) for arm in bench.arms]
+        moved = folder.at_bench(bench, folder.settings.clock if all(d.simulated for d in drivers) else "real")
     addresses = tuple(free_addresses(len(moved.load_hardware().arms)))
     moved.settings = replace(moved.settings, arm_addresses=addresses)
     return moved

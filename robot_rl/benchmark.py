@@ -25,6 +25,8 @@ from robot_rl.compiled import njit
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.impedance import filter_reference, impedance_torque
 from robot_rl.controllers.kinematics import body_clearance, capsules_of, chain_of
+from robot_rl.controllers.setup import open_driver
+from robot_rl.interfaces import Given
 from robot_rl.limits import MOST_KEEP_OUT
 from robot_rl.types import Array, DeviceError, Provenance, SpaceSpec, Step
 
@@ -104,7 +106,7 @@ def machine() -> dict[str, str | int]:
 
 def measure_law(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     """The control law alone, called from compiled code as the loop calls it."""
-    arm = config.find("controllers/arms", hardware.arms[0].driver).Arm(hardware.arms[0], task.scene)
+    arm = open_driver(hardware.arms[0], task.scene)
     reading, compliance = arm.read(), task.compliance
     clip = compliance.error_clip
     gains = np.array([compliance.stiffness, compliance.damping, clip, clip, compliance.integral])
@@ -162,7 +164,7 @@ def measure_env(task: Task, hardware: Hardware, sizes: Sizes, obs: ObsKind = "st
     from robot_rl.actor.handover import open_operator
 
     with lockstep_env(task, hardware, obs) as env:
-        operator = open_operator(hardware, task=task, world=env.world, mode="demonstrate", seed=0)
+        operator = open_operator(hardware, Given(task=task, world=env.world, mode="demonstrate"))
         seconds: list[float] = []
         while len(seconds) < sizes.env_steps:
             env.reset(seed=len(seconds))

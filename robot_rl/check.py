@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl import config, geometry, views
+from robot_rl import config, geometry, interfaces, views
 from robot_rl.actor.handover import open_operator
 from robot_rl.arms import first_answer
 from robot_rl.cameras import is_simulated
@@ -25,6 +25,7 @@ from robot_rl.config import ArmConfig, GripperConfig, Hardware, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.reach import Reach
+from robot_rl.controllers.setup import open_driver
 from robot_rl.limits import quat_angle
 from robot_rl.record import NO_WANDER
 from robot_rl.supervise import Supervisor
@@ -79,7 +80,7 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
         findings += _guarded("cameras", lambda: _check_cameras(hardware))
     for gripper in hardware.grippers:
         findings += _guarded(gripper.name, lambda gripper=gripper: _check_gripper(gripper))
-    if hardware.teleop and hardware.teleop.name not in config.SIMULATED_OPERATORS:
+    if hardware.teleop:
         findings += _guarded("teleop", lambda: _check_teleop(hardware))
     return findings
 
@@ -153,7 +154,7 @@ def tool_of(arm: ArmConfig, task: Task | None) -> Array:
 
 def _check_reach(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
     """Whether the arm gets wherever its workspace lets it be sent, with the task's tool."""
-    facts: ArmFacts | None = getattr(config.find("controllers/arms", arm.driver).Arm, "facts", None)
+    facts: ArmFacts | None = config.driver("controllers/arms", arm.driver).facts
     if facts is None or not facts.dh:
         advice = "its driver does not say how the arm is built (docs/another_arm.md): choose a small workspace"
         yield Finding(arm.name, "reach", True, "not looked at", advice)
@@ -202,10 +203,9 @@ def _serving(arm: ArmConfig) -> ArmClient | None:
 
 def _check_settings(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
     """What the robot itself is set to, as far as its driver can tell, before the arm's process takes it over."""
-    kind = config.find("controllers/arms", arm.driver).Arm
-    if not hasattr(kind, "examine"):
+    if config.driver("controllers/arms", arm.driver).examine is interfaces.Arm.examine:
         return
-    driver = kind(arm, task.scene if task else None)
+    driver = open_driver(replace(arm, load=None), task.scene if task else None)
     try:
         for what, right, found, advice in driver.examine():
             yield Finding(arm.name, what, right, found, advice)
@@ -231,8 +231,7 @@ def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding
 def _check_fault(name: str, state: ArmState) -> Finding:
     if not state.fault:
         return Finding(name, "error state", True, "no fault")
-    reason = getattr(state, "reason", "")
-    advice = f"{reason}. Look at the arm, mend that, then start again: a fault is never cleared by itself"
+    advice = f"{state.reason}. Look at the arm, mend that, then start again: a fault is never cleared by itself"
     return Finding(name, "error state", False, state.fault.name, advice)
 
 
@@ -250,7 +249,7 @@ def _check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator
     yield Finding(
         name, "round trip of a pose", right, found, "" if right else "the machine is busy: close other programs"
     )
-    if hasattr(config.find("controllers/arms", arm.driver).Arm, "success_rate"):
+    if config.driver("controllers/arms", arm.driver).success_rate is not None:
         success = timing["command_success"]
         right = success >= LEAST_COMMAND_SUCCESS
         found = f"{100 * success:.1f} % of the commands reached the robot in time, in the worst second"
@@ -317,6 +316,9 @@ def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterato
 
 def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
     """Whether the operator's device is there and may be opened; `robot-rl teleop` shows what it says."""
+    assert hardware.teleop is not None, "asked of a bench that has one"
+    if not config.driver("teleop", hardware.teleop.name).is_person:
+        return
     operator = open_operator(hardware)
     operator.close()
     yield Finding("teleop", "device", True, operator.device.name)
@@ -326,13 +328,16 @@ def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
     """Every camera at once, as a run would read them."""
     for camera in hardware.cameras:
         if is_simulated(camera):
-            problem = config.find("cameras", camera.driver).gl_problem()
+            problem = config.driver("cameras", camera.driver).problem()
             yield Finding(camera.name, "camera", not problem, "drawn by the simulation", problem)
     seen, problems = views.look(hardware.cameras, CAMERA_S)
     for name, problem in problems.items():
         yield Finding(name, "camera", False, "failed", problem)
     for view in seen:
         name, (height, width) = view.camera.name, view.picture.shape[:2]
+        if not view.is_measured:
+            yield Finding(name, "frames", True, f"{width} x {height}, rate and age are not measured")
+            continue
         if view.port:
             is_slow = view.port.startswith(("USB 1", "USB 2"))
             advice = "fewer modes, and frames that fail: take a USB 3 port (blue) and a short USB 3 cable, no USB 2 hub"
@@ -384,11 +389,11 @@ def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterat
             client.close()
 
 
-def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
+def table(name: str, findings: Sequence[Finding]) -> Any:
     """The findings as a table for a terminal."""
     from rich.table import Table
 
-    out = Table(title=f"{hardware.name}: " + ("ready" if all(f.right for f in findings) else "not ready yet"))
+    out = Table(title=f"{name}: " + ("ready" if all(f.right for f in findings) else "not ready yet"))
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
@@ -396,10 +401,10 @@ def table(hardware: Hardware, findings: Sequence[Finding]) -> Any:
     return out
 
 
-def as_json(hardware: Hardware, findings: Sequence[Finding]) -> dict[str, Any]:
+def as_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
     """The findings as plain data."""
     ready = all(finding.right for finding in findings)
-    return {"hardware": hardware.name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
+    return {"hardware": name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
 
 
 # ------------------------------------------------------------------------------------------------------ pose
@@ -416,8 +421,7 @@ class PoseWatcher:
 
     def __init__(self, arm: ArmConfig, task: Task | None):
         tool = tool_of(arm, task)
-        kind = config.find("controllers/arms", arm.driver).Arm
-        self._arm = kind(replace(arm, pose_flange_tcp=tuple(tool)), task.scene if task else None)
+        self._arm = open_driver(replace(arm, pose_flange_tcp=tuple(tool), load=None), task.scene if task else None)
         try:
             self._arm.set_tool(tool)
         except BaseException:
@@ -433,9 +437,7 @@ class PoseWatcher:
         reading = self._arm.read()
         pose: Array = reading.pose.copy()
         self._q = reading.q.copy()
-        rest = getattr(self._arm, "rest", None)
-        if rest is not None:
-            rest()  # nothing is answered here: the next look measures anew
+        self._arm.rest()  # nothing is answered here: the next look measures anew
         self._low, self._high = np.minimum(self._low, pose[:3]), np.maximum(self._high, pose[:3])
         quat: list[float] = pose[3:].tolist()
         if not self._quats or quat_angle(self._quats[-1], quat) > SAME_RAD:

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal
 
-from robot_rl.hardware_problems import complete_limits, hardware_problems, machine_problems
+from robot_rl.hardware_problems import complete_limits, hardware_problems, machine_problems, unused_problems
 from robot_rl.kinds import KINDS as KINDS
 from robot_rl.kinds import NAMES_ARE, is_name, name_problems
 from robot_rl.kinds import PACKAGE as PACKAGE
+from robot_rl.kinds import driver as driver
 from robot_rl.kinds import find as find
 from robot_rl.kinds import make as make
 from robot_rl.kinds import names_of as names_of
@@ -107,10 +108,6 @@ class GripperConfig:
     name: str
     driver: str
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-SIMULATED_OPERATORS = ("scripted", "human_like")
-"""Files of `teleop` that stand in for a person, in simulation: nobody is at the device."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +358,7 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     `state/...` is float32 `(6,)`, or `(3,)` of a direction, under `state/ARM/...` if there are several arms;
     `image/NAME` is uint8 `(H, W, 3)`.
     """
-    check_fit(task, hardware)
+    _require_fit(task, hardware)
     if obs == "state" and task.scene is None:
         raise ConfigError(f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs 'pixels'")
     sizes = {"tcp_pose": 6, "tcp_twist": 6, "tcp_wrench": 6, "target_offset": 6}
@@ -379,9 +376,16 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
 
 
 def check_fit(task: Task, hardware: Hardware) -> None:
-    """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one thing per line."""
-    problems = list(task_problems(task)) or fit_problems(task, hardware)
-    complain(task, problems)
+    """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one thing per line.
+
+    And for what no task can use yet: a second arm, a gripper that moves.
+    """
+    _require_fit(task, hardware)
+    complain(hardware, unused_problems(hardware))
+
+
+def _require_fit(task: Task, hardware: Hardware) -> None:
+    complain(task, list(task_problems(task)) or fit_problems(task, hardware))
 
 
 def complain(about: Task | Hardware, problems: Iterable[Problem]) -> None:

@@ -42,7 +42,7 @@ class DryRun:
 
     def __init__(self, hardware: Hardware):
         """Raises DeviceError if the device is not there."""
-        self.operator: Operator = open_operator(hardware, task=None, world=None, mode="correct", seed=0)
+        self.operator: Operator = open_operator(hardware)
         self.said = Handover(False, np.zeros(6))
         self.reading = TeleopReading(False, np.zeros(6))
         self.takeovers = 0

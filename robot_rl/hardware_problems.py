@@ -8,17 +8,16 @@ arm's own process reads the same file, and has them.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from robot_rl.compliance import compliance_problems, posture_problems
-from robot_rl.kinds import driver_problems, find_here, name_problems, option_problems
+from robot_rl.kinds import driver_here, name_problems, option_problems
 from robot_rl.limits import fact_problems, is_unit, limit_problems
 from robot_rl.ranges import Range, beyond
-from robot_rl.types import AXES, ArmFacts, ConfigError, Feel, Load, Use
-from robot_rl.validation import Place, Problem, nearest, problems_of, refusals
+from robot_rl.types import AXES, ArmFacts, Feel, Load, Use
+from robot_rl.validation import Place, Problem, from_json, nearest
 
 if TYPE_CHECKING:
     from robot_rl.config import ArmConfig, Guard, Hardware
@@ -43,16 +42,11 @@ def complete_limits(data: dict[str, Any]) -> None:
     for arm in arms if isinstance(arms, list) else ():
         if not isinstance(arm, dict) or not isinstance(arm.get("limits"), dict):
             continue
-        module = find_here("controllers/arms", str(arm.get("driver")))
-        if module is None or follows_poses(module.Arm):
+        driver = driver_here("controllers/arms", str(arm.get("driver")))
+        if driver is None or driver.mode == "pose":
             joints = len(home) if isinstance(home := arm.get("home"), list) else 0
             for name, value in _NO_TORQUES.items():
                 arm["limits"].setdefault(name, [value] * joints if name == "max_torque" else value)
-
-
-def follows_poses(arm: type) -> bool:
-    """Whether a driver's arm follows poses by a controller of its own, instead of joint torques."""
-    return getattr(arm, "mode", "torque") == "pose"
 
 
 def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
@@ -66,9 +60,7 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
                 yield (section, i, "driver"), problem
             if device.name in [other.name for other in devices[:i]]:
                 yield (section, i, "name"), f"= {device.name!r} is taken by another of the {section}"
-            use = Use(device.driver, device.options)
-            found = option_problems(kind, use) if section == "grippers" else driver_problems(kind, use)
-            for place, message in found:
+            for place, message in option_problems(kind, Use(device.driver, device.options)):
                 yield (section, i, "options", *place), message
     for i, arm in enumerate(hardware.arms):
         for place, message in _arm_problems(arm):
@@ -78,6 +70,16 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
     if hardware.teleop is not None:
         for place, message in _teleop_problems(hardware.teleop, [arm.name for arm in hardware.arms]):
             yield ("teleop", *place), message
+
+
+def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
+    """What a hardware file may hold for `robot-rl check`, and no task can use yet."""
+    if len(hardware.arms) > 1:
+        what = "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
+        yield ("arms", 1), what
+    if hardware.grippers:
+        what = "no task moves a gripper so far: leave them out of a file that tasks use"
+        yield ("grippers",), f"{what}; `robot-rl check` tries a hand from a file of its own"
 
 
 def machine_problems(hardware: "Hardware") -> Iterator[Problem]:
@@ -104,9 +106,9 @@ def _arm_problems(arm: "ArmConfig") -> Iterator[Problem]:
             yield (name,), f"= {list(pose)} does not end in a unit quaternion xyzw"
     yield from _load_problems(arm.load)
     yield from _guard_problems(arm.guards)
-    module = find_here("controllers/arms", arm.driver)
-    facts: ArmFacts | None = getattr(module.Arm, "facts", None) if module else None
-    if module and arm.guards and not (facts and facts.dh):
+    driver = driver_here("controllers/arms", arm.driver)
+    facts: ArmFacts | None = driver.facts if driver else None
+    if driver and arm.guards and not (facts and facts.dh):
         yield (
             ("guards",),
             f"cannot be watched: the driver {arm.driver!r} does not say how its arm is built (`facts.dh`)",
@@ -178,20 +180,12 @@ def _guard_problems(guards: "Sequence[Guard]") -> Iterator[Problem]:
 def _teleop_problems(use: Use, arms: Sequence[str]) -> Iterator[Problem]:
     for problem in name_problems("teleop", use.name):
         yield ("name",), problem
-    problems = list(option_problems("teleop", use, also=Feel))
-    if (module := find_here("teleop", use.name)) is not None and not problems:
-        asked = {field.name: use.options[field.name] for field in fields(Feel) if field.name in use.options}
-        problems += problems_of(Feel, asdict(module.Teleop.feel) | asked)
-        if not problems:
-            felt = asdict(module.Teleop.feel) | asked
-            problems += feel_problems(Feel(**{name: _plain_tuple(value) for name, value in felt.items()}), arms)
-        problems += _role_problems(use.options, module)
+    problems = list(option_problems("teleop", use))
+    if not problems and (driver := driver_here("teleop", use.name)) is not None:
+        felt = {field.name: use.options[field.name] for field in fields(Feel) if field.name in use.options}
+        problems += feel_problems(from_json(Feel, asdict(driver.feel) | felt), arms)
     for place, message in problems:
         yield ("options", *place), message
-
-
-def _plain_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def feel_problems(feel: Feel, arms: Sequence[str] = ()) -> Iterator[Problem]:
@@ -209,19 +203,3 @@ def feel_problems(feel: Feel, arms: Sequence[str] = ()) -> Iterator[Problem]:
         yield ("scale",), f"= {list(feel.scale)}: wanted six factors, none below 0: the signs stand in axes"
     if feel.arm and arms and feel.arm not in arms:
         yield ("arm",), f"= {feel.arm!r} is not in the file; it has: {nearest(feel.arm, arms)}"
-
-
-def _role_problems(options: Mapping[str, Any], module: ModuleType) -> Iterator[Problem]:
-    """What a device's buttons or keys are for, if the file says so, and buttons that the device has not."""
-    buttons = getattr(module, "BUTTONS", {})
-    for option in ("buttons", "keys"):
-        said = options.get(option, {})
-        roles = said if isinstance(said, Mapping) else {f"{option}[{i}]": role for i, role in enumerate(said)}
-        try:
-            if roles:
-                module.Controls(roles, option)
-        except ConfigError as error:
-            yield from refusals(error, options)
-        for button in roles if option == "buttons" and isinstance(said, Mapping) else ():
-            if button not in buttons:
-                yield (option, button), f"is no button; there are: {nearest(button, buttons)}"

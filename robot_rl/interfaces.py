@@ -1,18 +1,23 @@
-"""The sockets: what a file must offer to be an arm, a camera, a teleop device, a reward or an agent.
+"""What a file must offer to be an arm, a camera, a gripper, a teleop device, a reward, a scene or an agent.
 
-A folder is a kind, a file is which. Each file holds one class named like its kind (`Arm`, `Camera`, `Teleop`,
-`Reward`, `Agent`), found by the file's name: `config.find("cameras", "realsense").Camera`.
+A folder is a kind, a file is which. Each file holds one class named like its kind (`Arm`, `Camera`, `Gripper`,
+`Teleop`, `Reward`, `Scene`), built as `Driver(options, given)`: its options are what the dataclass `Options` beside it
+makes of a hardware or task file, `given` is a `Given`. What is abstract here a class has to offer; everything else has
+a default, which `kinds.driver` adds to a class that does not derive from it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from robot_rl.types import (
+    ArmFacts,
     ArmState,
     Array,
     Compliance,
     Feel,
+    FoundCamera,
     GripperReading,
     Handover,
     Load,
@@ -22,6 +27,47 @@ from robot_rl.types import (
     Use,
     WorldState,
 )
+
+if TYPE_CHECKING:
+    from robot_rl.config import ArmConfig, Task
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a driver that has none."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the program hands to a driver beside its options; a kind that has no use for something gets the default."""
+
+    name: str = ""
+    """Name of the device in the hardware file, for messages."""
+    arm: "ArmConfig | None" = None
+    """Arms: the entry of the hardware file, with home, tool and limits."""
+    clock: Literal["real", "lockstep"] = "real"
+    """Arms: the clock of the run; simulated time stands still between targets in lockstep."""
+    scene: Use | None = None
+    """Arms and cameras that are simulated: the scene of the task; None: an empty table."""
+    world: "World | None" = None
+    """Cameras, teleop, rewards: the simulated world; None where the arm is real."""
+    image_size: tuple[int, int] | None = None
+    """Cameras: height and width of the frames that are wanted; None: as they come."""
+    task: "Task | None" = None
+    """Teleop and rewards: the task, if there is one."""
+    mode: Literal["demonstrate", "correct"] = "correct"
+    """Teleop: what the operator is there for."""
+    seed: int = 0
+    """Teleop: of whatever a simulated operator draws."""
+    desk: Any = None
+    """Teleop: the link to the console's page (`transport/desk.py`), if the program has one open."""
+
+
+class Driver(ABC):
+    """What all kinds have in common: how one is built."""
+
+    def __init__(self, options: Any, given: Given) -> None:
+        """A driver that opens nothing and keeps nothing needs no constructor of its own."""
 
 
 class ArmReading:
@@ -48,37 +94,48 @@ class ArmReading:
         self.mass: Array | None = None
 
 
-class Arm(Protocol):
-    """A torque-controlled arm. `controllers/loop.py` owns it and is the only caller:
+class Arm(Driver):
+    """An arm, owned and called by `controllers/loop.py` alone. By `mode` it takes joint torques:
 
     ```
-    while running:                      # 1 kHz
+    while running:                      # 1 kHz, or every `tick_s`
         reading = arm.read()
         arm.write(torque_law(reading))  # [Nm], without gravity
     ```
 
-    A driver is built with `Arm(config, scene)` and may offer more, which the loop looks for by name:
+    or poses, for an arm with a controller of its own (UR, xArm, franky); command timeout, limits and faults stand above
+    that, what is pressed with is the arm's own matter:
 
-    - `paced = True`: `read` waits for the arm's own next cycle (Franka), so that nobody else keeps time; `lost_cycles`
-      counts the cycles that went by without a command of ours.
-    - `facts`: an `ArmFacts`, what its maker says of it. A hardware file beyond that is refused; with its kinematics the
-      links are guarded, and joint moves are looked through before they begin.
-    - `tick_s`: the period of its control [s], if it is not a millisecond.
-    - `success_rate`: the share of our commands that the robot says it has got lately; NaN if it cannot say now.
-    - `journal()`: what the robot itself recorded of its last moments, for the black box: plain data, JSON can hold it.
-    - `examine()`: what its own settings say against the hardware file, asked by `robot-rl check` before it is driven.
-    - `set_load(load)`: the load of the hardware file, once, before anything moves. (The simulated arm has none: its
-      hand and peg are bodies of the model, and their weight is compensated exactly.)
-    - `recover()`: somebody has acknowledged a fault of the arm's own; make it ready again. Raises DeviceError if it is
-      not to be had, and the fault stays.
+    ```
+    while running:                      # every `tick_s`
+        reading = arm.read()            # `jacobian` of the TCP in base axes, or `twist (6,)` if there is none
+        arm.follow(next_reference)      # in the workspace, at most the reference speed away from the last one
+    ```
     """
 
     joints: int
 
+    mode: Literal["torque", "pose"] = "torque"
+    """What it takes: joint torques (`write`) or poses (`follow`)."""
+    tick_s: float = 0.001
+    """The period of its control [s]."""
+    paced: bool = False
+    """Whether `read` waits for the arm's own next cycle (Franka), so that nobody else keeps time."""
+    simulated: bool = False
+    """Whether there is a world around it: then it has `world` and `reset`, and can run in lockstep."""
+    facts: ArmFacts | None = None
+    """What its maker says of it. A hardware file beyond that is refused; with its kinematics the links are guarded,
+    and joint moves are looked through before they begin."""
+    lost_cycles: int = 0
+    """How many cycles of its own went by without a command."""
+    success_rate: float | None = None
+    """The share of our commands that the robot says it has got lately; NaN if it cannot say now, None if never."""
+
+    @abstractmethod
     def set_tool(self, pose_flange_tool: Array) -> None:
         """Move the controlled point to `pose_flange_tool (7,)`: pose, Jacobian and wrench belong to it from now on."""
-        ...
 
+    @abstractmethod
     def read(self) -> ArmReading:
         """Measure. The same buffers are returned each time.
 
@@ -86,63 +143,50 @@ class Arm(Protocol):
         for nothing. Raises DeviceError if the arm is gone; ArmDriverError with the kind of the fault if it has stopped
         (REFLEX, COMMUNICATION, USER_STOP), the message in the robot's own words. Both may come from `write` as well.
         """
-        ...
 
-    def write(self, tau: Array) -> None:
-        """Send joint torques `(n,)` [Nm]. For a simulated arm this is what makes the world go on by a tick."""
-        ...
-
+    @abstractmethod
     def close(self) -> None:
         """Let go of the arm, which is then held by its own controller or brakes."""
-        ...
 
-
-class PoseArm(Protocol):
-    """An arm whose own controller follows poses (UR, xArm, franky): lease, limits and faults stand above it.
-
-    ```
-    while running:                    # at the driver's own rate, once in `tick_s`
-        reading = arm.read()          # `jacobian` of the TCP in base axes, or `twist (6,)` if there is none to be had
-        arm.follow(next_reference)    # inside the workspace, at most the reference speed away from the last one
-    ```
-    What is pressed with is the arm's own matter: `set_compliance`, if the driver offers it, gets the task's values;
-    the limits on force and moment hold above it. Everything else is as for `Arm`.
-    """
-
-    mode: str
-    """"pose": how the loop tells it from an `Arm`."""
-
-    joints: int
-
-    def set_tool(self, pose_flange_tool: Array) -> None: ...
-
-    def read(self) -> ArmReading: ...
+    def write(self, tau: Array) -> None:
+        """Mode "torque": send joint torques `(n,)` [Nm]. A simulated arm's world goes on by a tick."""
+        raise NotImplementedError("an arm of mode 'torque' has `write`")
 
     def follow(self, pose_base_tcp: Array) -> None:
-        """Go to the pose `(7,)` of the TCP, which is near the last one: the next comes in `tick_s`."""
-        ...
-
-    def set_compliance(self, compliance: Compliance) -> None:
-        """Optional: be as stiff as the task wants it. Raises ConfigError for what this arm cannot be."""
-        ...
+        """Mode "pose": go to the pose `(7,)` of the TCP, which is near the last one: the next comes in `tick_s`."""
+        raise NotImplementedError("an arm of mode 'pose' has `follow`")
 
     def set_load(self, load: Load) -> None:
-        """Optional: see `Arm`."""
-        ...
+        """The load of the hardware file, once, before anything moves. Nothing to do for an arm that knows its own."""
 
-    def close(self) -> None: ...
+    def set_compliance(self, compliance: Compliance) -> None:
+        """Be as stiff as the task wants it. Raises ConfigError for what this arm cannot be."""
 
+    def recover(self) -> None:
+        """Somebody has acknowledged a fault of the arm's own: make it ready again. Raises DeviceError if it is not to
+        be had, and the fault stays."""
 
-class SimulatedArm(Arm, Protocol):
-    """An arm with a world around it: what the `world` channel serves."""
+    def rest(self) -> None:
+        """Only readings follow: end torque control until the next `write`."""
+
+    def journal(self) -> dict[str, Any]:
+        """What the robot itself recorded of its last moments, for the black box: plain data, JSON can hold it."""
+        return {}
+
+    def examine(self) -> Iterable[tuple[str, bool, str, str]]:
+        """What the robot's own settings say against the hardware file, asked by `robot-rl check` before it is driven.
+
+        Each is (what was tried, whether it is right, what was found, what to do).
+        """
+        return ()
 
     def world(self) -> WorldState:
-        """The truth, now."""
-        ...
+        """Simulated: the truth, now."""
+        raise NotImplementedError("a simulated arm has `world`")
 
     def reset(self, seed: int) -> None:
-        """Put the arm at its home posture and the objects where the seed says."""
-        ...
+        """Simulated: put the arm at its home posture and the objects where the seed says."""
+        raise NotImplementedError("a simulated arm has `reset`")
 
 
 class World(Protocol):
@@ -159,63 +203,70 @@ class World(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Simulation:
-    """What a simulated camera draws: the world, and the scene that the task says stands there."""
-
-    world: World
-    scene: Use | None
-
-
-class Gripper(Protocol):
+class Gripper(Driver):
     """A gripper. Each call blocks until the fingers are through, so that `controllers/gripper.py` gives it a process.
 
-    A driver is built with `Gripper(name, **options)`. Any call raises DeviceError if the hand is gone or cannot.
+    Any call raises DeviceError if the hand is gone or cannot.
     """
 
+    @abstractmethod
     def read(self) -> GripperReading:
         """Measure."""
-        ...
 
+    @abstractmethod
     def home(self) -> None:
         """Find out the largest width; nothing may be between the fingers."""
-        ...
 
+    @abstractmethod
     def move(self, width_m: float, speed: float) -> bool:
         """Go to a width [m] at a speed [m/s]; whether it got there."""
-        ...
 
+    @abstractmethod
     def grasp(self, width_m: float, speed: float, force_n: float, tolerance_m: float) -> bool:
         """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`; whether it is held."""
-        ...
 
+    @abstractmethod
     def stop(self) -> None:
         """Stand still."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of the hand, not of what it holds."""
-        ...
 
 
-class Camera(Protocol):
+class Camera(Driver):
     """A camera. The newest frame, never an old one: `actor/env.py` calls `read` once per step.
 
-    A driver is built with `Camera(config, image_size, simulation)`: the hardware file's entry, (height, width) of the
-    frames that are wanted, and what there is to draw, which is None on a real bench. It raises DeviceError if there is
-    no such camera, ConfigError if its options do not fit. Drivers of real cameras are `cameras/_live.py: LiveCamera`
-    around a device, which has the picture before crop and resizing as well, `whole`, for the console; such a file also
-    offers `found() -> list[FoundCamera]`.
+    Its constructor raises DeviceError if there is no such camera, ConfigError if its options do not fit.
+    `cameras/_live.py: LiveCamera` around a device is a camera that is grabbed from in the background and comes back
+    when it is lost; `robot-rl cameras` measures its rate and the age of its frames.
     """
 
+    simulated: bool = False
+    """Whether it draws a simulated world, so that it needs one to be opened."""
+    whole: Array | None = None
+    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console; None: there is none."""
+
+    @abstractmethod
     def read(self) -> Array:
-        """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError if it is older than the camera's own limit."""
-        ...
+        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`, or CameraStaleError if it is too old."""
 
-    def close(self) -> None: ...
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the camera; twice is once."""
+
+    @classmethod
+    def found(cls) -> Sequence[FoundCamera]:
+        """The cameras of this driver that are plugged in, for `robot-rl cameras`."""
+        return ()
+
+    @classmethod
+    def problem(cls) -> str:
+        """Why this machine cannot run the driver, with what to do; "": it can."""
+        return ""
 
 
-class Teleop(Protocol):
+class Teleop(Driver):
     """An operator's device. `actor/handover.py` turns what it says into actions and is the only caller:
 
     ```
@@ -223,57 +274,82 @@ class Teleop(Protocol):
     while not done:
         said = device.read(arms)        # a Handover: how far it is deflected, clutch, buttons
     ```
-    A driver is built with the options of the hardware file and, if its constructor names them, with `task`, `world`,
-    `mode` and `seed` (the scripted operator). It raises DeviceError if the device is absent, busy or not permitted; a
-    device that goes while it is in use is opened again in the background, and the readings say so meanwhile.
+    The constructor raises DeviceError if the device is absent, busy or not permitted; a device that goes while it is in
+    use is opened again in the background, and the readings say so meanwhile.
     """
 
-    name: str
+    name: str = "a device without a name"
     """What was found: model, where it is connected."""
-
-    controls: Mapping[str, str]
+    controls: Mapping[str, str] = {}
     """What each button or key does, by its name on the device."""
-
-    @property
-    def held(self) -> Collection[str]:
-        """Which of them are down now."""
-        ...
-
-    reports: int
+    held: Collection[str] = ()
+    """Which of the controls are down now."""
+    reports: int = 0
     """How many reports or events it has sent."""
-
-    feel: Feel
-    """How it feels unless the hardware file says otherwise."""
+    feel: Feel = Feel()
+    """How it feels unless the hardware file says otherwise; the fields of `Feel` are options of every device."""
+    is_person: bool = True
+    """Whether somebody holds the device; a simulated operator is a program."""
 
     def begin_episode(self) -> Sequence[Outcome]:
         """A new episode starts; forget the last one. Returns the words that were said and not read."""
-        ...
+        return self.take_words()
 
     def take_words(self) -> Sequence[Outcome]:
         """Between two episodes, as often as one likes: the words that were said and not read."""
-        ...
+        return ()
 
+    @abstractmethod
     def read(self, arms: Sequence[ArmState]) -> Handover:
         """What the device says now, looking at the arm that it drives as it is. Never blocks."""
-        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the device."""
 
 
-class Reward(Protocol):
-    """A judge of success. Called once per step, after the observation."""
+class Reward(Driver):
+    """Decides success. `actor/env.py` calls it once per step, after the observation:
 
-    needs_operator: bool
+    ```
+    reward.begin_episode()
+    while not done:
+        value, done, success = reward.judge(observation, arms, outcome)
+    ```
+    """
+
+    needs_operator: bool = False
     """Whether it cannot judge without the operator's word: then a device is opened for evaluations, too."""
+    probability: float | None = None
+    """Of success, in the observation that was judged last; None if it knows only yes and no. For the console."""
 
-    @property
-    def probability(self) -> float | None:
-        """Of success, in the observation that was judged last; None if it knows only yes and no. For the console."""
-        ...
+    def begin_episode(self) -> None:
+        """A new episode starts: forget the last one, however it ended."""
 
+    @abstractmethod
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
         """Reward of the step, whether the task is over (which terminates the episode), and whether it succeeded.
 
         `arms` are the states that the observation was made from, `outcome` the operator's word since the last step.
         """
-        ...
+
+
+class Scene(Driver):
+    """What a simulated arm stands in: added to a MuJoCo model that holds the arm (`mujoco` types: docs/scenes.md)."""
+
+    looks: Any = None
+    """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes; None: they do not."""
+
+    @abstractmethod
+    def add_to(self, spec: Any, hand: Any) -> None:
+        """Add table, light, objects and cameras to the `MjSpec` of the arm; the tool goes onto the body `hand`."""
+
+    def place(self, model: Any, data: Any, seed: int) -> None:
+        """A reset has put everything where `add_to` did, at rest: move what the seed is to move."""
+
+    @abstractmethod
+    def goal_base_tool(self, data: Any, pose_flange_tool: Array) -> Array:
+        """Pose `(7,)` of the tool when the task is done."""
+
+    @abstractmethod
+    def success(self, data: Any) -> bool:
+        """Whether the task is done now."""

@@ -136,7 +136,7 @@ def first_bench(task: str, answers: Answers) -> Hardware:
 
 
 def is_simulated(arm: ArmConfig) -> bool:
-    return hasattr(config.find("controllers/arms", arm.driver).Arm, "world")
+    return bool(config.driver("controllers/arms", arm.driver).simulated)
 
 
 def cameras_of(hardware: Hardware, answers: Answers) -> list[CameraConfig]:

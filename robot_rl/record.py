@@ -18,6 +18,7 @@ from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
 from robot_rl.arms import await_arms
 from robot_rl.data.log import StepLog
+from robot_rl.interfaces import Given
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.progress import Display, say_waiting
 from robot_rl.report import plot_demos
@@ -143,7 +144,7 @@ def sitting_for(
         desk.tell(verb=verb, task=task.name)
         env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
         operator = open_operator(
-            hardware, task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk
+            hardware, Given(task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk)
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))

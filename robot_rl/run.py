@@ -81,6 +81,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     """
     loaded, hardware = config.load_task(task), config.load_hardware(options.hardware)
     operated = config.with_teleop(hardware, options.teleop)
+    config.check_fit(loaded, operated)
     space = config.spaces(loaded, operated, options.obs)
     problems, origins = list[str](), Origins()
     with gathered(problems):

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from robot_rl.compliance import compliance_problems, leash_problems, posture_problems
-from robot_rl.hardware_problems import follows_poses
-from robot_rl.kinds import find_here, name_problems, option_problems
+from robot_rl.kinds import driver_here, name_problems, option_problems
 from robot_rl.limits import is_unit, outside, tightened
 from robot_rl.ranges import Range, beyond
 from robot_rl.types import ArmLimits, Compliance
@@ -122,9 +121,6 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
-    if task.wander is not None and len(hardware.arms) > 1:
-        arms = f"hardware {hardware.name!r} has {len(hardware.arms)}"
-        yield ("wander",), f"moves one arm by itself, and {arms}: leave it out"
     for i, arm in enumerate(hardware.arms):
         limits, problems = tightened(arm.limits, task.limits)
         for place, message in problems:
@@ -158,8 +154,8 @@ def _arm_problems(task: "Task", i: int, arm: "ArmConfig", limits: ArmLimits) -> 
 
 def _drift_problems(task: "Task", arm: "ArmConfig", limits: ArmLimits) -> Iterator[Problem]:
     """The way home in joint space, before a reset."""
-    module = find_here("controllers/arms", arm.driver)
-    if module is not None and follows_poses(module.Arm):
+    driver = driver_here("controllers/arms", arm.driver)
+    if driver is not None and driver.mode == "pose":
         why = f"arm {arm.name!r} (driver {arm.driver!r}) follows poses and has no joint-space moves"
         yield ("max_drift",), f"= {task.max_drift:g}: {why}: leave max_drift out"
     for place, message in posture_problems((), arm.home, limits):

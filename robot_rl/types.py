@@ -558,26 +558,27 @@ class Handover:
 
 @dataclass(frozen=True)
 class Feel:
-    """How a device feels in the hand. Each driver has its own; the options of a hardware file change it.
-
-    deadband: this share of full deflection is taken for none, on each axis; beyond it the motion sets in from 0.
-    engage, release: the largest deflection of the six from which on the operator takes hold, and below which they let
-    go, in shares; a device that has a dead-man's button or a clutch of its own goes by that alone. release_s: for so
-    long [s] after that the arm holds its target, and taking hold again goes on with the same correction. speed: share
-    of the action's bound at full deflection. axes: which axis of the device moves x, y, z, rx, ry, rz of the robot,
-    with a sign ("-y"). scale: factor of each of the robot's axes, 0 locks it. frame: "base" or "tool", instead of the
-    device's own. arm: which of several arms it drives; the first, if not said.
-    """
+    """How a device feels in the hand. Each driver has its own; the options of a hardware file change it."""
 
     deadband: float = 0.0
+    """This share of full deflection is taken for none, on each axis; beyond it the motion sets in from 0."""
     engage: float = 0.0
+    """The largest deflection of the six from which on the operator takes hold, as a share; a device that has a
+    dead-man's button or a clutch of its own goes by that alone."""
     release: float = 0.0
+    """The same below which they let go."""
     release_s: float = 0.0
+    """For so long [s] after that the arm holds its target, and taking hold again goes on with the same correction."""
     speed: float = 1.0
+    """Share of the action's bound at full deflection."""
     axes: tuple[str, ...] = ("x", "y", "z", "rx", "ry", "rz")
+    """Which axis of the device moves x, y, z, rx, ry, rz of the robot, with a sign ("-y")."""
     scale: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    """Factor of each of the robot's axes; 0 locks it."""
     frame: Frame | None = None
+    """"base" or "tool", instead of the device's own."""
     arm: str = ""
+    """Which of several arms it drives; the first, if not said."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +15,8 @@ from robot_rl import config
 from robot_rl.cameras import flow, is_simulated, open_camera
 from robot_rl.cameras._live import Crop, LiveCamera, crop_and_resize
 from robot_rl.config import CameraConfig, Hardware, Task
+from robot_rl.controllers.setup import open_driver
 from robot_rl.data.pictures import FONT, INK, PAPER, draw_crop, write_picture
-from robot_rl.interfaces import Simulation
 from robot_rl.types import Array, FoundCamera, RobotRLError
 
 HEIGHT = 360
@@ -38,11 +38,11 @@ class View:
 
     camera: CameraConfig
     picture: Array
-    rate_hz: float
-    asked_hz: int
-    ages_s: Array
-    max_age_s: float
-    controls: Mapping[str, float]
+    rate_hz: float = 0.0
+    asked_hz: float = 0.0
+    ages_s: Array = field(default_factory=lambda: np.zeros(1))
+    max_age_s: float = 0.0
+    controls: Mapping[str, float] = field(default_factory=dict)
     port: str = ""
 
     @property
@@ -51,13 +51,18 @@ class View:
         given = self.camera.options.get("crop")
         return None if given is None else tuple(given)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether rate and age are known: not of a picture that was drawn, or read once."""
+        return self.max_age_s > 0.0
+
     def age_ms(self, percentile: float) -> float:
         return 1e3 * float(np.percentile(self.ages_s, percentile))
 
     @property
     def timing(self) -> tuple[str, str] | tuple[()]:
-        """Rate and age for people; nothing of a picture that was drawn."""
-        if is_simulated(self.camera):
+        """Rate and age for people; nothing where they were not measured."""
+        if not self.is_measured:
             return ()
         return f"{self.rate_hz:.1f} Hz", f"age {self.age_ms(50):.0f} ms, p99 {self.age_ms(99):.0f} ms"
 
@@ -81,40 +86,43 @@ def find_cameras() -> tuple[list[FoundCamera], list[str]]:
     """What is plugged in, of every driver; and of each driver that cannot say, why."""
     there: list[FoundCamera] = []
     problems: list[str] = []
-    for driver in config.names_of("cameras"):
+    for name in config.names_of("cameras"):
         try:
-            module = config.find("cameras", driver)
+            there += config.driver("cameras", name).found()
         except RobotRLError as error:
             problems.append(str(error))
-            continue
-        there += module.found() if hasattr(module, "found") else []
     return there, problems
 
 
 def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], dict[str, str]]:
     """Look through real cameras, all at the same time; and of each that does not work, by its name, why.
 
-    A simulated one is passed over: see `draw`.
+    A simulated one is passed over: see `draw`. Rate and age are measured of a `LiveCamera`; any other one is read once.
     """
     problems: dict[str, str] = {}
     opened: list[tuple[CameraConfig, LiveCamera, list[float]]] = []
+    views = []
     with ExitStack() as stack:
         for camera in cameras:
             try:
-                if not is_simulated(camera):
-                    opened.append((camera, _open_whole(camera), []))
-                    stack.callback(opened[-1][1].close)
+                if is_simulated(camera):
+                    continue
+                device = open_camera(_whole(camera), None)
+                stack.callback(device.close)
+                if isinstance(device, LiveCamera):
+                    opened.append((camera, device, []))
+                else:
+                    views.append(View(camera, device.read()))
             except RobotRLError as error:
                 problems[camera.name] = str(error)
         until, first = time.monotonic() + seconds, {c.name: live.newest() for c, live, _ in opened}
-        while time.monotonic() < until:
+        while opened and time.monotonic() < until:
             time.sleep(LOOK_S)
             for camera, live, ages in opened:
                 try:
                     ages.append(time.monotonic() - live.newest().t)
                 except RobotRLError as error:
                     problems[camera.name] = str(error)
-        views = []
         for camera, live, ages in opened:
             if camera.name in problems:
                 continue
@@ -123,7 +131,7 @@ def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], d
             asked_hz, limit_s = live.options.rate_hz, live.options.max_age_s
             now = live.controls()
             views.append(View(camera, last.image, rate_hz, asked_hz, np.array(ages), limit_s, now, live.port))
-    return views, problems
+    return sorted(views, key=lambda view: list(cameras).index(view.camera)), problems
 
 
 def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, str]]:
@@ -135,18 +143,18 @@ def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, s
     if not simulated:
         return [], {}
     scene = task.scene if task else None
-    arm = config.find("controllers/arms", "mujoco").Arm(replace(hardware.arms[0], driver="mujoco", options={}), scene)
-    simulation = Simulation(SimpleNamespace(latest=arm.world()), scene)
+    arm = open_driver(replace(hardware.arms[0], driver="mujoco", options={}, load=None), scene)
+    world: Any = SimpleNamespace(latest=arm.world())
     views: list[View] = []
     problems: dict[str, str] = {}
     for camera in simulated:
         size = None if camera.options.get("crop") else (480, 480)  # without a crop it is drawn in the policy's shape
         try:
-            drawn = open_camera(_whole(camera), size, simulation)
+            drawn = open_camera(_whole(camera), size, world, scene)
         except RobotRLError as error:
             problems[camera.name] = str(error)
             continue
-        views.append(View(camera, drawn.read(), 0.0, 0, np.zeros(1), 0.0, {}))
+        views.append(View(camera, drawn.read()))
         drawn.close()
     return views, problems
 
@@ -154,12 +162,6 @@ def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, s
 def _whole(camera: CameraConfig) -> CameraConfig:
     """The camera as it is, without the crop of the hardware file."""
     return replace(camera, options={name: value for name, value in camera.options.items() if name != "crop"})
-
-
-def _open_whole(camera: CameraConfig) -> LiveCamera:
-    live = open_camera(_whole(camera), None)
-    assert isinstance(live, LiveCamera), "what is not simulated is live"
-    return live
 
 
 def contact_sheet(views: Sequence[View], crops: Mapping[str, Crop], image_size: tuple[int, int]) -> Array:
@@ -220,7 +222,7 @@ def table(hardware: str, views: Sequence[View]) -> Any:
     for view in views:
         height, width = view.picture.shape[:2]
         controls = ", ".join(f"{name} {value:g}" for name, value in view.controls.items())
-        numbers = view.timing or ("drawn", "")
+        numbers = view.timing or ("drawn" if is_simulated(view.camera) else "not measured", "")
         crop = str(list(view.crop)) if view.crop else "none"
         out.add_row(view.camera.name, view.camera.driver, f"{width} x {height}", *numbers, crop, view.port, controls)
     return out

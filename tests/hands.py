@@ -1,9 +1,10 @@
 """An operator's hand on no device at all, for tests: it says what the test tells it to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from robot_rl.interfaces import Teleop
 from robot_rl.types import ArmState, Fault, Feel, Handover, Outcome
 
 DOWN = np.array([0.5, 0.0, 0.07, 1.0, 0.0, 0.0, 0.0])
@@ -22,12 +23,10 @@ def still(twist: float = 1.0, **said) -> Handover:
 OPEN = Handover(False, np.zeros(6))
 
 
-class Hand:
+class Hand(Teleop):
     """Says one thing after another, then nothing. `earlier` is what it has said before each episode."""
 
     name = "hand"
-    controls: Mapping[str, str] = {}
-    held = frozenset[str]()
 
     def __init__(self, says: Iterable[Handover] = (), feel: Feel | None = None):
         self.feel = feel or Feel()
@@ -35,9 +34,6 @@ class Hand:
         self.earlier: list[Outcome] = []
         self.closed = False
         self._says = iter(says)
-
-    def begin_episode(self) -> Sequence[Outcome]:
-        return self.take_words()
 
     def take_words(self) -> Sequence[Outcome]:
         earlier, self.earlier = self.earlier, []

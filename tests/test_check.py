@@ -157,7 +157,7 @@ def test_what_pose_prints_is_a_task_files_and_a_hardware_files():
     assert 0.09 < read["limits"]["workspace_angle"] < HARDWARE.arms[0].limits.workspace_angle
     config.check_fit(replace(TASK, limits=read["limits"], start=read["start"]), HARDWARE)
     (goal,) = [line.removeprefix("# reward=").rstrip(",") for line in lines.splitlines() if "Use(" in line]
-    judge = make("rewards", eval(goal, {"Use": Use}), None)
+    judge = make("rewards", eval(goal, {"Use": Use}))
     arms = [SimpleNamespace(pose_base_tcp=pose)]
     assert [judge.judge({}, arms, Outcome.NONE) for _ in range(2)] == [(0.0, False), (1.0, True)]
     home = eval(lines.rpartition("home: ")[2])

@@ -1,7 +1,6 @@
 """The pages of docs/ and the README: each command that stands there is one that the program takes."""
 
 import functools
-import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ import tyro
 from robot_rl import cli, config, run
 from robot_rl.cli import arguments, verbs
 from robot_rl.data.log import StepLog
+from robot_rl.kinds import options_class, texts_of
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.types import ConfigError
@@ -100,11 +100,11 @@ def test_every_reward_and_each_of_its_options_stands_on_the_page_with_its_defaul
         assert f"| `{name}` |" in page
         _, _, section = page.partition(f"\n## `{name}`\n")
         section = section.partition("\n## ")[0]
-        _, *options = inspect.signature(config.find("rewards", name).Reward).parameters.values()
+        options = texts_of(options_class("rewards", config.driver("rewards", name)))
         assert options or "Options: none." in section
-        for option in options:
-            (row,) = [line for line in section.splitlines() if line.startswith(f"| `{option.name}` |")]
-            assert option.default is option.empty or f"({option.default})" in row
+        for option, default, text in options:
+            (row,) = [line for line in section.splitlines() if line.startswith(f"| `{option}` |")]
+            assert text and f"({default})" * bool(default) in row
 
 
 def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, start_arm) -> None:

@@ -43,6 +43,7 @@ FLOORS = (
         "benchmark",
         "benchmark_arm",
         "check",
+        "contracts",
         "dry_run",
         "report",
         "progress",

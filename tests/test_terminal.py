@@ -4,14 +4,13 @@ import pytest
 from rich.table import Table
 
 from robot_rl.check import Finding, table
-from robot_rl.config import load_hardware
 from robot_rl.progress import Display
 from robot_rl.terminal import terminal
 
 
 def test_a_name_in_brackets_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     advice = "pip install 'robot_rl[franka]'"
-    terminal().print(table(load_hardware("sim_panda"), [Finding("arm", "connection", False, "failed", advice)]))
+    terminal().print(table("sim_panda", [Finding("arm", "connection", False, "failed", advice)]))
     Display().say(advice)
     shown = capsys.readouterr().out
     assert shown.count(advice) == 2 and "mend" in shown

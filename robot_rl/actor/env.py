@@ -15,7 +15,7 @@ from robot_rl.cameras import open_camera
 from robot_rl.clock import Clock, LockstepClock, RealClock
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
-from robot_rl.interfaces import Camera, Reward, Simulation
+from robot_rl.interfaces import Camera, Given, Reward
 from robot_rl.sim.world import WorldClient
 from robot_rl.types import (
     ArmFaultError,
@@ -63,7 +63,7 @@ class RobotEnv(gymnasium.Env):
         self.world = WorldClient(hardware.arms[0].address) if simulated else None
         self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
         self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
-        self.reward: Reward = config.make("rewards", task.reward, self.world)
+        self.reward: Reward = config.make("rewards", task.reward, Given(world=self.world, task=task))
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
@@ -99,6 +99,7 @@ class RobotEnv(gymnasium.Env):
             goals = [sample_start(start, self.np_random) for start in self.task.start]
             self.arm_states = self._go(goals, options.get("stopped", lambda: False))
         self._observer.begin_episode(self.arm_states)
+        self.reward.begin_episode()
         self._steps = 0
         self._deadline = self.clock.now()
         return self._observe(), {}
@@ -220,11 +221,10 @@ class RobotEnv(gymnasium.Env):
     def _open_cameras(self, names: Sequence[str]) -> dict[str, Camera]:
         """Open the task's cameras; if one cannot be opened, those before it are closed again."""
         configs = {camera.name: camera for camera in self.hardware.cameras}
-        simulation = Simulation(self.world, self.task.scene) if self.world is not None else None
         cameras: dict[str, Camera] = {}
         with ExitStack() as opened:
             for name in names:
-                cameras[name] = open_camera(configs[name], self.task.image_size, simulation)
+                cameras[name] = open_camera(configs[name], self.task.image_size, self.world, self.task.scene)
                 opened.callback(cameras[name].close)
             opened.pop_all()
         return cameras

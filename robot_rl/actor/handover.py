@@ -1,9 +1,8 @@
 """From what an operator's device says to what the operator does: clutch, feel, frames. The same for every device."""
 
-import inspect
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.config import Hardware
 from robot_rl.hardware_problems import feel_problems
-from robot_rl.interfaces import Teleop
-from robot_rl.types import AXES, ArmState, Array, ConfigError, Feel, Handover, Outcome, TeleopReading, Use
-from robot_rl.validation import dotted, from_json, nearest
+from robot_rl.interfaces import Given, Teleop
+from robot_rl.kinds import NOTHING_GIVEN, options_class
+from robot_rl.types import AXES, ArmState, Array, ConfigError, Feel, Handover, Outcome, TeleopReading
+from robot_rl.validation import dotted, from_json
 
 
 class Clutch:
@@ -77,8 +77,7 @@ class Operator:
         by_deflection = "deadman" not in device.controls.values()
         self._clutch = Clutch(feel.engage * by_deflection, feel.release * by_deflection, feel.release_s)
         self._arm = arm
-        self.is_person = "world" not in inspect.signature(type(device)).parameters
-        """Whether somebody holds the device: a driver that looks at the simulator's truth is a program."""
+        self.is_person = device.is_person
 
     def begin_episode(self) -> Sequence[Outcome]:
         """A new episode starts; nobody has hold of the arm. Returns what was said since the episode before."""
@@ -113,31 +112,22 @@ class Operator:
         self.device.close()
 
 
-def open_operator(hardware: Hardware, **offered: Any) -> Operator:
-    """Open the device that the hardware file names.
+def open_operator(hardware: Hardware, given: Given = NOTHING_GIVEN) -> Operator:
+    """Open the device that the hardware file names; `given` is handed to its driver.
 
-    `offered` (task, world, mode, seed) reaches the driver as far as it asks for it. Raises ConfigError if an option is
-    wrong or there is no device in the file, DeviceError if it is not there.
+    Raises ConfigError if an option is wrong or there is no device in the file, DeviceError if it is not there.
     """
-    if hardware.teleop is None:
+    use, source = hardware.teleop, f"hardware '{hardware.name}': teleop.options"
+    if use is None:
         raise ConfigError(
             f"hardware '{hardware.name}' names no teleop device; add `teleop: {{name: NAME}}`, where NAME is one of "
             f"{', '.join(config.names_of('teleop'))}"
         )
-    use, source = hardware.teleop, f"hardware '{hardware.name}': teleop.options"
-    driver = config.find("teleop", use.name).Teleop
-    takes = set(inspect.signature(driver).parameters)
-    felt = {field.name for field in fields(Feel)}
-    allowed = felt | takes - offered.keys()
-    for option in use.options:
-        if option not in allowed:
-            raise ConfigError(f"{source}: {option!r} is not known; allowed: {nearest(option, allowed)}")
-    asked = {name: use.options[name] for name in felt & use.options.keys()}
-    feel = from_json(Feel, asdict(driver.feel) | asked, source)
+    driver = config.driver("teleop", use.name)
+    options: Any = from_json(options_class("teleop", driver), use.options, source)
+    felt = {field.name: getattr(options, field.name) for field in fields(Feel) if field.name in use.options}
+    feel = replace(driver.feel, **felt)
     names = [arm.name for arm in hardware.arms]
-    if feel.arm and feel.arm not in names:
-        raise ConfigError(f"{source}: arm = {feel.arm!r} is not in the file; it has: {nearest(feel.arm, names)}")
-    Steering(feel)  # before anything is opened
-    own = Use(use.name, {name: value for name, value in use.options.items() if name not in felt})
-    device = config.make("teleop", own, **{name: offered[name] for name in takes & offered.keys()})
-    return Operator(device, feel, arm=names.index(feel.arm) if feel.arm else 0)
+    if problems := [f"{source}: {dotted(place)}{text}" for place, text in feel_problems(feel, names)]:
+        raise ConfigError("\n".join(problems))
+    return Operator(driver(options, given), feel, arm=names.index(feel.arm) if feel.arm else 0)

@@ -11,7 +11,8 @@ from robot_rl.actor.marks import OperatorMarks
 from robot_rl.config import Hardware, Task
 from robot_rl.data.motion import moves
 from robot_rl.events import EventQueue, OperatorEvent
-from robot_rl.kinds import find
+from robot_rl.interfaces import Given
+from robot_rl.kinds import driver
 from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmState, Array, ConfigError, Outcome, Provenance, TeleopReading
 
@@ -207,13 +208,14 @@ def open_intervention(
     require_judge(env.task, env.hardware)
     operator = None
     if env.hardware.teleop is not None and (corrects or env.reward.needs_operator):
-        operator = open_operator(env.hardware, task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
+        given = Given(task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
+        operator = open_operator(env.hardware, given)
     return Intervention(operator, locked_out=not corrects, desk=desk, gate=gate, marks=marks)
 
 
 def require_judge(task: Task, hardware: Hardware) -> None:
     """Raise ConfigError if the task's reward needs the operator's word and the bench has no device for it."""
-    if hardware.teleop is None and find("rewards", task.reward.name).Reward.needs_operator:
+    if hardware.teleop is None and driver("rewards", task.reward.name).needs_operator:
         raise ConfigError(
             f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but hardware "
             f"'{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"

@@ -6,6 +6,7 @@ positives until failure is said, or until the episode has enough of them. Every 
 
 from collections.abc import Callable, Sequence
 
+from robot_rl import interfaces
 from robot_rl.actor.env import evaluate
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
@@ -16,8 +17,8 @@ Progress = Callable[[int, int], None]
 """Called after each step with (positives so far, negatives so far)."""
 
 
-class LabelJudge:
-    """The label of each frame as its reward. It stands in for the task's judge, and implements `interfaces.Reward`.
+class LabelJudge(interfaces.Reward):
+    """The label of each frame as its reward. It stands in for the task's judge.
 
     `judge` is whom it asks. An operator speaks when something changes, and what they said holds until then; the
     simulator's truth is asked anew for each frame. An episode ends when it has `per_episode` positives.
@@ -29,12 +30,13 @@ class LabelJudge:
         self.begin_episode()
 
     @property
-    def probability(self) -> float | None:
+    def probability(self) -> float | None:  # type: ignore[override]
         """What the task's judge makes of it."""
         return self._judge.probability
 
     def begin_episode(self) -> None:
         """Nobody has said success yet."""
+        self._judge.begin_episode()
         self._label, self._positives = 0.0, 0
 
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:

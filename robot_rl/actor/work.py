@@ -9,7 +9,7 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
 from robot_rl.actor.gate import Gate
 from robot_rl.actor.intervene import Intervention, open_intervention
-from robot_rl.config import SIMULATED_OPERATORS
+from robot_rl.config import driver
 from robot_rl.transport.desk import Desk
 
 
@@ -53,5 +53,5 @@ def _open_operator(env: RobotEnv, desk: Desk, gate: Gate) -> Intervention:
     """
     if env.hardware.teleop is None:
         return Intervention(None, desk=desk, gate=gate)
-    is_person = env.hardware.teleop.name not in SIMULATED_OPERATORS
+    is_person = driver("teleop", env.hardware.teleop.name).is_person
     return open_intervention(env, corrects=is_person, seed=0, desk=desk, gate=gate)

@@ -6,20 +6,28 @@ from typing import Any
 
 from robot_rl import config
 from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Camera, Simulation
+from robot_rl.interfaces import Camera, Given, World
+from robot_rl.types import Use
 
 
 def open_camera(
-    camera: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None
+    camera: CameraConfig,
+    image_size: tuple[int, int] | None,
+    world: World | None = None,
+    scene: Use | None = None,
 ) -> Camera:
-    """The camera of a hardware file, by its driver. `image_size` (height, width) None: frames as they come."""
-    opened: Camera = config.find("cameras", camera.driver).Camera(camera, image_size, simulation)
+    """The camera of a hardware file, by its driver. `image_size` (height, width) None: frames as they come.
+
+    `world` and `scene` are what a simulated one draws.
+    """
+    given = Given(name=camera.name, image_size=image_size, world=world, scene=scene)
+    opened: Camera = config.make("cameras", Use(camera.driver, camera.options), given)
     return opened
 
 
 def is_simulated(camera: CameraConfig) -> bool:
-    """Whether the driver draws a simulated world; those of real cameras can say what is plugged in."""
-    return not hasattr(config.find("cameras", camera.driver), "found")
+    """Whether the driver draws a simulated world."""
+    return bool(config.driver("cameras", camera.driver).simulated)
 
 
 def lines_for_file(camera: CameraConfig, **changes: Any) -> str:

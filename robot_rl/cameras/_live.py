@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 import cv2
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.types import Array, CameraStaleError, ConfigError, DeviceError, RobotRLError
 
 log = logging.getLogger(__name__)
@@ -45,20 +46,20 @@ Crop = tuple[int, int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class LiveOptions:
-    """What a hardware file says of any real camera.
-
-    `width`, `height` [pixels] and `rate_hz` are the mode that the camera is asked for; 0: its own. `crop` is the part
-    that is kept, in pixels of that mode, before it is resized to the task's image size; None: all of it. A frame older
-    than `max_age_s` is shown to nobody. `detect_frozen`: a picture that equals the one before to the last bit, as no
-    real sensor's does, is no fresh one. Raises ConfigError for values that no camera can have.
-    """
+    """What a hardware file says of any real camera. Raises ConfigError for values that no camera can have."""
 
     width: int = 640
+    """Of the mode that the camera is asked for [pixels]; 0: its own."""
     height: int = 480
+    """Of that mode [pixels]; 0: the camera's own."""
     rate_hz: int = 30
+    """Of that mode [Hz]; 0: the camera's own."""
     crop: Crop | None = None
+    """The part that is kept, x y width height in pixels of that mode, before it is resized; None: all of it."""
     max_age_s: float = 0.2
+    """An older frame is shown to nobody [s]."""
     detect_frozen: bool = True
+    """Whether a picture that equals the one before to the last bit, as no real sensor's does, is no fresh one."""
 
     def __post_init__(self) -> None:
         problems = [f"{key} = {getattr(self, key)}: wanted 0 or more" for key in ("width", "height", "rate_hz")
@@ -132,8 +133,8 @@ class Device(Protocol):
     def close(self) -> None: ...
 
 
-class LiveCamera:
-    """A camera that is grabbed from in the background. Implements `interfaces.Camera`; any thread may read.
+class LiveCamera(interfaces.Camera):
+    """A camera that is grabbed from in the background. Any thread may read.
 
     `image_size` (height, width) is what frames are resized to; None leaves them as they are. The constructor waits for
     the first frame; it raises DeviceError if the camera is absent, busy or silent, ConfigError if its options do not
@@ -171,7 +172,7 @@ class LiveCamera:
         return self.newest().image
 
     @property
-    def whole(self) -> Array:
+    def whole(self) -> Array:  # type: ignore[override]
         """The newest picture as it came, neither cropped nor resized, however old. Nobody writes into it any more."""
         return self._raw
 

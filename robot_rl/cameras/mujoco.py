@@ -14,14 +14,13 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.cameras._live import Crop, require_inside
-from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Simulation
-from robot_rl.sim.looks import Appearance
+from robot_rl.interfaces import Given
+from robot_rl.sim.looks import Appearance, Looks
 from robot_rl.sim.parts import Parts
 from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, ConfigError, DeviceError, Use, WorldState
-from robot_rl.validation import from_json
 
 GL_PACKAGES = ("libegl1", "libegl-mesa0", "libopengl0", "libgl1-mesa-dri")
 """Debian's packages for EGL with Mesa's software renderer; PyOpenGL looks for libopengl0. The Makefile asks here."""
@@ -39,31 +38,30 @@ DEFAULT_SIZE = (480, 640)
 
 @dataclass(frozen=True)
 class Options:
-    """The driver's part of a hardware file.
-
-    `view` is the camera's name in the scene; "": the same as here. `crop` is a part of its picture of `DEFAULT_SIZE`,
-    drawn at the task's image size; None: what a lens of the scene's field of view shows. Two cameras may share a view.
-    """
+    """The driver's part of a hardware file. Two cameras may share a view."""
 
     view: str = ""
+    """The camera's name in the scene; "": the same as here."""
     crop: Crop | None = None
+    """A part of its picture of 640 x 480, x y width height, drawn at the task's image size; None: all that it sees."""
 
 
-class Camera:
-    """One camera of the scene. Implements `interfaces.Camera`."""
+class Camera(interfaces.Camera):
+    """One camera of the scene."""
 
-    def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
+    simulated = True
+
+    def __init__(self, options: Options, given: Given):
         """Raises DeviceError without GL or without a world, ConfigError if the scene has no such camera."""
-        options = from_json(Options, config.options, source=f"camera '{config.name}': options")
         if options.crop is not None:
-            require_inside(options.crop, DEFAULT_SIZE, config.name)
-        if simulation is None:
-            raise DeviceError(f"camera '{config.name}' draws a simulated world, but the arm is not simulated")
-        height, width = image_size or DEFAULT_SIZE
-        self._world, self._crop = simulation.world, options.crop
-        self._stage = _Stage.shared(simulation.scene, width, height)
+            require_inside(options.crop, DEFAULT_SIZE, given.name)
+        if given.world is None:
+            raise DeviceError(f"camera '{given.name}' draws a simulated world, but the arm is not simulated")
+        height, width = given.image_size or DEFAULT_SIZE
+        self._world, self._crop = given.world, options.crop
+        self._stage = _Stage.shared(given.scene, width, height)
         try:
-            self._index = self._stage.camera_index(options.view or config.name)
+            self._index = self._stage.camera_index(options.view or given.name)
         except ConfigError:
             self._stage.release()
             raise
@@ -80,6 +78,10 @@ class Camera:
             self._closed = True
             self._stage.release()
 
+    @classmethod
+    def problem(cls) -> str:
+        return gl_problem()
+
 
 class _Stage:
     """A scene's model and what is needed to draw it at one size."""
@@ -89,7 +91,7 @@ class _Stage:
         found = find_scene(scene)
         self._model = build_model(found)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
-        self._appearance = Appearance(self._model, found.looks)
+        self._appearance = Appearance(self._model, found.looks or Looks())
         self._context = open_gl(width, height)
         self._renderer = mujoco.MjrContext(self._model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_resizeOffscreen(width, height, self._renderer)

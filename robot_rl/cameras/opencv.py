@@ -15,10 +15,8 @@ import cv2
 
 from robot_rl.cameras import _live
 from robot_rl.cameras._live import FIRST_FRAME_S, REOPEN_AFTER_S, Grab, LiveCamera, LiveOptions, Settling
-from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Simulation
+from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, FoundCamera
-from robot_rl.validation import from_json
 
 V4L2_AUTOMATIC, V4L2_MANUAL = 3.0, 1.0
 """Of the control V4L2_CID_EXPOSURE_AUTO (linux/v4l2-controls.h): aperture priority, which every webcam has; manual."""
@@ -34,21 +32,20 @@ BY_ID, BY_PATH, CLASS = Path("/dev/v4l/by-id"), Path("/dev/v4l/by-path"), Path("
 
 @dataclass(frozen=True, kw_only=True)
 class Options(LiveOptions):
-    """The driver's part of a hardware file.
-
-    `device` is a path (`/dev/v4l/by-id/...` stays the same whatever else is plugged in, `/dev/v4l/by-path/...` is
-    whatever is in that port: for two of a model that have no serial number), a number (2 is /dev/video2), a
-    URL or a video file. `fourcc` is the format that a USB camera sends in ("MJPG" for high rates; empty: its own).
-    `exposure` [100 us] and `white_balance` [K] lock these on a USB camera; None leaves them automatic.
-    """
+    """The driver's part of a hardware file."""
 
     device: int | str
+    """A path (`/dev/v4l/by-id/...` stays the same whatever else is plugged in, `/dev/v4l/by-path/...` is whatever is in
+    that port: for two of a model that have no serial number), a number (2 is /dev/video2), a URL or a video file."""
     width: int = 0
     height: int = 0
     rate_hz: int = 0
     fourcc: str = ""
+    """The format that a USB camera sends in: "MJPG" for high rates; "": its own."""
     exposure: float | None = None
+    """Locks the exposure of a USB camera [100 us]; None leaves it automatic."""
     white_balance: float | None = None
+    """Locks the white balance of a USB camera [K]; None leaves it automatic."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,12 +54,15 @@ class Options(LiveOptions):
 
 
 class Camera(LiveCamera):
-    """Implements `interfaces.Camera`."""
+    """A camera of this kind, grabbed from in the background."""
 
-    def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
-        options = from_json(Options, config.options, source=f"camera '{config.name}': options")
+    def __init__(self, options: Options, given: Given):
         known: set[str] = set()
-        super().__init__(config.name, options, image_size, lambda: _Capture(config.name, options, known))
+        super().__init__(given.name, options, given.image_size, lambda: _Capture(given.name, options, known))
+
+    @classmethod
+    def found(cls) -> list[FoundCamera]:
+        return found()
 
 
 def found() -> list[FoundCamera]:

@@ -22,10 +22,8 @@ import numpy as np
 from robot_rl.cameras import _live
 from robot_rl.cameras._frame_clock import FrameClock
 from robot_rl.cameras._live import Grab, LiveCamera, LiveOptions, Restarting, Settling
-from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Simulation
+from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, FoundCamera
-from robot_rl.validation import from_json
 
 try:
     import pyrealsense2 as rs
@@ -51,18 +49,18 @@ RESET_EVERY_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options(LiveOptions):
-    """The driver's part of a hardware file.
-
-    `serial` is what `robot-rl cameras` lists, in quotes; or `recording` is a file of RealSense's own recorder (.db3,
-    .bag), which begins again at its end. `exposure` and `gain` (the camera's own units) and `white_balance` [K] lock
-    these; None leaves them automatic. A gain is for a locked exposure only.
-    """
+    """The driver's part of a hardware file. Either `serial` or `recording` is given."""
 
     serial: str = ""
+    """What `robot-rl cameras` lists, in quotes."""
     recording: str = ""
+    """A file of RealSense's own recorder (.db3, .bag), which begins again at its end."""
     exposure: float | None = None
+    """Locks the exposure (the camera's own units); None leaves it automatic."""
     gain: float | None = None
+    """Locks the gain (the camera's own units), for a locked exposure only; None leaves it automatic."""
     white_balance: float | None = None
+    """Locks the white balance [K]; None leaves it automatic."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,12 +71,15 @@ class Options(LiveOptions):
 
 
 class Camera(LiveCamera):
-    """Implements `interfaces.Camera`."""
+    """A camera of this kind, grabbed from in the background."""
 
-    def __init__(self, config: CameraConfig, image_size: tuple[int, int] | None, simulation: Simulation | None = None):
-        options = from_json(Options, config.options, source=f"camera '{config.name}': options")
+    def __init__(self, options: Options, given: Given):
         history = _History()
-        super().__init__(config.name, options, image_size, lambda: _Stream(config.name, options, history))
+        super().__init__(given.name, options, given.image_size, lambda: _Stream(given.name, options, history))
+
+    @classmethod
+    def found(cls) -> list[FoundCamera]:
+        return found()
 
 
 def found() -> list[FoundCamera]:

@@ -169,6 +169,17 @@ def choose_arm(hardware: config.Hardware, name: str, address: str) -> config.Arm
     return replace(chosen, address=address) if address else chosen
 
 
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """Options as JSON from the command line. Raises ConfigError for anything but an object."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{option} {text!r:.100} is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f'{option} {text!r:.100}: wanted an object, as {{"steps": 5}}')
+    return value
+
+
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 

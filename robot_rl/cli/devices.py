@@ -15,6 +15,7 @@ from robot_rl.cli.arguments import (
     HardwareName,
     Json,
     choose_arm,
+    json_object,
     print_json,
     print_problems,
     read_files,
@@ -78,7 +79,14 @@ def arm(
     )
 
 
-def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: Json = False) -> int:
+def check(
+    hardware: MaybeHardware = "",
+    task: str = "",
+    seconds: float = 10.0,
+    json: Json = False,
+    driver: str = "",
+    options: str = "{}",
+) -> int:
     """Is this bench ready? What is right about it, and what to mend.
 
     Connection, timing, errors, limits, gripper. The arm is held where it stands; nothing else is
@@ -87,19 +95,29 @@ def check(hardware: HardwareName, task: str = "", seconds: float = 10.0, json: J
     Args:
         task: A task whose limits and start poses are to fit as well.
         seconds: For how long the loop's rhythm is watched.
+        driver: Instead of a bench: whether a driver keeps the contract of its kind, such as rewards/mine,
+            cameras/opencv, arms/package.module:Class.
+        options: The driver's options as JSON, such as '{"height_m": 0.3}'.
     """
     from robot_rl import check as bench
     from robot_rl.compiled import COMPILES, is_first_time
     from robot_rl.terminal import terminal
 
-    read = config.load_hardware(hardware)
+    if not (hardware or driver):
+        raise ConfigError("name a file of hardware_configs/, or a driver as --driver rewards/mine")
     if is_first_time():
         print(COMPILES, file=sys.stderr)
-    findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
-    if json:
-        print_json(bench.as_json(read, findings))
+    if driver:
+        from robot_rl.contracts import check_driver, parse_driver
+
+        findings = check_driver(*parse_driver(driver), json_object(options, "--options"))
     else:
-        terminal().print(bench.table(read, findings))
+        read = config.load_hardware(hardware)
+        findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
+    if json:
+        print_json(bench.as_json(driver or hardware, findings))
+    else:
+        terminal().print(bench.table(driver or hardware, findings))
     return int(not all(finding.right for finding in findings))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.config import Hardware, Task, find
+from robot_rl.config import Hardware, Task, driver
 from robot_rl.console.history import History, Tally, results_of
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.counts import EPISODES
@@ -48,7 +48,7 @@ class Sources:
     @property
     def asks_operator(self) -> bool:
         """Whether the operator's word on an episode is the reward."""
-        return self.task is not None and bool(find("rewards", self.task.reward.name).Reward.needs_operator)
+        return self.task is not None and bool(driver("rewards", self.task.reward.name).needs_operator)
 
     @staticmethod
     def of_run(folder: RunFolder) -> "Sources":

@@ -22,6 +22,7 @@ import numpy as np
 from robot_rl.config import GripperConfig, make
 from robot_rl.controllers.recorder import SECONDS, blackbox_folder, new_file, store
 from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
+from robot_rl.interfaces import Given
 from robot_rl.types import Array, ConfigError, DeviceError, GripperReading, GripperState, Use
 
 PERIOD_S = 0.05
@@ -162,7 +163,7 @@ class _Hand:
     def _open(self) -> None:
         use = Use(self._config.driver, self._config.options)
         try:
-            self._driver = make("controllers/grippers", use, self._config.name)
+            self._driver = make("controllers/grippers", use, Given(name=self._config.name))
             self._done["reason"] = b""
         except (DeviceError, ConfigError) as error:
             self._driver, self._done["reason"] = None, str(error).encode()[:256]

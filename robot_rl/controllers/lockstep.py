@@ -13,6 +13,7 @@ from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.warm_up import warm_up
+from robot_rl.interfaces import Arm
 from robot_rl.types import DRIVER_FAULTS, ArmState, Command, Compliance, ConfigError, WorldState
 
 LONGEST_PERIOD_S = 10.0
@@ -23,7 +24,7 @@ class LockstepArm:
 
     clock: ClockKind = "lockstep"
 
-    def __init__(self, arm: Any, setup: ArmSetup, guards: Sequence[Guard] = ()):
+    def __init__(self, arm: Arm, setup: ArmSetup, guards: Sequence[Guard] = ()):
         warm_up(arm.joints)  # the first start on a machine compiles the law: not while somebody waits for an answer
         self._arm = arm
         self.ring = Ring(arm.joints)
@@ -82,8 +83,7 @@ class LockstepArm:
         return self._loop.observe()
 
     def world(self) -> WorldState:
-        state: WorldState = self._arm.world()
-        return state
+        return self._arm.world()
 
     def stats(self) -> LoopStats:
         """How the loop keeps time: in lockstep nothing is late."""

@@ -29,7 +29,6 @@ from robot_rl.controllers.tick_values import (
     LOCKED,
     MODE,
     POSE,
-    TICK_S,
     VERDICT,
     Measured,
     begin_hold_into,
@@ -37,10 +36,9 @@ from robot_rl.controllers.tick_values import (
     new_control,
 )
 from robot_rl.geometry import twist_of
-from robot_rl.interfaces import Arm, PoseArm, SimulatedArm
+from robot_rl.interfaces import Arm
 from robot_rl.types import (
     DRIVER_FAULTS,
-    ArmFacts,
     ArmState,
     ArmTarget,
     Array,
@@ -67,7 +65,7 @@ class ArmLoop:
 
     def __init__(
         self,
-        arm: Arm | PoseArm | SimulatedArm,
+        arm: Arm,
         setup: ArmSetup,
         ring: Ring | None = None,
         guards: Sequence[Guard] = (),
@@ -75,10 +73,10 @@ class ArmLoop:
         n = arm.joints
         self._arm = arm
         self._read = arm.read
-        self._follows_poses = getattr(arm, "mode", "torque") == "pose"
-        self._write = arm.follow if self._follows_poses else arm.write  # type: ignore[union-attr]
-        self.tick_s = float(getattr(arm, "tick_s", TICK_S))
-        self._facts: ArmFacts | None = getattr(arm, "facts", None)
+        self._follows_poses = arm.mode == "pose"
+        self._write = arm.follow if self._follows_poses else arm.write
+        self.tick_s = float(arm.tick_s)
+        self._facts = arm.facts
         mounted = tuple(Capsule(guard.name, n + 1, guard.start, guard.end, guard.radius_m) for guard in guards)
         known = len(chain_of(self._facts, n)) > 0
         self._bodies = ((self._facts.bodies if self._facts else ()) + mounted) if known else ()
@@ -128,8 +126,7 @@ class ArmLoop:
         """Another compliance (checked before, `setup.check_compliance`), while the arm goes on: nothing jumps."""
         self.law = self.law.tuned(compliance)
         self._wanted_posture = compliance.posture
-        if hasattr(self._arm, "set_compliance"):
-            self._arm.set_compliance(compliance)
+        self._arm.set_compliance(compliance)
 
     def hold(self) -> None:
         """Stop, and stay where that is, until the next command: whatever was asked for before is forgotten."""
@@ -246,7 +243,7 @@ class ArmLoop:
         outside its workspace, in a keep-out box or beyond a joint's limit may then be driven back in, at a crawl: only
         if it gets further out is that a fault again.
         """
-        if self.fault in DRIVER_FAULTS and hasattr(self._arm, "recover"):
+        if self.fault in DRIVER_FAULTS:
             try:
                 self._arm.recover()
                 self._reading = self._read()
@@ -270,7 +267,7 @@ class ArmLoop:
 
     def reset(self, seed: int) -> None:
         """Simulation only: a new scene, the arm at home and at rest. A latched fault stays latched."""
-        if not hasattr(self._arm, "reset"):
+        if not self._arm.simulated:
             raise DeviceError("this arm is not simulated: it has no world to reset")
         self._arm.reset(seed)
         control = self.control
@@ -359,16 +356,15 @@ class ArmLoop:
 
     def journal(self) -> dict[str, Any]:
         """What the arm itself has to say of its last moments, if its driver keeps a log."""
-        journal: dict[str, Any] = getattr(self._arm, "journal", dict)()
-        return journal
+        return self._arm.journal()
 
     @property
     def command_success(self) -> float:
         """The share of commands that the robot itself says it has got lately, 1 if it says nothing of it."""
-        share = float(getattr(self._arm, "success_rate", 1.0))
-        return 1.0 if math.isnan(share) else share
+        share = self._arm.success_rate
+        return 1.0 if share is None or math.isnan(share) else share
 
     @property
     def lost_ticks(self) -> int:
         """The arm's own cycles that went by without a command, as far as its driver counts them."""
-        return int(getattr(self._arm, "lost_cycles", 0))
+        return self._arm.lost_cycles

@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from robot_rl.controllers.setup import ArmSetup, open_driver
 from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
 from robot_rl.controllers.tick_values import TICK_S
 from robot_rl.controllers.warm_up import warm_up
+from robot_rl.interfaces import Arm
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmTarget,
@@ -202,8 +202,8 @@ class _Ears:
     """The loop's side of the slots: takes up new orders between two ticks, reports after each."""
 
     def __init__(self, job: Job):
-        self._arm: Any = open_driver(job.config, job.scene, "real")
-        self.paced = bool(getattr(self._arm, "paced", False))
+        self._arm: Arm = open_driver(job.config, job.scene, "real")
+        self.paced = self._arm.paced
         self._ring = Ring(job.joints, job.ring)
         self.loop = ArmLoop(self._arm, job.setup, self._ring, job.config.guards)
         self.stop = False
@@ -218,7 +218,7 @@ class _Ears:
         self._targets = 0
         self._fault = Fault.NONE
         self._version = -1
-        self._simulated = hasattr(self._arm, "world")
+        self._simulated = self._arm.simulated
 
     def listen(self) -> None:
         """Carry out what is new in the orders."""

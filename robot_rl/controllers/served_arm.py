@@ -4,7 +4,7 @@ import numpy as np
 
 from robot_rl.clock import ClockKind
 from robot_rl.compliance import default_within
-from robot_rl.config import ArmConfig, find
+from robot_rl.config import ArmConfig, driver
 from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.realtime import RealTimeArm
 from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup, check_setup, open_driver
@@ -18,8 +18,7 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
     """Open the arm of a hardware file on the clock that was asked for."""
     setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
     check_setup(setup, config.limits, len(config.home))
-    kind = find("controllers/arms", config.driver).Arm
-    simulated = hasattr(kind, "world")
+    simulated = driver("controllers/arms", config.driver).simulated
     if clock == "lockstep":
         if not simulated:
             raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")

@@ -24,7 +24,7 @@ import zmq
 
 from robot_rl.clock import ClockKind
 from robot_rl.compiled import COMPILES, is_first_time
-from robot_rl.config import ArmConfig, find
+from robot_rl.config import ArmConfig, driver
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.recorder import BlackBox, about_arm, blackbox_folder
@@ -139,11 +139,9 @@ class Server:
 
     def __init__(self, config: ArmConfig, arm: ServedArm, blackbox: Path | None = None):
         self._config, self._arm = config, arm
-        kind = find("controllers/arms", config.driver).Arm
-        self._follows_poses = getattr(kind, "mode", "torque") == "pose"
-        self._info = messages.ArmInfo(
-            config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, hasattr(kind, "world")
-        )
+        kind = driver("controllers/arms", config.driver)
+        self._follows_poses = kind.mode == "pose"
+        self._info = messages.ArmInfo(config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, kind.simulated)
         about = about_arm(config.name, config.driver, config.limits)
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
         self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)

@@ -7,14 +7,14 @@ moves. A task may tighten the hardware file's limits; it can never widen one.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from robot_rl.clock import ClockKind
 from robot_rl.compliance import compliance_problems, leash_problems
-from robot_rl.config import ArmConfig, find
+from robot_rl.config import ArmConfig, make
+from robot_rl.interfaces import Arm, Given
 from robot_rl.limits import require_tighter
 from robot_rl.ranges import Range, beyond
 from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarget, Use
@@ -43,11 +43,11 @@ class ArmSetup:
     leash_rotation: float
 
 
-def open_driver(config: ArmConfig, scene: Use | None, clock: ClockKind) -> Any:
-    """Open the arm of a hardware file with its driver, and tell it its load. A driver may want to know the clock."""
-    kind = find("controllers/arms", config.driver).Arm
-    arm = kind(config, scene, clock) if "clock" in signature(kind).parameters else kind(config, scene)
-    if config.load is not None and hasattr(arm, "set_load"):
+def open_driver(config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real") -> Any:
+    """Open the arm of a hardware file with its driver, and tell it its load."""
+    use = Use(config.driver, config.options)
+    arm: Arm = make("controllers/arms", use, Given(name=config.name, arm=config, scene=scene, clock=clock))
+    if config.load is not None:
         arm.set_load(config.load)
     return arm
 

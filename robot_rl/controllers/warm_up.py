@@ -5,11 +5,11 @@ import numpy as np
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.tick_values import TICK_S
-from robot_rl.interfaces import ArmReading
+from robot_rl.interfaces import Arm, ArmReading
 from robot_rl.types import ArmFacts, ArmLimits, Array, Capsule, Compliance
 
 
-class _Still:
+class _Still(Arm):
     """An arm that stands still and does nothing, to compile the law with."""
 
     def __init__(self, joints: int):

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config import Task, find
+from robot_rl.config import Task, driver
 from robot_rl.data.log import StepLog
 from robot_rl.data.memory import settle_memory
 from robot_rl.data.outcomes import REACTION_S
@@ -71,7 +71,7 @@ def run_learner(run: str | Path) -> None:
 
 def said_late_s(task: Task) -> float:
     """How much later [s] a task's judge says success than it is meant: a person needs a moment, a program none."""
-    return REACTION_S if find("rewards", task.reward.name).Reward.needs_operator else 0.0
+    return REACTION_S if driver("rewards", task.reward.name).needs_operator else 0.0
 
 
 class Learner:

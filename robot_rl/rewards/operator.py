@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 
-from robot_rl.interfaces import World
+from robot_rl import interfaces
 from robot_rl.types import ArmState, Observation, Outcome, RewardResult
 
 
-class Reward:
+class Reward(interfaces.Reward):
     """1 when the operator says success, 0 when failure; both end the episode, and silence goes on.
 
     The word comes with the readings of the operator's device (`TeleopReading.outcome`), also while the policy acts.
     """
 
     needs_operator = True
-    probability = None
-
-    def __init__(self, world: World | None):
-        pass
 
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
         """The reward, whether the operator has ended the episode, and whether with success."""

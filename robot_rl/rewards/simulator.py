@@ -2,23 +2,21 @@
 
 from collections.abc import Sequence
 
-from robot_rl.interfaces import World
+from robot_rl import interfaces
+from robot_rl.interfaces import Given, NoOptions
 from robot_rl.types import ArmState, DeviceError, Observation, Outcome, RewardResult
 
 
-class Reward:
+class Reward(interfaces.Reward):
     """Sparse success from the `world` channel, which only a simulated arm serves."""
 
-    needs_operator = False
-    probability = None
-
-    def __init__(self, world: World | None):
-        if world is None:
+    def __init__(self, options: NoOptions, given: Given):
+        if given.world is None:
             raise DeviceError(
                 "reward 'simulator' asks the simulator for success, but this arm is real; "
                 "name another reward in the task file"
             )
-        self._world = world
+        self._world = given.world
 
     def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
         """1 at success, which ends the episode, else 0."""

@@ -9,6 +9,7 @@ import math
 import mujoco
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.compiled import njit
 from robot_rl.geometry import quat_from_matrix, solve_damped, twist_of
 from robot_rl.interfaces import ArmReading
@@ -44,8 +45,8 @@ def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain
         wrench[i] += gain * (now[i] - wrench[i])
 
 
-class SimulatedPanda:
-    """Implements `interfaces.SimulatedArm` in a scene of `sim/scenes` (an empty table if there is none).
+class SimulatedPanda(interfaces.Arm):
+    """A Panda in a scene of `sim/scenes` (an empty table if there is none).
 
     With other `facts` it has that arm's joint ranges and torques, on the Panda's links. What it measures as a wrench is
     all that the commanded torques, gravity compensation and Coriolis torques do not explain, as a robot's own estimate
@@ -53,6 +54,7 @@ class SimulatedPanda:
     """
 
     joints = JOINTS
+    simulated = True
 
     def __init__(
         self, home: Array, pose_flange_tcp: Array, scene: Use | None, unmodelled: Unmodelled, facts: ArmFacts = PANDA

@@ -53,7 +53,7 @@ class Looks:
         for field in fields(self):
             value = getattr(self, field.name)
             if not 0.0 <= value <= MOST[field.name]:
-                raise ConfigError(f"{field.name} is {value}; allowed: 0 to {MOST[field.name]}")
+                raise ConfigError(f"looks: {field.name} is {value}; allowed: 0 to {MOST[field.name]}")
 
 
 def add_textures(spec: mujoco.MjSpec, looks: Looks) -> None:

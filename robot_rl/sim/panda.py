@@ -45,16 +45,13 @@ touch what stands still. A loose thing (a cube, a lid) touches everything."""
 
 @dataclass(frozen=True)
 class Unmodelled:
-    """What a simulated arm has and nobody has told its controller of: options of the drivers `mujoco` and `fci_sim`.
-
-    `friction_nm (7,)`: Coulomb friction of the joints [Nm]. On one Panda 0.15 to 0.64 was identified (half the swing
-    phi_1 of the sigmoid in the supplementary material of Gaz et al.); models of the FR3 for MuJoCo state 1.137.
-    `unknown_load_kg`: a mass between the fingertips, which neither gravity compensation nor `load` of the hardware file
-    knows of.
-    """
+    """What a simulated arm has and nobody has told its controller of: options of the drivers `mujoco` and `fci_sim`."""
 
     friction_nm: tuple[float, float, float, float, float, float, float] = (0.0,) * 7
+    """Coulomb friction of the joints [Nm]. On one Panda 0.15 to 0.64 was identified (half the swing phi_1 of the
+    sigmoid in the supplementary material of Gaz et al.); models of the FR3 for MuJoCo state 1.137."""
     unknown_load_kg: float = 0.0
+    """A mass between the fingertips, which neither gravity compensation nor `load` of the hardware file knows of."""
 
     def __post_init__(self) -> None:
         if not all(0.0 <= friction <= MOST_FRICTION_NM for friction in self.friction_nm):

@@ -23,22 +23,23 @@ MOST_AWAY_M = 1.0
 
 @dataclass(frozen=True)
 class Socket:
-    """A square hole somewhere on the table. Lengths [m] and angles [rad]; the base frame is the arm's.
-
-    `clearance_m` is the gap on each side of the peg; a tip `success_depth_m` below the rim of the `depth_m` is in.
-    `socket_range_m` and `socket_range_rad` are half-widths of the uniform ranges of position and yaw about
-    `socket_nominal`. `friction` is Coulomb's coefficient between peg and socket: 1, MuJoCo's default, is sticky as
-    rubber; two printed parts of PLA have 0.12 to 0.38 (Santana et al. 2020, doi 10.1177/1464420720978997). Raises
-    ConfigError for a socket that cannot be.
-    """
+    """A square hole somewhere on the table, in the arm's base frame. Raises ConfigError for one that cannot be."""
 
     clearance_m: float = 0.0005
+    """The gap on each side of the peg [m]."""
     depth_m: float = 0.025
+    """How deep the hole is [m]."""
     success_depth_m: float = 0.024
+    """A tip so far below the rim is in [m]."""
     socket_nominal: tuple[float, float] = (0.5, 0.0)
+    """The middle of the places where it may stand, x and y [m]."""
     socket_range_m: float = 0.02
+    """Half-width of the uniform range of its place about that, along x and y [m]."""
     socket_range_rad: float = math.radians(10.0)
+    """Half-width of the uniform range of its yaw [rad]."""
     friction: float = 1.0
+    """Coulomb's coefficient between peg and socket: 1, MuJoCo's default, is sticky as rubber; two printed parts of PLA
+    have 0.12 to 0.38 (Santana et al. 2020, doi 10.1177/1464420720978997)."""
 
     def __post_init__(self) -> None:
         if self.clearance_m <= 0.0:

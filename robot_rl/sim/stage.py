@@ -12,32 +12,25 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from robot_rl.config import find
+from robot_rl import config
+from robot_rl.interfaces import Scene
 from robot_rl.kinds import line_in
 from robot_rl.sim.franka_facts import PANDA
-from robot_rl.sim.panda import WORLD_CONTACT, Unmodelled, add_panda
+from robot_rl.sim.panda import POSE_FLANGE_HAND, WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.sim.parts import Parts
-from robot_rl.types import ArmFacts, ConfigError, RobotRLError, Use
+from robot_rl.types import ArmFacts, Array, ConfigError, RobotRLError, Use
 
 TICK_S = 0.001
-PARTS = ("add_to", "place", "goal_base_tool", "success", "looks")
-"""What every scene has: see `sim/scenes/empty.py`."""
 
 
-def find_scene(use: Use | None) -> Any:
+def find_scene(use: Use | None) -> Scene:
     """The `Scene` that a task names, built with the task's options; an empty table if it names none."""
-    name, options = (use.name, use.options) if use else ("empty", {})
-    try:
-        scene = find("sim/scenes", name).Scene(**options)
-    except TypeError as error:
-        raise ConfigError(f"scene '{name}' cannot be built with {dict(options)}: {error}") from error
-    if missing := [part for part in PARTS if not hasattr(scene, part)]:
-        raise ConfigError(f"scene '{name}': its class Scene lacks {', '.join(missing)}")
+    scene: Scene = config.make("sim/scenes", use or Use("empty"))
     return scene
 
 
 @contextmanager
-def blamed_on(scene: Any) -> Iterator[None]:
+def blamed_on(scene: Scene) -> Iterator[None]:
     """What goes wrong in a scene's own file, or in MuJoCo because of it, is a ConfigError with file and line."""
     try:
         yield
@@ -48,7 +41,7 @@ def blamed_on(scene: Any) -> Iterator[None]:
         raise ConfigError(f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}") from error
 
 
-def build_model(scene: Any, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
+def build_model(scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
     """Compile the arm in its scene: the Panda, or a sister of its with the ranges and torques of `facts`."""
     spec = mujoco.MjSpec()
     spec.modelname = "panda"
@@ -64,6 +57,17 @@ def build_model(scene: Any, facts: ArmFacts = PANDA, unmodelled: Unmodelled | No
             geom.solref = [0.01, 1.0]
             geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
         return spec.compile()
+
+
+def tried(scene: Scene, seed: int) -> tuple[Array, Array, Any]:
+    """What a scene answers after a reset with this seed: where everything is, its goal, whether that is a success."""
+    model = build_model(scene)
+    data, parts = mujoco.MjData(model), Parts(model)
+    with blamed_on(scene):
+        scene.place(model, data, seed)
+        mujoco.mj_forward(model, data)
+        goal = scene.goal_base_tool(data, np.array(POSE_FLANGE_HAND))
+        return np.concatenate([data.qpos, parts.poses(data).ravel()]), goal, scene.success(data)
 
 
 def size_of(use: Use | None) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.types import AXES, WORDS, ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
 from robot_rl.validation import nearest
 
@@ -119,10 +120,10 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class Device:
+class Device(interfaces.Teleop):
     """A device with a thread of its own, which reads it and opens it again after it was unplugged.
 
-    A driver's `Teleop` adds how the device is opened. Everything that `interfaces.Teleop` asks for is here.
+    A driver's `Teleop` adds how the device is opened.
     """
 
     feel = Feel(engage=0.15, release=0.08, release_s=0.3)
@@ -132,20 +133,15 @@ class Device:
         self._open, self._controls = open_source, controls
         self._source: Source | None = open_source()
         self.name, self.controls = self._source.name, controls.roles
-        self.reports = 0
         self._problem = ""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"teleop {self.name}", daemon=True)
         self._thread.start()
 
     @property
-    def held(self) -> frozenset[str]:
+    def held(self) -> frozenset[str]:  # type: ignore[override]
         """Which controls are down now."""
         return self._controls.held
-
-    def begin_episode(self) -> Sequence[Outcome]:
-        """Forget the last episode; returns the words that were said and not read."""
-        return self.take_words()
 
     def take_words(self) -> Sequence[Outcome]:
         """The words that were said and not read."""

@@ -39,6 +39,18 @@ class Plugged:
         return bool(self.serial) or self.port == other.port != ""
 
 
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """Which of several devices is meant, in a hardware file; nothing where there is but one."""
+
+    serial: str = ""
+    """Its serial number, as `robot-rl teleop` lists it."""
+    port: str = ""
+    """The port that it is plugged into, as `robot-rl teleop` lists it."""
+    path: str = ""
+    """A link that udev makes to its file, as in /dev/input/by-id."""
+
+
 class Choice:
     """The device that is meant: the one that the hardware file names, or the only one that there is.
 

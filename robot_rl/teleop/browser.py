@@ -5,11 +5,12 @@ times a second; when it is silent, nobody holds anything.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from robot_rl import geometry
-from robot_rl.config import Task
+from robot_rl import geometry, interfaces
+from robot_rl.interfaces import Given
 from robot_rl.transport.desk import Desk
 from robot_rl.types import WORDS, ArmState, ConfigError, Feel, Handover, Outcome
 
@@ -17,8 +18,16 @@ ADDRESS = "local://teleop"
 """Where a device that is tried by itself listens; in a run it is the run's own desk."""
 
 
-class Teleop:
-    """The page's gizmo. Implements `interfaces.Teleop`.
+@dataclass(frozen=True)
+class Options:
+    """The driver's part of a hardware file."""
+
+    address: str = ADDRESS
+    """Where a device that is tried by itself listens; a run has an address of its own."""
+
+
+class Teleop(interfaces.Teleop):
+    """The page's gizmo.
 
     It says where the arm shall be, not how fast: the twist is what is left of the way, full deflection one step's
     largest move. So an operator who is lost (a closed tab, a network that is gone) leaves an arm that stands still.
@@ -28,11 +37,13 @@ class Teleop:
     feel = Feel(release_s=0.3)
     controls: Mapping[str, str] = {"gizmo": "deadman"} | {word: word for word in WORDS}
 
-    def __init__(self, *, desk: Desk | None = None, task: Task | None = None, address: str = ADDRESS):
-        """Raises LinkError if nobody can listen at `address`; with a `desk` nobody has to, and words are said there."""
-        if desk is not None and address != ADDRESS:
+    def __init__(self, options: Options, given: Given):
+        """Raises LinkError if nobody can listen at the address; with a desk nobody has to: words are said there."""
+        desk, task = given.desk, given.task
+        if desk is not None and options.address != ADDRESS:
             raise ConfigError("teleop 'browser': a run has an address of its own for the console; remove `address`")
-        self._desk, self._own = desk or Desk(address), desk is None
+        self._desk: Desk
+        self._desk, self._own = desk or Desk(options.address), desk is None
         self._full = np.repeat([task.action_translation, task.action_rotation] if task else [0.008, 0.05], 3)
         self.name = f"the page of robot-rl console, heard at {self._desk.address}"
         self.reports = 0
@@ -40,7 +51,7 @@ class Teleop:
         self._held_over = False
 
     @property
-    def held(self) -> Collection[str]:
+    def held(self) -> Collection[str]:  # type: ignore[override]
         """The gizmo, or nothing."""
         return frozenset({"gizmo"} if self._desk.grip is not None else ())
 

@@ -8,7 +8,7 @@ import errno
 import select
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ import evdev
 import numpy as np
 from evdev import ecodes
 
+from robot_rl.interfaces import Given
 from robot_rl.teleop._device import RULES_HELP, Controls, Device
-from robot_rl.teleop._plugged import Choice, Plugged, usb_port
-from robot_rl.types import DeviceError
+from robot_rl.teleop._plugged import Choice, ChoiceOptions, Plugged, usb_port
+from robot_rl.types import ConfigError, DeviceError
+from robot_rl.validation import nearest
 
 BUTTONS = {
     "tr": "deadman",
@@ -59,8 +61,21 @@ INPUTS = Path("/dev/input")
 CLASS = Path("/sys/class/input")
 
 
+@dataclass(frozen=True)
+class Options(ChoiceOptions):
+    """The driver's part of a hardware file. Raises ConfigError for a button or a role that there is not."""
+
+    buttons: Mapping[str, str] = field(default_factory=dict)
+    """Changes what single buttons are for; "" is for nothing."""
+
+    def __post_init__(self) -> None:
+        for button in self.buttons.keys() - BUTTONS.keys():
+            raise ConfigError(f"buttons: {button} is no button; there are: {nearest(button, BUTTONS)}")
+        Controls(self.buttons, "teleop 'gamepad': buttons")
+
+
 class Teleop(Device):
-    """A gamepad. Implements `interfaces.Teleop`.
+    """A gamepad.
 
     The left stick moves ahead and aside, the right one up, down and about the vertical, the directional pad tilts; all
     of it only while the dead-man's button is held.
@@ -68,17 +83,10 @@ class Teleop(Device):
 
     feel = replace(Device.feel, deadband=0.12)
 
-    def __init__(self, *, buttons: Mapping[str, str] = BUTTONS, serial: str = "", port: str = "", path: str = ""):
-        """`buttons` changes what single buttons are for; "" is for nothing.
-
-        Where several are plugged in, `serial`, `port` (as `robot-rl teleop` lists them) or `path` (a link in
-        /dev/input/by-id or by-path) says which one is meant.
-
-        Raises ConfigError for a role that there is not and if several may be meant, DeviceError if there is no
-        gamepad or it cannot be opened.
-        """
-        controls = Controls({**BUTTONS, **buttons}, "teleop 'gamepad': buttons")
-        choice = Choice("gamepad", "gamepad", serial=serial, port=port, path=path)
+    def __init__(self, options: Options, given: Given):
+        """Raises ConfigError if several may be meant, DeviceError if there is no gamepad or it cannot be opened."""
+        controls = Controls({**BUTTONS, **options.buttons}, "teleop 'gamepad': buttons")
+        choice = Choice("gamepad", "gamepad", serial=options.serial, port=options.port, path=options.path)
         super().__init__(lambda: _Gamepad(choice, controls), controls)
 
 

@@ -5,64 +5,59 @@ what reaches the arm is what a person makes of it: the hand begins late, rests n
 have stopped, trembles, lets go before it says success, and corrects late and for too long.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from robot_rl.config import Task
-from robot_rl.interfaces import World
+from robot_rl import interfaces
+from robot_rl.interfaces import Given
 from robot_rl.teleop import scripted
 from robot_rl.types import ArmState, Array, Feel, Handover, Outcome
 
 
 @dataclass(frozen=True)
 class HumanHabits:
-    """How this person works. Pairs are the least and the most of what is drawn anew each time.
-
-    begins_s: from the start of an episode to the first motion. rests: chance of a rest, in a step; rests_s: how long
-    the hand is then off the device. momentum: share of the last motion that goes on in the next, so that the hand
-    overshoots. tremor: of the device's range, on every axis. speaks_s: from success to the word for it; the hand has
-    let go at once, and with the chance pulls_back has drawn the tool back first, for pulls_back_s.
-    """
+    """How this person works. Pairs are the least and the most of what is drawn anew each time."""
 
     begins_s: tuple[float, float] = (1.0, 2.0)
+    """From the start of an episode to the first motion [s]."""
     rests: float = 0.03
+    """Chance of a rest, in a step."""
     rests_s: tuple[float, float] = (0.3, 1.0)
+    """How long the hand is then off the device [s]."""
     momentum: float = 0.35
+    """Share of the last motion that goes on in the next, so that the hand overshoots."""
     tremor: float = 0.012
+    """Of the device's range, on every axis."""
     speaks_s: tuple[float, float] = (0.3, 0.5)
+    """From success to the word for it [s]; the hand has let go at once."""
     pulls_back: float = 0.5
+    """Chance that the hand has drawn the tool back first."""
     pulls_back_s: float = 0.15
+    """For how long it did [s]."""
 
 
 SLOW_TO_ACT = scripted.OperatorHabits(patience_steps=20, segment_steps=(16, 40))
 """It takes over 0.8 s later than the scripted operator, and lets go after twice as long."""
 
 
-class Teleop:
-    """The scripted operator's eye behind a person's hand. Implements `interfaces.Teleop`; time is the arm's."""
+Options = HumanHabits
+
+
+class Teleop(interfaces.Teleop):
+    """The scripted operator's eye behind a person's hand; time is the arm's."""
 
     name = "the human-like operator"
-    controls: Mapping[str, str] = {}
-    held = frozenset[str]()
+    is_person = False
     feel = Feel(release_s=0.3)
 
-    def __init__(
-        self,
-        task: Task | None,
-        world: World | None,
-        *,
-        mode: Literal["demonstrate", "correct"],
-        seed: int,
-        habits: HumanHabits | None = None,
-    ):
+    def __init__(self, options: HumanHabits, given: Given):
         """Raises DeviceError without a simulated arm."""
-        self._eye = scripted.Teleop(task, world, mode=mode, seed=seed, habits=SLOW_TO_ACT)
-        self._late = mode == "demonstrate"
-        self._habits = habits or HumanHabits()
-        self._rng = np.random.default_rng([seed, 1])
+        self._eye = scripted.Teleop(SLOW_TO_ACT, given)
+        self._late = given.mode == "demonstrate"
+        self._habits = options
+        self._rng = np.random.default_rng([given.seed, 1])
         self.reports = 0
         self.begin_episode()
 
@@ -72,10 +67,6 @@ class Teleop:
         self._rests_until: float | None = None
         self._done_t: float | None = None
         return self._eye.begin_episode()
-
-    def take_words(self) -> Sequence[Outcome]:
-        """Nothing is said between two episodes."""
-        return ()
 
     def read(self, arms: Sequence[ArmState]) -> Handover:
         """What the hand does now, and the word when it comes."""
@@ -94,9 +85,6 @@ class Teleop:
             self._rests_until = t + self._between(self._habits.rests_s)
         self._motion = self._follow(said.twist)
         return replace(said, twist=self._motion)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
     def _follow(self, wanted: Array) -> Array:
         """The hand's next motion: some of the last one, the rest as wanted, and a tremor."""

@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import Xlib.display
 import Xlib.error
 
+from robot_rl.interfaces import Given
 from robot_rl.teleop._device import Controls, Device
 from robot_rl.types import ConfigError, DeviceError
 
@@ -59,8 +60,19 @@ WAYLAND_HELP = (
 )
 
 
+@dataclass(frozen=True)
+class Options:
+    """The driver's part of a hardware file. Raises ConfigError for a role that there is not."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Changes or adds what single keys are for: a letter, or a name like space, up, f6; "" is for nothing."""
+
+    def __post_init__(self) -> None:
+        Controls(self.keys, "teleop 'keyboard': keys")
+
+
 class Teleop(Device):
-    """The keyboard. Implements `interfaces.Teleop`.
+    """The keyboard.
 
     A key deflects its axis fully while it is down. The space bar is the dead-man's: without it nothing moves, so that
     who types in another window moves no arm.
@@ -68,12 +80,9 @@ class Teleop(Device):
 
     feel = replace(Device.feel, speed=0.5)
 
-    def __init__(self, *, keys: Mapping[str, str] = KEYS):
-        """`keys` changes or adds what single keys are for: a letter, or a name like space, up, f6; "" is for nothing.
-
-        Raises ConfigError for a key or a role that there is not, DeviceError without an X11 display.
-        """
-        controls = Controls({**KEYS, **keys}, "teleop 'keyboard': keys")
+    def __init__(self, options: Options, given: Given):
+        """Raises ConfigError for a key that there is not, DeviceError without an X11 display."""
+        controls = Controls({**KEYS, **options.keys}, "teleop 'keyboard': keys")
         super().__init__(lambda: _Keyboard(controls), controls)
 
 

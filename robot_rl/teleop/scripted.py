@@ -5,17 +5,15 @@ for everybody who has no arm yet. It is not a policy to learn from in simulation
 numbers as a SpaceMouse, with its own pace and an unsteady hand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from robot_rl import geometry
-from robot_rl.config import Task
-from robot_rl.interfaces import World
+from robot_rl import geometry, interfaces
+from robot_rl.interfaces import Given
 from robot_rl.sim.socket import Socket
-from robot_rl.types import ArmState, Array, DeviceError, Feel, Handover, Outcome
+from robot_rl.types import ArmState, Array, DeviceError, Handover, Outcome
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
 ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
@@ -25,21 +23,28 @@ ROOMY_M = 0.0005  # setting off swings the tip 0.7 mm aside: a tighter hole want
 
 @dataclass(frozen=True)
 class OperatorHabits:
-    """How this operator works: pace, hand, patience (in control steps), and when to let go.
-
-    An arm further than `far_m` [m] aside of the goal, and further than any episode starts, is on its way out.
-    """
+    """How this operator works."""
 
     slowest_pace: float = 0.6
+    """The least share of full speed that is drawn for an episode."""
     unsteadiness: float = 0.12
+    """Of the hand: standard deviation of the noise on each axis, as a share of full deflection."""
     patience_steps: int = 12
+    """So many control steps without progress are watched before a correction."""
     progress_m: float = 0.002
+    """Nearer to the goal by so much [m] is progress."""
     far_m: float = 0.07
+    """An arm further aside of the goal [m], and further than any episode starts, is on its way out."""
     segment_steps: tuple[int, int] = (8, 20)
+    """The least and the most control steps of a correction."""
     finishes: float = 0.5
+    """Share of the corrections that carry the insertion through."""
 
 
-class Teleop:
+Options = OperatorHabits
+
+
+class Teleop(interfaces.Teleop):
     """The operator's hand and judgement.
 
     In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it takes over when the
@@ -48,30 +53,21 @@ class Teleop:
     """
 
     name = "the scripted operator"
-    controls: Mapping[str, str] = {}
-    held = frozenset[str]()
-    feel = Feel()
+    is_person = False
 
-    def __init__(
-        self,
-        task: Task | None,
-        world: World | None,
-        *,
-        mode: Literal["demonstrate", "correct"],
-        seed: int,
-        habits: OperatorHabits | None = None,
-    ):
+    def __init__(self, options: OperatorHabits, given: Given):
+        task, world = given.task, given.world
         if task is None or world is None:
             raise DeviceError("teleop 'scripted' needs a simulated arm: it steers by the simulator's truth")
         self._world = world
-        self._mode = mode
-        socket, habits = Socket.of(task.scene), habits or OperatorHabits()
+        self._mode = given.mode
+        socket = Socket.of(task.scene)
         furthest_m = float(np.linalg.norm(np.array(task.start[0].translation[:2]) + socket.socket_range_m))
-        self._habits = replace(habits, far_m=max(habits.far_m, 1.1 * furthest_m))
+        self._habits = replace(options, far_m=max(options.far_m, 1.1 * furthest_m))
         self._depth_m = socket.depth_m
         self._aligned_m, self._aligned_rad = ALIGNED * socket.clearance_m, ALIGNED_RAD_PER_M * socket.clearance_m
         self._gentle = min(1.0, socket.clearance_m / ROOMY_M) ** 2
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(given.seed)
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self._watch = _Watch(self._habits)
         self._pace = 1.0
@@ -85,10 +81,6 @@ class Teleop:
         self._watch = _Watch(self._habits)
         return ()
 
-    def take_words(self) -> Sequence[Outcome]:
-        """Nothing is said between two episodes."""
-        return ()
-
     def read(self, arms: Sequence[ArmState]) -> Handover:
         """Watch the arm, steer it with the clutch closed, and say when the task is done."""
         (arm,) = arms
@@ -98,9 +90,6 @@ class Teleop:
         word = Outcome.SUCCESS if self._world.latest.success else Outcome.NONE
         self.reports += 1
         return Handover(self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
     def _corrects(self, offset: Array) -> bool:
         """Whether the operator's hand is on the device in this step of mode "correct"."""

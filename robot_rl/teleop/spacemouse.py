@@ -6,16 +6,16 @@ On Linux through `/dev/hidraw*`, which works over cable, receiver and Bluetooth 
 import os
 import struct
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from robot_rl.interfaces import Given
 from robot_rl.teleop._device import RULES_HELP, Controls, Device
-from robot_rl.teleop._plugged import Choice, Plugged, usb_port
+from robot_rl.teleop._plugged import Choice, ChoiceOptions, Plugged, usb_port
 from robot_rl.types import Array, DeviceError
 
 try:
@@ -56,32 +56,34 @@ MULTI_AXIS = (1, 8)
 CLASS = Path("/sys/class/hidraw")
 
 
+@dataclass(frozen=True)
+class Options(ChoiceOptions):
+    """The driver's part of a hardware file. Raises ConfigError for a role that there is not."""
+
+    buttons: tuple[str, ...] = ("success", "failure")
+    """What each of the buttons is for, in the order of their bits; on a small one left, then right."""
+
+    def __post_init__(self) -> None:
+        Controls(self.roles, "teleop 'spacemouse': buttons")
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """What each button is for, by its name."""
+        return {f"button {i}": role for i, role in enumerate(self.buttons)}
+
+
 class Teleop(Device):
-    """A SpaceMouse. Implements `interfaces.Teleop`.
+    """A SpaceMouse.
 
     Without a dead-man's button whoever moves the cap has hold of the arm.
     """
 
     feel = replace(Device.feel, deadband=0.08)
 
-    def __init__(
-        self,
-        *,
-        buttons: Sequence[str] = ("success", "failure"),
-        serial: str = "",
-        port: str = "",
-        path: str = "",
-    ):
-        """What each of the buttons is for, in the order of their bits; on a small one left, then right.
-
-        Where several are plugged in, `serial`, `port` (as `robot-rl teleop` lists them) or `path` (a link that a rule
-        of udev's makes) says which one is meant.
-
-        Raises ConfigError for a role that there is not and if several may be meant, DeviceError if there is no
-        SpaceMouse or it cannot be opened.
-        """
-        controls = Controls({f"button {i}": role for i, role in enumerate(buttons)}, "teleop 'spacemouse': buttons")
-        choice = Choice("spacemouse", "SpaceMouse", serial=serial, port=port, path=path)
+    def __init__(self, options: Options, given: Given):
+        """Raises ConfigError if several may be meant, DeviceError if there is no SpaceMouse or it cannot be opened."""
+        controls = Controls(options.roles, "teleop 'spacemouse': buttons")
+        choice = Choice("spacemouse", "SpaceMouse", serial=options.serial, port=options.port, path=options.path)
         super().__init__(lambda: _SpaceMouse(choice, controls), controls)
 
 

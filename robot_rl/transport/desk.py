@@ -168,7 +168,8 @@ class Desk:
         made_t, *answer = self._whole.get(name, (-math.inf, {}, {}))
         if time.monotonic() - made_t < PICTURE_EVERY_S:
             return answer[0], answer[1]
-        whole = getattr(self.cameras.get(name), "whole", None)
+        camera = self.cameras.get(name)
+        whole = camera.whole if camera else None
         image = whole if whole is not None or shown is None else shown.step.observation.get(f"image/{name}")
         if image is None:
             return {}, {}

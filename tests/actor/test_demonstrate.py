@@ -14,7 +14,8 @@ from robot_rl.actor.handover import Operator
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.data.verdicts import counted_steps
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.interfaces import Given
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import Handover, Mark, MarkKind, Provenance, StoppedError
 
 TASK = replace(config.load_task("peg_insert"), max_steps=40)
@@ -54,7 +55,9 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
-            Sitting(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
+            Sitting(
+                env, Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))), log, seed=0
+            )
         )
         with suppress(Crash):
             recorder.record(3, wander_steps=WANDER, progress=crash_after(2))
@@ -62,7 +65,9 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
         log.append_step(replace(broken_off, episode=recorder.tally.episodes))  # the next one has just begun
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
-            Sitting(env, Operator(Clumsy(TASK, env.world, mode="demonstrate", seed=0)), log, seed=0)
+            Sitting(
+                env, Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))), log, seed=0
+            )
         )
         assert recorder.tally.successes == 1
         recorder.record(3, wander_steps=WANDER)
@@ -84,7 +89,7 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
 def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_arm, desk, tmp_path):
     arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
-    teleop = Teleop(TASK, env.world, mode="demonstrate", seed=0)
+    teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = Gate(env, desk, acknowledges=True, stop=lambda: len(list(log.read())) > 5)
         recorder = DemoRecorder(Sitting(env, Operator(teleop), log, seed=0, desk=desk, gate=gate))

@@ -60,11 +60,12 @@ def test_a_time_limit_truncates_and_does_not_terminate(make_env):
 
 
 def test_success_terminates_and_does_not_truncate_even_at_the_time_limit(make_env):
-    from robot_rl.teleop.scripted import Teleop
+    from robot_rl.interfaces import Given
+    from robot_rl.teleop.scripted import Options, Teleop
 
     def insert(env):
         env.reset(seed=1)
-        teleop = Teleop(TASK, env.world, mode="demonstrate", seed=0)
+        teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
         teleop.begin_episode()
         for steps in range(1, 101):
             _, reward, terminated, truncated, _ = env.step(teleop.read(env.arm_states).twist)

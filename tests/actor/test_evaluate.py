@@ -12,7 +12,8 @@ from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.data.stats import wilson_interval
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.interfaces import Given
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import ArmTarget, ConfigError, Outcome, Use
 from tests.hands import OPEN, Hand
 
@@ -65,7 +66,9 @@ def env(start_arm):
 
 
 def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
-    skill = Teleop(env.task, env.world, mode="demonstrate", seed=1)  # stands in for a policy that can
+    skill = Teleop(
+        Options(), Given(task=env.task, world=env.world, mode="demonstrate", seed=1)
+    )  # stands in for a policy that can
     able = evaluate(env, lambda observation: skill.read(env.arm_states).twist, episodes=2, seed=0)
     assert able.successes == 2 and all(row.steps < env.task.max_steps for row in able.episodes)
 
@@ -141,7 +144,7 @@ def test_a_reward_that_needs_the_operators_word_needs_a_device(env):
 @pytest.mark.parametrize(("reward", "corrects", "listens"), [("operator", False, True), ("simulator", False, False),
                                                              ("simulator", True, True)])  # fmt: skip
 def test_the_device_is_opened_for_corrections_or_for_the_word(env, reward, corrects, listens):
-    env.reward = config.make("rewards", Use(reward), env.world)
+    env.reward = config.make("rewards", Use(reward), Given(world=env.world))
     env.reset(seed=0)
     intervention = open_intervention(env, corrects=corrects, seed=0)
     intervention.begin_episode()

@@ -103,14 +103,14 @@ def test_the_dead_band_takes_nothing_for_none_and_sets_in_from_zero(deadband, on
         ({"axes": ["x", "y", "z", "rx", "ry", "yaw"]}, "wanted six of x, y, z, rx, ry, rz"),
         ({"scale": [1.0] * 5 + [-1.0]}, "wanted six factors, none below 0: the signs stand in axes"),
         ({"speed": "fast"}, r"hardware 'sim_panda': teleop.options: speed = \"fast\": wanted a valid number"),
-        ({"deadbnad": 0.1}, r"'deadbnad' is not known; allowed: .*\(did you mean 'deadband'\?\)"),
-        ({"mode": "correct"}, "'mode' is not known"),
+        ({"deadbnad": 0.1}, r"deadbnad is not a known key; allowed: .*\(did you mean 'deadband'\?\)"),
+        ({"mode": "correct"}, "mode is not a known key"),
         ({"arm": "left"}, "arm = 'left' is not in the file; it has: panda"),
     ],
 )
 def test_a_mistake_in_the_options_is_told(options, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        open_operator(replace(HARDWARE, teleop=Use("scripted", options)), task=None, world=None, mode="correct", seed=0)
+        open_operator(replace(HARDWARE, teleop=Use("scripted", options)))
 
 
 def test_a_bench_without_a_device_and_a_device_without_its_arm_are_told():
@@ -119,7 +119,7 @@ def test_a_bench_without_a_device_and_a_device_without_its_arm_are_told():
     ):
         open_operator(replace(HARDWARE, teleop=None))
     with pytest.raises(DeviceError, match="'scripted' needs a simulated arm"):
-        open_operator(HARDWARE, task=None, world=None, mode="correct", seed=0)
+        open_operator(HARDWARE)
 
 
 def test_with_several_arms_the_device_drives_the_one_that_the_file_names():

@@ -19,11 +19,12 @@ from robot_rl.actor.handover import Operator
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
+from robot_rl.interfaces import Given
 from robot_rl.progress import Display
 from robot_rl.record import sitting_for
 from robot_rl.run_folder import RunFolder, RunSettings
 from robot_rl.signals import StopRequest
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import Outcome
 from tests.hands import Hand
 from tests.teleop.benches import wait_until
@@ -102,7 +103,7 @@ def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(start_a
 
 
 def test_demonstrations_wait_and_the_arm_holds_until_success_is_said_at_the_device(env, desk, gate, console, tmp_path):
-    said, hand = Teleop(env.task, env.world, mode="demonstrate", seed=0), Hand()
+    said, hand = Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate")), Hand()
     hand.read = said.read  # type: ignore[method-assign]
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         recorder = DemoRecorder(Sitting(env, Operator(hand), log, seed=0, desk=desk, gate=gate[0]))

@@ -23,7 +23,8 @@ from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
 from robot_rl.controllers.client import ArmClient
 from robot_rl.data.log import StepLog
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.interfaces import Given
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import ArmFaultError, ArmTarget, Mark, Outcome, ResetMissedError
 from tests.hands import Hand
 from tests.teleop.benches import wait_until
@@ -78,7 +79,7 @@ def outcomes(env, desk, gate, log) -> int:
 
 
 def evaluation(env, desk, gate, log) -> int:
-    skill = Teleop(env.task, env.world, mode="demonstrate", seed=0)
+    skill = Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate"))
     done = evaluate(
         env, lambda seen: skill.read(env.arm_states).twist, episodes=1, seed=0, desk=desk, gate=gate
     )  # fmt: skip
@@ -88,7 +89,7 @@ def evaluation(env, desk, gate, log) -> int:
 
 def hand(env) -> Operator:
     """The scripted operator at a device that says words as well."""
-    return Operator(Teleop(env.task, env.world, mode="demonstrate", seed=0))
+    return Operator(Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate")))
 
 
 @pytest.mark.parametrize("work", [demonstrations, outcomes, evaluation])
@@ -188,7 +189,7 @@ class Trips(Teleop):
 
 
 def test_a_fault_on_the_way_in_a_demonstration_waits_until_it_is_acknowledged(env, desk, console, tmp_path):
-    stop, device = threading.Event(), Trips(env.task, env.world, mode="demonstrate", seed=0)
+    stop, device = threading.Event(), Trips(Options(), Given(task=env.task, world=env.world, mode="demonstrate"))
     device.env = env
     gate = Gate(env, desk, acknowledges=False, stop=stop.is_set)
     with StepLog(tmp_path / "log", env.space_spec) as log:

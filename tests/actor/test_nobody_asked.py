@@ -15,7 +15,8 @@ from robot_rl.actor.gate import Gate
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.interfaces import Given
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import GivenUpError, Outcome, Provenance, Use
 from tests.actor.test_manual_reset import working
 from tests.hands import OPEN, Hand, still
@@ -45,7 +46,10 @@ class Person(Hand):
 
     def __init__(self, env: RobotEnv, desk):
         super().__init__()
-        self._drives, self._desk = Teleop(env.task, env.world, mode="demonstrate", seed=0), desk
+        self._drives, self._desk = (
+            Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate")),
+            desk,
+        )
         self.holds, self._word = True, Outcome.NONE
         self._agreed, self._left = False, 0
 
@@ -144,7 +148,7 @@ def record(env, desk, device, path, **task):
 
 
 def test_a_recording_that_leads_nowhere_is_given_up_and_says_why(env, desk, tmp_path, monkeypatch):
-    scripted = Teleop(TASK, env.world, mode="demonstrate", seed=0)
+    scripted = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     tally, why = record(env, desk, scripted, tmp_path / "a.log")
     assert tally.attempts == 10 and tally.steps == 30
     assert why.startswith("10 attempts in a row have failed; reward 'simulator' never fired; nearest to the goal")

@@ -12,7 +12,8 @@ from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
 from robot_rl.data.outcomes import labelled_episodes
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.interfaces import Given
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import Mark, MarkKind, Outcome, Step, Use
 from tests.hands import Hand, still
 
@@ -101,7 +102,7 @@ class Witness(Teleop):
 
 def test_the_scripted_operators_labels_are_the_simulators_truth(open_env, tmp_path):
     env = open_env("simulator")
-    witness = Witness(TASK, env.world, mode="demonstrate", seed=0)
+    witness = Witness(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     recorder, steps, _ = record(env, witness, tmp_path / "log", 8, 12, per_episode=4)
     seen = [step.reward > 0.0 for step in steps if not (step.terminated or step.truncated)]
     assert seen == witness.saw and any(seen)

@@ -21,9 +21,10 @@ from robot_rl.data.log import StepLog
 from robot_rl.data.motion import moves
 from robot_rl.data.replay import Replay
 from robot_rl.data.verdicts import counted_steps
+from robot_rl.interfaces import Given
 from robot_rl.teleop import human_like
 from robot_rl.teleop.human_like import HumanHabits
-from robot_rl.teleop.scripted import Teleop
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import Feel, Handover, Mark, MarkKind, Outcome, Provenance, StoppedError, Use
 from tests.hands import OPEN, Hand
 from tests.teleop.benches import SpaceMouseBench, until_says
@@ -44,7 +45,7 @@ def one_env():
 @pytest.fixture
 def env(one_env):
     one_env.task = replace(TASK, max_steps=16)
-    one_env.reward = config.make("rewards", TASK.reward, one_env.world)
+    one_env.reward = config.make("rewards", TASK.reward, Given(world=one_env.world))
     return one_env
 
 
@@ -118,7 +119,7 @@ def test_a_word_that_ends_the_episode_truncates_it_at_once_with_a_reason(env, wo
 
 @pytest.mark.parametrize(("word", "reward"), [(Outcome.SUCCESS, 1.0), (Outcome.FAILURE, 0.0)])
 def test_the_reward_that_asks_the_operator_hears_them_while_the_policy_acts(env, word, reward):
-    env.reward = config.make("rewards", Use("operator"), env.world)
+    env.reward = config.make("rewards", Use("operator"), Given(world=env.world))
     steps, _, runner = play(env, [OPEN, OPEN, replace(OPEN, outcome=word)])
     assert len(steps) == 4 and steps[-1].terminated and not steps[-1].truncated
     assert steps[-1].reward == reward and steps[-1].provenance == Provenance.POLICY and runner.summary.reason == ""
@@ -209,7 +210,7 @@ def test_discarded_demonstrations_are_recorded_again_and_none_is_deleted(env, tm
     env.task = replace(env.task, max_steps=40)
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
-        operator = Operator(ChangesTheirMind(env.task, env.world, mode="demonstrate", seed=0))
+        operator = Operator(ChangesTheirMind(Options(), Given(task=env.task, world=env.world, mode="demonstrate")))
         recorder = DemoRecorder(Sitting(env, operator, log, seed=0))
         recorder.record(3)
         entries = list(log.entries())
@@ -233,7 +234,7 @@ class Late(Teleop):
     """
 
     def __init__(self, env, late=60, says=None):
-        super().__init__(TASK, env.world, mode="demonstrate", seed=0)
+        super().__init__(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
         self.late, self.says, self.readings, self.begun, self.looks = late, says or {}, 0, 0, 0
 
     def begin_episode(self):
@@ -329,7 +330,7 @@ def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_
 
 def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_imitated(env, tmp_path):
     env.task = replace(env.task, max_steps=60)
-    hand = human_like.Teleop(env.task, env.world, mode="demonstrate", seed=0, habits=HumanHabits(rests=0.1))
+    hand = human_like.Teleop(HumanHabits(rests=0.1), Given(task=env.task, world=env.world, mode="demonstrate"))
     waited, replay = list[float](), Replay(env.space_spec, 200)
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         sitting = Sitting(env, Operator(hand), log, seed=0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robot_rl import browse, config, report
+from robot_rl import browse, config, interfaces, report
 from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import OVER, EpisodeRunner
 from robot_rl.actor.handover import Operator
@@ -30,10 +30,8 @@ HARDWARE = config.load_hardware("sim_panda")
 HELP, UNDO = still(0.1), [Outcome.UNDO]
 
 
-class Cost:
+class Cost(interfaces.Reward):
     """-1 in each step and 0 at success: the reward never says success, the judge does at a given step."""
-
-    needs_operator, probability = False, None
 
     def __init__(self, after: int = 100, success: bool = False):
         self._left, self._success = after, success

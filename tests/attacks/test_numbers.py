@@ -22,7 +22,7 @@ from robot_rl import cli
 from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring, columns
-from robot_rl.controllers.setup import ArmSetup, check_setup
+from robot_rl.controllers.setup import ArmSetup, check_setup, open_driver
 from robot_rl.data import codec
 from robot_rl.data.codec import StepCodec
 from robot_rl.data.log import StepLog
@@ -101,7 +101,7 @@ def torques(ring: Ring) -> Array:
 
 @pytest.fixture(scope="module")
 def arm() -> Arm:
-    return Arm(HARDWARE, TASK.scene)
+    return open_driver(HARDWARE, TASK.scene)
 
 
 @pytest.mark.parametrize("number", [1e30, 1.7e308, -1.7e308])

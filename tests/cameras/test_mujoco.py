@@ -11,9 +11,9 @@ import pytest
 
 from robot_rl import config
 from robot_rl.cameras import mujoco as cameras
+from robot_rl.cameras import open_camera
 from robot_rl.config import CameraConfig
-from robot_rl.controllers.arms.mujoco import Arm
-from robot_rl.interfaces import Simulation
+from robot_rl.controllers.setup import open_driver
 from robot_rl.types import ConfigError, DeviceError, Use
 from tests.controllers.bench import HARDWARE, TASK
 
@@ -25,14 +25,14 @@ SIZE = (128, 128)
 
 
 def look_from(name, scene, world, size=SIZE, **options):
-    return cameras.Camera(CameraConfig(name, "mujoco", options), size, Simulation(world, scene))
+    return open_camera(CameraConfig(name, "mujoco", options), size, world, scene)
 
 
 class StillWorld:
     """A world that somebody else moves."""
 
     def __init__(self, scene=TASK.scene):
-        self.arm = Arm(HARDWARE, scene)
+        self.arm = open_driver(HARDWARE, scene)
         self.reset(0)
 
     def reset(self, seed):
@@ -165,7 +165,7 @@ def test_an_unknown_camera_is_named_with_those_there_are(gl, world):
 
 def test_without_a_world_there_is_nothing_to_draw():
     with pytest.raises(DeviceError, match="not simulated"):
-        cameras.Camera(CameraConfig("wrist", "mujoco"), SIZE)
+        open_camera(CameraConfig("wrist", "mujoco"), SIZE)
 
 
 def test_without_gl_the_error_says_what_to_install():

@@ -17,6 +17,7 @@ from robot_rl.actor.handover import open_operator
 from robot_rl.actor.sitting import Sitting
 from robot_rl.config import Hardware
 from robot_rl.data.log import StepLog
+from robot_rl.interfaces import Given
 from robot_rl.transport.desk import Desk
 from robot_rl.types import ArmTarget, Mark, Step, StoppedError, Use
 
@@ -54,7 +55,7 @@ class Recording:
         try:
             env = RobotEnv(TASK, self.hardware, obs="state")
             operator = open_operator(
-                self.hardware, task=TASK, world=env.world, mode="demonstrate", seed=0, desk=self.desk
+                self.hardware, Given(task=TASK, world=env.world, mode="demonstrate", desk=self.desk)
             )
             read = operator.read
 

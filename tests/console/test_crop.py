@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_the_desk_shows_the_whole_picture_of_a_camera_that_is_cropped_and_else_w
     desk, console, film
 ):
     camera = open_camera(film, (128, 128))
-    desk.cameras = {"wrist": camera, "front": object()}
+    desk.cameras = {"wrist": camera, "front": SimpleNamespace(whole=None)}
     whole = console.picture("wrist")
     camera.close()
     assert (whole.size, whole.whole, whole.image.shape) == ((320, 240), True, (240, 320, 3))

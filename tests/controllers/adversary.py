@@ -33,13 +33,14 @@ from typing import Any
 
 import numpy as np
 
+from robot_rl.controllers.arms.mujoco import Options
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, check_joint_target, check_setup
 from robot_rl.geometry import pose_multiply, quat_from_rotvec, quat_multiply
 from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, Verdict
 from tests.controllers import truth
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK
+from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, TASK
 from tests.controllers.truth import Rows, TrueArm
 
 LATCH_TICKS = 2
@@ -638,7 +639,7 @@ def main() -> int:
     parser.add_argument("--bout", type=int, help="play this bout alone, and print all that is wrong with it")
     parser.add_argument("--first", type=int, default=0, help="begin with this bout")
     options = parser.parse_args()
-    arm, ring = TrueArm(HARDWARE, TASK.scene), Ring(7)
+    arm, ring = TrueArm(Options(), GIVEN), Ring(7)
     begun = time.monotonic()
     if options.bout is not None:
         found, table, done = attack(arm, ring, range(options.bout, options.bout + 1))

@@ -8,18 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from robot_rl.controllers.arms.mujoco import Options
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.types import Capsule
 from tests.controllers import truth
 from tests.controllers.adversary import BODIES, SCENARIOS, Attacker, Log, attack, judge
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
+from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, moved, run
 from tests.controllers.truth import Rows, TrueArm
 
 
 @pytest.fixture(scope="module")
 def arm():
-    return TrueArm(HARDWARE, TASK.scene, Rows(10_000))
+    return TrueArm(Options(), GIVEN, Rows(10_000))
 
 
 @pytest.fixture(scope="module")

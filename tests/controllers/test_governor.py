@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.arms.mujoco import Arm, Options
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
+from robot_rl.controllers.setup import open_driver
 from robot_rl.types import (
     ArmTarget,
     Box,
@@ -18,7 +19,7 @@ from robot_rl.types import (
     JointTarget,
     Verdict,
 )
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
 from tests.controllers.truth import TrueArm
 
 
@@ -103,7 +104,7 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
 def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched():
     z = {}
     for blow in (100.0, 200.0):
-        arm = TrueArm(HARDWARE, TASK.scene)
+        arm = TrueArm(Options(), GIVEN)
         loop = ArmLoop(arm, SETUP)
         arm.felt[2] = blow
         run(loop, 1)
@@ -116,7 +117,7 @@ def test_a_hard_blow_makes_the_arm_back_away_and_stay_latched():
 
 
 def test_a_tare_is_what_the_tool_feels_and_is_refused_in_contact():
-    arm = TrueArm(HARDWARE, TASK.scene)
+    arm = TrueArm(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     arm.felt[:] = (3.0, -2.0, 8.0, 0.1, 0.0, 0.2)
     run(loop, 500)
@@ -175,7 +176,7 @@ def test_the_integral_brings_a_pressed_arm_to_its_target(loop):
 
 
 def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowledged():
-    arm = TrueArm(HARDWARE, TASK.scene)
+    arm = TrueArm(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     for fault in (Fault.REFLEX, Fault.USER_STOP):
         arm.stop_by_itself(fault, recoverable=False)
@@ -197,8 +198,8 @@ class FollowingArm(Arm):
     mode = "pose"
 
     def __init__(self):
-        super().__init__(HARDWARE, TASK.scene)
-        self._controller = ArmLoop(Arm(HARDWARE, TASK.scene), SETUP)
+        super().__init__(Options(), GIVEN)
+        self._controller = ArmLoop(open_driver(HARDWARE, TASK.scene), SETUP)
         self._controller._arm, self._controller._read = self, super().read
         self._controller._write = super().write
         self.poses = []
@@ -244,7 +245,7 @@ def test_an_arm_that_follows_poses_has_the_same_lease_and_limits():
 def test_pressing_at_the_bound_with_random_targets_stays_below_stiffness_times_clip(compliance):
     """Averaged over 100 ms, on each axis, from contact on: an action at its bound each step, in random directions."""
     ring = Ring(7)
-    loop = ArmLoop(Arm(HARDWARE, TASK.scene), replace(SETUP, compliance=compliance), ring)
+    loop = ArmLoop(open_driver(HARDWARE, TASK.scene), replace(SETUP, compliance=compliance), ring)
     rng = np.random.default_rng(3)
     for _ in range(120):
         corner = rng.choice([-1.0, 1.0], 3) * TASK.action_translation

@@ -6,10 +6,11 @@ import sys
 import numpy as np
 import pytest
 
+from robot_rl.controllers.arms.mujoco import Options
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.geometry import pose_error
 from robot_rl.types import Fault
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
+from tests.controllers.bench import GIVEN, LIMITS, SETUP, TASK, make_loop, moved, run
 from tests.controllers.truth import TrueArm
 
 
@@ -64,7 +65,7 @@ def test_a_target_that_is_no_pose_latches_a_fault_until_somebody_acknowledges(lo
 @pytest.mark.parametrize("field", ["wrench", "pose", "jacobian", "coriolis", "mass"])
 def test_what_is_no_number_in_a_state_makes_the_arm_hold_with_what_is_left(field):
     """The joints' angles and speeds are enough; one such state is a fault, and the motion ends with it."""
-    arm = TrueArm(HARDWARE, TASK.scene)
+    arm = TrueArm(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     loop.move_joints(loop.observe().q + [0.2, -0.1, 0.1, 0.15, 0.1, -0.1, 0.3], 0.5, 10.0)
     run(loop, 400)
@@ -79,7 +80,7 @@ def test_what_is_no_number_in_a_state_makes_the_arm_hold_with_what_is_left(field
 
 
 def test_without_angles_the_torques_fade_and_the_next_posture_is_held():
-    arm = TrueArm(HARDWARE, TASK.scene)
+    arm = TrueArm(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
     run(loop, 20)
@@ -155,8 +156,8 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 from robot_rl import geometry
 from robot_rl.controllers import hold, impedance, joint_move, kinematics, law, loop, safety, tick, tick_values
+from robot_rl.controllers.setup import open_driver
 from robot_rl.controllers.warm_up import warm_up
-from robot_rl.controllers.arms.mujoco import Arm
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
 from robot_rl.types import Box
 from dataclasses import replace
@@ -166,7 +167,7 @@ def compiled():
     functions = {id(f): f for module in modules for f in vars(module).values() if isinstance(f, CPUDispatcher)}
     return {f.__name__: len(f.nopython_signatures) for f in functions.values()}
 
-arm = Arm(HARDWARE, TASK.scene)  # what its driver compiles is its own matter
+arm = open_driver(HARDWARE, TASK.scene)  # what its driver compiles is its own matter
 warm_up(7)
 before = compiled()
 boxes = (Box((0.5, 0.1, 0.0), (0.6, 0.2, 0.1)),)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zmq
 
+from robot_rl import interfaces
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.messages import Kind
@@ -316,9 +317,6 @@ def test_nobody_at_the_address_is_an_error_that_says_what_to_start(address):
 
 
 def test_an_arm_that_is_not_simulated_has_no_lockstep_clock(monkeypatch):
-    class Arm:
-        joints = 7
-
-    monkeypatch.setattr("robot_rl.controllers.served_arm.find", lambda *_: type("module", (), {"Arm": Arm}))
+    monkeypatch.setattr("robot_rl.controllers.served_arm.driver", lambda *_: interfaces.Arm)
     with pytest.raises(ConfigError, match="not simulated"):
         open_arm(HARDWARE, None, "lockstep")

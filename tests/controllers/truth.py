@@ -15,8 +15,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from robot_rl.controllers.arms.mujoco import Arm
-from robot_rl.interfaces import ArmReading
+from robot_rl.controllers.arms.mujoco import Arm, Options
+from robot_rl.interfaces import ArmReading, Given
 from robot_rl.types import ArmDriverError, ArmLimits, Array, Capsule, DeviceError, Fault
 
 TICK_S = 0.001
@@ -72,14 +72,14 @@ class Rows:
 
 
 class TrueArm(Arm):
-    """The simulated arm with a witness, an opponent, and a robot's own stops. Implements `interfaces.SimulatedArm`.
+    """The simulated arm with a witness, an opponent, and a robot's own stops.
 
     `spoilt` names fields of the reading and what they are overwritten with; `felt (6,)` is added to the measured
     wrench; `push_hand (6,)` and `guide (7,)` act on the body itself [N, Nm] and [Nm]. `stop_by_itself` makes the driver
     raise as a robot in a reflex does, which brakes by itself meanwhile, until `recover`.
     """
 
-    def __init__(self, config: Any, scene: Any, rows: Rows | None = None):
+    def __init__(self, options: Options, given: Given, rows: Rows | None = None):
         self.shown = ArmReading(JOINTS)
         self.spoilt: Mapping[str, float | tuple[int, float]] = {}
         self.felt = np.zeros(6)
@@ -88,7 +88,7 @@ class TrueArm(Arm):
         self.rows_begin_at_reset = False
         self.clock: Any = lambda: self._data.time
         self.rows = Rows(20_000) if rows is None else rows
-        super().__init__(config, scene)
+        super().__init__(options, given)
         model, data = self._model, self._data
         self._hand = model.body("hand").id
         first = model.body(FIRST_LINK).id

@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import loop_process
+from robot_rl.controllers.arms.mujoco import Options
 from robot_rl.controllers.server import serve
+from robot_rl.interfaces import Given
 from robot_rl.types import Use
 from tests.controllers.bench import HARDWARE, TASK
 from tests.controllers.truth import Rows, TrueArm
@@ -23,9 +26,10 @@ from tests.controllers.truth import Rows, TrueArm
 TICKS = 20_000
 
 
-def open_with_witness(config: ArmConfig, scene: Use | None, clock: str) -> Any:
+def open_with_witness(config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real") -> Any:
     """Instead of `setup.open_driver`: the simulated arm, with rows that begin anew when the world is reset."""
-    arm = TrueArm(config, scene, read_rows(Path(sys.argv[2])))
+    given = Given(name=config.name, arm=config, scene=scene, clock=clock)
+    arm = TrueArm(Options(), given, read_rows(Path(sys.argv[2])))
     arm.clock, arm.rows_begin_at_reset = time.monotonic, True
     return arm
 

@@ -142,4 +142,4 @@ def test_an_option_that_the_driver_does_not_have_is_named():
     pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
     arm = replace(config.load_hardware("franka_fr3").arms[0], options={"ipp": "172.16.0.2"})
     with pytest.raises(ConfigError, match="ipp"):
-        config.find("controllers/arms", "franka").Arm(arm)
+        open_driver(arm)

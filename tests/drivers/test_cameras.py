@@ -8,7 +8,6 @@ import pytest
 from robot_rl import config
 from robot_rl.cameras import is_simulated, open_camera
 from robot_rl.config import CameraConfig
-from robot_rl.interfaces import Simulation
 from robot_rl.types import ConfigError
 from tests.cameras.bench import RealSense, video
 from tests.cameras.test_mujoco import StillWorld
@@ -23,14 +22,14 @@ def bench(request, tmp_path, monkeypatch):
     """The camera's entry of a hardware file, and what there is to draw."""
     if request.param == "mujoco":
         request.getfixturevalue("gl")
-        yield CameraConfig("wrist", "mujoco"), Simulation(StillWorld(), TASK.scene)
+        yield CameraConfig("wrist", "mujoco"), (StillWorld(), TASK.scene)
     elif request.param == "opencv":
         with video(tmp_path / "film.mp4") as film:
-            yield CameraConfig("wrist", "opencv", {"device": str(film)}), None
+            yield CameraConfig("wrist", "opencv", {"device": str(film)}), ()
     else:
         pytest.importorskip("pyrealsense2", reason="pip install robot_rl[realsense]", exc_type=ImportError)
         made = RealSense(monkeypatch)
-        yield made.config, None
+        yield made.config, ()
         made.close()
 
 
@@ -39,7 +38,7 @@ def test_every_driver_keeps_this_contract():
 
 
 def test_frames_are_rgb_bytes_of_the_wanted_size_in_memory_of_their_own(bench):
-    camera = open_camera(bench[0], SIZE, bench[1])
+    camera = open_camera(bench[0], SIZE, *bench[1])
     frames = [camera.read() for _ in range(3)]
     kept = [frame.copy() for frame in frames]
     camera.close()
@@ -49,7 +48,7 @@ def test_frames_are_rgb_bytes_of_the_wanted_size_in_memory_of_their_own(bench):
 
 
 def test_without_a_size_frames_come_as_they_are(bench):
-    camera = open_camera(bench[0], None, bench[1])
+    camera = open_camera(bench[0], None, *bench[1])
     height, width, channels = camera.read().shape
     camera.close()
     assert (height, width, channels) in ((480, 640, 3), (240, 320, 3))
@@ -57,7 +56,7 @@ def test_without_a_size_frames_come_as_they_are(bench):
 
 def test_closing_twice_is_closing_once_and_another_may_be_opened(bench):
     for _ in range(2):
-        camera = open_camera(bench[0], SIZE, bench[1])
+        camera = open_camera(bench[0], SIZE, *bench[1])
         camera.close()
         camera.close()
 
@@ -65,7 +64,7 @@ def test_closing_twice_is_closing_once_and_another_may_be_opened(bench):
 def test_an_option_that_the_driver_does_not_have_is_named(bench):
     wrong = replace(bench[0], options={**bench[0].options, "colour": "sepia"})
     with pytest.raises(ConfigError, match="camera 'wrist': options: colour is not a known key; allowed: "):
-        open_camera(wrong, SIZE, bench[1])
+        open_camera(wrong, SIZE, *bench[1])
 
 
 def test_real_cameras_can_say_what_is_plugged_in_and_simulated_ones_cannot(bench):

@@ -15,6 +15,7 @@ import pytest
 from robot_rl import config
 from robot_rl.check import PoseWatcher
 from robot_rl.controllers.arms import _franka_frames
+from robot_rl.controllers.setup import open_driver
 from robot_rl.geometry import pose_error, pose_multiply
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.panda import flange_pose
@@ -44,12 +45,12 @@ def robot(simulation):
 
 
 def hardware_of(robot, **options):
-    return replace(BENCH, driver="franka", options={**BENCH.options, "ip": robot.ip, **options})
+    return replace(BENCH, load=None, driver="franka", options={**BENCH.options, "ip": robot.ip, **options})
 
 
 @pytest.fixture
 def arm(robot):
-    opened = franka.Arm(hardware_of(robot))
+    opened = open_driver(hardware_of(robot))
     yield opened
     opened.close()
 
@@ -97,12 +98,11 @@ def test_a_pose_is_the_tools_in_whatever_mode_the_robot_is(robot, mode):
 
 
 def test_jacobian_and_wrench_are_the_tools_as_well_where_the_robot_has_another_frame(robot):
-    from robot_rl.controllers.arms.mujoco import Arm
 
     idle_client(robot)
     robot.ask("mode", "GUIDING")
     robot.ask("touch", [0.0, 3.0, 8.0])  # at the robot's own end effector, wherever that is now
-    arm, twin = franka.Arm(hardware_of(robot)), Arm(replace(BENCH, options={}))
+    arm, twin = open_driver(hardware_of(robot)), open_driver(replace(BENCH, load=None, driver="mujoco", options={}))
     tool = np.array([0.02, 0.0, 0.16, 0.0, 0.0, 0.0, 1.0])
     arm.set_tool(tool)
     twin.set_tool(tool)
@@ -117,7 +117,7 @@ def test_jacobian_and_wrench_are_the_tools_as_well_where_the_robot_has_another_f
 
 def test_the_frames_that_were_waiting_are_sent_before_torques_are(robot):
     robot.ask("mode", "USER_STOPPED")
-    arm = franka.Arm(hardware_of(robot))
+    arm = open_driver(hardware_of(robot))
     tool = np.array([0.0, 0.0, 0.2, 0.0, 0.0, 0.0, 1.0])
     arm.set_tool(tool)
     robot.ask("mode", "IDLE")
@@ -269,14 +269,14 @@ def test_nobody_at_the_address_is_said_at_once_with_the_arms_name(monkeypatch):
 def require_refusal(ip, advice):
     begun = time.monotonic()
     with pytest.raises(ArmDriverError) as caught:
-        franka.Arm(replace(BENCH, driver="franka", options={"ip": ip}))
+        open_driver(replace(BENCH, load=None, driver="franka", options={"ip": ip}))
     assert caught.value.fault == Fault.COMMUNICATION and time.monotonic() - begun < 20.0, "libfranka waits for a minute"
     assert f"arm '{BENCH.name}', a Franka at {ip}" in str(caught.value) and advice in str(caught.value)[:200]
 
 
 def test_a_second_program_is_told_that_another_one_has_the_robot(robot, arm):
     with pytest.raises(ArmDriverError, match="does another program have it") as caught:
-        franka.Arm(hardware_of(robot))
+        open_driver(hardware_of(robot))
     assert robot.ip in str(caught.value)
     hold(arm, 5)
 
@@ -291,7 +291,7 @@ def test_an_end_effector_in_desk_that_is_not_the_files_is_found(robot, arm):
     assert (what, right, found) == ("end effector in Desk", False, "0.00 kg") and "End Effector" in advice
     robot.ask("hand_mass", 0.73)
     arm.close()
-    arm = franka.Arm(replace(hardware_of(robot), pose_flange_tcp=(0.0, 0.0, 0.15, 0.0, 0.0, 0.0, 1.0)))
+    arm = open_driver(replace(hardware_of(robot), pose_flange_tcp=(0.0, 0.0, 0.15, 0.0, 0.0, 0.0, 1.0)))
     what, right, found, advice = arm.examine()[2]
     assert right and found.startswith("46.6 mm, 0.785 rad") and advice
     arm.close()
@@ -309,7 +309,7 @@ def test_an_end_effector_in_desk_that_is_not_the_files_is_found(robot, arm):
 )
 def test_options_that_make_no_sense_are_refused_before_anybody_is_called(options, words):
     with pytest.raises(ConfigError, match=f"arm 'panda': options: {words}"):
-        franka.Arm(replace(BENCH, driver="franka", options={"ip": "192.0.2.1", **options}))
+        open_driver(replace(BENCH, load=None, driver="franka", options={"ip": "192.0.2.1", **options}))
 
 
 def test_the_robot_says_contact_before_it_says_collision(robot, arm):
@@ -329,6 +329,7 @@ from dataclasses import replace
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from robot_rl import config
+from robot_rl.controllers.setup import open_driver
 from robot_rl.types import Load
 franka = config.find("controllers/arms", "franka")
 
@@ -342,7 +343,7 @@ def noted(self):
     connect(self)
 franka.Arm._connect = noted
 bench = config.load_hardware("fci_sim").arms[0]
-arm = franka.Arm(replace(bench, driver="franka", options={**bench.options, "ip": sys.argv[1]}))
+arm = open_driver(replace(bench, load=None, driver="franka", options={**bench.options, "ip": sys.argv[1]}))
 arm.set_load(Load(0.1, (0.0, 0.0, 0.1), (1e-4, 1e-4, 1e-4, 0.0, 0.0, 0.0)))
 arm.set_tool(np.array([0.0, 0.0, 0.2, 0.0, 0.0, 0.0, 1.0]))
 for _ in range(5):

@@ -9,7 +9,8 @@ from robot_rl.blackbox import describe, draw
 from robot_rl.config import GripperConfig
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.controllers.recorder import load
-from robot_rl.types import ConfigError, DeviceError
+from robot_rl.interfaces import Given
+from robot_rl.types import ConfigError, DeviceError, Use
 
 OBJECT_M = 0.02
 FAST = 0.1
@@ -27,12 +28,11 @@ def robot():
 
 @pytest.fixture(params=["mujoco", "franka"])
 def gripper(request):
-    kind = config.find("controllers/grippers", request.param) if request.param == "mujoco" else None
-    if kind is not None:
-        opened = kind.Gripper("hand", object_width_m=OBJECT_M)
+    if request.param == "mujoco":
+        options = {"object_width_m": OBJECT_M}
     else:
-        ip = request.getfixturevalue("robot").ip
-        opened = config.find("controllers/grippers", "franka").Gripper("hand", ip=ip)
+        options = {"ip": request.getfixturevalue("robot").ip}
+    opened = config.make("controllers/grippers", Use(request.param, options), Given(name="hand"))
     yield opened
     opened.close()
 
@@ -65,7 +65,7 @@ def test_what_the_hand_cannot_do_is_an_error(gripper):
 def test_nobody_at_the_address_says_what_to_look_at():
     pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
     with pytest.raises(DeviceError, match=r"127\.9\.9\.9.*FCI"):
-        config.find("controllers/grippers", "franka").Gripper("hand", ip="127.9.9.9")
+        config.make("controllers/grippers", Use("franka", {"ip": "127.9.9.9"}))
 
 
 def finished(process):

@@ -84,7 +84,8 @@ def make_step(
     done = index == LENGTH
     return tools.make_step(
         index, space, episode=episode, proposed=action, commanded=action, executed=action,
-        reward=float(done), success=done, terminated=done, truncated=False, provenance=author, weights_version=version, t_monotonic=0.0, t_wall=0.0,
+        reward=float(done), success=done, terminated=done, truncated=False, provenance=author,
+        weights_version=version, t_monotonic=0.0, t_wall=0.0,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.controllers.setup import open_driver
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.fci.robot import speed_allowed
@@ -104,9 +105,8 @@ def test_the_robot_stands_at_home_and_idle(robot):
 
 def test_the_model_that_is_handed_out_is_the_one_that_is_simulated(robot):
     """Franka's library builds its own dynamics from our URDF: at another posture they are MuJoCo's."""
-    from robot_rl.controllers.arms.mujoco import Arm
 
-    twin, model = Arm(HARDWARE), robot.load_model()
+    twin, model = open_driver(HARDWARE), robot.load_model()
     twin.set_tool(np.array(HARDWARE.pose_flange_tcp))
     control = robot.start_torque_control()
 

@@ -146,7 +146,7 @@ def test_a_range_beyond_what_is_allowed_is_refused(name):
 
 
 def test_a_misspelt_range_and_a_text_are_named():
-    with pytest.raises(ConfigError, match=r"looks: brightnes .*did you mean 'brightness'"):
+    with pytest.raises(ConfigError, match=r"looks\.brightnes .*did you mean 'brightness'"):
         find_scene(Use("peg_insert", {"looks": {"brightnes": 0.1}}))
-    with pytest.raises(ConfigError, match=r"looks: tint = \"much\": wanted a valid number"):
+    with pytest.raises(ConfigError, match=r"looks\.tint = \"much\": wanted a valid number"):
         find_scene(Use("peg_insert", {"looks": {"tint": "much"}}))

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 from robot_rl import config, geometry
-from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.setup import open_driver
 from robot_rl.sim import panda
-from robot_rl.sim.scenes.empty import Scene
-from robot_rl.sim.stage import build_model
+from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import ConfigError
 
 
 @pytest.fixture(scope="module")
 def model():
-    return build_model(Scene())
+    return build_model(find_scene(None))
 
 
 def random_q(rng):
@@ -85,7 +84,7 @@ def test_every_joint_range_contains_the_ready_posture():
 
 
 def arm_with(**options):
-    return Arm(replace(config.load_hardware("sim_panda").arms[0], options=options))
+    return open_driver(replace(config.load_hardware("sim_panda").arms[0], options=options))
 
 
 def test_a_joint_that_rubs_stands_below_its_friction_and_moves_above_it():

@@ -10,19 +10,21 @@ import pytest
 from robot_rl import config, geometry
 from robot_rl.actor.env import RobotEnv
 from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.setup import open_driver
 from robot_rl.sim.panda import READY
 from robot_rl.sim.shapes import ArmShapes
 from robot_rl.sim.stage import find_scene, size_of
 from robot_rl.types import ConfigError, Use
 
-PAGE = Path(__file__).parents[2] / "docs" / "scenes.md"
+DOCS = Path(__file__).parents[2] / "docs"
 HARDWARE = config.load_hardware("sim_panda")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with the page's two files, in which one works."""
-    scene, task = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    scene = (DOCS / "examples" / "scenes" / "push_cube.py").read_text()
+    (task,) = re.findall(r"```python\n([^`]*?TASK = .*?)```", (DOCS / "scenes.md").read_text(), re.DOTALL)
     for name, text in (("scenes", scene), ("tasks", task)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "push_cube.py").write_text(text)
@@ -31,7 +33,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def in_scene() -> Arm:
-    return Arm(HARDWARE.arms[0], config.load_task("push_cube").scene)
+    return open_driver(HARDWARE.arms[0], config.load_task("push_cube").scene)
 
 
 def run(arm: Arm, ticks: int) -> None:
@@ -60,7 +62,7 @@ def test_a_reset_puts_loose_things_and_hinges_back_and_the_seed_places_them(fold
 
 
 def test_loose_things_rest_on_the_table_and_the_arm_measures_as_it_does_alone(folder):
-    arm, alone = in_scene(), Arm(HARDWARE.arms[0])
+    arm, alone = in_scene(), open_driver(HARDWARE.arms[0])
     rng = np.random.default_rng(0)
     for _ in range(200):
         one, other = arm.read(), alone.read()
@@ -106,10 +108,10 @@ def test_what_moves_is_drawn_where_it_is_and_nowhere_while_nobody_knows(folder):
 
 
 @pytest.mark.parametrize(("slip", "complaint"), [
-    (("def success", "def succeeds"), "scene 'push_cube': its class Scene lacks success"),
+    (("def success", "def succeeds"), "scenes/push_cube.py: its class Scene lacks success"),
     (('name="door", axis=[0.0, 0.0, 1.0]', 'name="cube"'), r"push_cube.py:\d+: ValueError: .*repeated name 'cube'"),
-    (("data.joint(\"cube\").qpos", "data.joint(\"cup\").qpos"), r"push_cube.py:36: KeyError: .*cup"),
-    (("cube = spec.worldbody", "spec.body(\"link3\").add_joint(axis=[0, 0, 1])\n        cube = spec.worldbody"),
+    (("data.joint(\"cube\").qpos", "data.joint(\"cup\").qpos"), r"push_cube.py:26: KeyError: .*cup"),
+    (("cube = world.add", "spec.body(\"link3\").add_joint(axis=[0, 0, 1])\n        cube = world.add"),
      "the scene has joints of its own between the arm's"),
 ])  # fmt: skip
 def test_what_is_wrong_in_a_scene_file_is_said_with_file_and_line(folder, slip, complaint):

@@ -3,7 +3,7 @@
 import pytest
 
 from robot_rl import config
-from robot_rl.controllers.arms.mujoco import Arm
+from robot_rl.controllers.setup import open_driver
 from robot_rl.sim.stage import size_of
 
 HARDWARE = config.load_hardware("sim_panda").arms[0]
@@ -11,5 +11,5 @@ HARDWARE = config.load_hardware("sim_panda").arms[0]
 
 @pytest.mark.parametrize("scene", [None, config.load_task("peg_insert").scene])
 def test_as_many_objects_are_counted_as_the_world_then_reports(scene):
-    world = Arm(HARDWARE, scene).world()
+    world = open_driver(HARDWARE, scene).world()
     assert size_of(scene) == (len(world.objects), len(world.scene_q))

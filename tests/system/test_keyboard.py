@@ -17,6 +17,7 @@ from robot_rl.actor.intervene import ENDS, Intervention
 from robot_rl.actor.sitting import Sitting
 from robot_rl.benchmark import lockstep_env
 from robot_rl.data.log import StepLog
+from robot_rl.interfaces import Given, Teleop
 from robot_rl.teleop._device import SLOW
 from robot_rl.teleop.keyboard import KEYS, POLL_S
 from robot_rl.types import AXES, Mark, MarkKind, Outcome, Provenance, Step, Use
@@ -31,7 +32,7 @@ KEY_OF = {role: key for key, role in KEYS.items()}
 DEPTH_M, HOVER_M, PRESS_M = 0.025, 0.004, 0.004
 
 
-class Fingers:
+class Fingers(Teleop):
     """Somebody who looks at the scene and presses keys; in lockstep the world waits until the driver has heard them.
 
     It is a device for `Operator`: the real one, which it asks in every step, after the fingers have moved.
@@ -39,11 +40,12 @@ class Fingers:
 
     def __init__(self, device, env, display):
         self._device, self._env, self._display = device, env, display
+        self.controls = device.controls
         self._down: set[str] = set()
         self.lift = False  # take the hands off
 
-    def __getattr__(self, name):
-        return getattr(self._device, name)
+    def take_words(self):
+        return self._device.take_words()
 
     def read(self, arms):
         wanted = set() if self.lift else self._keys(arms[0])
@@ -84,7 +86,7 @@ def named(key: str) -> str:
 def bench(start_display):
     display = start_display()
     with lockstep_env(TASK, HARDWARE, "state") as env:
-        operator = open_operator(HARDWARE, task=TASK, world=env.world, mode="demonstrate", seed=0)
+        operator = open_operator(HARDWARE, Given(task=TASK, world=env.world, mode="demonstrate"))
         fingers = Fingers(operator.device, env, display)
         yield env, fingers, Operator(fingers)
         operator.close()

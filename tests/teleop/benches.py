@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from robot_rl.interfaces import Given
 from robot_rl.types import Handover
 from tests.tools import wait_until as wait_until
 
@@ -210,7 +211,7 @@ class SpaceMouseBench:
         monkeypatch.setattr(spacemouse, "SILENCE_S", 60.0)
 
     def open(self, **options):
-        return self._driver.Teleop(**options)
+        return self._driver.Teleop(self._driver.Options(**options), Given())
 
     def hold(self):
         self.bus.send(struct.pack("<B3h", 1, 0, -350, 0))
@@ -298,9 +299,9 @@ class KeyboardBench:
         self.display = start_display()
 
     def open(self, **options):
-        from robot_rl.teleop.keyboard import Teleop
+        from robot_rl.teleop.keyboard import Options, Teleop
 
-        return Teleop(**options)
+        return Teleop(Options(**options), Given())
 
     def hold(self):
         self.display.press("space")
@@ -386,7 +387,7 @@ class GamepadBench:
         self._plug_in(3)
 
     def open(self, **options):
-        return self._driver.Teleop(**options)
+        return self._driver.Teleop(self._driver.Options(**options), Given())
 
     def send(self, *events: tuple[str, int]) -> None:
         """Events by the kernel's names, then its mark that they belong together."""

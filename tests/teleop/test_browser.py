@@ -5,6 +5,7 @@ import pytest
 
 from robot_rl import config, geometry
 from robot_rl.actor.handover import Operator
+from robot_rl.interfaces import Given
 from robot_rl.teleop import browser
 from robot_rl.transport import desk as desks
 from robot_rl.transport.desk import DeskClient
@@ -16,7 +17,7 @@ SCALE = np.repeat([TASK.action_translation, TASK.action_rotation], 3)
 
 
 def test_the_target_comes_to_the_gizmo_in_steps_no_larger_than_an_action_and_arrives(desk, console):
-    operator = Operator(browser.Teleop(desk=desk, task=TASK))
+    operator = Operator(browser.Teleop(browser.Options(), Given(desk=desk, task=TASK)))
     goal = geometry.pose_move(DOWN, np.array([0.03, -0.02, 0.01, 0.1, 0.2, -0.3]))
     target, actions = DOWN, []
     for i in range(12):
@@ -31,7 +32,7 @@ def test_the_target_comes_to_the_gizmo_in_steps_no_larger_than_an_action_and_arr
 
 
 def test_of_several_arms_it_drives_the_one_that_it_is_for(desk, console):
-    operator = Operator(browser.Teleop(desk=desk, task=TASK), arm=1)
+    operator = Operator(browser.Teleop(browser.Options(), Given(desk=desk, task=TASK)), arm=1)
     elsewhere = geometry.pose_move(DOWN, np.array([0.1, 0.1, 0.1, 0.0, 0.0, 0.0]))
     console.hold(geometry.pose_move(DOWN, np.array([0.004, 0.0, 0.0, 0.0, 0.0, 0.0])))
     action = operator.read((arm_at(0.0, elsewhere), arm_at(0.0))).action
@@ -39,7 +40,7 @@ def test_of_several_arms_it_drives_the_one_that_it_is_for(desk, console):
 
 
 def test_silence_opens_the_clutch(desk, console, monkeypatch):
-    device = browser.Teleop(desk=desk, task=TASK)
+    device = browser.Teleop(browser.Options(), Given(desk=desk, task=TASK))
     console.hold(DOWN)
     assert device.read((arm_at(0.0),)).active and device.held == {"gizmo"}
     monkeypatch.setattr(desks, "SILENCE_S", 0.0)
@@ -48,7 +49,7 @@ def test_silence_opens_the_clutch(desk, console, monkeypatch):
 
 
 def test_who_holds_it_still_from_the_episode_before_has_hold_of_nothing(desk, console):
-    device, there = browser.Teleop(desk=desk, task=TASK), (arm_at(0.0),)
+    device, there = browser.Teleop(browser.Options(), Given(desk=desk, task=TASK)), (arm_at(0.0),)
     console.hold(DOWN)
     device.begin_episode()
     assert not device.read(there).active
@@ -61,7 +62,7 @@ def test_who_holds_it_still_from_the_episode_before_has_hold_of_nothing(desk, co
 
 
 def test_a_page_that_was_silent_for_a_moment_has_not_let_go(desk, console, monkeypatch):
-    device, there = browser.Teleop(desk=desk, task=TASK), (arm_at(0.0),)
+    device, there = browser.Teleop(browser.Options(), Given(desk=desk, task=TASK)), (arm_at(0.0),)
     console.hold(DOWN)
     with monkeypatch.context() as silence:
         silence.setattr(desks, "SILENCE_S", 0.0)
@@ -78,12 +79,12 @@ def test_a_page_that_was_silent_for_a_moment_has_not_let_go(desk, console, monke
 
 
 def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(desk, console):
-    device = browser.Teleop(desk=desk, task=TASK)
+    device = browser.Teleop(browser.Options(), Given(desk=desk, task=TASK))
     console.say("success")
     assert device.read((arm_at(0.0),)).outcome == Outcome.NONE and list(device.begin_episode()) == []
     assert [event.command for event in desk.events.take()] == [Outcome.SUCCESS]
 
-    alone = browser.Teleop(address="tcp://127.0.0.1:*")
+    alone = browser.Teleop(browser.Options("tcp://127.0.0.1:*"), Given())
     visitor = DeskClient(alone._desk.address)
     for word in ("undo", "success"):
         visitor.say(word)
@@ -95,4 +96,4 @@ def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(
 
 def test_an_address_beside_the_runs_own_is_an_error(desk):
     with pytest.raises(ConfigError, match="remove `address`"):
-        browser.Teleop(desk=desk, address="tcp://127.0.0.1:6000")
+        browser.Teleop(browser.Options("tcp://127.0.0.1:6000"), Given(desk=desk))

@@ -7,7 +7,7 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.handover import Steering
-from robot_rl.types import ConfigError, DeviceError, Feel, Outcome
+from robot_rl.types import ConfigError, DeviceError, Feel, Outcome, Use
 from tests.teleop import benches
 from tests.teleop.benches import until_says, wait_until
 
@@ -104,9 +104,7 @@ def test_closed_it_reads_no_more_and_says_so(bench):
 def test_each_file_of_the_folder_is_a_device(driver):
     for name in {"spacemouse": ["hid"], "keyboard": ["Xlib"], "gamepad": ["evdev"]}.get(driver, []):
         benches.require(name)
-    device = config.find("teleop", driver).Teleop
-    Steering(device.feel)  # or it is a ConfigError
-    assert all(hasattr(device, name) for name in ("begin_episode", "read", "close", "held"))
+    Steering(config.driver("teleop", driver).feel)  # or it is a ConfigError
 
 
 @pytest.mark.parametrize(
@@ -120,4 +118,4 @@ def test_each_file_of_the_folder_is_a_device(driver):
 def test_a_control_has_a_purpose_that_there_is(driver, package, option, value):
     benches.require(package)
     with pytest.raises(ConfigError, match=rf"teleop '{driver}': {option}: .*'sucess' is not known.*mean 'success'"):
-        config.find("teleop", driver).Teleop(**{option: value})
+        config.make("teleop", Use(driver, {option: value}))

@@ -6,10 +6,10 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from robot_rl.interfaces import Given
 from robot_rl.run import TrainConfig, create_run
 from robot_rl.run_folder import RunFolder
 from robot_rl.teleop import human_like, scripted
-from robot_rl.teleop.human_like import HumanHabits
 from robot_rl.types import ConfigError, Handover, Outcome, Use
 from tests.teleop.test_scripted import TASK, StillWorld, arm_at
 
@@ -17,8 +17,7 @@ from tests.teleop.test_scripted import TASK, StillWorld, arm_at
 def operator(mode="demonstrate", *, kind=human_like, seed=0, success=False, **habits):
     world = StillWorld()
     world.latest = replace(world.latest, success=success)
-    own = {"habits": HumanHabits(**habits)} if habits else {}
-    teleop = kind.Teleop(TASK, world, mode=mode, seed=seed, **own)
+    teleop = kind.Teleop(kind.Options(**habits), Given(task=TASK, world=world, mode=mode, seed=seed))
     teleop.begin_episode()
     return teleop
 

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from robot_rl.interfaces import Given
 from robot_rl.teleop._device import SLOW
 from robot_rl.types import AXES, ConfigError, DeviceError, Outcome
 from tests.teleop.benches import require, until_says, wait_until
@@ -24,7 +25,7 @@ def display(start_display):
 
 @pytest.fixture
 def device(display):
-    device = keyboard.Teleop()
+    device = keyboard.Teleop(keyboard.Options(), Given())
     yield device
     device.close()
 
@@ -104,7 +105,7 @@ def test_a_key_that_comes_up_while_another_program_has_the_keyboard_is_up(displa
 def test_a_key_down_that_nobody_told_is_noticed_and_one_from_before_is_not(display, monkeypatch):
     monkeypatch.setattr(keyboard._Keyboard, "_on_press", lambda listener, key: None)
     display.press("space")
-    device = keyboard.Teleop()
+    device = keyboard.Teleop(keyboard.Options(), Given())
     display.press("w")
     assert not until_says(device, lambda said: said.twist[0] == 1.0).active
     display.release("space")
@@ -138,14 +139,14 @@ def test_a_key_that_is_tapped_as_soon_as_the_device_is_there_is_heard(display, m
         begin(*args, **options)
 
     monkeypatch.setattr(Xlib.ext.record.EnableContext, "__init__", slowly)
-    device = keyboard.Teleop()
+    device = keyboard.Teleop(keyboard.Options(), Given())
     display.tap("F6")
     until_says(device, lambda said: said.outcome == Outcome.SUCCESS)
     device.close()
 
 
 def test_the_hardware_file_changes_single_keys(display):
-    device = keyboard.Teleop(keys={"up": "+x", "w": "", "p": "discard"})
+    device = keyboard.Teleop(keyboard.Options(keys={"up": "+x", "w": "", "p": "discard"}), Given())
     display.press("w")
     display.press("Up")
     display.tap("p")
@@ -153,7 +154,7 @@ def test_the_hardware_file_changes_single_keys(display):
     assert said.outcome == Outcome.DISCARD and said.twist[0] == 1.0
     device.close()
     with pytest.raises(ConfigError, match=r"keys: 'spacebar' is no key; wanted a letter or one of .*space"):
-        keyboard.Teleop(keys={"spacebar": "deadman"})
+        keyboard.Teleop(keyboard.Options(keys={"spacebar": "deadman"}), Given())
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_on_wayland_it_says_when_it_hears_nothing_and_what_to_use_instead(
         monkeypatch.delenv(name, raising=False)
     for name, value in session.items():
         monkeypatch.setenv(name, value)
-    device = keyboard.Teleop()
+    device = keyboard.Teleop(keyboard.Options(), Given())
     device.close()
     assert ("while a window of Wayland's has the focus" in device.name) == is_wayland
     assert ("X11 session" in caplog.text) == is_wayland
@@ -177,10 +178,10 @@ def test_on_wayland_it_says_when_it_hears_nothing_and_what_to_use_instead(
 def test_without_a_display_it_says_what_to_do(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     with pytest.raises(DeviceError, match=r"there is no display: DISPLAY is not set .*Start this on the desktop"):
-        keyboard.Teleop()
+        keyboard.Teleop(keyboard.Options(), Given())
     monkeypatch.setenv("DISPLAY", ":4711")
     with pytest.raises(DeviceError, match="the display ':4711' cannot be opened"):
-        keyboard.Teleop()
+        keyboard.Teleop(keyboard.Options(), Given())
 
 
 def test_the_driver_can_be_looked_at_without_a_display():

@@ -11,7 +11,8 @@ from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.handover import Operator
 from robot_rl.actor.sitting import Sitting
 from robot_rl.data.log import StepLog
-from robot_rl.teleop.scripted import OperatorHabits, Teleop
+from robot_rl.interfaces import Given
+from robot_rl.teleop.scripted import OperatorHabits, Options, Teleop
 from robot_rl.types import ArmState, DeviceError, Fault, Provenance, Use, WorldState
 
 TASK = config.load_task("peg_insert")
@@ -26,7 +27,12 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         recorder = DemoRecorder(
-            Sitting(env, Operator(Teleop(task, env.world, mode="demonstrate", seed=0)), log, seed=0)
+            Sitting(
+                env,
+                Operator(Teleop(Options(), Given(task=task, world=env.world, mode="demonstrate"))),
+                log,
+                seed=0,
+            )
         )
         recorder.record(20)
         steps = list(log.read())
@@ -65,13 +71,13 @@ def engaged(teleop: Teleop, arms: list[ArmState]) -> list[bool]:
 
 
 def corrector(**habits) -> Teleop:
-    teleop = Teleop(TASK, StillWorld(), mode="correct", seed=0, habits=OperatorHabits(**habits))
+    teleop = Teleop(OperatorHabits(**habits), Given(task=TASK, world=StillWorld(), mode="correct"))
     teleop.begin_episode()
     return teleop
 
 
 def test_it_demonstrates_with_the_clutch_closed_all_the_while():
-    teleop = Teleop(TASK, StillWorld(), mode="demonstrate", seed=0)
+    teleop = Teleop(Options(), Given(task=TASK, world=StillWorld(), mode="demonstrate"))
     teleop.begin_episode()
     assert all(engaged(teleop, [arm_at(0.01, 0.0, -0.05)] * 50))
 
@@ -95,7 +101,9 @@ def test_it_takes_over_at_once_from_an_arm_that_leaves():
 def test_an_arm_as_far_from_the_socket_as_an_episode_starts_is_not_on_its_way_out():
     approach = [arm_at(0.068, 0.068, -0.08), arm_at(0.064, 0.064, -0.08)]
     assert engaged(corrector(), approach) == [True, True]
-    hard = Teleop(config.load_task("peg_insert_hard"), StillWorld(), mode="correct", seed=0)
+    hard = Teleop(
+        Options(), Given(task=config.load_task("peg_insert_hard"), world=StillWorld(), mode="correct", seed=0)
+    )
     hard.begin_episode()
     assert engaged(hard, approach) == [False, False]
 
@@ -103,7 +111,7 @@ def test_an_arm_as_far_from_the_socket_as_an_episode_starts_is_not_on_its_way_ou
 def test_it_lines_up_above_the_rim_whatever_the_depth():
     for depth_m, goes_down in ((0.025, True), (0.040, False)):
         task = replace(TASK, scene=Use("peg_insert", {"depth_m": depth_m}))
-        teleop = Teleop(task, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
+        teleop = Teleop(OperatorHabits(unsteadiness=0.0), Given(task=task, world=StillWorld(), mode="demonstrate"))
         teleop.begin_episode()
         assert (teleop.read([arm_at(0.02, 0.0, -0.042)]).twist[2] > 0.0) == goes_down
 
@@ -117,15 +125,14 @@ def test_it_lines_up_above_the_rim_whatever_the_depth():
     ],
 )
 def test_just_above_a_tight_hole_it_lines_up_again_without_backing_off(name, aside_m, backs_off):
-    teleop = Teleop(
-        config.load_task(name), StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0)
-    )
+    given = Given(task=config.load_task(name), world=StillWorld(), mode="demonstrate")
+    teleop = Teleop(OperatorHabits(unsteadiness=0.0), given)
     teleop.begin_episode()
     assert (teleop.read([arm_at(aside_m, 0.0, -0.0265)]).twist[2] < -0.05) == backs_off
 
 
 def test_it_steers_towards_the_goal_within_the_action_space():
-    teleop = Teleop(TASK, StillWorld(), mode="demonstrate", seed=0, habits=OperatorHabits(unsteadiness=0.0))
+    teleop = Teleop(OperatorHabits(unsteadiness=0.0), Given(task=TASK, world=StillWorld(), mode="demonstrate"))
     teleop.begin_episode()
     action = teleop.read([arm_at(0.02, -0.01, -0.06)]).twist
     assert (np.abs(action) <= 1.0).all()
@@ -135,4 +142,4 @@ def test_it_steers_towards_the_goal_within_the_action_space():
 
 def test_a_real_arm_needs_a_real_operator():
     with pytest.raises(DeviceError, match="simulated arm"):
-        Teleop(TASK, None, mode="demonstrate", seed=0)
+        Teleop(Options(), Given(task=TASK, world=None, mode="demonstrate"))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, Outcome
 from tests.teleop.benches import Bus, require, until_says
 
@@ -28,7 +29,7 @@ def plug(monkeypatch):
 
     def plug(*ids, **options):
         bus = Bus(*ids).install(monkeypatch)
-        opened.append(spacemouse.Teleop(**options))
+        opened.append(spacemouse.Teleop(spacemouse.Options(**options), Given()))
         return bus, opened[-1]
 
     yield plug
@@ -140,18 +141,18 @@ def test_none_plugged_in_and_none_permitted_are_told_apart(plug, monkeypatch):
     bus.denied = True
     monkeypatch.setattr(spacemouse.os, "access", lambda path, mode: False)
     with pytest.raises(DeviceError, match=r"SpaceNavigator .* may not be opened by this user.*sudo cp .*udevadm") as e:
-        spacemouse.Teleop()
+        spacemouse.Teleop(spacemouse.Options(), Given())
     (rules,) = re.findall(r"sudo cp (\S+) ", str(e.value))
     assert Path(rules).is_file()
     monkeypatch.setattr(spacemouse.os, "access", lambda path, mode: True)
     with pytest.raises(DeviceError, match=r"SpaceNavigator .* another program has it"):
-        spacemouse.Teleop()
+        spacemouse.Teleop(spacemouse.Options(), Given())
 
 
 def test_a_mistake_in_the_hardware_file_is_told_before_anything_is_opened(monkeypatch):
     Bus(COMPACT).install(monkeypatch)
     with pytest.raises(ConfigError, match="'clutch' is not known; allowed: "):
-        spacemouse.Teleop(buttons=["clutch"])
+        spacemouse.Options(buttons=("clutch",))
     assert spacemouse.hid.opened == []
 
 

@@ -3,59 +3,65 @@
 What the simulation adds, the truth about the world and its reset, does not go over that wire.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from robot_rl.clock import ClockKind
-from robot_rl.config import ArmConfig
+from robot_rl import interfaces
 from robot_rl.controllers.arms import franka
+from robot_rl.interfaces import ArmReading, Given
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.panda import Unmodelled
-from robot_rl.types import Array, Load, Use, WorldState
-from robot_rl.validation import from_json
+from robot_rl.types import Array, Load, WorldState
 
 
 @dataclass(frozen=True)
 class Options(franka.Options, Unmodelled):
-    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and hand are like.
-
-    Without an `ip` a free one is taken.
-    """
+    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and hand are like."""
 
     ip: str = ""
+    """Address of the simulated robot on this machine; "": a free one."""
 
     def __post_init__(self) -> None:
         franka.Options.__post_init__(self)
         Unmodelled.__post_init__(self)
 
 
-class Arm:
-    """Implements `interfaces.SimulatedArm`. The simulated robot's joints may rub, and it may carry an unknown load."""
+class Arm(interfaces.Arm):
+    """The simulated robot's joints may rub, and it may carry an unknown load."""
 
     joints = franka.JOINTS
     paced = True
     facts = franka.Arm.facts
+    simulated = True
 
-    def __init__(self, config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"):
-        simulated = Unmodelled.among(config.options)
-        from_json(Options, config.options, source=f"arm '{config.name}': options")  # before a process is started
-        frankas = {name: value for name, value in config.options.items() if name not in simulated}
-        self._simulation = Simulation(replace(config, options=simulated), scene, clock)
+    def __init__(self, options: Options, given: Given):
+        config = given.arm
+        assert config is not None, "an arm is given its entry of the hardware file"
+        simulated = replace(config, options=Unmodelled.among(asdict(options)))
+        self._simulation = Simulation(simulated, given.scene, given.clock)
+        frankas = {field.name: getattr(options, field.name) for field in fields(franka.Options)}
         try:
-            self._arm = franka.Arm(replace(config, options={**frankas, "ip": self._simulation.ip}))
+            self._arm = franka.Arm(franka.Options(**{**frankas, "ip": self._simulation.ip}), given)
         except BaseException:
             self._simulation.close()
             raise
-        self.read, self.write = self._arm.read, self._arm.write
-        self.journal = self._arm.journal
+
+    def read(self) -> ArmReading:
+        return self._arm.read()
+
+    def write(self, tau: Array) -> None:
+        self._arm.write(tau)
+
+    def journal(self) -> dict[str, Any]:
+        return self._arm.journal()
 
     @property
-    def lost_cycles(self) -> int:
+    def lost_cycles(self) -> int:  # type: ignore[override]
         """Cycles of the robot that went by unseen."""
         return self._arm.lost_cycles
 
     @property
-    def success_rate(self) -> float:
+    def success_rate(self) -> float | None:  # type: ignore[override]
         """Share of the last 100 commands that the robot says it got; NaN outside torque control."""
         return self._arm.success_rate
 

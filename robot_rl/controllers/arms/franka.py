@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pylibfranka
 
-from robot_rl.config import ArmConfig
+from robot_rl import interfaces
 from robot_rl.controllers.arms._franka_frames import (
     IDENTITY,
     TICK_S,
@@ -43,10 +43,9 @@ from robot_rl.controllers.arms._franka_words import (
     not_idle,
 )
 from robot_rl.geometry import pose_inverse, pose_multiply
-from robot_rl.interfaces import ArmReading
+from robot_rl.interfaces import ArmReading, Given
 from robot_rl.sim.franka_facts import FR3
-from robot_rl.types import ArmDriverError, Array, ConfigError, Fault, Load, Use
-from robot_rl.validation import from_json
+from robot_rl.types import ArmDriverError, Array, ConfigError, Fault, Load
 
 Six = tuple[float, float, float, float, float, float]
 Seven = tuple[float, float, float, float, float, float, float]
@@ -66,23 +65,19 @@ DESK_PORT, FCI_PORT = 443, 1337
 
 @dataclass(frozen=True)
 class Options:
-    """The driver's part of a hardware file.
-
-    `ip` of the robot's control unit. Beyond `collision_torque (7,)` [Nm] or `collision_force (6,)` [N, Nm] the robot
-    stops with a reflex of its own: the last resort. `collision_force` stands above the loop's limits on force.
-    `collision_torque` of a joint must be below what its motor has, or the robot would never stop for it: at 10 of the
-    wrist's 12 Nm there are 2 left to brake and to hold with.
-
-    `torque_filter_hz` is where torques are low-passed on their way to the robot; 0: not at all (see `smooth_into`).
-    `end_effector_kg` is what Desk is to know of the hand, whose weight the robot compensates, and what `robot-rl check`
-    compares it with. The Franka Hand: 0.73 kg (product manual).
-    """
+    """The driver's part of a hardware file."""
 
     ip: str
+    """Network address of the robot's control unit."""
     collision_torque: Seven = (60.0, 60.0, 60.0, 60.0, 10.0, 10.0, 10.0)
+    """Beyond these torques of the joints [Nm] the robot stops with a reflex of its own: the last resort. Each must be
+    below what the motor has, or the robot would never stop for it: at 10 of the wrist's 12 Nm 2 are left to brake."""
     collision_force: Six = (120.0, 120.0, 120.0, 40.0, 40.0, 40.0)
+    """The same of forces and moments [N, Nm], above the loop's own limits."""
     torque_filter_hz: float = 100.0
+    """Where torques are low-passed on their way to the robot; 0: not at all (see `smooth_into`)."""
     end_effector_kg: float = 0.73
+    """What Desk is to know of the hand, whose weight the robot compensates. The Franka Hand: 0.73 kg (its manual)."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that a robot would refuse, or that would keep it from ever stopping."""
@@ -103,18 +98,18 @@ class Options:
                 raise ConfigError(f"{name} = {getattr(self, name):g}: wanted 0 to {most:g}, {what}")
 
 
-class Arm:
-    """Implements `interfaces.Arm`. The robot's own cycle paces `read`; torque control begins with the first `write`."""
+class Arm(interfaces.Arm):
+    """The robot's own cycle paces `read`; torque control begins with the first `write`."""
 
     joints = JOINTS
     paced = True
     facts = FR3
-    success_rate: float = math.nan
+    success_rate: float | None = math.nan
     """Share of its last 100 commands that the robot says it got in time; NaN outside torque control."""
 
-    def __init__(self, config: ArmConfig, scene: Use | None = None):
-        source = f"arm '{config.name}': options"
-        self._options = from_json(Options, config.options, source=source)
+    def __init__(self, options: Options, given: Given):
+        config, self._options = given.arm, options
+        assert config is not None, "an arm is given its entry of the hardware file"
         if len(config.home) != JOINTS:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
         self._name, self._tcp = config.name, np.array(config.pose_flange_tcp, float)

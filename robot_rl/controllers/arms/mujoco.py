@@ -2,24 +2,24 @@
 
 import numpy as np
 
-from robot_rl.config import ArmConfig
+from robot_rl.interfaces import Given
 from robot_rl.sim.arm import JOINTS, SimulatedPanda
 from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import Unmodelled
-from robot_rl.types import ConfigError, Use
-from robot_rl.validation import from_json
+from robot_rl.types import ConfigError
 
 Options = Unmodelled
 """The driver's part of a hardware file: what the simulated joints and hand are like."""
 
 
 class Arm(SimulatedPanda):
-    """A Panda in a scene of `sim/scenes` (an empty table if there is none). Implements `interfaces.SimulatedArm`."""
+    """A Panda in a scene of `sim/scenes` (an empty table if there is none)."""
 
     facts = PANDA
 
-    def __init__(self, config: ArmConfig, scene: Use | None = None):
+    def __init__(self, options: Options, given: Given):
+        config = given.arm
+        assert config is not None, "an arm is given its entry of the hardware file"
         if len(config.home) != JOINTS:
             raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
-        unmodelled = from_json(Options, config.options, source=f"arm '{config.name}': options")
-        super().__init__(np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled)
+        super().__init__(np.array(config.home), np.array(config.pose_flange_tcp), given.scene, options)

@@ -1,19 +1,30 @@
 """The Franka Hand, through Franka's own pylibfranka. Each call blocks until the hand is through, and holds the GIL."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pylibfranka
 
+from robot_rl import interfaces
+from robot_rl.interfaces import Given
 from robot_rl.types import DeviceError, GripperReading
 
 
-class Gripper:
-    """Implements `interfaces.Gripper`. `ip` is the robot's."""
+@dataclass(frozen=True)
+class Options:
+    """The driver's part of a hardware file."""
 
-    def __init__(self, name: str, ip: str):
-        self._name, self._ip = name, ip
-        self._gripper: Any = self._call("connecting", lambda: pylibfranka.Gripper(ip))
+    ip: str
+    """Network address of the robot's control unit."""
+
+
+class Gripper(interfaces.Gripper):
+    """The hand at a robot's address."""
+
+    def __init__(self, options: Options, given: Given):
+        self._name, self._ip = given.name, options.ip
+        self._gripper: Any = self._call("connecting", lambda: pylibfranka.Gripper(options.ip))
 
     def read(self) -> GripperReading:
         state = self._call("reading", lambda: self._gripper.read_once())

@@ -1,19 +1,30 @@
 """The simulated Franka Hand, in real time: what `franka.py` is to a real one, without a wire between."""
 
 import time
+from dataclasses import dataclass
 
+from robot_rl import interfaces
+from robot_rl.interfaces import Given
 from robot_rl.sim.hand import MAX_WIDTH, Hand, HandOutcome
 from robot_rl.types import DeviceError, GripperReading
 
 STEP_S = 0.005
 
 
-class Gripper:
-    """Implements `interfaces.Gripper`. `object_width_m` is how wide what is between the fingers is."""
+@dataclass(frozen=True)
+class Options:
+    """The driver's part of a hardware file."""
 
-    def __init__(self, name: str, object_width_m: float | None = None):
-        self._name = name
-        self._hand = Hand(object_width_m)
+    object_width_m: float | None = None
+    """How wide what is between the fingers is [m]; None: there is nothing."""
+
+
+class Gripper(interfaces.Gripper):
+    """A hand that moves in real time."""
+
+    def __init__(self, options: Options, given: Given):
+        self._name = given.name
+        self._hand = Hand(options.object_width_m)
 
     def read(self) -> GripperReading:
         hand = self._hand

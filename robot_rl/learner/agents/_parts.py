@@ -127,12 +127,13 @@ class BaseAgent:
         return torch.tanh(mean), mean.new_empty(0, len(mean))
 
     def gradient_norms(self) -> dict[str, Tensor]:
-        """`NAME_grad_norm` of the newest update, by optimiser."""
+        """`NAME_grad_norm` of the newest update, by optimiser; the policy's is `actor`."""
         norms = {}
         for name, optimizer in self.optimizers.items():
             trained = (p for group in optimizer.param_groups for p in group["params"])
             if gradients := [p.grad for p in trained if p.grad is not None]:
-                kind = "policy" if name == "optimizer" else name.removesuffix("_optimizer")
+                kind = name.removesuffix("_optimizer")
+                kind = "actor" if kind in ("optimizer", "policy") else kind
                 norms[f"{kind}_grad_norm"] = torch.nn.utils.get_total_norm(gradients)
         return norms
 

@@ -19,6 +19,7 @@ from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
 from robot_rl.sim.franka_facts import FR3
 from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
 from robot_rl.types import Array, Use, WorldState
+from robot_rl.validation import from_json
 
 TORQUE_STEP = 1.0 + 1e-3
 """Largest change of a commanded torque in a millisecond [Nm]: 1000 Nm/s, and the rounding of a float32 state."""
@@ -58,7 +59,7 @@ class FciRobot:
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        unmodelled = Unmodelled(**Unmodelled.among(config.options))  # the other options are a client's
+        unmodelled = from_json(Unmodelled, Unmodelled.among(config.options))  # the other options are a client's
         self._arm = SimulatedPanda(np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3)
         self._reading = self._arm.read()
         self.mode = Mode.IDLE

@@ -3,24 +3,19 @@
 import mujoco
 import numpy as np
 
-from robot_rl.sim.looks import Looks
+from robot_rl import interfaces
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array
 
 
-class Scene:
+class Scene(interfaces.Scene):
     """A table and two cameras. Nothing moves but the arm, and nothing counts as a success."""
-
-    looks = Looks()
 
     def add_to(self, spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
         """Add table, light and cameras to a model that holds the arm."""
         add_stage(spec)
         add_camera(hand, "wrist", at=(0.07, 0.0, 0.045), look_at=(0.0, 0.0, 0.14), up=(0.0, 0.0, -1.0), fovy=62.0)
         add_camera(spec.worldbody, "front", at=(1.2, 0.3, 0.6), look_at=(0.4, 0.0, 0.2), up=(0.0, 0.0, 1.0), fovy=45.0)
-
-    def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
-        """Nothing to place."""
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Nowhere: the tool as it is."""

@@ -5,19 +5,20 @@ body: its pose is state, so that a reset moves it and a camera's model can be to
 """
 
 import math
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
 import numpy as np
 
+from robot_rl import interfaces
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_multiply
+from robot_rl.interfaces import Given
 from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.panda import GREY, POSE_FLANGE_HAND, TOOL_CONTACT, WORLD_CONTACT
 from robot_rl.sim.socket import Socket
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
-from robot_rl.validation import from_json
 
 PEG_HALF_WIDTH = 0.010
 PEG_LENGTH = 0.060
@@ -27,36 +28,34 @@ HAND_TO_TIP = 0.1034 + 0.042
 WALL = 0.020
 ORANGE, BLUE = (0.86, 0.36, 0.14), (0.20, 0.45, 0.75)
 POINTING_DOWN = np.array([1.0, 0.0, 0.0, 0.0])
+NO_LOOKS = Looks()
 BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 
-class Scene:
-    """What `controllers/arms/mujoco.py` simulates and `cameras/mujoco.py` draws.
+@dataclass(frozen=True)
+class Options(Socket):
+    """The options of a task: socket, colours, and how pictures change. Raises ConfigError for what cannot be."""
 
-    The options are the fields of `sim/socket.py: Socket`, the colours of peg and socket, and `looks`, those of
-    `sim/looks.py: Looks` that are not 0.
-    """
+    peg_rgb: tuple[float, float, float] = ORANGE
+    """Colour of the peg: red, green, blue, 0 to 1."""
+    socket_rgb: tuple[float, float, float] = BLUE
+    """Colour of the socket."""
+    looks: Looks = NO_LOOKS
+    """How light, cameras and colours differ between episodes: fields of `sim/looks.py: Looks`."""
 
-    def __init__(
-        self,
-        clearance_m: float = Socket.clearance_m,
-        depth_m: float = Socket.depth_m,
-        success_depth_m: float = Socket.success_depth_m,
-        socket_nominal: tuple[float, float] = Socket.socket_nominal,
-        socket_range_m: float = Socket.socket_range_m,
-        socket_range_rad: float = Socket.socket_range_rad,
-        friction: float = Socket.friction,
-        peg_rgb: tuple[float, float, float] = ORANGE,
-        socket_rgb: tuple[float, float, float] = BLUE,
-        looks: Mapping[str, float] | None = None,
-    ):
-        x, y = socket_nominal
-        self.socket = Socket(clearance_m, depth_m, success_depth_m, (x, y), socket_range_m, socket_range_rad, friction)
-        for name, colour in (("peg_rgb", peg_rgb), ("socket_rgb", socket_rgb)):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, colour in (("peg_rgb", self.peg_rgb), ("socket_rgb", self.socket_rgb)):
             if not all(0.0 <= share <= 1.0 for share in colour):
                 raise ConfigError(f"{name} is {tuple(colour)}; it must be red, green and blue from 0 to 1")
-        self.peg_rgba, self.socket_rgba = [*peg_rgb, 1.0], [*socket_rgb, 1.0]
-        self.looks = from_json(Looks, looks or {}, source="scene 'peg_insert': looks")
+
+
+class Scene(interfaces.Scene):
+    """What `controllers/arms/mujoco.py` simulates and `cameras/mujoco.py` draws."""
+
+    def __init__(self, options: Options, given: Given):
+        self.socket, self.looks = options, options.looks
+        self.peg_rgba, self.socket_rgba = [*options.peg_rgb, 1.0], [*options.socket_rgb, 1.0]
         pose_hand_tip = np.array([0.0, 0.0, HAND_TO_TIP, 0.0, 0.0, 0.0, 1.0])
         self.pose_flange_tip: Array = pose_multiply(np.array(POSE_FLANGE_HAND), pose_hand_tip)
 
