@@ -27,11 +27,11 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind
 from robot_rl.data import arrays
+from robot_rl.data.arrays import crc32c
 from robot_rl.data.codec import StepCodec, decode_mark, space_hash
 from robot_rl.data.episodes import Archive, ArchiveWriter
 from robot_rl.data.log import StepLog
 from robot_rl.data.old_files import SPOOL_FILE
-from robot_rl.data.records import crc32c
 from robot_rl.data.spool import Spool
 from robot_rl.learner import checkpoint
 from robot_rl.learner.options import LearnerConfig

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import google_crc32c
 import numpy as np
 
 from robot_rl.types import Array, DataError
@@ -124,3 +125,13 @@ def unpack(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_
         arrays[name] = array
         at += array.nbytes + len(padding(array.nbytes))
     return arrays
+
+
+def crc32c(data: bytes | memoryview, crc: int = 0) -> int:
+    """CRC-32C (Castagnoli) of these bytes, behind others whose checksum is `crc`.
+
+    Processors compute it themselves: 3.5 us for a step of 98 kB, where zlib's CRC-32 takes 15 (one core of an EPYC).
+    The package is one that zarr needs too.
+    """
+    whole = data if isinstance(data, bytes) else np.frombuffer(data, np.uint8)  # it takes no memoryview
+    return google_crc32c.extend(crc, whole)

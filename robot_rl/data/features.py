@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from robot_rl.data import arrays
-from robot_rl.data.records import crc32c
+from robot_rl.data.arrays import crc32c
 from robot_rl.types import Array, Step
 
 log = logging.getLogger(__name__)

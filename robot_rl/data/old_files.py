@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.data import records
+from robot_rl.data.arrays import crc32c
 from robot_rl.data.pages import LOG, OLD_MAGICS, SPOOL
-from robot_rl.data.records import HEADER_SIZE, Header, Payload, Record, crc32c
+from robot_rl.data.records import HEADER_SIZE, Header, Payload, Record
 from robot_rl.data.recovery import write_anew
 from robot_rl.data.sync import lock
 from robot_rl.types import DataError, Identity

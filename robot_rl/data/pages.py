@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_rl.data import records
-from robot_rl.data.records import HEADER_SIZE, Header, Record, crc32c
+from robot_rl.data.arrays import crc32c
+from robot_rl.data.records import HEADER_SIZE, Header, Record
 from robot_rl.data.sync import beside, sync_path
 from robot_rl.types import Array, Stream
 

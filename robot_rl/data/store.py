@@ -21,7 +21,8 @@ from typing import Any
 from urllib.parse import quote
 
 from robot_rl.data import pages, records
-from robot_rl.data.records import Record, crc32c
+from robot_rl.data.arrays import crc32c
+from robot_rl.data.records import Record
 from robot_rl.data.sync import Lock, Periodic, beside, has_wal, remove_file, sync_path
 from robot_rl.types import DataError, Identity, Stream
 

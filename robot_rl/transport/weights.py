@@ -21,7 +21,7 @@ import numpy as np
 import zmq
 
 from robot_rl.data import arrays
-from robot_rl.data.records import crc32c
+from robot_rl.data.arrays import crc32c
 from robot_rl.transport.endpoint import ANY_PORT, Wakeup, bind, connect, new_socket
 from robot_rl.transport.seldom import Seldom
 from robot_rl.types import Array, DataError, LinkError
