@@ -21,11 +21,11 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.ablation_page import Result, Score, write_page
+from robot_rl.config.run_folder import evaluation_file
+from robot_rl.config.validation import nearest
 from robot_rl.learner.schedule import ScheduleConfig
-from robot_rl.run_folder import evaluation_file
-from robot_rl.signals import StopRequest
+from robot_rl.machine.signals import StopRequest
 from robot_rl.types import ConfigError
-from robot_rl.validation import nearest
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = (sys.executable, "-m", "robot_rl")

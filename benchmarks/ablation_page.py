@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from robot_rl.data.stats import wilson_interval
+from robot_rl.dataset.statistics import wilson_interval
 
 
 @dataclass(frozen=True)

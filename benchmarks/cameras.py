@@ -23,21 +23,21 @@ from rich.console import Console
 
 from benchmarks.data import Figure, table
 from benchmarks.looking import Who, console_beside, cpu_s
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.intervene import Intervention
-from robot_rl.arms import start_arms
-from robot_rl.benchmark import Row, machine
-from robot_rl.benchmark_arm import busy
 from robot_rl.cameras import realsense
 from robot_rl.cameras._live import LiveCamera
 from robot_rl.config import CameraConfig
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.console_link import ConsoleLink
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.precision import use_one_thread
-from robot_rl.run import TrainConfig, create_run
-from robot_rl.run_folder import RunFolder
-from robot_rl.supervise import Supervisor
-from robot_rl.transport.desk import Desk
+from robot_rl.operator.intervention import Intervention
+from robot_rl.runs.arms import start_arms
+from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.runs.processes import Supervisor
+from robot_rl.tools.benchmark import Row, machine
+from robot_rl.tools.benchmark_arm import busy
 from robot_rl.types import Array
 from tests.cameras.simulated_realsense import Bus, SimulatedRealSense
 
@@ -79,7 +79,7 @@ def measure(seconds: float, burners: int, console: Who | None = None) -> list[Ro
         task = replace(folder.load_task(), max_steps=100_000)
         env = RobotEnv(task, replace(folder.load_hardware(), cameras=cameras))
         stack.callback(env.close)
-        desk = stack.enter_context(closing(Desk(folder.settings.desk_address)))
+        desk = stack.enter_context(closing(ConsoleLink(folder.settings.desk_address)))
         ages = [watched(camera) for camera in env.cameras.values()]
         policy = LivePolicy(PolicySpec.from_space(env.space_spec, "goal"), {})
         looked_at = stack.enter_context(console_beside(folder.path, console)) if console else os.getpid()

@@ -22,8 +22,8 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.server import serve
+from robot_rl.links.sockets import free_addresses
 from robot_rl.sim.panda import flange_pose
-from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ArmTarget, Array, Compliance, JointTarget
 
 IP = "127.0.0.9"

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from robot_rl.data.log import StepLog
-from robot_rl.data.pages import PAGE
-from robot_rl.data.records import Kind, Record, frame
-from robot_rl.data.recovery import repair
-from robot_rl.types import DataError, Identity, SpaceSpec
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.pages import PAGE
+from robot_rl.stream.records import Kind, Record, frame
+from robot_rl.stream.recovery import repair
+from robot_rl.types import DataError, RecordId, SpaceSpec
 
 SPACE = SpaceSpec({"state/x": ((1,), "float32")}, 1)
 BLOCK = 4096
@@ -37,7 +37,7 @@ def main() -> None:
 
 def trials(folder: Path, size: int, count: int, seconds: float) -> Counter[str]:
     draw = random.Random(1)
-    several = [frame(Kind.STEP, Identity("ab"[n % 2], 1, n // 2), draw.randbytes(size)) for n in range(count)]
+    several = [frame(Kind.STEP, RecordId("ab"[n % 2], 1, n // 2), draw.randbytes(size)) for n in range(count)]
     with StepLog(folder / "whole.log", SPACE) as log:
         for record in several:
             log.append_records([record])
@@ -71,7 +71,7 @@ def trial(path: Path, data: bytes, several: list[Record], kind: str) -> str:
     try:
         with StepLog(path, SPACE) as log:
             stage = "append"
-            log.append(b"new", Identity("a", 1, (len(several) + 1) // 2))
+            log.append(b"new", RecordId("a", 1, (len(several) + 1) // 2))
         stage = "read"
         with StepLog(path, SPACE, read_only=True) as log:
             read = [(identity, payload) for _, identity, payload in log.records()]

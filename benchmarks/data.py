@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks import disk, links
 from benchmarks.other import Other
-from robot_rl.benchmark import Row, machine
+from robot_rl.tools.benchmark import Row, machine
 from robot_rl.types import SpaceSpec
 
 ROOT = Path(__file__).resolve().parent.parent

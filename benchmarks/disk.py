@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_rl.benchmark import random_steps
-from robot_rl.data import records
-from robot_rl.data.codec import StepCodec
-from robot_rl.data.log import StepLog
-from robot_rl.data.records import Kind
-from robot_rl.data.replay import LOCAL, Replay
-from robot_rl.data.spool import Spool
+from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, spec_for
-from robot_rl.learner.vision_cache import VisionCache
+from robot_rl.learner.replay import LOCAL, Replay
 from robot_rl.networks.policy import Policy
-from robot_rl.types import Array, Identity, SpaceSpec
+from robot_rl.stream import records
+from robot_rl.stream.codec import StepCodec
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.records import Kind
+from robot_rl.stream.spool import Spool
+from robot_rl.tools.benchmark import random_steps
+from robot_rl.types import Array, RecordId, SpaceSpec
 
 
 def appends(folder: Path, space: SpaceSpec, count: int, rate_hz: float) -> Array:
@@ -36,7 +36,7 @@ def appends(folder: Path, space: SpaceSpec, count: int, rate_hz: float) -> Array
         time.sleep(max(0.0, due - time.perf_counter()))
         message = memoryview(codec.encode(some[seq % len(some)]))
         begun = time.perf_counter()
-        spool.append_all([records.frame(Kind.STEP, Identity("actor", 1, seq), message)])
+        spool.append_all([records.frame(Kind.STEP, RecordId("actor", 1, seq), message)])
         seconds.append(time.perf_counter() - begun)
     spool.close()
     return np.array(seconds)
@@ -84,7 +84,7 @@ def features(path: Path, space: SpaceSpec, count: int, block: int = 50) -> tuple
     policy = Policy(spec_for(config, space))
     steps, seconds = list(random_steps(space, block)), []
     for _ in range(2):
-        seen = VisionCache(policy, config, 0, path)
+        seen = FeatureCache(policy, config, 0, path)
         begun = time.perf_counter()
         for _ in range(count // block):
             seen.of(steps, [LOCAL] * block)

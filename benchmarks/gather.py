@@ -37,7 +37,7 @@ def pool() -> np.ndarray:
 
 def build_memcpy(steps: int, batch: int) -> Built:
     """The bytes of a batch's images, copied from four runs of consecutive frames that lie somewhere in the rings."""
-    from robot_rl.data.replay import _frames
+    from robot_rl.learner.replay import _frames
 
     rings = [_frames((steps, *SHAPE)) for _ in CAMERAS]
     frames = pool()
@@ -57,7 +57,7 @@ def build_memcpy(steps: int, batch: int) -> Built:
 
 def build_ours(steps: int, batch: int) -> Built:
     """`Replay`: sample and gather into buffers that are used again, as the learner does."""
-    from robot_rl.data.replay import Replay
+    from robot_rl.learner.replay import Replay
     from robot_rl.types import Provenance, SpaceSpec, Step
 
     images: dict[str, tuple[tuple[int, ...], str]] = {f"image/{name}": (SHAPE, "uint8") for name in CAMERAS}

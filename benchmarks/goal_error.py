@@ -14,14 +14,14 @@ import numpy as np
 import tyro
 
 from robot_rl import config
-from robot_rl.data.log import StepLog
-from robot_rl.data.verdicts import counted_steps, newest_successes
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import GoalFrames, encode, goal_frames
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.run_folder import RunFolder
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.verdicts import counted_steps, newest_successes
 from robot_rl.types import Array, ConfigError, DataError, Provenance
 
 Pair = tuple[float, float]

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.other import Other, lines_heard, say
-from robot_rl.benchmark import random_steps
-from robot_rl.data.codec import space_from_json, space_json
-from robot_rl.data.log import StepLog
-from robot_rl.data.memory import settle_memory
-from robot_rl.data.records import Record
-from robot_rl.data.store import Store
-from robot_rl.transport.endpoint import ANY_PORT
-from robot_rl.transport.steps import StepReceiver, StepSender
-from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.links.sockets import ANY_PORT
+from robot_rl.links.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.machine.memory import settle_memory
+from robot_rl.stream import StepReceiver, StepSender
+from robot_rl.stream.codec import space_from_json, space_json
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.records import Record
+from robot_rl.stream.store import Store
+from robot_rl.tools.benchmark import random_steps
 from robot_rl.types import Array, SpaceSpec
 
 _PATIENCE_S = 120.0

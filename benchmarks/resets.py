@@ -15,9 +15,9 @@ import numpy as np
 import tyro
 
 from robot_rl import config
-from robot_rl.actor.env import RobotEnv
 from robot_rl.controllers.server import serve
-from robot_rl.transport.endpoint import free_addresses
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.sockets import free_addresses
 from robot_rl.types import Compliance, RobotRLError
 
 BENCH = "sim_panda"

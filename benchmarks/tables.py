@@ -16,12 +16,12 @@ from typing import Any
 import tyro
 
 from robot_rl.console.history import Tally
-from robot_rl.console.watch import AT_ONCE as CONSOLE_AT_ONCE
-from robot_rl.data.counts import EPISODES, Progress
-from robot_rl.progress import Newest
-from robot_rl.report import METRICS
-from robot_rl.run_train import AT_ONCE
-from robot_rl.small_files import JsonLines, Tail
+from robot_rl.console.model import AT_ONCE as CONSOLE_AT_ONCE
+from robot_rl.dataset.counts import EPISODES, Progress
+from robot_rl.machine.small_files import JsonLines, Tail
+from robot_rl.runs.progress import Newest
+from robot_rl.runs.report import METRICS
+from robot_rl.runs.train import AT_ONCE
 
 STEPS, RATE_HZ, BLOCK, LENGTH = 12_000_000, 10.0, 50, 100
 LOOKS_PER_S = 2.0

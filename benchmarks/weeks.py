@@ -15,14 +15,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from robot_rl.benchmark import random_steps
-from robot_rl.data import records
-from robot_rl.data.codec import StepCodec
-from robot_rl.data.log import StepLog
-from robot_rl.data.records import Kind
-from robot_rl.data.replay import Replay
-from robot_rl.data.tally import Tally, tail_start
-from robot_rl.types import Identity, SpaceSpec, Step
+from robot_rl.learner.replay import Replay
+from robot_rl.learner.tally import Tally, tail_start
+from robot_rl.stream import records
+from robot_rl.stream.codec import StepCodec
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.records import Kind
+from robot_rl.tools.benchmark import random_steps
+from robot_rl.types import RecordId, SpaceSpec, Step
 
 SPACE = SpaceSpec({f"state/{n}": ((size,), "float32") for n, size in (("pose", 7), ("joints", 14), ("wrench", 6))}, 7)
 AT_ONCE = 1_000
@@ -50,7 +50,7 @@ def write(path: Path, count: int) -> None:
     with StepLog(path, SPACE, sync_every_s=0.5) as log:
         for begin in range(0, count, AT_ONCE):
             log.append_records([
-                records.frame(Kind.STEP, Identity("actor", 1, begin + n), each) for n, each in enumerate(some)
+                records.frame(Kind.STEP, RecordId("actor", 1, begin + n), each) for n, each in enumerate(some)
             ])
 
 

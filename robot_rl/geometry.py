@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from robot_rl.compiled import njit
+from robot_rl.machine.compiled import njit
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 

@@ -16,20 +16,20 @@ from robot_rl.types import (
     ArmState,
     Array,
     Compliance,
-    Feel,
     FoundCamera,
     GripperReading,
-    Handover,
     Load,
     Observation,
-    Outcome,
+    OperatorCommand,
     RewardResult,
+    TeleopEvent,
+    TeleopMapping,
     Use,
     WorldState,
 )
 
 if TYPE_CHECKING:
-    from robot_rl.config import ArmConfig, Task
+    from robot_rl.types.files import ArmConfig, Task
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Given:
     seed: int = 0
     """Teleop: of whatever a simulated operator draws."""
     desk: Any = None
-    """Teleop: the link to the console's page (`transport/desk.py`), if the program has one open."""
+    """Teleop: the link to the console's page (`links/console_link.py`), if the program has one open."""
 
 
 class Driver(ABC):
@@ -190,7 +190,7 @@ class Arm(Driver):
 
 
 class World(Protocol):
-    """The simulator's truth as the actor sees it (`sim/world.py`): asked once per step, then read by whoever may."""
+    """The simulator's truth as the actor sees it (`controllers/world.py`): asked once per step, then read by whoever may."""
 
     latest: WorldState
 
@@ -235,7 +235,7 @@ class Gripper(Driver):
 
 
 class Camera(Driver):
-    """A camera. The newest frame, never an old one: `actor/env.py` calls `read` once per step.
+    """A camera. The newest frame, never an old one: `env/robot.py` calls `read` once per step.
 
     Its constructor raises DeviceError if there is no such camera, ConfigError if its options do not fit.
     `cameras/_live.py: LiveCamera` around a device is a camera that is grabbed from in the background and comes back
@@ -267,7 +267,7 @@ class Camera(Driver):
 
 
 class Teleop(Driver):
-    """An operator's device. `actor/handover.py` turns what it says into actions and is the only caller:
+    """An operator's device. `operator/mapping.py` turns what it says into actions and is the only caller:
 
     ```
     earlier = device.begin_episode()    # what was said since the episode before
@@ -286,21 +286,21 @@ class Teleop(Driver):
     """Which of the controls are down now."""
     reports: int = 0
     """How many reports or events it has sent."""
-    feel: Feel = Feel()
-    """How it feels unless the hardware file says otherwise; the fields of `Feel` are options of every device."""
+    feel: TeleopMapping = TeleopMapping()
+    """How it feels unless the hardware file says otherwise; the fields of `TeleopMapping` are options of every device."""
     is_person: bool = True
     """Whether somebody holds the device; a simulated operator is a program."""
 
-    def begin_episode(self) -> Sequence[Outcome]:
+    def begin_episode(self) -> Sequence[OperatorCommand]:
         """A new episode starts; forget the last one. Returns the words that were said and not read."""
         return self.take_words()
 
-    def take_words(self) -> Sequence[Outcome]:
+    def take_words(self) -> Sequence[OperatorCommand]:
         """Between two episodes, as often as one likes: the words that were said and not read."""
         return ()
 
     @abstractmethod
-    def read(self, arms: Sequence[ArmState]) -> Handover:
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """What the device says now, looking at the arm that it drives as it is. Never blocks."""
 
     def close(self) -> None:
@@ -308,7 +308,7 @@ class Teleop(Driver):
 
 
 class Reward(Driver):
-    """Decides success. `actor/env.py` calls it once per step, after the observation:
+    """Decides success. `env/robot.py` calls it once per step, after the observation:
 
     ```
     reward.begin_episode()
@@ -326,7 +326,7 @@ class Reward(Driver):
         """A new episode starts: forget the last one, however it ended."""
 
     @abstractmethod
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
         """Reward of the step, whether the task is over (which terminates the episode), and whether it succeeded.
 
         `arms` are the states that the observation was made from, `outcome` the operator's word since the last step.

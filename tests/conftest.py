@@ -62,7 +62,7 @@ def gl() -> None:
 @pytest.fixture
 def address() -> str:
     """An address of this machine that nobody has."""
-    from robot_rl.transport.endpoint import free_addresses
+    from robot_rl.links.sockets import free_addresses
 
     return free_addresses(1)[0]
 
@@ -111,9 +111,9 @@ def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
 @pytest.fixture
 def desk() -> Iterator[Any]:
     """An operator's desk, as the actor has it."""
-    from robot_rl.transport.desk import Desk
+    from robot_rl.links.console_link import ConsoleLink
 
-    desk = Desk()
+    desk = ConsoleLink()
     yield desk
     desk.close()
 
@@ -121,8 +121,8 @@ def desk() -> Iterator[Any]:
 @pytest.fixture
 def console(desk: Any) -> Iterator[Any]:
     """Somebody who looks at the desk and speaks there."""
-    from robot_rl.transport.desk import DeskClient
+    from robot_rl.links.console_link import ConsoleLinkClient
 
-    console = DeskClient(desk.address)
+    console = ConsoleLinkClient(desk.address)
     yield console
     console.close()

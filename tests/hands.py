@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from robot_rl.interfaces import Teleop
-from robot_rl.types import ArmState, Fault, Feel, Handover, Outcome
+from robot_rl.types import ArmState, Fault, OperatorCommand, TeleopEvent, TeleopMapping
 
 DOWN = np.array([0.5, 0.0, 0.07, 1.0, 0.0, 0.0, 0.0])
 
@@ -15,12 +15,12 @@ def arm_at(t: float, pose=DOWN) -> ArmState:
     return ArmState(0, t, np.zeros(7), np.zeros(7), pose, np.zeros(6), np.zeros(6), pose, False, Fault.NONE)
 
 
-def still(twist: float = 1.0, **said) -> Handover:
+def still(twist: float = 1.0, **said) -> TeleopEvent:
     """The clutch closed, every axis deflected alike, in the tool's frame."""
-    return Handover(True, np.full(6, twist), "tool", **said)
+    return TeleopEvent(True, np.full(6, twist), "tool", **said)
 
 
-OPEN = Handover(False, np.zeros(6))
+OPEN = TeleopEvent(False, np.zeros(6))
 
 
 class Hand(Teleop):
@@ -28,18 +28,18 @@ class Hand(Teleop):
 
     name = "hand"
 
-    def __init__(self, says: Iterable[Handover] = (), feel: Feel | None = None):
-        self.feel = feel or Feel()
+    def __init__(self, says: Iterable[TeleopEvent] = (), feel: TeleopMapping | None = None):
+        self.feel = feel or TeleopMapping()
         self.reports = 0
-        self.earlier: list[Outcome] = []
+        self.earlier: list[OperatorCommand] = []
         self.closed = False
         self._says = iter(says)
 
-    def take_words(self) -> Sequence[Outcome]:
+    def take_words(self) -> Sequence[OperatorCommand]:
         earlier, self.earlier = self.earlier, []
         return earlier
 
-    def read(self, arms: Sequence[ArmState]) -> Handover:
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         self.reports += 1
         return next(self._says, OPEN)
 

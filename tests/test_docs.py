@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import tyro
 
-from robot_rl import cli, config, run
+from robot_rl import cli, config
 from robot_rl.cli import arguments, verbs
-from robot_rl.data.log import StepLog
-from robot_rl.kinds import options_class, texts_of
+from robot_rl.config.kinds import options_class, texts_of
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.runs import create
+from robot_rl.stream.log import StepLog
 from robot_rl.types import ConfigError
 from tests.learner.test_loop import LENGTH, make_step
 from tests.walkthrough import PAGE, ROOT, sections
@@ -109,7 +110,7 @@ def test_every_reward_and_each_of_its_options_stands_on_the_page_with_its_defaul
 
 def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, start_arm) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = run.create_run("peg_insert", run.TrainConfig(name="first", obs="state"))
+    folder = create.create_run("peg_insert", create.TrainConfig(name="first", obs="state"))
     spec = PolicySpec.from_space(folder.spaces(), "none")
     save_policy(folder.checkpoints, 10, spec, {n: t.numpy() for n, t in Policy(spec).state_dict().items()})
     with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:

@@ -3,59 +3,30 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FLOORS = (
-    {"__init__", "types", "interfaces", "geometry", "compiled", "clock", "events", "limits", "validation", "config"}
-    | {"compliance", "hardware_problems", "kinds", "private", "python_lines", "ranges", "task_problems"},
-    {
-        "controllers",
-        "cameras",
-        "teleop",
-        "rewards",
-        "data",
-        "transport",
-        "sim",
-        "networks",
-        "run_folder",
-        "signals",
-        "small_files",
-    },
-    {"actor", "learner", "console"},
-    {
-        "__main__",
-        "run",
-        "run_evaluate",
-        "run_train",
-        "run_list",
-        "record",
-        "changes",
-        "demos_from",
-        "arms",
-        "cli",
-        "browse",
-        "blackbox",
-        "remote",
-        "benchmark",
-        "benchmark_arm",
-        "check",
-        "contracts",
-        "dry_run",
-        "report",
-        "progress",
-        "resources",
-        "supervise",
-        "terminal",
-        "views",
-        "work",
-        "new",
-    },
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("types",),
+    ("interfaces", "machine", "packing"),
+    ("config", "geometry"),
+    ("links", "networks", "rewards"),
+    ("sim", "stream"),
+    ("cameras", "controllers", "dataset", "teleop"),
+    ("console", "env", "learner"),
+    ("operator",),
+    ("actor",),
+    ("runs",),
+    ("tools",),
+    ("cli",),
+    ("__main__",),
 )
-"""Every file or folder of the package stands on one floor, and imports from its own floor or one below."""
+"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower floors alone."""
 
 ONLY_IN = {
     "mujoco": ("robot_rl/controllers/arms/mujoco.py", "robot_rl/cameras/mujoco.py", "robot_rl/sim/"),
@@ -66,17 +37,17 @@ ONLY_IN = {
     "pynput": ("robot_rl/teleop/keyboard.py",),
     "Xlib": ("robot_rl/teleop/keyboard.py",),
     "evdev": ("robot_rl/teleop/gamepad.py",),
-    "gymnasium": ("robot_rl/actor/env.py",),
-    "torch": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/data/replay.py", "robot_rl/benchmark.py"),
+    "gymnasium": ("robot_rl/env/robot.py",),
+    "torch": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/learner/replay.py", "robot_rl/tools/benchmark.py"),
     "safetensors": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/transport/"),
-    "matplotlib": ("robot_rl/report.py", "robot_rl/blackbox.py"),
+    "matplotlib": ("robot_rl/runs/report.py", "robot_rl/tools/blackbox.py"),
     "tyro": ("robot_rl/cli/",),
-    "yaml": ("robot_rl/validation.py",),
-    "pydantic": ("robot_rl/validation.py",),
+    "yaml": ("robot_rl/config/validation.py",),
+    "pydantic": ("robot_rl/config/validation.py",),
     "viser": ("robot_rl/console/page.py",),
     "trimesh": ("robot_rl/console/scene.py",),
-    "numba": ("robot_rl/compiled.py",),
-    "zarr": ("robot_rl/data/episodes.py",),
+    "numba": ("robot_rl/machine/compiled.py",),
+    "zarr": ("robot_rl/dataset/archive.py",),
     "tensorboard": ("robot_rl/learner/viewers.py",),
     "wandb": ("robot_rl/learner/viewers.py",),
 }
@@ -86,49 +57,82 @@ SOURCES = sorted((ROOT / "robot_rl").rglob("*.py"))
 
 
 @cache
-def imports(path: Path) -> list[str]:
+def imports(path: Path) -> tuple[str, ...]:
     """Every module that a file imports, at its top or inside its functions, as an absolute dotted name."""
-    found = []
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import; write it out"
             # `from robot_rl import config` names the module config
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-    return found
-
-
-def room(module: str) -> str:
-    """`robot_rl.controllers.loop.ArmLoop` -> `controllers`."""
-    return module.split(".")[1] if "." in module else "__init__"
-
-
-def floor(name: str) -> int | None:
-    return next((level for level, rooms in enumerate(FLOORS) if name in rooms), None)
-
-
-def room_of_file(path: Path) -> str:
-    return path.relative_to(ROOT / "robot_rl").parts[0].removesuffix(".py")
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def module_of(path: Path) -> str:
+    """`robot_rl/controllers/loop.py` -> `robot_rl.controllers.loop`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in SOURCES}
+
+
+def own_imports(path: Path) -> set[str]:
+    """The modules of this package that a file imports, but for the package itself."""
+    found = set()
+    for name in imports(path):
+        while name and name not in MODULES:
+            name = name.rpartition(".")[0]
+        found.add(name)
+    return found - {"", "robot_rl", module_of(path)}
+
+
+def room(module: str) -> str:
+    """`robot_rl.controllers.loop` -> `controllers`."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def floor(name: str) -> int:
+    level = next((level for level, rooms in enumerate(FLOORS) if name in rooms), None)
+    assert level is not None, f"the room {name} stands on no floor: add it to FLOORS"
+    return level
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_imports_go_down(path: Path) -> None:
-    own = floor(room_of_file(path))
-    assert own is not None, f"{room_of_file(path)} stands on no floor: add it to FLOORS"
-    for module in imports(path):
-        below = floor(room(module)) if module.split(".")[0] == "robot_rl" else 0
-        assert (below or 0) <= own, f"{named(path)} imports {module} from a floor above its own"
+    own = room(module_of(path))
+    if own == "__init__":
+        return
+    up = [other for other in own_imports(path) if room(other) != own and floor(room(other)) >= floor(own)]
+    assert not up, f"{named(path)} imports {', '.join(up)}: no arrow goes up, or along a floor"
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    graph = {module: own_imports(path) for module, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        raise AssertionError(f"a circle of imports: {' -> '.join(circle.args[1])}") from circle
+
+
+def test_a_room_is_small_enough_to_be_read() -> None:
+    long = [f"{named(path)}: {len(path.read_text().splitlines())}" for path in SOURCES]
+    long = [line for line in long if int(line.rpartition(" ")[2]) > 420]
+    assert not long, f"more than 420 lines: {long}"
 
 
 def test_actor_and_learner_never_import_each_other() -> None:
     for path in SOURCES:
         others = {"actor": "learner", "learner": "actor"}
-        if other := others.get(room_of_file(path)):
+        if other := others.get(room(module_of(path))):
             wrong = [module for module in imports(path) if module.startswith(f"robot_rl.{other}")]
             assert not wrong, f"{named(path)} imports {wrong}"
 

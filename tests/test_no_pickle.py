@@ -2,7 +2,7 @@
 
 multiprocessing's own start-up pickles what a process is started with, by this code for this code; its queues and pipes
 would pickle what comes later, and are not used. numba keeps compiled functions as pickles, in a folder of this user's
-own (`private.py`): the last test watches real processes and all that their libraries unpickle.
+own (`machine/private.py`): the last test watches real processes and all that their libraries unpickle.
 """
 
 import ast
@@ -22,26 +22,25 @@ import pytest
 import torch
 import zmq
 
-from robot_rl import config
+from robot_rl import config, packing
+from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind
-from robot_rl.data import arrays
-from robot_rl.data.arrays import crc32c
-from robot_rl.data.codec import StepCodec, decode_mark, space_hash
-from robot_rl.data.episodes import Archive, ArchiveWriter
-from robot_rl.data.log import StepLog
-from robot_rl.data.old_files import SPOOL_FILE
-from robot_rl.data.spool import Spool
+from robot_rl.dataset.archive import Archive, ArchiveWriter
 from robot_rl.learner import checkpoint
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.links import calls, weights
+from robot_rl.links.keys import Keyring
+from robot_rl.links.sockets import ANY_PORT, bind, new_socket
+from robot_rl.links.status import StatusReader
 from robot_rl.networks.resnet10 import ResNet10, load_weights
-from robot_rl.run_folder import RunFolder, RunSettings
-from robot_rl.transport import calls, weights
-from robot_rl.transport.endpoint import ANY_PORT, bind, new_socket
-from robot_rl.transport.keys import Keyring
-from robot_rl.transport.status import StatusReader
-from robot_rl.transport.steps import protocol
+from robot_rl.packing import crc32c
+from robot_rl.stream import protocol
+from robot_rl.stream.codec import StepCodec, decode_mark, space_hash
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.old_files import SPOOL_FILE
+from robot_rl.stream.spool import Spool
 from robot_rl.types import ConfigError, DataError, RobotRLError, SpaceSpec
 
 ROOT = Path(__file__).parents[1]
@@ -191,8 +190,8 @@ def read_weights(data: bytes, folder: Path) -> Any:
 def read_arrays(data: bytes, folder: Path) -> Any:
     """As they are, and with the length in front that makes them the layout."""
     with pytest.raises(DataError):
-        arrays.unpack(len(data).to_bytes(4, "little") + data)
-    return arrays.unpack(data)
+        packing.unpack(len(data).to_bytes(4, "little") + data)
+    return packing.unpack(data)
 
 
 def read_greeting(data: bytes, folder: Path) -> Any:
@@ -331,7 +330,7 @@ def test_the_bomb_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_group_of_an_archive_that_names_pickle_as_its_codec_is_not_executed(tmp_path: Path, version: int) -> None:
     """zarr opens old formats too, and one of the codecs of these is pickle."""
-    from robot_rl.data.episodes import _read_group
+    from robot_rl.dataset.archive import _read_group
 
     mark, array = tmp_path / "executed", tmp_path / "group" / "reward"
     array.mkdir(parents=True)

@@ -1,1 +1,1 @@
-"""The actor: drives the arm at the control rate, decides who acts, and hands every step on."""
+"""The actor's process: its loop, episodes, demonstrations, evaluations."""

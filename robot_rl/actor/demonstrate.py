@@ -9,16 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from robot_rl.actor.gate import LOOK_AGAIN_S, REFUSALS
-from robot_rl.actor.intervene import Intervention
-from robot_rl.actor.marks import discard
+from robot_rl.actor.exploration import GoalExplorer
+from robot_rl.actor.session import STOPPED, RecordingSession
 from robot_rl.actor.setbacks import Setbacks
-from robot_rl.actor.sitting import STOPPED, Sitting
-from robot_rl.actor.wander import Wanderer
 from robot_rl.config import tighten
-from robot_rl.data.log import StepLog
-from robot_rl.data.verdicts import EpisodeOf, Verdict, episode_of
-from robot_rl.types import Mark, Outcome, Provenance, Step, StoppedError, Stream
+from robot_rl.operator.annotations import discard
+from robot_rl.operator.intervention import Intervention
+from robot_rl.operator.pause import LOOK_AGAIN_S, REFUSALS
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.verdicts import EpisodeOf, Verdict, episode_of
+from robot_rl.types import ActorStream, Mark, OperatorCommand, Provenance, Step, StoppedError
 
 Progress = Callable[[int, int], None]
 """Called after each attempt with (successes so far, attempts so far)."""
@@ -63,7 +63,7 @@ class DemoTally:
         newest = self.verdicts[self._newest]
         return discard(episode, actor, epoch) if newest.end == "open" and newest.counts else None
 
-    def add(self, sender: Stream, said: Step | Mark) -> None:
+    def add(self, sender: ActorStream, said: Step | Mark) -> None:
         """One more record of a process."""
         episode = episode_of(sender, said)
         self.verdicts[episode].hear(said)
@@ -89,7 +89,7 @@ class DemoRecorder:
     the arm holds after each demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
     """
 
-    def __init__(self, sitting: Sitting, *, review: bool = False):
+    def __init__(self, sitting: RecordingSession, *, review: bool = False):
         self._sitting, self._log, self._review = sitting, sitting.log, review
         self.tally = DemoTally.of(sitting.log)
         if self.tally.unfinished is not None:
@@ -99,7 +99,7 @@ class DemoRecorder:
         self._setbacks = Setbacks(sitting.env, sitting.operator)
         env, wander = sitting.env, sitting.env.task.wander
         limits = tighten(env.hardware.arms[0].limits, env.task.limits)
-        self._wanderer = Wanderer(env.task, wander, limits, sitting.rng) if wander is not None else None
+        self._wanderer = GoalExplorer(env.task, wander, limits, sitting.rng) if wander is not None else None
 
     def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
         """Record until there are `successes` demonstrations, each followed by wandering if the task allows it.
@@ -146,7 +146,7 @@ class DemoRecorder:
                 self._sitting.marks.discard_last()
                 tell(phase="discarded", reason="")
                 return False
-            if Outcome.SUCCESS in words:
+            if OperatorCommand.SUCCESS in words:
                 tell(phase="kept", reason="")
                 return True
             time.sleep(LOOK_AGAIN_S)
@@ -160,7 +160,7 @@ class DemoRecorder:
     def _tell(self, wanted: int) -> None:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
-    def _wander(self, wanderer: Wanderer, count: int) -> None:
+    def _wander(self, wanderer: GoalExplorer, count: int) -> None:
         """An episode that starts where the demonstration ended, at the goal, if a person lets the arm move by itself.
 
         What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm then holds until they

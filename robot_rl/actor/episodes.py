@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.intervene import Intervention
-from robot_rl.transport.desk import Desk
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.operator.intervention import Intervention
+from robot_rl.operator.pause import PauseGate
 from robot_rl.types import (
     ArmFaultError,
     ArmStaleError,
@@ -19,7 +19,7 @@ from robot_rl.types import (
     CameraStaleError,
     DeviceError,
     Observation,
-    Outcome,
+    OperatorCommand,
     Provenance,
     ResetMissedError,
     RewardResult,
@@ -59,7 +59,7 @@ class EpisodeSummary:
     broken_off: bool = False  # nothing was observed behind its last step; a mark TRUNCATED is to say so
     reason: str = ""
     discarded: bool = False
-    on_last: tuple[Outcome, ...] = ()
+    on_last: tuple[OperatorCommand, ...] = ()
     missed_resets: int = 0
     seed: int | None = None
 
@@ -83,7 +83,7 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(self, env: RobotEnv, desk: Desk | None = None, gate: Gate | None = None):
+    def __init__(self, env: RobotEnv, desk: ConsoleLink | None = None, gate: PauseGate | None = None):
         """Each step is left at the `desk`, for whoever looks.
 
         While a camera or an arm is silent the `gate` tells of it, and a stop that is asked for there gives the episode

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.intervene import Intervention, open_intervention
-from robot_rl.actor.marks import truncated
-from robot_rl.data.log import StepLog
-from robot_rl.data.pictures import evaluation_film, write_video
-from robot_rl.data.stats import wilson_interval
-from robot_rl.transport.desk import Desk
+from robot_rl.dataset.pictures import evaluation_film, write_video
+from robot_rl.dataset.statistics import wilson_interval
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.operator.annotations import truncated
+from robot_rl.operator.intervention import Intervention, open_intervention
+from robot_rl.operator.pause import PauseGate
+from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, DataError, Mark, Step
 
 logger = logging.getLogger(__name__)
@@ -79,8 +79,8 @@ def evaluate(
     max_videos: int = 4,
     begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
-    desk: Desk | None = None,
-    gate: Gate | None = None,
+    desk: ConsoleLink | None = None,
+    gate: PauseGate | None = None,
 ) -> Evaluation:
     """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed` determines.
 
@@ -138,8 +138,8 @@ class _Player:
         act: Act,
         begin: Callable[[int], None],
         operator: Intervention,
-        desk: Desk | None,
-        gate: Gate | None,
+        desk: ConsoleLink | None,
+        gate: PauseGate | None,
         log: StepLog | None,
     ):
         self._env, self._act, self._begin, self._operator, self._gate = env, act, begin, operator, gate

@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.intervene import open_intervention
-from robot_rl.actor.marks import OperatorMarks, truncated
-from robot_rl.data.memory import settle_memory
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.calls import CallClient
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.links.status import StatusPublisher
+from robot_rl.links.upload import upload
+from robot_rl.links.weights import WeightsSubscriber
+from robot_rl.machine.memory import settle_memory
+from robot_rl.machine.signals import StopRequest
+from robot_rl.machine.small_files import JsonLines
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.precision import use_one_thread
-from robot_rl.run_folder import RunFolder
-from robot_rl.signals import StopRequest
-from robot_rl.small_files import JsonLines
-from robot_rl.transport.calls import CallClient
-from robot_rl.transport.desk import Desk
-from robot_rl.transport.hello import Hello
-from robot_rl.transport.status import StatusPublisher
-from robot_rl.transport.steps import StepSender
-from robot_rl.transport.upload import upload
-from robot_rl.transport.weights import WeightsSubscriber
+from robot_rl.operator.annotations import OperatorMarks, truncated
+from robot_rl.operator.intervention import open_intervention
+from robot_rl.operator.pause import PauseGate
+from robot_rl.stream import StepSender
+from robot_rl.stream.compatibility import Hello
 from robot_rl.types import Array, DataError, LinkError, Observation, RefusedError, StoppedError
 
 log = logging.getLogger(__name__)
@@ -115,9 +115,9 @@ class Actor:
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
-        self._desk = Desk(self._settings.desk_address)
+        self._desk = ConsoleLink(self._settings.desk_address)
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
-        self._gate = Gate(
+        self._gate = PauseGate(
             self._env, self._desk, acknowledges=acknowledges(self._env, folder), stop=stop.is_set, say=self._say_waiting
         )
         self._runner = EpisodeRunner(self._env, self._desk, self._gate)

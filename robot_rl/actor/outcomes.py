@@ -7,11 +7,11 @@ positives until failure is said, or until the episode has enough of them. Every 
 from collections.abc import Callable, Sequence
 
 from robot_rl import interfaces
-from robot_rl.actor.env import evaluate
-from robot_rl.actor.sitting import Sitting
-from robot_rl.data.outcomes import LabelledEpisode, labelled_episodes
+from robot_rl.actor.session import RecordingSession
+from robot_rl.dataset.outcomes import LabelledEpisode, labelled_episodes
+from robot_rl.env.robot import evaluate
 from robot_rl.interfaces import Reward
-from robot_rl.types import ArmState, Mark, Observation, Outcome, RewardResult, Step
+from robot_rl.types import ArmState, Mark, Observation, OperatorCommand, RewardResult, Step
 
 Progress = Callable[[int, int], None]
 """Called after each step with (positives so far, negatives so far)."""
@@ -39,7 +39,7 @@ class LabelJudge(interfaces.Reward):
         self._judge.begin_episode()
         self._label, self._positives = 0.0, 0
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
         """The frame's label, and whether the episode has enough positives."""
         _, speaks, success = evaluate(self._judge, observation, arms, outcome)
         if speaks or not self.needs_operator:
@@ -56,7 +56,7 @@ class OutcomeRecorder:
     `per_episode` positives, so that there are many: scenes differ, and whole episodes can be held out.
     """
 
-    def __init__(self, sitting: Sitting, *, per_episode: int = 10):
+    def __init__(self, sitting: RecordingSession, *, per_episode: int = 10):
         self.episodes = labelled_episodes(sitting.log)
         self._next = max(self.episodes, default=-1) + 1
         self._judge = sitting.env.reward = LabelJudge(sitting.env.reward, per_episode)

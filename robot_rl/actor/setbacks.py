@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.handover import Operator
+from robot_rl.env.robot import RobotEnv
+from robot_rl.operator.mapping import Operator
 from robot_rl.types import Array, GivenUpError, Step
 
 FAILURES_AT_MOST = 10  # in a row

@@ -5,12 +5,12 @@ from itertools import count
 
 import numpy as np
 
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.intervene import Intervention, open_intervention
 from robot_rl.config import driver
-from robot_rl.transport.desk import Desk
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.operator.intervention import Intervention, open_intervention
+from robot_rl.operator.pause import PauseGate
 
 
 def work(
@@ -18,8 +18,8 @@ def work(
     act: Act,
     *,
     episodes: int,
-    desk: Desk,
-    gate: Gate,
+    desk: ConsoleLink,
+    gate: PauseGate,
     begin: Callable[[int], None] = lambda seed: None,
     each: Callable[[EpisodeSummary], None] = lambda summary: None,
 ) -> None:
@@ -46,7 +46,7 @@ def work(
         operator.close()
 
 
-def _open_operator(env: RobotEnv, desk: Desk, gate: Gate) -> Intervention:
+def _open_operator(env: RobotEnv, desk: ConsoleLink, gate: PauseGate) -> Intervention:
     """A person at the bench's device may take over. A simulated one judges, where the task asks one to.
 
     Without a device nobody has to judge: what is said in the console counts.

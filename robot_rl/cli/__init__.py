@@ -11,7 +11,7 @@ import select
 import sys
 from collections.abc import Sequence
 
-from robot_rl.signals import remembered
+from robot_rl.machine.signals import remembered
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,9 +13,9 @@ import tyro
 
 from robot_rl import config
 from robot_rl.config import Hardware, Task
-from robot_rl.run_folder import RunFolder, run_path
+from robot_rl.config.run_folder import RunFolder, run_path
+from robot_rl.config.validation import nearest
 from robot_rl.types import ConfigError
-from robot_rl.validation import nearest
 
 T = TypeVar("T")
 DEFAULT_TASK = "peg_insert"
@@ -60,8 +60,8 @@ def parse_run(verb: str, command: Callable[..., Any], arguments: Sequence[str]) 
     Code < task < command line; of a run that goes on, code < task < run < command line.
     """
     look_at_files(arguments)
-    from robot_rl.changes import options_of
-    from robot_rl.run import TrainConfig
+    from robot_rl.runs.changes import options_of
+    from robot_rl.runs.create import TrainConfig
 
     if {"-h", "--help"} & set(arguments):
         first = said_to(command, brief(TrainConfig, FIRST)())

@@ -16,7 +16,7 @@ from robot_rl.cli.arguments import Flag, Flat, parse
 from robot_rl.types import ConfigError
 
 if TYPE_CHECKING:
-    from robot_rl.new import Answers
+    from robot_rl.tools.new import Answers
 
 GUIDED = {"pose": "there", "goal": "there", "box": "through it"}
 """Questions that the arm can answer, and where it is guided for them."""
@@ -24,7 +24,7 @@ GUIDED = {"pose": "there", "goal": "there", "box": "through it"}
 
 def new(arguments: Sequence[str]) -> None:
     """Write a task file and a bench file, from a dozen questions."""
-    from robot_rl import new as files
+    from robot_rl.tools import new as files
 
     none = files.Answers()
 
@@ -56,7 +56,7 @@ def new(arguments: Sequence[str]) -> None:
 
 def _ask(command: Any, said: list[str]) -> list[str]:
     """The command line with an answer to each question that it leaves open and that applies."""
-    from robot_rl import new as files
+    from robot_rl.tools import new as files
 
     for field in fields(files.Answers):
         option = f"--{field.name.replace('_', '-')}"
@@ -76,7 +76,7 @@ def _ask(command: Any, said: list[str]) -> list[str]:
 
 def _answer(name: str, task: str, answers: "Answers") -> list[str]:
     """What the person says to a question; none is its default. What the arm can say is read off it."""
-    from robot_rl import new as files
+    from robot_rl.tools import new as files
 
     default = getattr(answers, name)
     shown = f" [{' '.join(map(str, default)) if isinstance(default, tuple) else default}]" if default else ""

@@ -21,10 +21,10 @@ from robot_rl.cli.arguments import (
     read_files,
 )
 from robot_rl.cli.runs import begin_process
-from robot_rl.clock import ClockKind
-from robot_rl.run_folder import RunFolder, run_path
+from robot_rl.config.run_folder import RunFolder, run_path
+from robot_rl.config.validation import nearest
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import ConfigError
-from robot_rl.validation import nearest
 
 WhichArm = Annotated[str, tyro.conf.arg(help="Which of the bench's arms; the first, if not said.")]
 MaybeHardware = Annotated[
@@ -99,16 +99,16 @@ def check(
             cameras/opencv, arms/package.module:Class.
         options: The driver's options as JSON, such as '{"height_m": 0.3}'.
     """
-    from robot_rl import check as bench
-    from robot_rl.compiled import COMPILES, is_first_time
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.compiled import COMPILES, is_first_time
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools import check as bench
 
     if not (hardware or driver):
         raise ConfigError("name a file of hardware_configs/, or a driver as --driver rewards/mine")
     if is_first_time():
         print(COMPILES, file=sys.stderr)
     if driver:
-        from robot_rl.contracts import check_driver, parse_driver
+        from robot_rl.tools.contracts import check_driver, parse_driver
 
         findings = check_driver(*parse_driver(driver), json_object(options, "--options"))
     else:
@@ -139,16 +139,16 @@ def cameras(
         seconds: For how long rate and age are measured.
         out: File of the picture.
     """
-    from robot_rl import views
     from robot_rl.cameras import is_simulated, lines_for_file
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools import camera_check
 
     if not hardware:
-        found, problems = views.find_cameras()
+        found, problems = camera_check.find_cameras()
         if json:
             print_json({"found": [vars(camera) for camera in found]})
         else:
-            print(views.listing(found))
+            print(camera_check.listing(found))
         print_problems(problems)
         return 0
     bench = config.load_hardware(hardware)
@@ -156,16 +156,16 @@ def cameras(
     if crop is not None and crop[0] not in configs:
         known = nearest(crop[0], configs)
         raise ConfigError(f"camera {crop[0]!r} is not in hardware {hardware!r}; it has: {known}")
-    seen, complaints = views.draw(bench, config.load_task(task) if task else None)
+    seen, complaints = camera_check.draw(bench, config.load_task(task) if task else None)
     live = [camera for camera in bench.cameras if not is_simulated(camera)]
     if live:
-        looked, also = views.look(live, seconds)
+        looked, also = camera_check.look(live, seconds)
         seen, complaints = seen + looked, complaints | also
-    picture = str(views.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
+    picture = str(camera_check.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
     if json:
         print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
     else:
-        terminal().print(views.table(hardware, seen))
+        terminal().print(camera_check.table(hardware, seen))
         print(picture or "there is nothing to see")
     if crop is not None:
         print(lines_for_file(configs[crop[0]], crop=crop[1:]))
@@ -188,7 +188,7 @@ def pose(
         seconds: End by itself after so long; 0 waits for Ctrl-C.
         margin_m: By how much the workspace is larger than where the tool has been.
     """
-    from robot_rl.check import PoseWatcher
+    from robot_rl.tools.check import PoseWatcher
 
     chosen = choose_arm(config.load_hardware(hardware), arm, "")
     watcher = PoseWatcher(chosen, config.load_task(task) if task else None)
@@ -216,8 +216,8 @@ def teleop(hardware: MaybeHardware = "", seconds: float = 0.0) -> None:
     Args:
         seconds: End by itself after so long; 0 waits for Ctrl-C.
     """
-    from robot_rl.dry_run import listing, watch
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools.teleop_monitor import listing, watch
 
     if hardware:
         watch(config.load_hardware(hardware), seconds or math.inf, terminal())
@@ -239,10 +239,10 @@ def console(what: RunOrHardware, host: str = "127.0.0.1", port: int = 8080) -> N
             way to others.
         port: Where to listen; 0 for any that is free.
     """
+    from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
     from robot_rl.console.token import console_token
-    from robot_rl.console.watch import Sources
-    from robot_rl.signals import StopRequest
+    from robot_rl.machine.signals import StopRequest
 
     path = run_path(what)
     sources = Sources.of_run(RunFolder(path)) if path.exists() else Sources.of_bench(_bench(what))
@@ -271,8 +271,8 @@ def blackbox(file: FileName, out: str = "", seconds: float = 10.0) -> None:
         out: File of the picture; beside the file, if not said.
         seconds: How much is drawn before the event; the file holds 30 s.
     """
-    from robot_rl.blackbox import describe, draw
     from robot_rl.controllers.recorder import load
+    from robot_rl.tools.blackbox import describe, draw
 
     recording = load(Path(file))
     print(describe(recording))

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from robot_rl.cli.arguments import A_RUN, Flag, Json, RunName, plain, print_json
-from robot_rl.run_folder import run_path
+from robot_rl.config.run_folder import run_path
 
 DATA = f"A run ({A_RUN.lower()}), a .log file or an archive; it may be in use."
 DataPath = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PATH", help=DATA)]
@@ -19,10 +19,10 @@ Trust = Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="NAME KEY")]
 
 def data(arguments: Sequence[str]) -> None:
     """Look at recorded episodes; archive, repair or convert them."""
-    from robot_rl import browse
-    from robot_rl.data.old_files import convert as convert_file
-    from robot_rl.data.recovery import repair as repair_file
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.stream.old_files import convert as convert_file
+    from robot_rl.stream.recovery import repair as repair_file
+    from robot_rl.tools import data_tools
 
     console = terminal()
 
@@ -32,11 +32,11 @@ def data(arguments: Sequence[str]) -> None:
         Args:
             failures: Only list episodes that did not succeed.
         """
-        listed = [each for each in browse.listing(run_path(path)) if each.facts.verdict.has_failed or not failures]
+        listed = [each for each in data_tools.listing(run_path(path)) if each.facts.verdict.has_failed or not failures]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})
         else:
-            console.print(browse.listing_table(listed, path))
+            console.print(data_tools.listing_table(listed, path))
 
     def show(path: DataPath, episode: EpisodeName = "last", out: str = "", json: Json = False) -> None:
         """Show one episode: its steps, a contact sheet for each camera and a film.
@@ -46,24 +46,24 @@ def data(arguments: Sequence[str]) -> None:
             out: Folder for the pictures; shown/ in the run folder or beside the file, if not said.
         """
         place = run_path(path)
-        listed = browse.find(place, episode)
+        listed = data_tools.find(place, episode)
         recorded = listed.recording.load(listed.facts.key)
-        folder = Path(out) if out else browse.beside(place)
-        pictures = [str(picture) for picture in browse.write_pictures(listed, recorded, folder)]
+        folder = Path(out) if out else data_tools.beside(place)
+        pictures = [str(picture) for picture in data_tools.write_pictures(listed, recorded, folder)]
         if json:
-            print_json({**listed.to_json(), "pictures": pictures, "rows": list(browse.step_rows(recorded))})
+            print_json({**listed.to_json(), "pictures": pictures, "rows": list(data_tools.step_rows(recorded))})
             return
-        console.print(browse.facts_table(listed))
-        console.print(browse.steps_table(recorded))
+        console.print(data_tools.facts_table(listed))
+        console.print(data_tools.steps_table(recorded))
         print(*pictures, sep="\n")
 
     def stats(path: DataPath, json: Json = False) -> None:
         """Statistics of all episodes at a path, and what looks wrong with them."""
-        found = browse.statistics(run_path(path))
+        found = data_tools.statistics(run_path(path))
         if json:
-            print_json(browse.statistics_json(found))
+            print_json(data_tools.statistics_json(found))
             return
-        for table in browse.statistics_tables(found):
+        for table in data_tools.statistics_tables(found):
             console.print(table)
         for warning in found.warnings:
             console.print(f"warning: {warning}", style="yellow", highlight=False)
@@ -75,7 +75,7 @@ def data(arguments: Sequence[str]) -> None:
             out: The archive's folder; archive/ in the run folder, if not said.
             compress: Compress the arrays with zstd.
         """
-        folder, done = browse.archive_run(run_path(run_name), Path(out) if out else None, compress)
+        folder, done = data_tools.archive_run(run_path(run_name), Path(out) if out else None, compress)
         if json:
             print_json({"archive": str(folder), "logs": {name: vars(each) for name, each in done.items()}})
             return
@@ -116,8 +116,8 @@ def list_runs(folder: FolderPath = "runs", json: Json = False) -> None:
     Args:
         folder: Where the runs lie.
     """
-    from robot_rl.run_list import runs_in, table
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.runs.list import runs_in, table
 
     found = runs_in(Path(folder))
     if json:
@@ -138,7 +138,7 @@ def keys(trust: Trust = None, revoke: str = "", list: Flag = False, json: Json =
         revoke: No longer talk to the machine of this name; with --trust, before that.
         list: List the machines that are trusted.
     """
-    from robot_rl.transport.keys import Keyring, this_machine
+    from robot_rl.links.keys import Keyring, this_machine
 
     keyring, name = Keyring(), this_machine()
     if revoke:

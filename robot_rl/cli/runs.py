@@ -9,11 +9,11 @@ import tyro
 
 from robot_rl.cli.arguments import A_BENCH, DEFAULT_TASK, Flag, Json, RunName, TaskName, print_json
 from robot_rl.cli.files import Trust
-from robot_rl.run_folder import EVAL_SEED, RunFolder, run_path
+from robot_rl.config.run_folder import EVAL_SEED, RunFolder, run_path
 from robot_rl.types import ConfigError
 
 if TYPE_CHECKING:
-    from robot_rl.run import TrainConfig
+    from robot_rl.runs.create import TrainConfig
 
 OtherBench = Annotated[str, tyro.conf.arg(help=f"Another bench than the run was trained at, {A_BENCH.lower()}.")]
 ADDRESS = "Where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here."
@@ -29,8 +29,8 @@ def train(task: TaskName = DEFAULT_TASK, resume: str = "", trust: Trust = None, 
         trust: With --listen: the robot's machine, as `robot-rl keys --trust` takes it.
         options: Options of the run.
     """
-    from robot_rl import changes, run
-    from robot_rl.transport.keys import Keyring
+    from robot_rl.links.keys import Keyring
+    from robot_rl.runs import changes, create
 
     if trust:
         Keyring().trust(*trust)
@@ -38,18 +38,18 @@ def train(task: TaskName = DEFAULT_TASK, resume: str = "", trust: Trust = None, 
         folder = RunFolder(run_path(resume))
         changes.change_options(folder, options)
     else:
-        folder = run.create_run(task, options)
+        folder = create.create_run(task, options)
     carry_on(folder)
 
 
 def carry_on(folder: RunFolder) -> None:
     """A run on this machine, or the learner of one whose robot is on another."""
-    from robot_rl import remote, run_train
+    from robot_rl.runs import remote, train
 
     if folder.settings.remote_actor:
         remote.serve_learner(folder)
     else:
-        run_train.carry_on(folder)
+        train.carry_on(folder)
 
 
 def join(address: LearnerAddress, name: str = "", eval_episodes: int | None = None) -> None:
@@ -59,7 +59,7 @@ def join(address: LearnerAddress, name: str = "", eval_episodes: int | None = No
         name: Name of this machine's folder in runs/.
         eval_episodes: How many episodes the evaluation at the end has; as many as the run was made with, if not said.
     """
-    from robot_rl import remote
+    from robot_rl.runs import remote
 
     remote.join(address, name, eval_episodes)
 
@@ -80,13 +80,13 @@ def demo(
         resume: A run whose recording goes on where it stopped, with its own task and options.
         options: Options of the run that `robot-rl train --resume` makes of them.
     """
-    from robot_rl import run, run_train
+    from robot_rl.runs import create, train
 
     if resume:
         folder = resumed(resume, options, "--episodes and --review")
     else:
-        folder = run.create_run(task, replace(options, demos=episodes or options.demos), "demo")
-    run_train.demo(folder, episodes if resume else 0, review=review)
+        folder = create.create_run(task, replace(options, demos=episodes or options.demos), "demo")
+    train.demo(folder, episodes if resume else 0, review=review)
 
 
 def outcomes(
@@ -109,20 +109,20 @@ def outcomes(
         resume: A run whose collection goes on where it stopped, with its own task and options.
         options: Options of the run.
     """
-    from robot_rl import run, run_train
+    from robot_rl.runs import create, train
 
     if min(positives, negatives, per_episode) < 1:
         raise ConfigError("a classifier learns from positives and negatives: ask for at least one of each")
     if resume:
         folder = resumed(resume, options, "--positives, --negatives and --per-episode")
     else:
-        folder = run.create_run(task, options, "outcomes")
-    run_train.outcomes(folder, positives, negatives, per_episode)
+        folder = create.create_run(task, options, "outcomes")
+    train.outcomes(folder, positives, negatives, per_episode)
 
 
 def resumed(run: str, options: "TrainConfig", allowed: str) -> RunFolder:
     """The run whose recording goes on. Raises ConfigError for options that are not its own."""
-    from robot_rl.changes import options_of
+    from robot_rl.runs.changes import options_of
 
     folder = RunFolder(run_path(run))
     if options != options_of(folder):
@@ -150,13 +150,13 @@ def evaluate(
             keeps more.
     """
     folder = sound_run(run_name)
-    from robot_rl import run_evaluate
-    from robot_rl.progress import Display
-    from robot_rl.signals import StopRequest
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.signals import StopRequest
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.runs import evaluate
+    from robot_rl.runs.progress import Display
 
     with Display(terminal(stderr=json)) as display, StopRequest() as stop:
-        summary = run_evaluate.evaluate_run(
+        summary = evaluate.evaluate_run(
             folder, episodes, seed=seed, sampled=sampled, step=step, hardware=hardware,
             display=display, stop=stop.is_set,
         )  # fmt: skip
@@ -178,9 +178,9 @@ def let_work(run_name: RunName, hardware: OtherBench = "", greedy: Flag = False,
     if episodes < 0:
         raise ConfigError(f"--episodes is {episodes}; it must be 0 (until Ctrl-C) or more")
     folder = sound_run(run_name)
-    from robot_rl import work
-    from robot_rl.progress import Display
-    from robot_rl.signals import StopRequest
+    from robot_rl.machine.signals import StopRequest
+    from robot_rl.runs import work
+    from robot_rl.runs.progress import Display
 
     with Display() as display, StopRequest() as stop:
         work.let_work(folder, hardware, greedy=greedy, episodes=episodes, display=display, stop=stop.is_set)
@@ -203,9 +203,9 @@ def benchmark(json: Json = False, arm: Flag = False, seconds: float = 60.0, burn
         seconds: For how long the loop is watched.
         burners: How many busy processes load the machine meanwhile.
     """
-    from robot_rl import benchmark_arm
-    from robot_rl.benchmark import run_benchmark
-    from robot_rl.terminal import terminal
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools import benchmark_arm
+    from robot_rl.tools.benchmark import run_benchmark
 
     if not arm:
         run_benchmark(json=json)
@@ -238,7 +238,7 @@ def learner(run: RunName) -> None:
 
 def begin_process() -> None:
     """A process of a run says what it does, and may have as many connections as the system allows."""
-    from robot_rl.transport.endpoint import allow_many_files
+    from robot_rl.links.sockets import allow_many_files
 
     allow_many_files()
     logging.getLogger().setLevel(logging.INFO)

@@ -18,9 +18,9 @@ from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
 from robot_rl.cli.files import data, keys, list_runs
 from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
-from robot_rl.supervise import GONE
+from robot_rl.config.validation import nearest
+from robot_rl.runs.processes import GONE
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError, StoppedError
-from robot_rl.validation import nearest
 
 GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
     "a bench": {"new": new, "cameras": cameras, "teleop": teleop, "check": check, "pose": pose},

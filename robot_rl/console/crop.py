@@ -9,8 +9,8 @@ import numpy as np
 from robot_rl.cameras import lines_for_file
 from robot_rl.cameras._live import Crop
 from robot_rl.config import CameraConfig
-from robot_rl.data.pictures import draw_crop
-from robot_rl.transport.desk import Picture
+from robot_rl.dataset.pictures import draw_crop
+from robot_rl.links.console_link import Picture
 from robot_rl.types import Array
 
 NONE = "none"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from robot_rl.data.counts import Figures, Point, Progress, is_judged
-from robot_rl.data.stats import wilson_interval
-from robot_rl.small_files import is_number, read_json
+from robot_rl.dataset.counts import Figures, Point, Progress, is_judged
+from robot_rl.dataset.statistics import wilson_interval
+from robot_rl.machine.small_files import is_number, read_json
 from robot_rl.types import DataError
 
 LAST = 8  # episodes that are listed

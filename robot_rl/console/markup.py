@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from robot_rl.console.history import Ended, History
-from robot_rl.console.watch import Sight
-from robot_rl.data.stats import wilson_interval
-from robot_rl.transport.desk import NEEDS_HUMAN
+from robot_rl.console.model import Snapshot
+from robot_rl.dataset.statistics import wilson_interval
+from robot_rl.links.console_link import NEEDS_HUMAN
 from robot_rl.types import Fault
 
 FULL_RED, GREEN, BLUE, AMBER, GREY = "#e5484d", "#30a46c", "#5b8def", "#f5a623", "#888"
@@ -99,7 +99,7 @@ def note_html(text: str, problem: bool = False) -> str:
     return f'<div id="robot-rl-note" style="padding:2px 12px;min-height:1.4em;color:{colour}">{html.escape(text)}</div>'
 
 
-def lamp_html(sight: Sight) -> str:
+def lamp_html(sight: Snapshot) -> str:
     """In one line: whether the operator has hold of the arm, how long the episode has been and how much is left."""
     step = sight.view.step if sight.view is not None else None
     if step is None or sight.phase != "acting":
@@ -130,7 +130,7 @@ def length_text(episode: Ended) -> str:
     return f"{episode.steps} steps" + (f", {episode.corrections} corrected" if episode.corrections else "")
 
 
-def status_html(sight: Sight) -> str:
+def status_html(sight: Snapshot) -> str:
     """Who acts and where the run stands, faults and whoever is silent in red."""
     if sight.is_at_rest:
         said = "".join(f"<div>{html.escape(line)}</div>" for line in sight.results or ["not evaluated yet"])

@@ -1,6 +1,6 @@
 """The page: a viser server behind the door, its layout, what an operator does on it. The only file that knows viser.
 
-Its callbacks run in viser's threads; they leave what was done in `Said`, for whoever passes it on.
+Its callbacks run in viser's threads; they leave what was done in `UiEvents`, for whoever passes it on.
 """
 
 import io
@@ -24,8 +24,8 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from robot_rl.config import ArmConfig, CameraConfig
+from robot_rl.console.auth_proxy import KEEP_QUIET, Answer, Door
 from robot_rl.console.crop import CropTab
-from robot_rl.console.door import KEEP_QUIET, Answer, Door
 from robot_rl.console.history import History
 from robot_rl.console.markup import (
     AMBER,
@@ -40,9 +40,9 @@ from robot_rl.console.markup import (
     status_html,
     style_html,
 )
+from robot_rl.console.model import Snapshot, Trace, event_between
 from robot_rl.console.scene import ArmView, titled
-from robot_rl.console.watch import Sight, Trace, event_between
-from robot_rl.data.counts import WINDOW
+from robot_rl.dataset.counts import WINDOW
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import Array
 
@@ -66,7 +66,7 @@ KEYS = {"space": "halt", "S": "success", "F": "failure", "D": "discard", "U": "u
 """What a key says, while no field is being typed into."""
 
 
-class Said:
+class UiEvents:
     """What was done on the page, said by viser's threads and taken by one other: words, and where the gizmo is held."""
 
     def __init__(self) -> None:
@@ -171,13 +171,13 @@ class Page:
         cameras: Sequence[CameraConfig] = (),
     ):
         """It listens at `listener` and nowhere else, and asks the door. `gizmo` names the arm that it drives."""
-        self.said = Said()
+        self.said = UiEvents()
         with redirect_stdout(io.StringIO()), _behind(door, listener):  # it prints an address without the token
             self._server = viser.ViserServer(label=f"robot_rl: {title}", verbose=False)
         gui, scene = self._server.gui, self._server.scene
         gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108))
         self._shown: dict[str, Any] = {}
-        self._sight = Sight()
+        self._sight = Snapshot()
         self._events = 0
         self._gui = gui
         self._views: dict[str, Any] = {}
@@ -222,7 +222,7 @@ class Page:
             if view.gizmo is not None:
                 view.gizmo.on_update(self._take)
 
-    def show(self, sight: Sight, poses: Sequence[Array | None]) -> None:
+    def show(self, sight: Snapshot, poses: Sequence[Array | None]) -> None:
         """Everything anew; `poses (n, 7)`: of each arm's shapes in its base. What has not changed is not sent."""
         with self._server.atomic():
             self._set("status", self._status, status_html(sight))
@@ -242,7 +242,7 @@ class Page:
         self._sight = sight
 
     @property
-    def sight(self) -> Sight:
+    def sight(self) -> Snapshot:
         """What was shown last."""
         return self._sight
 
@@ -307,7 +307,7 @@ class Page:
         for name, image in images.items():
             self._views[name].image = titled(image, name)
 
-    def _show_event(self, sight: Sight) -> None:
+    def _show_event(self, sight: Snapshot) -> None:
         """A flash, and a sound unless it is off, when something has happened that a person should notice."""
         if event := event_between(self._sight, sight):
             self._events += 1

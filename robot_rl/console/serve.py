@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from robot_rl.console.door import Door
+from robot_rl.console.auth_proxy import Door
+from robot_rl.console.model import ConsoleModel, Sources, without_effect
 from robot_rl.console.token import new_token
-from robot_rl.console.watch import Sources, Watch, without_effect
 from robot_rl.controllers.client import ArmClient
+from robot_rl.links.console_link import ConsoleLinkClient
 from robot_rl.sim.shapes import ArmShapes
-from robot_rl.transport.desk import DeskClient
 from robot_rl.types import ConfigError, DeviceError, LinkError
 
 PERIOD_S = 0.1
@@ -42,7 +42,7 @@ class Console:
         door = Door(host, listener.getsockname()[1], token or new_token())
         self.url = door.url
         self.page = Page(sources.title, drawn, listener=listener, door=door, gizmo=gizmo, cameras=hardware.cameras)
-        self._watch = Watch(sources)
+        self._watch = ConsoleModel(sources)
         self._closing = threading.Event()
         self._mouth = threading.Thread(target=self._speak, name="console mouth", daemon=True)
         self._mouth.start()
@@ -74,7 +74,7 @@ class Console:
 
     def _speak(self) -> None:
         """In a thread of its own: pass on words as they come, and where the gizmo is held twenty times a second."""
-        desk = DeskClient(self._sources.desk) if self._sources.desk else None
+        desk = ConsoleLinkClient(self._sources.desk) if self._sources.desk else None
         held = False
         while not self._closing.is_set():
             self.page.said.waiting.wait(GRIP_S if held else None)
@@ -101,7 +101,7 @@ class Console:
         except (LinkError, DeviceError) as error:
             self.page.note(f"{said}: {error}", problem=True)
 
-    def _say(self, desk: DeskClient | None, word: str) -> None:
+    def _say(self, desk: ConsoleLinkClient | None, word: str) -> None:
         if word == "acknowledge":
             for address in self._watch.arm_addresses:
                 client = ArmClient(address, timeout_s=1.0)

@@ -5,7 +5,7 @@ import re
 import secrets
 from pathlib import Path
 
-from robot_rl.private import make_secret, state_folder
+from robot_rl.machine.private import make_secret, state_folder
 from robot_rl.types import ConfigError
 
 VARIABLE = "ROBOT_RL_CONSOLE_TOKEN"

@@ -14,8 +14,8 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.messages import ArmInfo, Kind
 from robot_rl.controllers.recorder import LoopStats
 from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup
-from robot_rl.transport.address import read_secret
-from robot_rl.transport.endpoint import connect, new_socket
+from robot_rl.links.address import read_secret
+from robot_rl.links.sockets import connect, new_socket
 from robot_rl.types import (
     ArmFaultError,
     ArmLimits,

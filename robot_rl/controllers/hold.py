@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import filter_reference, joint_torque, joint_way
 from robot_rl.controllers.joint_move import advance_into, slowed_for_tool
@@ -21,6 +20,7 @@ from robot_rl.controllers.tick_values import (
     Move,
 )
 from robot_rl.geometry import pose_error, solve_positive
+from robot_rl.machine.compiled import njit
 from robot_rl.types import Array
 
 AT_REST = 0.02

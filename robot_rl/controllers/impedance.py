@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.geometry import (
     pose_error,
     quat_from_rotvec,
@@ -20,6 +19,7 @@ from robot_rl.geometry import (
     solve_damped,
     twist_of,
 )
+from robot_rl.machine.compiled import njit
 
 STIFFNESS, DAMPING, CLIP_PLUS, CLIP_MINUS, INTEGRAL = range(5)
 """Rows of `gains (5, 6)`: [N/m, Nm/rad], [Ns/m, Nms/rad], twice [m, rad], [N/(m s), Nm/(rad s)]; base axes."""

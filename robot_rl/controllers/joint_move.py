@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import JOINT_CLIP, joint_torque, minimum_jerk
 from robot_rl.controllers.kinematics import body_clearance, path_leaves
 from robot_rl.controllers.law import Law
 from robot_rl.controllers.tick_values import DURATION, PHASE, VERDICT, Bounds, Control, Measured, Move
 from robot_rl.geometry import twist_of
+from robot_rl.machine.compiled import njit
 from robot_rl.types import Array
 
 LOOK_AHEAD_S = 0.06

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.controllers.safety import depth_inside, outside_workspace
+from robot_rl.machine.compiled import njit
 from robot_rl.types import ArmFacts, Array, Capsule
 
 LINK, START, END, RADIUS = 0, slice(1, 4), slice(4, 7), 7

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_rl.compiled import njit
+from robot_rl.machine.compiled import njit
 from robot_rl.types import ArmFacts, ArmLimits, Array, Compliance
 
 TARE_FILTER_S = 0.05

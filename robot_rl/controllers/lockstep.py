@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from robot_rl.clock import ClockKind
 from robot_rl.config import Guard
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.warm_up import warm_up
 from robot_rl.interfaces import Arm
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import DRIVER_FAULTS, ArmState, Command, Compliance, ConfigError, WorldState
 
 LONGEST_PERIOD_S = 10.0

@@ -130,7 +130,7 @@ def run_loop(job: Job) -> None:
     warm_up(job.joints)  # before the arm is opened, which may not wait afterwards
     tell_start(job)
     try:
-        ears = _Ears(job)
+        ears = _LoopEndpoint(job)
     except (DeviceError, ConfigError) as error:
         tell_start(job, error)
         return
@@ -198,7 +198,7 @@ def tell_start(job: Job, error: RobotRLError | None = None) -> None:
     report.write(value)
 
 
-class _Ears:
+class _LoopEndpoint:
     """The loop's side of the slots: takes up new orders between two ticks, reports after each."""
 
     def __init__(self, job: Job):

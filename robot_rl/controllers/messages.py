@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_rl.clock import ClockKind
+from robot_rl.config.limits import MOST_KEEP_OUT
 from robot_rl.controllers.recorder import LoopStats
 from robot_rl.controllers.setup import ArmSetup
-from robot_rl.limits import MOST_KEEP_OUT
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import (
     ArmLimits,
     ArmState,

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import messages
 from robot_rl.controllers.loop_process import (
@@ -35,6 +34,7 @@ from robot_rl.controllers.loop_process import (
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.shared_memory import LatestSlot
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import ArmState, Array, Command, Compliance, ConfigError, DeviceError, Use, WorldState
 
 log = logging.getLogger(__name__)

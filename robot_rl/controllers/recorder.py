@@ -4,7 +4,7 @@ The loop writes one row per tick into a ring in shared memory (`Ring`), which on
 process. The network side copies the ring when a fault is latched, and a thread of it writes the file: the
 loop never waits. The same rows are where the loop's statistics come from.
 
-A file is an `.npz` without pickle: `rows (n, w)` float64, `columns (w,)` and `about`, a JSON text; `blackbox.py` draws
+A file is an `.npz` without pickle: `rows (n, w)` float64, `columns (w,)` and `about`, a JSON text; `tools/blackbox.py` draws
 it.
 """
 

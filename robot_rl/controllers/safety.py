@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.geometry import (
     clip_norm,
     pose_error,
@@ -19,6 +18,7 @@ from robot_rl.geometry import (
     quat_normalize,
     quat_to_rotvec,
 )
+from robot_rl.machine.compiled import njit
 from robot_rl.types import Fault, Verdict
 
 NONE = int(Fault.NONE)

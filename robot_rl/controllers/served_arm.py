@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from robot_rl.clock import ClockKind
-from robot_rl.compliance import default_within
 from robot_rl.config import ArmConfig, driver
+from robot_rl.config.compliance import default_within
 from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.realtime import RealTimeArm
 from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup, check_setup, open_driver
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import ConfigError, Use
 
 ServedArm = LockstepArm | RealTimeArm

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 import zmq
 
-from robot_rl.clock import ClockKind
-from robot_rl.compiled import COMPILES, is_first_time
 from robot_rl.config import ArmConfig, driver
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
@@ -34,9 +32,11 @@ from robot_rl.controllers.setup import (
     check_joint_target,
     check_setup,
 )
-from robot_rl.transport.address import draw_secret, keep_secret
-from robot_rl.transport.endpoint import bind, new_socket
-from robot_rl.transport.seldom import Seldom
+from robot_rl.links.address import draw_secret, keep_secret
+from robot_rl.links.seldom import Seldom
+from robot_rl.links.sockets import bind, new_socket
+from robot_rl.machine.clock import ClockKind
+from robot_rl.machine.compiled import COMPILES, is_first_time
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmState,

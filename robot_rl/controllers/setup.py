@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.clock import ClockKind
-from robot_rl.compliance import compliance_problems, leash_problems
 from robot_rl.config import ArmConfig, make
+from robot_rl.config.compliance import compliance_problems, leash_problems
+from robot_rl.config.limits import require_tighter
+from robot_rl.config.ranges import Range, beyond
+from robot_rl.config.validation import Problem, dotted
 from robot_rl.interfaces import Arm, Given
-from robot_rl.limits import require_tighter
-from robot_rl.ranges import Range, beyond
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarget, Use
-from robot_rl.validation import Problem, dotted
 
 DEFAULT_LEASH = (0.02, 0.15)
 """[m], [rad]: what binds targets where no task says otherwise."""

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.controllers import safety
 from robot_rl.controllers.hold import begin_retreat_into, hold_torque
 from robot_rl.controllers.impedance import INTEGRAL, filter_reference, impedance_torque, integrate, joint_way
@@ -21,6 +20,7 @@ from robot_rl.controllers.tick_values import (
     begin_hold_into,
 )
 from robot_rl.geometry import pose_error
+from robot_rl.machine.compiled import njit
 from robot_rl.types import Array
 
 GUARD_M = 0.02

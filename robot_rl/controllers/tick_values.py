@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.controllers.kinematics import capsules_of, chain_of
+from robot_rl.machine.compiled import njit
 from robot_rl.types import ArmFacts, ArmLimits, Array, Capsule
 
 TICK_S = 0.001

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robot_rl.data.replay import Replay
-from robot_rl.data.windows import ONE_STEP, Window
+from robot_rl.learner.replay import Replay
+from robot_rl.learner.windows import ONE_STEP, Window
 from robot_rl.networks.policy import PolicySpec
 
 BUFFERS = 3

@@ -27,12 +27,12 @@ from safetensors.torch import load_file as load_tensors
 from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
-from robot_rl.data.sync import sync_path
-from robot_rl.data.tally import Tally
 from robot_rl.learner.divergence import tensor_not_finite
+from robot_rl.learner.tally import Tally
+from robot_rl.machine.small_files import CRC, read_json, require_seal, seal, write_json
+from robot_rl.machine.sync import sync_path
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.vision import is_encoder
-from robot_rl.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.types import Array, DataError, RobotRLError
 
 log = logging.getLogger(__name__)

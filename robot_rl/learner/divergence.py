@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from robot_rl.data.codec import LARGEST
+from robot_rl.stream.codec import LARGEST
 
 LARGEST_TEMPERATURE = LARGEST
 """The weight of the entropy against rewards: with more than the largest reward, noise is all that is learnt."""

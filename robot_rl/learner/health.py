@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from robot_rl.data.replay import Replay
 from robot_rl.learner.agents._parts import BaseAgent, Batch
+from robot_rl.learner.replay import Replay
 from robot_rl.types import Array
 
 TRANSITIONS = 256

@@ -16,26 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.config import Task, driver
-from robot_rl.data.log import StepLog
-from robot_rl.data.memory import settle_memory
-from robot_rl.data.outcomes import REACTION_S
-from robot_rl.data.tally import Tally, tail_start
-from robot_rl.data.verdicts import counted_steps, newest_successes
+from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
+from robot_rl.dataset.outcomes import REACTION_S
 from robot_rl.learner import checkpoint
 from robot_rl.learner.health import WeightsAge
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.tally import Tally, tail_start
 from robot_rl.learner.training import Training
 from robot_rl.learner.viewers import viewers
-from robot_rl.run_folder import DEMO_COUNTS, RunFolder
-from robot_rl.signals import StopRequest
-from robot_rl.small_files import JsonLines, is_number
-from robot_rl.transport.calls import CallServer, packed
-from robot_rl.transport.hello import Hello, check
-from robot_rl.transport.status import StatusPublisher
-from robot_rl.transport.steps import StepReceiver
-from robot_rl.transport.upload import REQUEST_BYTES, Inbox
-from robot_rl.transport.weights import WeightsPublisher
-from robot_rl.types import Array, DataError, DivergedError, Identity, Mark, SpaceSpec, Step, StoppedError
+from robot_rl.links.calls import CallServer, packed
+from robot_rl.links.status import StatusPublisher
+from robot_rl.links.upload import REQUEST_BYTES, Inbox
+from robot_rl.links.weights import WeightsPublisher
+from robot_rl.machine.memory import settle_memory
+from robot_rl.machine.signals import StopRequest
+from robot_rl.machine.small_files import JsonLines, is_number
+from robot_rl.stream import StepReceiver
+from robot_rl.stream.compatibility import Hello, check
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.verdicts import counted_steps, newest_successes
+from robot_rl.types import Array, DataError, DivergedError, Mark, RecordId, SpaceSpec, Step, StoppedError
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Learner:
         self._calls.register("run", lambda *_: {"name": folder.path.name, "sections": folder.sections})
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
         self._ours = Hello.of("learner", task, hardware, self._space, self._settings.id)
-        self._arrived: deque[tuple[Identity, Step | Mark]] = deque()
+        self._arrived: deque[tuple[RecordId, Step | Mark]] = deque()
         self._tally = Tally()
         self._version = 0
         self._published_updates = 0
@@ -316,14 +316,14 @@ class Learner:
         Those count at the end of a run. In the middle of one they wait for the next block, as they do when it is
         resumed.
         """
-        taken: list[tuple[Identity, Step | Mark]] = []
+        taken: list[tuple[RecordId, Step | Mark]] = []
         count = self.training.env_steps
         while self._arrived and (count < goal or (marks_behind and isinstance(self._arrived[0][1], Mark))):
             taken.append(self._arrived.popleft())
             count += is_own_step(taken[-1][1])
         self._learn_from(taken)
 
-    def _learn_from(self, entries: Iterable[tuple[Identity, Step | Mark]]) -> None:
+    def _learn_from(self, entries: Iterable[tuple[RecordId, Step | Mark]]) -> None:
         """Hand steps and marks to the training in their order, steps that follow each other together."""
         steps: list[Step] = []
         streams: list[tuple[str, int]] = []

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_rl.data.codec import too_large
-from robot_rl.data.replay import LOCAL, Replay
-from robot_rl.data.tally import Tally
+from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, shift_for, spec_for, variants_for
-from robot_rl.learner.vision_cache import VisionCache
+from robot_rl.learner.replay import LOCAL, Replay
+from robot_rl.learner.tally import Tally
 from robot_rl.networks.policy import Policy
-from robot_rl.types import Mark, MarkKind, SpaceSpec, Step, Stream
+from robot_rl.stream.codec import too_large
+from robot_rl.types import ActorStream, Mark, MarkKind, SpaceSpec, Step
 
-DEMONSTRATIONS: Stream = ("demonstrations", 0)
+DEMONSTRATIONS: ActorStream = ("demonstrations", 0)
 log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ class Memory:
         features: Path | None = None,
     ):
         self.replay = replay_for(space, config, policy, len(demonstrations) + capacity)
-        self._cache = VisionCache(policy, config, seed, features)
+        self._cache = FeatureCache(policy, config, seed, features)
         self._cached = policy.traits.cached
         self.env_steps = 0
         self.episodes = 0
@@ -71,7 +71,7 @@ class Memory:
         self.env_steps, self.episodes = before.steps, before.episodes
         self._cache.skip(before.frames)
 
-    def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> int:
+    def add(self, steps: Sequence[Step], streams: Sequence[ActorStream] | None = None) -> int:
         """Take in own steps, in the order in which they were made; `streams` says whose each is
         (actor, epoch). Returns how many were passed over."""
         if not steps:
@@ -84,12 +84,12 @@ class Memory:
         self.episodes += sum(step.terminated or step.truncated for step in steps)
         return len(steps) - len(kept)
 
-    def apply(self, mark: Mark, stream: Stream) -> None:
+    def apply(self, mark: Mark, stream: ActorStream) -> None:
         """Take in a mark, when all steps before it have been. Steps taken back count as made."""
         self.replay.apply(mark, stream)
         self.episodes += mark.kind == MarkKind.TRUNCATED
 
-    def _append(self, steps: Sequence[Step], streams: Sequence[Stream]) -> None:
+    def _append(self, steps: Sequence[Step], streams: Sequence[ActorStream]) -> None:
         features = self._cache.of(steps, streams) if self._cached else [None] * len(steps)
         for step, seen, stream in zip(steps, features, streams, strict=True):
             self.replay.append(step, seen, stream)

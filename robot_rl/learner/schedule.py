@@ -26,7 +26,7 @@ class ScheduleConfig:
             raise ConfigError(f"utd and start_steps must not be negative, max_behind at least 1; got {self}")
 
 
-class UpdateGovernor:
+class UtdSchedule:
     """Counts what is due: never more than `utd` updates for each step, and never a debt of more than `max_behind`.
 
     ```

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robot_rl.data.tally import Tally
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
@@ -21,9 +20,10 @@ from robot_rl.learner.health import health
 from robot_rl.learner.memory import Memory, learnable
 from robot_rl.learner.options import LearnerConfig, make_agent, shift_for, spec_for, variants_for
 from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
-from robot_rl.learner.schedule import UpdateGovernor
+from robot_rl.learner.schedule import UtdSchedule
+from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
-from robot_rl.types import Array, DataError, DivergedError, Mark, Provenance, SpaceSpec, Step, Stream
+from robot_rl.types import ActorStream, Array, DataError, DivergedError, Mark, Provenance, SpaceSpec, Step
 
 
 class Training:
@@ -51,7 +51,7 @@ class Training:
         self.spec = spec_for(config, space)
         self.agent = make_agent(config, self.spec, seed)
         self.pretraining = Pretraining(self.agent.policy, config.pretrain, seed, threads, said_late_s)
-        self.governor = UpdateGovernor(config.schedule)
+        self.governor = UtdSchedule(config.schedule)
         self.offline_updates = 0
         self.passed_over = 0
         self.capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
@@ -145,7 +145,7 @@ class Training:
         """The own steps before the first that will be added count, and are no longer held."""
         self.memory.skip(before)
 
-    def add(self, steps: Sequence[Step], streams: Sequence[Stream] | None = None) -> None:
+    def add(self, steps: Sequence[Step], streams: Sequence[ActorStream] | None = None) -> None:
         """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""
         self._check_written_between_updates()
         self.passed_over += self.memory.add(steps, streams)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from robot_rl.run_folder import RunFolder
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.types import ConfigError
 
 log = logging.getLogger(__name__)

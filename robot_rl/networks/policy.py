@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from robot_rl.data.arrays import Layout, layout_of
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, Traits, make_vision, traits_of
+from robot_rl.packing import Layout, layout_of
 from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
 
 LOG_STD_RANGE = (-5.0, 2.0)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from robot_rl.kinds import is_name, load_own
+from robot_rl.config.kinds import is_name, load_own
 from robot_rl.types import ConfigError
 
 SPATIAL_EMBEDDINGS = 8

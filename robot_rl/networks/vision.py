@@ -11,12 +11,12 @@ from typing import Literal
 
 from torch import nn
 
-from robot_rl.kinds import find, names_of
+from robot_rl.config.kinds import find, names_of
+from robot_rl.config.validation import nearest
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
 from robot_rl.types import ConfigError
-from robot_rl.validation import nearest
 
 FOLDER = "networks/encoders"
 """The kind under which a user's own files are found."""

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from robot_rl import interfaces
-from robot_rl.types import ArmState, Observation, Outcome, RewardResult
+from robot_rl.types import ArmState, Observation, OperatorCommand, RewardResult
 
 
 class Reward(interfaces.Reward):
     """1 when the operator says success, 0 when failure; both end the episode, and silence goes on.
 
-    The word comes with the readings of the operator's device (`TeleopReading.outcome`), also while the policy acts.
+    The word comes with the readings of the operator's device (`TeleopAction.outcome`), also while the policy acts.
     """
 
     needs_operator = True
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
         """The reward, whether the operator has ended the episode, and whether with success."""
-        success = outcome == Outcome.SUCCESS
-        return RewardResult(float(success), outcome != Outcome.NONE, success)
+        success = outcome == OperatorCommand.SUCCESS
+        return RewardResult(float(success), outcome != OperatorCommand.NONE, success)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_rl import geometry, interfaces
+from robot_rl.config.limits import is_unit
 from robot_rl.interfaces import Given
-from robot_rl.limits import is_unit
-from robot_rl.types import ArmState, ConfigError, Observation, Outcome, RewardResult
+from robot_rl.types import ArmState, ConfigError, Observation, OperatorCommand, RewardResult
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Reward(interfaces.Reward):
         """Steps of the episode before are none in a row with this one's."""
         self._steps_there = 0
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
         """1 at success, which ends the episode, else 0."""
         if len(arms) != len(self._goals):
             raise ConfigError(f"reward 'pose' has {len(self._goals)} goals for {len(arms)} arms; it needs one per arm")

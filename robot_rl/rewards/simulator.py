@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from robot_rl import interfaces
 from robot_rl.interfaces import Given, NoOptions
-from robot_rl.types import ArmState, DeviceError, Observation, Outcome, RewardResult
+from robot_rl.types import ArmState, DeviceError, Observation, OperatorCommand, RewardResult
 
 
 class Reward(interfaces.Reward):
@@ -18,7 +18,7 @@ class Reward(interfaces.Reward):
             )
         self._world = given.world
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: Outcome) -> RewardResult:
+    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
         """1 at success, which ends the episode, else 0."""
         success = self._world.latest.success
         return RewardResult(float(success), success, success)

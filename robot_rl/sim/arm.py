@@ -10,9 +10,9 @@ import mujoco
 import numpy as np
 
 from robot_rl import interfaces
-from robot_rl.compiled import njit
 from robot_rl.geometry import quat_from_matrix, solve_damped, twist_of
 from robot_rl.interfaces import ArmReading
+from robot_rl.machine.compiled import njit
 from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
 from robot_rl.sim.parts import Parts

@@ -6,9 +6,9 @@ No mujoco here: the operator asks where none is installed.
 import math
 from dataclasses import dataclass, fields
 
-from robot_rl.ranges import Range
+from robot_rl.config.ranges import Range
+from robot_rl.config.validation import from_json
 from robot_rl.types import ConfigError, Use
-from robot_rl.validation import from_json
 
 MOST = {
     "clearance_m": Range(0.0, 0.02, "m"),

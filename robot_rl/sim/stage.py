@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 
 from robot_rl import config
+from robot_rl.config.kinds import line_in
 from robot_rl.interfaces import Scene
-from robot_rl.kinds import line_in
 from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import POSE_FLANGE_HAND, WORLD_CONTACT, Unmodelled, add_panda
 from robot_rl.sim.parts import Parts

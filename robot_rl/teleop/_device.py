@@ -10,8 +10,18 @@ from typing import Protocol
 import numpy as np
 
 from robot_rl import interfaces
-from robot_rl.types import AXES, WORDS, ArmState, Array, ConfigError, DeviceError, Feel, Handover, Outcome
-from robot_rl.validation import nearest
+from robot_rl.config.validation import nearest
+from robot_rl.types import (
+    AXES,
+    WORDS,
+    ArmState,
+    Array,
+    ConfigError,
+    DeviceError,
+    OperatorCommand,
+    TeleopEvent,
+    TeleopMapping,
+)
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +64,7 @@ class Controls:
         self._lock = threading.Lock()
         self._held: set[str] = set()
         self._turned = np.zeros(6)
-        self._words: deque[Outcome] = deque()
+        self._words: deque[OperatorCommand] = deque()
 
     def turn(self, turned: Array) -> None:
         """The deflection of sticks and caps is `turned (6,)` now."""
@@ -86,18 +96,18 @@ class Controls:
             self._held.clear()
             self._turned = np.zeros(6)
 
-    def take_words(self) -> Sequence[Outcome]:
+    def take_words(self) -> Sequence[OperatorCommand]:
         """Everything that was said and not read."""
         with self._lock:
             words = tuple(self._words)
             self._words.clear()
             return words
 
-    def handover(self, problem: str) -> Handover:
+    def handover(self, problem: str) -> TeleopEvent:
         """What the device says now, along the operator's own axes."""
         with self._lock:
             roles = [self.roles[control] for control in self._held if control in self.roles]
-            word = self._words.popleft() if self._words else Outcome.NONE
+            word = self._words.popleft() if self._words else OperatorCommand.NONE
             twist = self._turned.copy()
         for axis, sign in (MOTIONS[role] for role in roles if role in MOTIONS):
             twist[axis] += sign
@@ -105,7 +115,7 @@ class Controls:
         active = "deadman" in roles if "deadman" in self.roles.values() else bool(twist.any())
         gripper = float(np.sign(sum(GRIPPER.get(role, 0.0) for role in roles)))
         pace = SLOW if "slow" in roles else 1.0
-        return Handover(active and not problem, twist, "base", gripper, pace, word, problem)
+        return TeleopEvent(active and not problem, twist, "base", gripper, pace, word, problem)
 
 
 class Source(Protocol):
@@ -126,7 +136,7 @@ class Device(interfaces.Teleop):
     A driver's `Teleop` adds how the device is opened.
     """
 
-    feel = Feel(engage=0.15, release=0.08, release_s=0.3)
+    feel = TeleopMapping(engage=0.15, release=0.08, release_s=0.3)
 
     def __init__(self, open_source: Callable[[], Source], controls: Controls):
         """Raises DeviceError if the device is not to be had now."""
@@ -143,11 +153,11 @@ class Device(interfaces.Teleop):
         """Which controls are down now."""
         return self._controls.held
 
-    def take_words(self) -> Sequence[Outcome]:
+    def take_words(self) -> Sequence[OperatorCommand]:
         """The words that were said and not read."""
         return self._controls.take_words()
 
-    def read(self, arms: Sequence[ArmState]) -> Handover:
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """What the device says now, in the operator's axes."""
         return self._controls.handover(self._problem)
 

@@ -1,6 +1,6 @@
 """The gizmo of the console's page as an operator's device: whoever drags it has hold of the arm, which follows it.
 
-The page belongs to another process. It says where the gizmo is held to the actor's desk (`transport/desk.py`), twenty
+The page belongs to another process. It says where the gizmo is held to the actor's desk (`links/console_link.py`), twenty
 times a second; when it is silent, nobody holds anything.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from robot_rl import geometry, interfaces
 from robot_rl.interfaces import Given
-from robot_rl.transport.desk import Desk
-from robot_rl.types import WORDS, ArmState, ConfigError, Feel, Handover, Outcome
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.types import WORDS, ArmState, ConfigError, OperatorCommand, TeleopEvent, TeleopMapping
 
 ADDRESS = "local://teleop"
 """Where a device that is tried by itself listens; in a run it is the run's own desk."""
@@ -34,7 +34,7 @@ class Teleop(interfaces.Teleop):
     Whoever holds the gizmo from the episode before has hold of nothing until they let go: the arm is elsewhere now.
     """
 
-    feel = Feel(release_s=0.3)
+    feel = TeleopMapping(release_s=0.3)
     controls: Mapping[str, str] = {"gizmo": "deadman"} | {word: word for word in WORDS}
 
     def __init__(self, options: Options, given: Given):
@@ -42,12 +42,12 @@ class Teleop(interfaces.Teleop):
         desk, task = given.desk, given.task
         if desk is not None and options.address != ADDRESS:
             raise ConfigError("teleop 'browser': a run has an address of its own for the console; remove `address`")
-        self._desk: Desk
-        self._desk, self._own = desk or Desk(options.address), desk is None
+        self._desk: ConsoleLink
+        self._desk, self._own = desk or ConsoleLink(options.address), desk is None
         self._full = np.repeat([task.action_translation, task.action_rotation] if task else [0.008, 0.05], 3)
         self.name = f"the page of robot-rl console, heard at {self._desk.address}"
         self.reports = 0
-        self._waiting: list[Outcome] = []
+        self._waiting: list[OperatorCommand] = []
         self._held_over = False
 
     @property
@@ -55,28 +55,28 @@ class Teleop(interfaces.Teleop):
         """The gizmo, or nothing."""
         return frozenset({"gizmo"} if self._desk.grip is not None else ())
 
-    def begin_episode(self) -> Sequence[Outcome]:
+    def begin_episode(self) -> Sequence[OperatorCommand]:
         """Words said since the episode before, if nobody else hears the desk."""
         self._held_over = self._desk.is_held
         return self.take_words()
 
-    def take_words(self) -> Sequence[Outcome]:
+    def take_words(self) -> Sequence[OperatorCommand]:
         """Words said and not read, if nobody else hears the desk."""
         self._hear()
         words, self._waiting = self._waiting, []
         return words
 
-    def read(self, arms: Sequence[ArmState]) -> Handover:
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """What is left of the way from the first arm's target to the gizmo."""
         self._hear()
-        word = self._waiting.pop(0) if self._waiting else Outcome.NONE
+        word = self._waiting.pop(0) if self._waiting else OperatorCommand.NONE
         grip = self._desk.grip
         self._held_over &= self._desk.is_held
         if grip is None or self._held_over:
-            return Handover(False, np.zeros(6), outcome=word)
+            return TeleopEvent(False, np.zeros(6), outcome=word)
         self.reports += 1
         way = geometry.pose_error(arms[0].target_base_tcp, grip) / self._full if arms else np.zeros(6)
-        return Handover(True, way / max(1.0, np.abs(way).max()), outcome=word)
+        return TeleopEvent(True, way / max(1.0, np.abs(way).max()), outcome=word)
 
     def close(self) -> None:
         """Listen no more."""

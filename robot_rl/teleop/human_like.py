@@ -13,7 +13,7 @@ import numpy as np
 from robot_rl import interfaces
 from robot_rl.interfaces import Given
 from robot_rl.teleop import scripted
-from robot_rl.types import ArmState, Array, Feel, Handover, Outcome
+from robot_rl.types import ArmState, Array, OperatorCommand, TeleopEvent, TeleopMapping
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Teleop(interfaces.Teleop):
 
     name = "the human-like operator"
     is_person = False
-    feel = Feel(release_s=0.3)
+    feel = TeleopMapping(release_s=0.3)
 
     def __init__(self, options: HumanHabits, given: Given):
         """Raises DeviceError without a simulated arm."""
@@ -61,26 +61,26 @@ class Teleop(interfaces.Teleop):
         self.reports = 0
         self.begin_episode()
 
-    def begin_episode(self) -> Sequence[Outcome]:
+    def begin_episode(self) -> Sequence[OperatorCommand]:
         """Lean back: the hand is off the device."""
         self._motion = np.zeros(6)
         self._rests_until: float | None = None
         self._done_t: float | None = None
         return self._eye.begin_episode()
 
-    def read(self, arms: Sequence[ArmState]) -> Handover:
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """What the hand does now, and the word when it comes."""
         t, said = arms[0].t, self._eye.read(arms)
         self.reports += 1
         if self._rests_until is None:
             self._rests_until = t + self._between(self._habits.begins_s) * self._late
-        if said.outcome == Outcome.SUCCESS and self._done_t is None:
+        if said.outcome == OperatorCommand.SUCCESS and self._done_t is None:
             self._finish(t)
         if self._done_t is not None:
             return self._let_go(t)
         if t < self._rests_until or not said.active:
             self._motion = np.zeros(6)
-            return Handover(False, np.zeros(6), said.frame)
+            return TeleopEvent(False, np.zeros(6), said.frame)
         if self._rng.random() < self._habits.rests:
             self._rests_until = t + self._between(self._habits.rests_s)
         self._motion = self._follow(said.twist)
@@ -97,11 +97,11 @@ class Teleop(interfaces.Teleop):
         self._speaks_t = t + self._between(self._habits.speaks_s)
         self._pulls_until = t + self._habits.pulls_back_s * (self._rng.random() < self._habits.pulls_back)
 
-    def _let_go(self, t: float) -> Handover:
+    def _let_go(self, t: float) -> TeleopEvent:
         pulls = t < self._pulls_until
         twist = np.array([0.0, 0.0, -0.5 * pulls, 0.0, 0.0, 0.0])
-        word = Outcome.SUCCESS if t >= self._speaks_t else Outcome.NONE
-        return Handover(pulls, twist, "tool", outcome=word)
+        word = OperatorCommand.SUCCESS if t >= self._speaks_t else OperatorCommand.NONE
+        return TeleopEvent(pulls, twist, "tool", outcome=word)
 
     def _between(self, ends: tuple[float, float]) -> float:
         return float(self._rng.uniform(*ends))

@@ -13,7 +13,7 @@ import numpy as np
 from robot_rl import geometry, interfaces
 from robot_rl.interfaces import Given
 from robot_rl.sim.socket import Socket
-from robot_rl.types import ArmState, Array, DeviceError, Handover, Outcome
+from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
 ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
@@ -74,22 +74,22 @@ class Teleop(interfaces.Teleop):
         self._steps_left = 0
         self.reports = 0
 
-    def begin_episode(self) -> Sequence[Outcome]:
+    def begin_episode(self) -> Sequence[OperatorCommand]:
         """Lean back and choose a pace for this episode."""
         self._pace = self._rng.uniform(self._habits.slowest_pace, 1.0)
         self._steps_left = 0
         self._watch = _Watch(self._habits)
         return ()
 
-    def read(self, arms: Sequence[ArmState]) -> Handover:
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """Watch the arm, steer it with the clutch closed, and say when the task is done."""
         (arm,) = arms
         goal = self._world.latest.goal_base_tcp
         offset = geometry.pose_delta(goal, arm.pose_base_tcp)
         action = self._steer(arm, goal, offset)
-        word = Outcome.SUCCESS if self._world.latest.success else Outcome.NONE
+        word = OperatorCommand.SUCCESS if self._world.latest.success else OperatorCommand.NONE
         self.reports += 1
-        return Handover(self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word)
+        return TeleopEvent(self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word)
 
     def _corrects(self, offset: Array) -> bool:
         """Whether the operator's hand is on the device in this step of mode "correct"."""

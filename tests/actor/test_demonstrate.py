@@ -8,15 +8,15 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.handover import Operator
-from robot_rl.actor.sitting import Sitting
-from robot_rl.data.log import StepLog
-from robot_rl.data.verdicts import counted_steps
+from robot_rl.actor.session import RecordingSession
+from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
+from robot_rl.operator.mapping import Operator
+from robot_rl.operator.pause import PauseGate
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.verdicts import counted_steps
 from robot_rl.teleop.scripted import Options, Teleop
-from robot_rl.types import Handover, Mark, MarkKind, Provenance, StoppedError
+from robot_rl.types import Mark, MarkKind, Provenance, StoppedError, TeleopEvent
 
 TASK = replace(config.load_task("peg_insert"), max_steps=40)
 WANDER = 50  # steps; no time limit of the task ends them
@@ -34,7 +34,7 @@ class Clumsy(Teleop):
 
     def read(self, arms):
         reading = super().read(arms)
-        return reading if self.attempts % 2 else Handover(True, np.full(6, 0.02))
+        return reading if self.attempts % 2 else TeleopEvent(True, np.full(6, 0.02))
 
 
 class Crash(Exception):
@@ -55,7 +55,7 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
-            Sitting(
+            RecordingSession(
                 env, Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))), log, seed=0
             )
         )
@@ -65,7 +65,7 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
         log.append_step(replace(broken_off, episode=recorder.tally.episodes))  # the next one has just begun
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
-            Sitting(
+            RecordingSession(
                 env, Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))), log, seed=0
             )
         )
@@ -91,8 +91,8 @@ def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_a
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        gate = Gate(env, desk, acknowledges=True, stop=lambda: len(list(log.read())) > 5)
-        recorder = DemoRecorder(Sitting(env, Operator(teleop), log, seed=0, desk=desk, gate=gate))
+        gate = PauseGate(env, desk, acknowledges=True, stop=lambda: len(list(log.read())) > 5)
+        recorder = DemoRecorder(RecordingSession(env, Operator(teleop), log, seed=0, desk=desk, gate=gate))
         with pytest.raises(StoppedError):
             recorder.record(3)
         steps, marks = list(log.read()), [said for _, said in log.entries() if isinstance(said, Mark)]

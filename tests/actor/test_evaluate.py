@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.handover import Operator
-from robot_rl.actor.intervene import Intervention, open_intervention
-from robot_rl.data.stats import wilson_interval
+from robot_rl.dataset.statistics import wilson_interval
+from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
+from robot_rl.operator.intervention import Intervention, open_intervention
+from robot_rl.operator.mapping import Operator
+from robot_rl.operator.pause import PauseGate
 from robot_rl.teleop.scripted import Options, Teleop
-from robot_rl.types import ArmTarget, ConfigError, Outcome, Use
+from robot_rl.types import ArmTarget, ConfigError, OperatorCommand, Use
 from tests.hands import OPEN, Hand
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -85,7 +85,7 @@ def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
 
 def test_the_operators_stop_ends_the_evaluation_with_the_episodes_before(env, monkeypatch):
     env.task = replace(env.task, max_steps=3)
-    says = Hand([OPEN] * 7 + [replace(OPEN, outcome=Outcome.STOP)])
+    says = Hand([OPEN] * 7 + [replace(OPEN, outcome=OperatorCommand.STOP)])
     listening = Intervention(Operator(says), locked_out=True)
     monkeypatch.setattr("robot_rl.actor.evaluate.open_intervention", lambda *_, **options: listening)
     evaluation = evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=5, seed=0)
@@ -100,7 +100,7 @@ def test_a_stop_at_the_gate_ends_the_episode_at_once_and_leaves_those_before(env
         return np.zeros(6, np.float32)
 
     env.task = replace(env.task, max_steps=5)
-    gate = Gate(env, desk, acknowledges=True, stop=lambda: len(acts) >= 12)
+    gate = PauseGate(env, desk, acknowledges=True, stop=lambda: len(acts) >= 12)
     evaluation = evaluate(env, act, episodes=50, seed=0, desk=desk, gate=gate)
     assert [row.steps for row in evaluation.episodes] == [5, 5] and len(acts) == 12
     assert evaluation.asked == 50
@@ -121,7 +121,12 @@ def test_after_a_fault_the_gate_waits_until_somebody_has_looked_and_no_episode_i
 
     env.task = replace(env.task, max_steps=3)
     evaluation = evaluate(
-        env, fail_once, episodes=2, seed=0, desk=desk, gate=Gate(env, desk, acknowledges=False, stop=bool, say=look)
+        env,
+        fail_once,
+        episodes=2,
+        seed=0,
+        desk=desk,
+        gate=PauseGate(env, desk, acknowledges=False, stop=bool, say=look),
     )
     assert [(row.fault, row.success) for row in evaluation.episodes] == [(True, False), (False, False)]
     assert len(waited) == 2 and "holds because of fault" in waited[0] and waited[1] == ""

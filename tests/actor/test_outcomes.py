@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from robot_rl import config
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.handover import Operator
 from robot_rl.actor.outcomes import OutcomeRecorder
-from robot_rl.actor.sitting import Sitting
-from robot_rl.data.log import StepLog
-from robot_rl.data.outcomes import labelled_episodes
+from robot_rl.actor.session import RecordingSession
+from robot_rl.dataset.outcomes import labelled_episodes
+from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
+from robot_rl.operator.mapping import Operator
+from robot_rl.stream.log import StepLog
 from robot_rl.teleop.scripted import Options, Teleop
-from robot_rl.types import Mark, MarkKind, Outcome, Step, Use
+from robot_rl.types import Mark, MarkKind, OperatorCommand, Step, Use
 from tests.hands import Hand, still
 
 TASK = replace(config.load_task("peg_insert"), max_steps=30)
@@ -41,24 +41,26 @@ def open_env(start_arm):
 class Says(Hand):
     """Drives up and down in place, and says a word at given readings, counted from 1 in each episode."""
 
-    def __init__(self, *episodes: dict[int, Outcome], between: dict[int, Sequence[Outcome]] | None = None):
+    def __init__(
+        self, *episodes: dict[int, OperatorCommand], between: dict[int, Sequence[OperatorCommand]] | None = None
+    ):
         super().__init__()
         self._episodes, self._between = episodes, between or {}
         self._episode, self._readings = -1, 0
 
-    def begin_episode(self) -> Sequence[Outcome]:
+    def begin_episode(self) -> Sequence[OperatorCommand]:
         self._episode, self._readings = self._episode + 1, 0
         return self._between.get(self._episode, ())
 
     def read(self, arms):
         self._readings += 1
-        word = self._episodes[self._episode].get(self._readings, Outcome.NONE)
+        word = self._episodes[self._episode].get(self._readings, OperatorCommand.NONE)
         return still(0.1 if self._readings % 2 else -0.1, outcome=word)
 
 
 def record(env, hand, path, positives, negatives, **options) -> tuple[OutcomeRecorder, list[Step], list[Mark]]:
     with StepLog(path, env.space_spec) as log:
-        recorder = OutcomeRecorder(Sitting(env, Operator(hand), log, seed=0), **options)
+        recorder = OutcomeRecorder(RecordingSession(env, Operator(hand), log, seed=0), **options)
         recorder.record(positives, negatives)
         entries = [said for _, said in log.entries()]
         assert {n: e.counts for n, e in labelled_episodes(log).items()} == {
@@ -73,11 +75,11 @@ def labels(steps: list[Step], episode: int) -> str:
 
 def test_a_word_labels_the_frames_after_it_and_none_before(open_env, tmp_path):
     hand = Says(
-        {12: Outcome.SUCCESS},
-        {8: Outcome.SUCCESS},
-        {3: Outcome.SUCCESS, 5: Outcome.DISCARD},
-        {9: Outcome.SUCCESS, 15: Outcome.FAILURE},
-        between={1: [Outcome.SUCCESS]},  # while the arm is reset: said of nothing that is seen
+        {12: OperatorCommand.SUCCESS},
+        {8: OperatorCommand.SUCCESS},
+        {3: OperatorCommand.SUCCESS, 5: OperatorCommand.DISCARD},
+        {9: OperatorCommand.SUCCESS, 15: OperatorCommand.FAILURE},
+        between={1: [OperatorCommand.SUCCESS]},  # while the arm is reset: said of nothing that is seen
     )
     recorder, steps, marks = record(open_env("operator"), hand, tmp_path / "log", 18, 28, per_episode=8)
     assert labels(steps, 0) == 12 * "0" + 8 * "1", "the frame that follows the word, and so on"
@@ -114,11 +116,11 @@ def test_the_scripted_operators_labels_are_the_simulators_truth(open_env, tmp_pa
 def test_a_collection_that_was_broken_off_goes_on_and_keeps_every_frame(open_env, tmp_path):
     path = tmp_path / "log"
     env = open_env("operator")
-    before, first, _ = record(env, Says({12: Outcome.SUCCESS}), path, 3, 3, per_episode=3)
+    before, first, _ = record(env, Says({12: OperatorCommand.SUCCESS}), path, 3, 3, per_episode=3)
     with StepLog(path, env.space_spec) as log:  # the next one has just begun, when the process is killed
         for step in first[:7]:
             log.append_step(replace(step, episode=1))
-    recorder, steps, _ = record(open_env("operator"), Says({12: Outcome.SUCCESS}), path, 6, 10, per_episode=3)
+    recorder, steps, _ = record(open_env("operator"), Says({12: OperatorCommand.SUCCESS}), path, 6, 10, per_episode=3)
     assert before.counts == (3, 8)
     assert [episode.counts for episode in recorder.episodes.values()] == [(3, 8), (0, 2), (3, 8)]
     assert [step.t_wall for step in steps[: len(first)]] == [step.t_wall for step in first]

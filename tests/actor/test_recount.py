@@ -4,9 +4,9 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.loop import Actor
-from robot_rl.transport import hello
-from robot_rl.transport.calls import CallClient, CallServer
-from robot_rl.transport.hello import Hello
+from robot_rl.links.calls import CallClient, CallServer
+from robot_rl.stream import compatibility
+from robot_rl.stream.compatibility import Hello
 from robot_rl.types import RefusedError, SpaceSpec
 
 
@@ -27,7 +27,7 @@ def test_a_learner_with_another_task_is_an_error_that_names_both(actor):
     """Else the two would wait for each other for ever."""
     actor, server = actor
     ours = Hello.of("learner", config.load_task("peg_insert_hard"), config.load_hardware("sim_panda"), SpaceSpec({}, 7))
-    server.register("hello", lambda body, arrays: hello.check(ours, body))
+    server.register("hello", lambda body, arrays: compatibility.check(ours, body))
     server.start()
     with pytest.raises(RefusedError, match=r"learner has 'peg_insert_hard .*actor has 'peg_insert "):
         actor._recount()

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.evaluate import evaluate
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.handover import Operator
-from robot_rl.actor.intervene import Intervention
-from robot_rl.types import Outcome
+from robot_rl.env.robot import RobotEnv
+from robot_rl.operator.intervention import Intervention
+from robot_rl.operator.mapping import Operator
+from robot_rl.operator.pause import PauseGate
+from robot_rl.types import OperatorCommand
 from tests.hands import Hand
 from tests.teleop.benches import wait_until
 
@@ -40,7 +40,7 @@ class Reset:
 
     def __init__(self, env, desk, hand, word):
         self.stop = threading.Event()
-        gate = Gate(env, desk, acknowledges=True, stop=self.stop.is_set)
+        gate = PauseGate(env, desk, acknowledges=True, stop=self.stop.is_set)
         runner = EpisodeRunner(env, desk=desk, gate=gate)
         intervention = Intervention(Operator(hand), desk=desk, gate=gate)
         still = np.zeros(6, np.float32)
@@ -77,7 +77,7 @@ def test_the_arm_holds_at_once_and_the_way_begins_anew_after_start(env, desk, co
 
     def say() -> None:
         if at == "the device":
-            hand.earlier = [Outcome.STOP]
+            hand.earlier = [OperatorCommand.STOP]
             return
         for word in ("stop", "pause"):  # as the page's button says it
             console.say(word)

@@ -6,16 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robot_rl import config, run_evaluate, work
-from robot_rl.actor.env import RobotEnv
+from robot_rl import config
 from robot_rl.actor.episodes import EpisodeSummary
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
-from robot_rl.actor.gate import Gate
 from robot_rl.actor.work import work as play
-from robot_rl.arms import at_bench
+from robot_rl.env.robot import RobotEnv
 from robot_rl.networks.policy import LivePolicy, PolicySpec
-from robot_rl.progress import Display
-from robot_rl.run import TrainConfig, create_run
+from robot_rl.operator.pause import PauseGate
+from robot_rl.runs import evaluate, work
+from robot_rl.runs.arms import at_bench
+from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.runs.progress import Display
 from robot_rl.types import ConfigError, Use
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -49,7 +50,7 @@ def test_nobody_has_to_judge_who_is_there_may_and_a_stop_of_the_operator_holds_u
         if reason:
             console.say("start")
 
-    gate = Gate(env, desk, acknowledges=True, stop=lambda: len(came_to) == 5, say=say)
+    gate = PauseGate(env, desk, acknowledges=True, stop=lambda: len(came_to) == 5, say=say)
     play(env, act, episodes=0, desk=desk, gate=gate, each=came_to.append)
     assert [(each.steps, each.success) for each in came_to] == [
         (4, False),
@@ -72,7 +73,7 @@ def folder(tmp_path, monkeypatch):
     made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
     made.write_demos({"successes": 0, "attempts": 0, "steps": 0})
     policy = LivePolicy(PolicySpec.from_space(made.spaces(), "none"), {})
-    for module in (run_evaluate, work):
+    for module in (evaluate, work):
         monkeypatch.setattr(module, "load_policy", lambda checkpoints, step=None: policy)
     return made
 
@@ -88,11 +89,11 @@ def test_a_policy_works_at_another_bench_and_leaves_no_trace_in_its_run(folder):
 
 def test_an_evaluation_at_another_bench_stands_beside_that_at_its_own(folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(run_evaluate, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name))
-    monkeypatch.setattr(run_evaluate, "await_arms", lambda *_: None)
+    monkeypatch.setattr(evaluate, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name))
+    monkeypatch.setattr(evaluate, "await_arms", lambda *_: None)
     done = Evaluation(0, 1, (EvaluationEpisode(0, 1, True, 8, 0.8, False),))
-    monkeypatch.setattr(run_evaluate, "_evaluate", lambda *_: done)
-    assert run_evaluate.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
+    monkeypatch.setattr(evaluate, "_evaluate", lambda *_: done)
+    assert evaluate.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
     assert Path("runs/run/evaluation-at-other.json").exists() and not Path("runs/run/evaluation.json").exists()
     assert asked == ["other"]
 

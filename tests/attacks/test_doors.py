@@ -18,15 +18,15 @@ import pytest
 from robot_rl import cli
 from robot_rl.actor.loop import ActorConfig
 from robot_rl.config import load_hardware, load_task
-from robot_rl.console.door import FREE_GUESSES
+from robot_rl.config.kinds import find
+from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.config.validation import to_json
+from robot_rl.console.auth_proxy import FREE_GUESSES
 from robot_rl.controllers.shared_memory import SharedBlock
-from robot_rl.kinds import find
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.vision import traits_of
-from robot_rl.remote import own_folder
-from robot_rl.run_folder import RunFolder, RunSettings
+from robot_rl.runs.remote import own_folder
 from robot_rl.types import ConfigError
-from robot_rl.validation import to_json
 from tests.teleop.benches import require
 from tests.test_no_pickle import Bomb
 

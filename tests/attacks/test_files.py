@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robot_rl import run_evaluate, run_train, small_files
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.cli import main
-from robot_rl.console.watch import Sources, Watch
-from robot_rl.data.features import FeatureFile
+from robot_rl.config.run_folder import EvaluationFiles, RunFolder, evaluation_file, read_config, write_config
+from robot_rl.console.model import ConsoleModel, Sources
 from robot_rl.learner.checkpoint import load_newest, load_policy
-from robot_rl.report import plot_learning
-from robot_rl.run_folder import EvaluationFiles, RunFolder, evaluation_file, read_config, write_config
+from robot_rl.learner.feature_file import FeatureFile
+from robot_rl.machine import small_files
+from robot_rl.runs import evaluate, train
+from robot_rl.runs.report import plot_learning
 from robot_rl.types import RobotRLError
-from tests.data.test_codec import make_step
 from tests.learner.test_loop import CONFIG, DEMO_STEPS, make_folder
+from tests.stream.test_codec import make_step
 
 Change = Callable[[Path], object]
 EPISODES = 3
@@ -157,15 +158,15 @@ def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
     def play(folder: RunFolder, policy: Any, files: EvaluationFiles, episodes: int, seed: int, *_: Any) -> Evaluation:
         row = EvaluationEpisode(0, 1, True, 8, 0.8, False)
-        run_evaluate.add_to_table(row, files.table)
+        evaluate.add_to_table(row, files.table)
         return Evaluation(seed, episodes, (row,))
 
-    for module in (run_train, run_evaluate):
+    for module in (train, evaluate):
         monkeypatch.setattr(module, "Supervisor", Processes)
-    monkeypatch.setattr(run_evaluate, "await_arms", lambda *_: None)
-    monkeypatch.setattr("robot_rl.record.await_arms", lambda *_: None)
-    monkeypatch.setattr(run_evaluate, "_evaluate", play)
-    monkeypatch.setattr(run_train, "plot_learning", lambda _: [])  # pictures take their time
+    monkeypatch.setattr(evaluate, "await_arms", lambda *_: None)
+    monkeypatch.setattr("robot_rl.runs.record.await_arms", lambda *_: None)
+    monkeypatch.setattr(evaluate, "_evaluate", play)
+    monkeypatch.setattr(train, "plot_learning", lambda _: [])  # pictures take their time
     return Path(shutil.copytree(template, tmp_path / "run"))
 
 
@@ -176,7 +177,7 @@ def look(path: Path) -> int:
     except RobotRLError as error:
         logging.getLogger().error("%s", error)
         return 2
-    watch = Watch(replace(sources, desk=None, learner=None, hardware=replace(sources.hardware, arms=())))
+    watch = ConsoleModel(replace(sources, desk=None, learner=None, hardware=replace(sources.hardware, arms=())))
     assert watch.look().history.episodes <= EPISODES
     watch.close()
     return 0
@@ -191,7 +192,7 @@ VERBS: dict[str, Callable[[Path], int]] = {
 }
 
 
-class Said:
+class UiEvents:
     """What a verb said, and its exit code."""
 
     def __init__(self, code: int, text: str):
@@ -199,17 +200,17 @@ class Said:
 
 
 @pytest.fixture
-def do(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[str, Path], Said]:
+def do(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[str, Path], UiEvents]:
     """Do a verb to a run. Whatever goes wrong is said, never raised, and never at the cost of another file."""
 
-    def do(verb: str, path: Path) -> Said:
+    def do(verb: str, path: Path) -> UiEvents:
         caplog.clear()
         capfd.readouterr()
         with quiet():
             code = VERBS[verb](path)
         text = " ".join(("".join(capfd.readouterr()) + caplog.text).split())
         assert code in (0, 2) and "Traceback" not in text, f"{verb}: {code}: {text}"
-        return Said(code, text)
+        return UiEvents(code, text)
 
     return do
 
@@ -331,7 +332,7 @@ def test_files_that_are_only_for_plots_end_nothing(place, do, damage):
 @pytest.mark.parametrize("damage", FEW)
 def test_plots_are_drawn_of_what_is_whole(template, tmp_path, damage, monkeypatch):
     drawn = []
-    monkeypatch.setattr("robot_rl.report._save", lambda figure, path: drawn.append(path.name))
+    monkeypatch.setattr("robot_rl.runs.report._save", lambda figure, path: drawn.append(path.name))
     folder = RunFolder(shutil.copytree(template, tmp_path / "run"))
     for path in (folder.metrics_file, folder.episodes_file):
         DAMAGES[damage](path)

@@ -19,21 +19,20 @@ import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_rl import config
+from robot_rl import config, packing
+from robot_rl.config.run_folder import MOST_SEEDS, RunSettings
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.server import Server
-from robot_rl.data import arrays
-from robot_rl.run_folder import MOST_SEEDS, RunSettings
-from robot_rl.transport import calls, seldom
-from robot_rl.transport.calls import AT_ONCE, CallClient, CallServer, packed
-from robot_rl.transport.desk import Desk, DeskClient
-from robot_rl.transport.endpoint import ANY_PORT, LinkSocket, connect, new_socket
-from robot_rl.transport.flood import Door
-from robot_rl.transport.seldom import MOST_LINES, Seldom
-from robot_rl.types import ConfigError, DataError, DeviceError, Outcome
-from tests.transport.test_hostile import StandingArm, greeting, ready
+from robot_rl.links import calls, seldom
+from robot_rl.links.calls import AT_ONCE, CallClient, CallServer, packed
+from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
+from robot_rl.links.flood import Door
+from robot_rl.links.seldom import MOST_LINES, Seldom
+from robot_rl.links.sockets import ANY_PORT, LinkSocket, connect, new_socket
+from robot_rl.types import ConfigError, DataError, DeviceError, OperatorCommand
+from tests.links.test_hostile import StandingArm, greeting, ready
 
 PATIENCE_S = 60.0
 MOST = 1 << 14
@@ -140,7 +139,7 @@ def test_calls_in_too_many_frames_or_too_large_ones_are_not_heard(server):
 
 DEAF = """
 import sys
-from robot_rl.transport.calls import CallServer
+from robot_rl.links.calls import CallServer
 server = CallServer()
 server.register("ping", lambda body, arrays: {"pong": 1})
 print(server.address, flush=True)
@@ -231,7 +230,7 @@ def test_garbage_keeps_no_client_from_an_arm_and_fills_no_log(caplog):
 
 
 def test_stop_is_heard_in_the_midst_of_a_flood():
-    desk = Desk()
+    desk = ConsoleLink()
     answered = 0
     answer = desk._server._answer
 
@@ -243,10 +242,10 @@ def test_stop_is_heard_in_the_midst_of_a_flood():
     desk._server._answer = count  # type: ignore[method-assign]
     view = json.dumps({"id": 1, "name": "view", "body": {}}).encode()
     with Flood(desk.address, [view, packed({})], 20_000), Flood(desk.address, [b"garbage"], 20_000):
-        console = DeskClient(desk.address, timeout_s=PATIENCE_S)
+        console = ConsoleLinkClient(desk.address, timeout_s=PATIENCE_S)
         console.say("stop")
         assert answered < 20_000, "the flood was answered first"
-        assert [event.command for event in desk.events.take()] == [Outcome.STOP]
+        assert [event.command for event in desk.events.take()] == [OperatorCommand.STOP]
         console.close()
     desk.close()
 
@@ -301,7 +300,7 @@ ODD_WORDS = [
 @pytest.mark.parametrize("odd", ODD_WORDS, ids=lambda odd: f"{odd!r:.10}")
 def test_no_request_at_the_desk_takes_long(odd):
     """In the process of a loop of 10 Hz. Processor time, the shortest of some, and ten times what is wanted of it."""
-    desk = Desk()
+    desk = ConsoleLink()
     for request in (
         {"name": "say", "body": {"word": odd}},
         {"name": "grip", "body": {"pose": odd}},
@@ -349,14 +348,14 @@ def test_a_layout_that_lies_is_refused_and_takes_no_memory(rows):
     tracemalloc.start()
     try:
         with pytest.raises(DataError):
-            arrays.unpack(data)
+            packing.unpack(data)
         assert tracemalloc.get_traced_memory()[1] < 1 << 21
     finally:
         tracemalloc.stop()
 
 
 SHAPES = st.lists(st.sampled_from([0, 1, 2, 3, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**64, -1]), max_size=17)
-ROWS = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from([*arrays.DTYPES, "object", "U9"]), SHAPES)
+ROWS = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from([*packing.DTYPES, "object", "U9"]), SHAPES)
 JSON = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()), st.lists)
 
 
@@ -366,7 +365,7 @@ def test_whatever_is_unpacked_is_arrays_or_a_data_error(rows, body, length):
     text = json.dumps(rows).encode()
     data = max(0, len(text) + length).to_bytes(4, "little") + text + body
     try:
-        found = arrays.unpack(data)
+        found = packing.unpack(data)
     except DataError:
         return
     assert sum(array.nbytes for array in found.values()) <= len(data)

@@ -27,19 +27,19 @@ from robot_rl.cli import verbs
 from robot_rl.controllers import messages, server
 from robot_rl.controllers.client import ArmClient, ArmLink
 from robot_rl.controllers.messages import Kind
-from robot_rl.supervise import GONE
-from robot_rl.transport.address import parse_address, path_of, read_secret
-from robot_rl.transport.calls import CallClient, CallServer
-from robot_rl.transport.desk import Desk
-from robot_rl.transport.endpoint import allow_many_files, new_socket
-from robot_rl.transport.hello import Hello, check
-from robot_rl.transport.status import StatusPublisher
-from robot_rl.transport.steps import StepReceiver
-from robot_rl.transport.weights import WeightsPublisher
+from robot_rl.links.address import parse_address, path_of, read_secret
+from robot_rl.links.calls import CallClient, CallServer
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.links.sockets import allow_many_files, new_socket
+from robot_rl.links.status import StatusPublisher
+from robot_rl.links.weights import WeightsPublisher
+from robot_rl.runs.processes import GONE
+from robot_rl.stream import StepReceiver
+from robot_rl.stream.compatibility import Hello, check
 from robot_rl.types import ArmTarget, ConfigError, RefusedError
 from tests.controllers.bench import LIMITS, TASK, TOOL
-from tests.data.test_codec import SPACE
-from tests.transport.test_hostile import greeting, ready, serve_arm
+from tests.links.test_hostile import greeting, ready, serve_arm
+from tests.stream.test_codec import SPACE
 
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 PATIENCE_S = 60.0
@@ -86,7 +86,7 @@ def test_another_account_reaches_no_link_of_a_bench(start_arm, as_nobody, monkey
     monkeypatch.delenv("ROBOT_RL_LINKS", raising=False)  # where a run has it: in a folder that everybody may enter
     arm = configured(start_arm("lockstep").address)
     before = arm.refresh()
-    calls, desk, steps = CallServer(), Desk(), StepReceiver("local://*", SPACE)
+    calls, desk, steps = CallServer(), ConsoleLink(), StepReceiver("local://*", SPACE)
     weights, status = WeightsPublisher(), StatusPublisher(sender="learner")
     weights.publish(1, {"w": np.zeros(3, np.float32)})
     with closing(calls), closing(desk), closing(steps), closing(weights), closing(status), closing(arm):
@@ -233,9 +233,9 @@ def test_a_robot_of_another_run_is_sent_away_with_both_named():
 
 SERVER = """
 import resource
-from robot_rl.transport import endpoint
+from robot_rl.links import endpoint
 endpoint.HANDSHAKE_MS = 2000
-from robot_rl.transport.calls import CallServer
+from robot_rl.links.calls import CallServer
 server = CallServer("tcp://127.0.0.1:*")
 server.register("ping", lambda body, arrays: {"opened": open("/dev/null").close()})
 resource.setrlimit(resource.RLIMIT_NOFILE, (900, 900))
@@ -267,7 +267,7 @@ def test_more_silent_connections_than_a_process_may_have_files_end_nothing():
 
 def test_a_process_may_have_as_many_files_as_the_system_allows():
     count = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
-    code = "from robot_rl.transport.endpoint import allow_many_files; allow_many_files(); " + count
+    code = "from robot_rl.links.sockets import allow_many_files; allow_many_files(); " + count
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (200, 900)),

@@ -23,31 +23,30 @@ from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring, columns
 from robot_rl.controllers.setup import ArmSetup, check_setup, open_driver
-from robot_rl.data import codec
-from robot_rl.data.codec import StepCodec
-from robot_rl.data.log import StepLog
-from robot_rl.data.replay import Replay
 from robot_rl.learner import checkpoint
 from robot_rl.learner import loop as learner_loop
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
 from robot_rl.learner.loop import Learner, run_learner
+from robot_rl.learner.replay import Replay
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
+from robot_rl.links.status import StatusPublisher
+from robot_rl.links.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.progress import Display
-from robot_rl.run_train import hint_at, watch_training
-from robot_rl.signals import StopRequest
-from robot_rl.supervise import ProcessFailed, Supervisor
-from robot_rl.transport.status import StatusPublisher
-from robot_rl.transport.steps import StepReceiver, StepSender
-from robot_rl.transport.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.runs.processes import ProcessFailed, Supervisor
+from robot_rl.runs.progress import Display
+from robot_rl.runs.train import hint_at, watch_training
+from robot_rl.stream import StepReceiver, StepSender, codec
+from robot_rl.stream.codec import StepCodec
+from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, Compliance, ConfigError, DataError, Fault, LinkError, Provenance, Step
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
-from tests.data.test_codec import SPACE, make_step
 from tests.learner.small import make_agent
 from tests.learner.test_checkpoint import make_checkpoint
 from tests.learner.test_loop import CONFIG, STEPS, StandIn, make_folder
+from tests.stream.test_codec import SPACE, make_step
 
 HUGE = (1e12, 1e30, 1e100, 1e300, 1.7e308, -1.7e308)
 """Finite, and sums or squares of them are not."""
@@ -523,7 +522,7 @@ def test_a_stop_is_heard_while_a_learner_begins(tmp_path: Path, monkeypatch: pyt
 def test_a_process_that_is_slow_to_stop_is_waited_for_and_spoken_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("robot_rl.supervise.SPEAK_OF_AFTER_S", 0.0)
+    monkeypatch.setattr("robot_rl.runs.processes.SPEAK_OF_AFTER_S", 0.0)
     script = tmp_path / "python"
     script.write_text(SLOW.format(python=sys.executable, ready=str(tmp_path / "ready")))
     script.chmod(0o700)

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from robot_rl.cli import main
-from robot_rl.data.log import StepLog
-from robot_rl.data.spool import Spool
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.loop import Learner
-from robot_rl.run_folder import RunFolder
-from robot_rl.signals import StopRequest
-from robot_rl.transport.steps import StepReceiver, StepSender
+from robot_rl.machine.signals import StopRequest
+from robot_rl.stream import StepReceiver, StepSender
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.spool import Spool
 from robot_rl.types import DataError, RefusedError
-from tests.data.test_codec import SPACE, make_step
 from tests.learner.test_loop import STEPS, learn, make_folder
+from tests.stream.test_codec import SPACE, make_step
 
 ANY = "tcp://127.0.0.1:*"
 

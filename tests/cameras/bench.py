@@ -17,7 +17,7 @@ from robot_rl.cameras import _live, open_camera, opencv
 from robot_rl.cameras._live import LiveCamera
 from robot_rl.config import CameraConfig
 from robot_rl.types import CameraStaleError
-from tests.tools import wait_until as wait_until
+from tests.helpers import wait_until as wait_until
 
 SIZE = (480, 640)
 MAX_AGE_S = 0.5

@@ -327,7 +327,8 @@ def test_a_camera_that_says_nothing_of_its_exposure_has_time_to_settle_and_a_loc
 
 @pytest.mark.parametrize(("usb", "is_slow"), [("3.2", False), ("2.1", True)])
 def test_the_check_of_a_bench_says_at_which_port_a_camera_is(bench, monkeypatch, usb, is_slow):
-    from robot_rl import check, config
+    from robot_rl import config
+    from robot_rl.tools import check
     from tests.cameras.simulated_realsense import SimulatedRealSense
 
     monkeypatch.setattr(check, "CAMERA_S", 0.3)

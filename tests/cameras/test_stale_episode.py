@@ -9,15 +9,15 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor import episodes
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
 from robot_rl.actor.evaluate import evaluate
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.intervene import Intervention
-from robot_rl.actor.marks import truncated
-from robot_rl.data.assembly import Assembler, EpisodeFacts, with_marks
-from robot_rl.data.log import StepLog
-from robot_rl.data.replay import Replay
+from robot_rl.dataset.assembly import Assembler, EpisodeFacts, with_marks
+from robot_rl.env.robot import RobotEnv
+from robot_rl.learner.replay import Replay
+from robot_rl.operator.annotations import truncated
+from robot_rl.operator.intervention import Intervention
+from robot_rl.operator.pause import PauseGate
+from robot_rl.stream.log import StepLog
 from robot_rl.types import ArmState, CameraStaleError, Mark, MarkKind, Provenance, Step
 from tests.cameras.bench import Mjpeg, be_quick, wait_until
 
@@ -74,7 +74,7 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
         env.step(SLOWLY)
     wait_until(lambda: stands(env.arms[0].refresh()), 5.0, "the arm does not hold")
 
-    unwanted = Gate(env, desk, acknowledges=True, stop=lambda: True)
+    unwanted = PauseGate(env, desk, acknowledges=True, stop=lambda: True)
     assert play(env, episode=1, gate=unwanted)[1] == []  # a stop was asked for
 
     # the arm holds while the camera is awaited, and the next episode is played as if nothing had been
@@ -87,7 +87,7 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
         return False
 
     begun = time.monotonic()
-    summary, steps = play(env, episode=1, gate=Gate(env, desk, acknowledges=True, stop=holds, say=told.append))
+    summary, steps = play(env, episode=1, gate=PauseGate(env, desk, acknowledges=True, stop=holds, say=told.append))
     assert time.monotonic() - begun > 0.5
     missing, back = told  # said once each
     assert "camera 'wrist'" in missing and back == ""

@@ -10,15 +10,15 @@ import numpy as np
 
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import UNMOVED
-from robot_rl.actor.gate import Gate
-from robot_rl.actor.handover import open_operator
-from robot_rl.actor.sitting import Sitting
+from robot_rl.actor.session import RecordingSession
 from robot_rl.config import Hardware
-from robot_rl.data.log import StepLog
+from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
-from robot_rl.transport.desk import Desk
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.operator.mapping import open_operator
+from robot_rl.operator.pause import PauseGate
+from robot_rl.stream.log import StepLog
 from robot_rl.types import ArmTarget, Mark, Step, StoppedError, Use
 
 TASK = replace(config.load_task("peg_insert"), reward=Use("operator"), max_steps=100_000)
@@ -44,7 +44,7 @@ class Recording:
     review: bool = False
 
     def __post_init__(self) -> None:
-        self.desk = Desk()
+        self.desk = ConsoleLink()
         self.stop, self.upset = threading.Event(), threading.Event()
         self.error: BaseException | None = None
         self.recorder: Any = None
@@ -71,10 +71,10 @@ class Recording:
                 return replace(reading, engaged=True, action=np.full(6, 0.02)) if awaited else reading
 
             operator.read = paced  # type: ignore[method-assign]
-            gate = Gate(env, self.desk, acknowledges=False, stop=self.stop.is_set)
+            gate = PauseGate(env, self.desk, acknowledges=False, stop=self.stop.is_set)
             with StepLog(self.path, env.space_spec) as log:
                 self.recorder = DemoRecorder(
-                    Sitting(env, operator, log, seed=0, desk=self.desk, gate=gate), review=self.review
+                    RecordingSession(env, operator, log, seed=0, desk=self.desk, gate=gate), review=self.review
                 )
                 self.env = env
                 self.recorder.record(self.wanted)

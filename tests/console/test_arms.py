@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.console.watch import Sight, Sources
+from robot_rl.console.model import Snapshot, Sources
 from robot_rl.sim.panda import READY
 from robot_rl.types import Use, WorldState
 from tests.hands import DOWN, arm_at
@@ -35,7 +35,7 @@ def test_all_arms_are_drawn_and_the_gizmo_is_at_the_one_that_it_drives(console):
     left, right = (replace(arm_at(0.0), q=np.array(READY) + turn) for turn in (0.0, 0.2))
     world = WorldState(0, 0.0, left.q, np.array([[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), np.array(DOWN), False)
     poses = [shapes.poses(arm.q, world) for shapes, arm in zip(console._shapes, (left, right), strict=True)]
-    console.page.show(Sight(None, [left, right], ["left", "right"]), poses)
+    console.page.show(Snapshot(None, [left, right], ["left", "right"]), poses)
     views = console.page._arms
     for view, of_shapes in zip(views, poses, strict=True):
         drawn = [handle.position for handle in view._shapes]
@@ -50,5 +50,5 @@ def test_all_arms_are_drawn_and_the_gizmo_is_at_the_one_that_it_drives(console):
 
 def test_one_that_does_not_answer_leaves_the_others(console):
     right = replace(arm_at(0.0), q=np.array(READY))
-    console.page.show(Sight(None, [None, right], ["left", "right"]), [None, console._shapes[1].poses(right.q)])
+    console.page.show(Snapshot(None, [None, right], ["left", "right"]), [None, console._shapes[1].poses(right.q)])
     assert not console.page._arms[0]._tool.visible and console.page._arms[1]._tool.visible

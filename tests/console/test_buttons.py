@@ -9,8 +9,8 @@ import pytest
 from robot_rl import config
 from robot_rl.types import WORDS
 from tests.console.mouse import SIZE
+from tests.links.test_console_link import a_step
 from tests.teleop.benches import wait_until
-from tests.transport.test_desk import a_step
 
 PATIENCE_S = 60.0  # Chromium draws in software, perhaps beside a training
 LAPTOP, SCREEN, PHONE = SIZE, {"width": 1920, "height": 1080}, {"width": 390, "height": 844}
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def page(browser, desk):
     """The page of a bench without arms, whose two cameras have shown something."""
+    from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
-    from robot_rl.console.watch import Sources
 
     seen = {f"image/{name}": np.full((128, 128, 3), 90, np.uint8) for name in ("wrist", "front")}
     desk.step = replace(a_step(1), observation=seen)

@@ -11,11 +11,11 @@ import yaml
 from robot_rl import config
 from robot_rl.cameras import lines_for_file, open_camera
 from robot_rl.config import CameraConfig
-from robot_rl.data.pictures import GOOD
-from robot_rl.transport.desk import Picture
+from robot_rl.dataset.pictures import GOOD
+from robot_rl.links.console_link import Picture
 from tests.cameras.bench import video
+from tests.links.test_console_link import a_step
 from tests.teleop.benches import wait_until
-from tests.transport.test_desk import a_step
 
 PATIENCE_S = 60.0  # Chromium draws in software, perhaps beside a training
 GIVEN = [40, 20, 100, 120]
@@ -45,8 +45,8 @@ def test_the_desk_shows_the_whole_picture_of_a_camera_that_is_cropped_and_else_w
 
 
 def test_the_page_marks_a_crop_and_says_its_lines(browser, desk, film, tmp_path):
+    from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
-    from robot_rl.console.watch import Sources
 
     bench = config.load_hardware("sim_panda")
     camera = open_camera(film, (128, 128))

@@ -8,11 +8,11 @@ import pytest
 
 from robot_rl import geometry
 from robot_rl.actor.demonstrate import DemoTally
-from robot_rl.actor.env import RobotEnv
 from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.intervene import open_intervention
-from robot_rl.data.log import StepLog
-from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.env.robot import RobotEnv
+from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
+from robot_rl.operator.intervention import open_intervention
+from robot_rl.stream.log import StepLog
 from robot_rl.types import MarkKind, Provenance, StoppedError
 from tests.console.desk_task import TASK, Recording, hardware_at
 from tests.teleop.benches import wait_until
@@ -36,7 +36,7 @@ def record(start_arm, tmp_path):
 
 def test_five_demonstrations_by_gizmo_are_inserted_and_recorded(record):
     recording = record(wanted=5)
-    console = DeskClient(recording.desk.address)
+    console = ConsoleLinkClient(recording.desk.address)
     inserted = 0
     for attempt in range(5):
         wait_until(partial(recording.acts_in, attempt), timeout_s=90.0)
@@ -71,7 +71,7 @@ def insertion(target, goal):
 
 def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(record):
     recording = record(wanted=3, review=True)
-    console = DeskClient(recording.desk.address)
+    console = ConsoleLinkClient(recording.desk.address)
 
     def attempt(episode: int, verdict: str) -> None:
         wait_until(lambda: recording.acts_in(episode), timeout_s=90.0)
@@ -90,7 +90,7 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
 
     again = record(wanted=2, review=True)
     console.close()
-    console = DeskClient(again.desk.address)
+    console = ConsoleLinkClient(again.desk.address)
     recording = again
     wait_until(lambda: again.recorder is not None, timeout_s=90.0)
     attempt(recording.recorder.tally.episodes, "success")
@@ -102,9 +102,9 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
 
 
 def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(start_arm, monkeypatch):
-    monkeypatch.setattr("robot_rl.transport.desk.SILENCE_S", 30.0)  # beside a training a step may take long
-    hardware, desk = hardware_at(start_arm("lockstep").address), Desk()
-    env, console = RobotEnv(TASK, hardware, obs="state"), DeskClient(desk.address)
+    monkeypatch.setattr("robot_rl.links.console_link.SILENCE_S", 30.0)  # beside a training a step may take long
+    hardware, desk = hardware_at(start_arm("lockstep").address), ConsoleLink()
+    env, console = RobotEnv(TASK, hardware, obs="state"), ConsoleLinkClient(desk.address)
     intervention = open_intervention(env, corrects=True, seed=0, desk=desk)
     runner, authors = EpisodeRunner(env, desk=desk), []
     away = np.array([0.3, 0, 0, 0, 0, 0], np.float32)

@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from robot_rl import run_evaluate
-from robot_rl.console.watch import Sight, Sources, Watch
+from robot_rl.config.run_folder import evaluation_file
+from robot_rl.console.model import ConsoleModel, Snapshot, Sources
+from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
 from robot_rl.networks.policy import LivePolicy, PolicySpec
-from robot_rl.run import TrainConfig, create_run
-from robot_rl.run_folder import evaluation_file
-from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.runs import evaluate
+from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import StoppedError
-from tests.tools import wait_until
+from tests.helpers import wait_until
 
 FEW = 1_000
 
@@ -24,16 +24,16 @@ def folder(tmp_path, monkeypatch):
     made = create_run("peg_insert", TrainConfig(name="run", obs="state"))
     made.demos_file.write_text('{"successes": 0, "attempts": 0, "steps": 0}')
     policy = LivePolicy(PolicySpec.from_space(made.spaces(), "none"), {})
-    monkeypatch.setattr(run_evaluate, "load_policy", lambda checkpoints, step: policy)
+    monkeypatch.setattr(evaluate, "load_policy", lambda checkpoints, step: policy)
     return made
 
 
 @pytest.mark.slow
 def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
     sources, came_to = Sources.of_run(folder), []
-    evaluation = threading.Thread(target=lambda: came_to.append(run_evaluate.evaluate_run(folder, FEW)))
+    evaluation = threading.Thread(target=lambda: came_to.append(evaluate.evaluate_run(folder, FEW)))
     evaluation.start()
-    watch, seen = Watch(sources), list[Sight]()
+    watch, seen = ConsoleModel(sources), list[Snapshot]()
 
     def two_are_done() -> bool:
         seen.append(watch.look())
@@ -47,7 +47,7 @@ def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
     assert (facts["verb"], facts["wanted"]) == ("eval", FEW) and 0 <= facts["succeeded"] <= facts["evaluated"]
     assert step["author"] == "policy" and not seen[-1].problems
     assert watch.arm_addresses == facts["arms"] != [arm.address for arm in sources.hardware.arms]
-    console = DeskClient(folder.settings.desk_address)
+    console = ConsoleLinkClient(folder.settings.desk_address)
     console.say("stop")
     evaluation.join(60.0)
     assert 2 <= came_to[0]["episodes"] < came_to[0]["asked"] == FEW
@@ -56,8 +56,8 @@ def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
 
 
 def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
-    training = Desk(folder.settings.desk_address)
-    beside = run_evaluate.open_desk(folder)
+    training = ConsoleLink(folder.settings.desk_address)
+    beside = evaluate.open_desk(folder)
     assert beside.address != training.address
     beside.close()
     training.close()
@@ -68,7 +68,7 @@ def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
     summary.write_text("of another day")
     begun = time.monotonic()
     with pytest.raises(StoppedError):
-        run_evaluate.evaluate_run(folder, FEW, stop=lambda: time.monotonic() > begun + 0.5)
+        evaluate.evaluate_run(folder, FEW, stop=lambda: time.monotonic() > begun + 0.5)
     assert summary.read_text() == "of another day"
 
 
@@ -82,7 +82,7 @@ def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkey
         return act(policy, observation, **options)
 
     monkeypatch.setattr(LivePolicy, "act", noting)
-    assert run_evaluate.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
+    assert evaluate.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
     assert greedy == {not sampled}
     written = {which: evaluation_file(folder.path, which).exists() for which in (False, True)}
     assert written == {sampled: True, not sampled: False}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from robot_rl.console.history import Ended, History
-from robot_rl.console.watch import Sight
-from robot_rl.data.counts import Figures
-from robot_rl.transport.desk import View
+from robot_rl.console.model import Snapshot
+from robot_rl.dataset.counts import Figures
+from robot_rl.links.console_link import View
 from robot_rl.types import Fault
 from tests.hands import arm_at
 from tests.teleop.benches import require
@@ -33,7 +33,7 @@ def view(**facts) -> View:
 
 
 def test_who_acts_and_where_the_run_stands():
-    said = status_html(Sight(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25}))
+    said = status_html(Snapshot(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25}))
     for word in ("operator", "2 of 20, 3 attempts", "10.0 Hz, 4 ms", "0.250", "0.500 0.000 0.070 m"):
         assert word in said
     assert "FAULT" not in said
@@ -41,46 +41,46 @@ def test_who_acts_and_where_the_run_stands():
 
 def test_faults_and_the_silent_are_named_and_nothing_is_markup():
     arm = replace(arm_at(0.0), fault=Fault.FORCE, reason="<b>63 N</b>")
-    said = status_html(Sight(view(phase="waiting", reason="<script>"), [arm], problems={"actor": "silent"}))
+    said = status_html(Snapshot(view(phase="waiting", reason="<script>"), [arm], problems={"actor": "silent"}))
     assert "FAULT FORCE: &lt;b&gt;63 N&lt;/b&gt;" in said and "actor does not answer" in said and "waiting" in said
     assert "<script>" not in said and "<b>" not in said
 
 
 def test_what_a_person_has_to_do_and_how_many_frames_there_are():
-    said = status_html(Sight(view(phase="needs a human", reason="put the stick back")))
+    said = status_html(Snapshot(view(phase="needs a human", reason="put the stick back")))
     assert ">needs a human<" in said and said.index("put the stick back") < said.index("reward"), "as an alarm"
     counts = {"positives": 3, "wanted_positives": 20, "negatives": 40, "wanted_negatives": 100}
-    said = status_html(Sight(view(**counts)))
+    said = status_html(Snapshot(view(**counts)))
     assert "3 of 20" in said and "40 of 100" in said and "demonstrations" not in said
 
 
 def test_a_reward_that_is_no_number_is_shown_as_that():
     shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"reward": None}, {})
-    assert "nan" in status_html(Sight(shown))
+    assert "nan" in status_html(Snapshot(shown))
 
 
 def test_a_judge_that_weighs_says_how_sure_it_is():
     shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"probability": 0.934}, {})
-    assert "0, success 93% probable" in status_html(Sight(shown))
-    assert "probable" not in status_html(Sight(view())), "this one does not weigh"
+    assert "0, success 93% probable" in status_html(Snapshot(shown))
+    assert "probable" not in status_html(Snapshot(view())), "this one does not weigh"
 
 
 def test_of_several_arms_each_is_named():
     left, right = arm_at(0.0), replace(arm_at(0.0), fault=Fault.FORCE, reason="63 N")
-    said = status_html(Sight(None, [left, right], ["left", "right"]))
+    said = status_html(Snapshot(None, [left, right], ["left", "right"]))
     assert "left: tool" in said and "right: tool" in said and "right: FAULT FORCE: 63 N" in said
-    assert "right: tool" not in status_html(Sight(None, [left, None], ["left", "right"]))
+    assert "right: tool" not in status_html(Snapshot(None, [left, None], ["left", "right"]))
 
 
 def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
-    said = status_html(Sight(view(evaluated=4, wanted=20, succeeded=3)))
+    said = status_html(Snapshot(view(evaluated=4, wanted=20, succeeded=3)))
     assert "greedy policy" in said and "4 of 20 episodes: 75% succeeded (95 % interval 30% to 95%)" in said
-    assert "sampled policy" in status_html(Sight(view(evaluated=4, wanted=20, succeeded=3, sampled=True)))
-    assert "0 of 20 episodes<" in status_html(Sight(view(evaluated=0, wanted=20, succeeded=0)))
+    assert "sampled policy" in status_html(Snapshot(view(evaluated=4, wanted=20, succeeded=3, sampled=True)))
+    assert "0 of 20 episodes<" in status_html(Snapshot(view(evaluated=0, wanted=20, succeeded=0)))
 
 
 def test_before_anything_is_known_there_is_a_page():
-    assert "robot-rl-status" in status_html(Sight()) and "no episodes yet" in history_html(History())
+    assert "robot-rl-status" in status_html(Snapshot()) and "no episodes yet" in history_html(History())
 
 
 def test_the_rate_is_of_all_that_were_judged_and_counts_those_that_nobody_helped():
@@ -93,15 +93,15 @@ def test_the_rate_is_of_all_that_were_judged_and_counts_those_that_nobody_helped
 
 def test_the_lamp_says_who_has_hold_and_how_much_time_is_left():
     held = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"author": "demo", "held": True}, {})
-    assert "operator has hold" in lamp_html(Sight(held, left_s=4.2)) and "4 s left" in lamp_html(
-        Sight(held, left_s=4.2)
+    assert "operator has hold" in lamp_html(Snapshot(held, left_s=4.2)) and "4 s left" in lamp_html(
+        Snapshot(held, left_s=4.2)
     )
     open_clutch = replace(held, step=STEP | {"author": "demo", "held": False})
-    assert "clutch open" in lamp_html(Sight(open_clutch)) and "waits for the operator" in status_html(
-        Sight(open_clutch)
+    assert "clutch open" in lamp_html(Snapshot(open_clutch)) and "waits for the operator" in status_html(
+        Snapshot(open_clutch)
     )
-    assert "resetting" in lamp_html(Sight(view(phase="resetting")))
-    assert "&lt;b&gt;" in lamp_html(Sight(held, hint="<b>"))
+    assert "resetting" in lamp_html(Snapshot(view(phase="resetting")))
+    assert "&lt;b&gt;" in lamp_html(Snapshot(held, hint="<b>"))
 
 
 def test_the_newest_episodes_are_listed_with_what_became_of_them():
@@ -115,7 +115,9 @@ def test_what_happens_flashes_and_sounds_unless_sound_is_off():
 
 
 def test_a_run_in_which_nobody_acts_any_more_is_a_quiet_page():
-    over = Sight(problems={"actor": "silent", "arm panda": "silent"}, results=["evaluation, greedy: 9 of 10 succeeded"])
+    over = Snapshot(
+        problems={"actor": "silent", "arm panda": "silent"}, results=["evaluation, greedy: 9 of 10 succeeded"]
+    )
     said = status_html(over)
     assert "at rest" in said and "9 of 10" in said and "does not answer" not in said
     stopped = replace(over, results=(), arms=[None])
@@ -132,8 +134,10 @@ def test_a_view_is_as_large_as_it_is_sent_in_its_own_shape(shape):
 
 def test_a_policy_at_work_says_so_and_what_it_has_come_to():
     policy = View(1, {"phase": "acting", "rate_hz": 10.0, "verb": "run"}, STEP | {"author": "policy"}, {})
-    said = status_html(Sight(replace(policy, facts={**policy.facts, "sampled": True, "episodes": 3, "succeeded": 2})))
+    said = status_html(
+        Snapshot(replace(policy, facts={**policy.facts, "sampled": True, "episodes": 3, "succeeded": 2}))
+    )
     assert "sampled policy" in said and "3 episodes, 2 of them successes; nobody learns from them" in said
-    assert "greedy policy" in status_html(Sight(policy))
+    assert "greedy policy" in status_html(Snapshot(policy))
     helped = replace(policy, step=STEP | {"author": "human"})
-    assert "operator" in status_html(Sight(helped)) and "greedy" not in status_html(Sight(helped))
+    assert "operator" in status_html(Snapshot(helped)) and "greedy" not in status_html(Snapshot(helped))

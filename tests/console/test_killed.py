@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from robot_rl.run import TrainConfig, create_run
-from robot_rl.run_folder import RunFolder
-from robot_rl.transport.desk import Desk, DeskClient
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
+from robot_rl.runs.create import TrainConfig, create_run
 from tests.hands import arm_at
+from tests.links.test_console_link import a_step
 from tests.teleop.benches import require, wait_until
-from tests.transport.test_desk import a_step
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def run(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_killed_with_no_word_of_farewell_the_actor_goes_on_also_of_a_run_that_was_moved(run):
-    desk = Desk(run.settings.desk_address)
+    desk = ConsoleLink(run.settings.desk_address)
     command = [sys.executable, "-m", "robot_rl", "console", str(run.path.resolve()), "--port", "0"]
     console = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
     assert console.stdout is not None
@@ -51,7 +51,7 @@ def test_killed_with_no_word_of_farewell_the_actor_goes_on_also_of_a_run_that_wa
     for _ in range(100):
         act()
     assert slowest < 0.005, "it waited for the console"
-    other = DeskClient(desk.address)
+    other = ConsoleLinkClient(desk.address)
     view = other.look()
     assert view.step is not None and view.step["index"] == index - 1
     other.close()

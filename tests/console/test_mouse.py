@@ -10,10 +10,10 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoTally
+from robot_rl.config.run_folder import DEMOS_LOG, RunFolder
 from robot_rl.controllers.client import ArmClient
-from robot_rl.data.log import StepLog
-from robot_rl.data.replay import Replay
-from robot_rl.run_folder import DEMOS_LOG, RunFolder
+from robot_rl.learner.replay import Replay
+from robot_rl.stream.log import StepLog
 from robot_rl.types import Mark, Provenance, Step
 from tests.console.mouse import SIZE, comes_true, press, pull_gizmo, pull_on
 from tests.system.main_job import SHORT, start
@@ -52,8 +52,8 @@ def place(tmp_path, monkeypatch):
 @pytest.fixture
 def desk(browser, place):
     """A recording that has been started, and its page."""
+    from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
-    from robot_rl.console.watch import Sources
 
     job = start(place, "demo", "peg_below", "--hardware", "desk", "--clock", "real", "--name", "run",
                 *SHORT, "--demos", str(DEMOS))  # fmt: skip

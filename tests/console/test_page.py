@@ -19,8 +19,8 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def bench(browser, start_arm, tmp_path):
+    from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
-    from robot_rl.console.watch import Sources
 
     hardware = hardware_at(start_arm("lockstep").address)
     recording = Recording(hardware, tmp_path / "demos.log", wanted=3)

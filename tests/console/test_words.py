@@ -4,10 +4,10 @@ import time
 from dataclasses import replace
 
 from robot_rl import config
-from robot_rl.console.watch import Sources
-from robot_rl.transport.desk import Desk
-from robot_rl.transport.endpoint import free_addresses
-from robot_rl.types import Outcome
+from robot_rl.console.model import Sources
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.links.sockets import free_addresses
+from robot_rl.types import OperatorCommand
 from tests.teleop.benches import require, wait_until
 
 require("viser")
@@ -21,7 +21,7 @@ def test_a_soft_stop_is_said_until_a_busy_actor_has_heard_it_and_other_words_onc
     console.page.said.word("success")
     console.page.said.word("halt")
     time.sleep(2.5)  # longer than the patience for one answer, of each word
-    desk = Desk(address)
-    wait_until(lambda: [event.command for event in desk.events.take()] == [Outcome.STOP])
+    desk = ConsoleLink(address)
+    wait_until(lambda: [event.command for event in desk.events.take()] == [OperatorCommand.STOP])
     console.close()
     desk.close()

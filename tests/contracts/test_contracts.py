@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from robot_rl import cli, config, kinds
-from robot_rl.actor.env import RobotEnv
-from robot_rl.check import _check_cameras
-from robot_rl.contracts import check_driver, parse_driver
+from robot_rl import cli, config
+from robot_rl.config import kinds
+from robot_rl.env.robot import RobotEnv
+from robot_rl.tools.check import _check_cameras
+from robot_rl.tools.contracts import check_driver, parse_driver
 from robot_rl.types import ConfigError, Use
 
 TASK = config.load_task("peg_insert")

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.world import WorldClient
 from robot_rl.geometry import quat_from_rotvec, quat_multiply
-from robot_rl.sim.world import WorldClient
-from robot_rl.transport.endpoint import free_addresses
+from robot_rl.links.sockets import free_addresses
 from robot_rl.types import ArmTarget, DeviceError, JointTarget
 from tests.controllers import truth
 from tests.controllers.adversary import (

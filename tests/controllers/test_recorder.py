@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_rl.blackbox import describe, draw
 from robot_rl.controllers import recorder
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import TICKS, BlackBox, Ring, T, about_arm, load, loop_stats
+from robot_rl.tools.blackbox import describe, draw
 from robot_rl.types import ArmTarget, DataError, Fault, Verdict
 from tests.controllers.bench import LIMITS, TASK, TOOL, make_loop, moved, run
 

@@ -18,9 +18,9 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.served_arm import open_arm
-from robot_rl.sim.world import WorldClient
-from robot_rl.transport import endpoint
-from robot_rl.transport.address import read_secret
+from robot_rl.controllers.world import WorldClient
+from robot_rl.links import sockets
+from robot_rl.links.address import read_secret
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
 
@@ -95,8 +95,8 @@ def test_garbage_gets_an_error_and_the_server_lives(start_arm):
 
 
 def raw_client(address):
-    raw = endpoint.new_socket(zmq.DEALER)
-    endpoint.connect(raw, address)
+    raw = sockets.new_socket(zmq.DEALER)
+    sockets.connect(raw, address)
     return raw
 
 
@@ -125,9 +125,9 @@ def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(
 
 
 def test_who_is_there_is_asked_again_if_the_one_who_heard_it_has_died(start_arm, address):
-    dying = endpoint.new_socket(zmq.ROUTER)
+    dying = sockets.new_socket(zmq.ROUTER)
     with dying, ThreadPoolExecutor() as pool:
-        endpoint.bind(dying, address)
+        sockets.bind(dying, address)
         connecting = pool.submit(ArmClient, address, timeout_s=100.0)
         assert dying.poll(10_000), "it is not asked"
         dying.recv_multipart()

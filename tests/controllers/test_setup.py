@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl.compliance import default_within
+from robot_rl.config.compliance import default_within
 from robot_rl.controllers.setup import check_compliance, check_setup
 from robot_rl.types import Compliance, ConfigError
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import loop_process
 from robot_rl.controllers.arms.mujoco import Options
 from robot_rl.controllers.server import serve
 from robot_rl.interfaces import Given
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import Use
 from tests.controllers.bench import HARDWARE, TASK
 from tests.controllers.truth import Rows, TrueArm

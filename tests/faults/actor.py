@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from robot_rl.cli import main
-from robot_rl.transport.steps import StepSender
-from robot_rl.types import Identity, Mark, Step
+from robot_rl.stream import StepSender
+from robot_rl.types import Mark, RecordId, Step
 
 
 def journalled(folder: Path) -> None:
@@ -18,7 +18,7 @@ def journalled(folder: Path) -> None:
     send = StepSender.send
     opened: dict[int, int] = {}
 
-    def send_journalled(sender: StepSender, said: Step | Mark) -> Identity:
+    def send_journalled(sender: StepSender, said: Step | Mark) -> RecordId:
         if sender.epoch not in opened:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             opened[sender.epoch] = os.open(folder / f"{sender.epoch}.journal", flags, 0o644)

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from robot_rl.run_folder import RunFolder, read_config, write_config
-from robot_rl.supervise import GONE, PR_SET_PDEATHSIG
-from robot_rl.transport.endpoint import free_addresses
+from robot_rl.config.run_folder import RunFolder, read_config, write_config
+from robot_rl.links.sockets import free_addresses
+from robot_rl.runs.processes import GONE, PR_SET_PDEATHSIG
 from tests.faults.disks import keep_and_unmount, small_disk
 from tests.faults.proxy import Proxy
 from tests.faults.witness import Witness, logged

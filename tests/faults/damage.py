@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from robot_rl.data.records import HEADER_SIZE, Record
-from robot_rl.data.store import Store
-from robot_rl.types import DataError, Identity
+from robot_rl.stream.records import HEADER_SIZE, Record
+from robot_rl.stream.store import Store
+from robot_rl.types import DataError, RecordId
 from tests.faults.bench import Bench, FaultError
 
 BLOCK = 4096
@@ -67,7 +67,7 @@ def contents(path: Path, kind: str) -> list[Record]:
     return found
 
 
-def flip(path: Path, kind: str, identity: Identity, draw: random.Random) -> None:
+def flip(path: Path, kind: str, identity: RecordId, draw: random.Random) -> None:
     """Change one byte somewhere in a record, header or payload. Nobody has the file open."""
     at, size = locate(path, kind, identity)
     at += draw.randrange(size)
@@ -76,7 +76,7 @@ def flip(path: Path, kind: str, identity: Identity, draw: random.Random) -> None
         os.pwrite(file.fileno(), bytes([old ^ draw.randrange(1, 256)]), at)
 
 
-def close_and_punch(path: Path, kind: str, identity: Identity) -> None:
+def close_and_punch(path: Path, kind: str, identity: RecordId) -> None:
     """Close a log as its writer does at the end; then the block in which a record begins holds zeros."""
     store = Store(path, kind, kind=kind)
     store._begin_writing()
@@ -86,7 +86,7 @@ def close_and_punch(path: Path, kind: str, identity: Identity) -> None:
         os.pwrite(file.fileno(), bytes(BLOCK), at - at % BLOCK)
 
 
-def locate(path: Path, kind: str, identity: Identity) -> tuple[int, int]:
+def locate(path: Path, kind: str, identity: RecordId) -> tuple[int, int]:
     """Where a record of a settled file begins in it, and how many bytes of it lie there together."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

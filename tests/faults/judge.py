@@ -13,8 +13,8 @@ appended), and the actor's journal (`actor.py`: what was made). The laws:
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from robot_rl.data.log import StepLog
-from robot_rl.types import Identity, Mark, MarkKind, Step
+from robot_rl.stream.log import StepLog
+from robot_rl.types import Mark, MarkKind, RecordId, Step
 from tests.faults.actor import journals
 from tests.faults.bench import Bench
 from tests.faults.witness import logged
@@ -22,7 +22,7 @@ from tests.faults.witness import logged
 IN_HAND = 2
 """Steps that a killed process may take with it: one being written, one being made."""
 
-Entry = tuple[Identity, Step | Mark]
+Entry = tuple[RecordId, Step | Mark]
 
 
 @dataclass
@@ -101,7 +101,7 @@ def judge(bench: Bench, *, ended: bool) -> Verdict:
     return verdict
 
 
-def is_placeholder(identity: Identity, said: Step | Mark) -> bool:
+def is_placeholder(identity: RecordId, said: Step | Mark) -> bool:
     """Whether this is the mark that a repair has put in the place of a damaged record."""
     return isinstance(said, Mark) and said.kind is MarkKind.GAP and said.epoch == identity.epoch
 

@@ -16,7 +16,7 @@ STEPS_AFTER = 60
 
 
 @dataclass
-class Outcome:
+class OperatorCommand:
     """What a fault came to. `recovery_s`: from when it was set right until a step made after that was in the log."""
 
     fault: str
@@ -29,19 +29,19 @@ class Outcome:
     in_hand: int = 0
 
 
-def play_all(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[Outcome]:
+def play_all(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[OperatorCommand]:
     """Runs that suffer all of these faults between them: a run may be over before its last fault could be done to it.
 
     (A run has a length in steps and a fault takes time, in which the run goes on.)
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[OperatorCommand] = []
     while len(outcomes) < len(faults):
         rest = faults[len(outcomes) :]
         outcomes += play(rest, template, place / f"run-with-{len(rest)}", seed + len(outcomes))
     return outcomes
 
 
-def play(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[Outcome]:
+def play(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[OperatorCommand]:
     """A run that suffers these faults, to its end, or as many as it lived to see.
 
     FaultError with what was found, and the folder stays.
@@ -89,10 +89,10 @@ def require(bench: Bench, after: str, ended: bool) -> Verdict:
     return verdict
 
 
-def difference(name: str, before: Verdict, now: Verdict, recovery_s: float) -> Outcome:
+def difference(name: str, before: Verdict, now: Verdict, recovery_s: float) -> OperatorCommand:
     """What came with this fault."""
     new = [count for epoch, count in now.in_hand.items() if epoch not in before.in_hand]
-    return Outcome(
+    return OperatorCommand(
         name,
         steps=now.steps - before.steps,
         gaps=now.gaps - before.gaps,

@@ -11,8 +11,8 @@ import socket
 import threading
 import time
 
-from robot_rl.transport.address import LocalListener, parse_address, path_of
-from robot_rl.transport.endpoint import free_addresses
+from robot_rl.links.address import LocalListener, parse_address, path_of
+from robot_rl.links.sockets import free_addresses
 
 _CHUNK = 1 << 16
 _BREAKING_S = 0.05

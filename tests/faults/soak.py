@@ -17,7 +17,7 @@ from pathlib import Path
 
 from robot_rl.types import RobotRLError
 from tests.faults.bench import FaultError, record_demos
-from tests.faults.play import Outcome, play_all, rounds
+from tests.faults.play import OperatorCommand, play_all, rounds
 from tests.faults.table import FAULTS, Fault
 
 PER_ROUND = 4
@@ -39,7 +39,7 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="robot-rl-soak-"))
     print(f"soak of {options.minutes:g} minutes, seed {seed}, in {place}", flush=True)
     begun = time.monotonic()
-    outcomes: list[Outcome] = []
+    outcomes: list[OperatorCommand] = []
     failure = soak(chosen, place, seed, begun + 60.0 * options.minutes, outcomes)
     print(table(outcomes), NOTES, sep="\n\n")
     print(f"\n{(time.monotonic() - begun) / 60.0:.1f} minutes, seed {seed}")
@@ -50,7 +50,7 @@ def main() -> int:
     return 0
 
 
-def soak(faults: list[Fault], place: Path, seed: int, until: float, outcomes: list[Outcome]) -> str | None:
+def soak(faults: list[Fault], place: Path, seed: int, until: float, outcomes: list[OperatorCommand]) -> str | None:
     """Play until the time is up; returns what went wrong, if something did. `outcomes` grows meanwhile."""
     template = record_demos(place)
     draw = random.Random(seed)
@@ -70,9 +70,9 @@ def soak(faults: list[Fault], place: Path, seed: int, until: float, outcomes: li
             shutil.rmtree(folder)
 
 
-def table(outcomes: Iterable[Outcome]) -> str:
+def table(outcomes: Iterable[OperatorCommand]) -> str:
     """A row for each fault and one for all, as Markdown."""
-    by_name: dict[str, list[Outcome]] = {}
+    by_name: dict[str, list[OperatorCommand]] = {}
     for outcome in outcomes:
         by_name.setdefault(outcome.fault, []).append(outcome)
     rows = [list(COLUMNS), ["---", *["---:"] * (len(COLUMNS) - 1)]]
@@ -81,7 +81,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
-def row(name: str, several: list[Outcome]) -> list[str]:
+def row(name: str, several: list[OperatorCommand]) -> list[str]:
     sums = [len(several)] + [sum(getattr(o, key) for o in several) for key in ("steps", "lost", "duplicated", "gaps")]
     in_hand = max((o.in_hand for o in several), default=0)
     worst = max((o.recovery_s for o in several), default=0.0)

@@ -16,11 +16,11 @@ import zmq
 
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
-from robot_rl.data.old_files import SPOOL_FILE
-from robot_rl.data.pages import LOG, SPOOL
 from robot_rl.learner.checkpoint import load_newest
-from robot_rl.transport.address import read_secret
-from robot_rl.transport.endpoint import LinkSocket, connect, new_socket
+from robot_rl.links.address import read_secret
+from robot_rl.links.sockets import LinkSocket, connect, new_socket
+from robot_rl.stream.old_files import SPOOL_FILE
+from robot_rl.stream.pages import LOG, SPOOL
 from robot_rl.types import ArmTarget
 from tests.faults import damage, disks
 from tests.faults.bench import Bench, FaultError

@@ -16,8 +16,8 @@ from robot_rl import config
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import load
 from robot_rl.controllers.server import serve
+from robot_rl.links.sockets import free_addresses
 from robot_rl.sim.fci.process import Simulation
-from robot_rl.transport.endpoint import free_addresses
 from robot_rl.types import ArmTarget, Compliance, DeviceError, Fault, LinkError
 
 pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")

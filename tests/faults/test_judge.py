@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from robot_rl.data import records
-from robot_rl.data.codec import StepCodec, encode_mark
-from robot_rl.data.log import StepLog
-from robot_rl.data.records import Kind, Record
-from robot_rl.data.spool import Spool
-from robot_rl.types import Identity, Mark, MarkKind
-from tests.data.test_codec import SPACE, make_step
+from robot_rl.stream import records
+from robot_rl.stream.codec import StepCodec, encode_mark
+from robot_rl.stream.log import StepLog
+from robot_rl.stream.records import Kind, Record
+from robot_rl.stream.spool import Spool
+from robot_rl.types import Mark, MarkKind, RecordId
 from tests.faults.judge import Verdict, judge
 from tests.faults.witness import Witness
+from tests.stream.test_codec import SPACE, make_step
 
 EPOCH, NEXT = 7, 8
 
 
 def step(epoch: int, seq: int, index: int, **changes: Any) -> Record:
     payload = StepCodec(SPACE).encode(make_step(index, **changes))
-    return records.frame(Kind.STEP, Identity("actor", epoch, seq), payload)
+    return records.frame(Kind.STEP, RecordId("actor", epoch, seq), payload)
 
 
 def gap(epoch: int, last_seq: int) -> Record:
     mark = Mark(MarkKind.GAP, 3, actor="actor", epoch=epoch, last_seq=last_seq)
-    return records.frame(Kind.MARK, Identity("actor", NEXT, 0), encode_mark(mark))
+    return records.frame(Kind.MARK, RecordId("actor", NEXT, 0), encode_mark(mark))
 
 
 FIRST = [step(EPOCH, seq, seq, truncated=False) for seq in range(4)]

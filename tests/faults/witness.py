@@ -12,13 +12,13 @@ import os
 import threading
 from pathlib import Path
 
-from robot_rl.data import records
-from robot_rl.data.old_files import SPOOL_FILE
-from robot_rl.data.pages import LOG, SPOOL, Pages, places
-from robot_rl.data.store import Store
-from robot_rl.types import DataError, Identity
+from robot_rl.stream import records
+from robot_rl.stream.old_files import SPOOL_FILE
+from robot_rl.stream.pages import LOG, SPOOL, Pages, places
+from robot_rl.stream.store import Store
+from robot_rl.types import DataError, RecordId
 
-Records = dict[Identity, int]
+Records = dict[RecordId, int]
 """The checksum of the payload of each record, in their order."""
 
 
@@ -29,7 +29,7 @@ class Witness:
         self._path, self._period_s = spool / SPOOL_FILE, period_s
         self._files: dict[tuple[int, int], tuple[int, int]] = {}  # file and write-ahead log, by their inodes
         self._ever: Records = {}
-        self._cut: set[Identity] = set()
+        self._cut: set[RecordId] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="witness", daemon=True)
@@ -95,7 +95,7 @@ class Witness:
                 os.close(fd)
 
 
-def read_records(path: Path, kind: str) -> list[tuple[Identity, int]]:
+def read_records(path: Path, kind: str) -> list[tuple[RecordId, int]]:
     """Identity and checksum of the payload of each record up to the first that is not whole."""
     found = []
     try:
@@ -114,6 +114,6 @@ def read_records(path: Path, kind: str) -> list[tuple[Identity, int]]:
     return found
 
 
-def logged(log: Path) -> list[tuple[Identity, int]]:
+def logged(log: Path) -> list[tuple[RecordId, int]]:
     """The records in a learner's log, which may be in use."""
     return read_records(log, LOG)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.data.replay import Replay
-from robot_rl.data.windows import Window
 from robot_rl.learner import batches
 from robot_rl.learner.batches import BatchConfig, Batches, SamplingPlan, blank_batch
+from robot_rl.learner.replay import Replay
+from robot_rl.learner.windows import Window
 from robot_rl.types import DataError, Provenance, SpaceSpec
 from tests.learner.small import SPACES, make_agent
 from tests.learner.test_training import pixel_steps

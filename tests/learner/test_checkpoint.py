@@ -9,8 +9,8 @@ import torch
 from robot_rl.learner.checkpoint import Checkpoint, load_newest, load_policy, save
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.types import DataError
-from tests.data.full_disk import files_of_at_most
 from tests.learner.small import make_agent, make_batch, same
+from tests.stream.full_disk import files_of_at_most
 
 
 def make_checkpoint(step: int) -> Checkpoint:

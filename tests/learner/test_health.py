@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.data.replay import Replay
 from robot_rl.learner.health import WeightsAge, health
+from robot_rl.learner.replay import Replay
 from robot_rl.learner.training import Training
 from robot_rl.types import Mark, MarkKind, Provenance, SpaceSpec, Step
 from tests.learner.small import same

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from robot_rl.learner import vision_cache
+from robot_rl.learner import feature_cache
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
@@ -37,7 +37,7 @@ def test_a_resumed_run_computes_no_features_and_makes_the_same_next_updates(tmp_
         pytest.fail("features are computed again")
 
     resumed = Training(PIXELS, CONFIG, seed=9, run_steps=40)
-    monkeypatch.setattr(vision_cache, "encode", fail)
+    monkeypatch.setattr(feature_cache, "encode", fail)
     resumed.load_demonstrations(demos, saved, features=tmp_path / "features.bin")
     resumed.add([step for steps in own for step in steps])
     for one in (straight, resumed):

@@ -11,27 +11,26 @@ import pytest
 import torch
 
 from robot_rl import config
-from robot_rl.data import tally
-from robot_rl.data.log import StepLog
-from robot_rl.data.outcomes import REACTION_S
-from robot_rl.learner import loop
+from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.dataset.outcomes import REACTION_S
+from robot_rl.learner import loop, tally
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
 from robot_rl.learner.loop import Learner, said_late_s
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
+from robot_rl.links.calls import CallClient
+from robot_rl.links.sockets import free_addresses
+from robot_rl.links.status import StatusPublisher
+from robot_rl.links.weights import WeightsSubscriber
+from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.run_folder import RunFolder, RunSettings
-from robot_rl.signals import StopRequest
-from robot_rl.transport.calls import CallClient
-from robot_rl.transport.endpoint import free_addresses
-from robot_rl.transport.hello import Hello
-from robot_rl.transport.status import StatusPublisher
-from robot_rl.transport.steps import StepSender
-from robot_rl.transport.weights import WeightsSubscriber
+from robot_rl.stream import StepSender
+from robot_rl.stream.compatibility import Hello
+from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step, Use
-from tests import tools
+from tests import helpers
 
 STEPS, DEMO_STEPS, BLOCK, LENGTH = 76, 16, 10, 8
 CONFIG = LearnerConfig(
@@ -82,7 +81,7 @@ def make_step(
     space: SpaceSpec, episode: int, index: int, action: Array, author: Provenance = Provenance.POLICY, version: int = 0
 ) -> Step:
     done = index == LENGTH
-    return tools.make_step(
+    return helpers.make_step(
         index, space, episode=episode, proposed=action, commanded=action, executed=action,
         reward=float(done), success=done, terminated=done, truncated=False, provenance=author,
         weights_version=version, t_monotonic=0.0, t_wall=0.0,

@@ -20,7 +20,7 @@ from robot_rl.learner.pretrain import (
 )
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.run import TrainConfig, create_run
+from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2)
@@ -42,7 +42,7 @@ def picture(pose_base_tool: Array, goal: Array) -> Array:
 
 
 def episode(poses: list[Array], goal: Array, author: Provenance, success: bool = True, number: int = 0) -> list[Step]:
-    """Steps at `poses` in the base; what is observed is relative to the first of them, as `actor/observe.py` does."""
+    """Steps at `poses` in the base; what is observed is relative to the first of them, as `env/observe.py` does."""
     steps = []
     nothing = np.zeros(2, np.float32)
     for index, pose in enumerate(poses):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl.learner.schedule import ScheduleConfig, UpdateGovernor, linear_decay
+from robot_rl.learner.schedule import ScheduleConfig, UtdSchedule, linear_decay
 from robot_rl.types import ConfigError
 
 
@@ -17,7 +17,7 @@ from robot_rl.types import ConfigError
 def test_updates_never_exceed_the_ratio_and_debt_never_its_bound(
     utd: float, start: int, behind: int, arrivals: list[tuple[int, int]]
 ) -> None:
-    governor, steps = UpdateGovernor(ScheduleConfig(utd, start, behind)), 0
+    governor, steps = UtdSchedule(ScheduleConfig(utd, start, behind)), 0
     for arrived, affordable in arrivals:
         steps += arrived
         due = governor.due(steps)
@@ -28,14 +28,14 @@ def test_updates_never_exceed_the_ratio_and_debt_never_its_bound(
 
 
 def test_a_pause_of_the_robot_is_a_pause_of_the_learner() -> None:
-    governor = UpdateGovernor(ScheduleConfig(utd=4.0, start_steps=0))
+    governor = UtdSchedule(ScheduleConfig(utd=4.0, start_steps=0))
     governor.count(governor.due(100))
     assert governor.updates == 400
     assert governor.due(100) == 0
 
 
 def test_what_is_granted_is_due_besides() -> None:
-    governor = UpdateGovernor(ScheduleConfig(utd=4.0, start_steps=0))
+    governor = UtdSchedule(ScheduleConfig(utd=4.0, start_steps=0))
     governor.count(governor.due(100))
     governor.grant(30)
     assert governor.due(101) == 34

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
+from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, variants_for
 from robot_rl.learner.pretrain import PretrainConfig, encode
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
-from robot_rl.learner.vision_cache import VisionCache
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.policy import LivePolicy
@@ -335,7 +335,7 @@ def test_only_images_without_a_goal_in_them_are_shifted(encoder: str, shifted: b
     """The first variant is the frame as it is, the others are moved: or lit otherwise, where that moved the goal."""
     training = pixel_training(encoder, tmp_path)
     frames = np.stack([step.observation["image/eye"] for step in pixel_steps(Provenance.POLICY)])
-    cache = VisionCache(training.agent.policy, training.config, seed=0)
+    cache = FeatureCache(training.agent.policy, training.config, seed=0)
     changed = cache.augmented(1, 0, "eye", frames, 0).float().numpy()
     for before, after in zip(frames.astype(float), changed, strict=True):
         places = [(y, x) for y in range(-4, 5) for x in range(-4, 5)]

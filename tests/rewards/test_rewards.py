@@ -7,12 +7,12 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.handover import Operator
-from robot_rl.actor.intervene import Intervention
-from robot_rl.benchmark import lockstep_env
 from robot_rl.geometry import pose_move
 from robot_rl.interfaces import Given, Reward
-from robot_rl.types import ArmState, ConfigError, Fault, Outcome, Use
+from robot_rl.operator.intervention import Intervention
+from robot_rl.operator.mapping import Operator
+from robot_rl.tools.benchmark import lockstep_env
+from robot_rl.types import ArmState, ConfigError, Fault, OperatorCommand, Use
 from tests.hands import OPEN, Hand, still
 
 GOAL = np.array([0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0])
@@ -32,19 +32,19 @@ def test_success_is_at_the_goal_for_some_steps_in_a_row():
     reward = make(translation_m=0.002, rotation_rad=0.05, steps=2)
     near, far, turned = at(0.001, 0, 0, 0, 0, 0.04), at(0.003, 0, 0, 0, 0, 0), at(0, 0, 0, 0, 0.06, 0)
     for arms, wanted in [(near, False), (far, False), (near, False), (turned, False), (near, False), (near, True)]:
-        assert reward.judge({}, arms, Outcome.NONE) == (float(wanted), wanted, wanted)
+        assert reward.judge({}, arms, OperatorCommand.NONE) == (float(wanted), wanted, wanted)
 
 
 def test_a_step_at_the_goal_does_not_count_for_the_next_episode():
     reward, near = make(steps=2), at(0.001, 0, 0, 0, 0, 0)
     for _ in range(2):
         reward.begin_episode()
-        assert reward.judge({}, near, Outcome.NONE) == (0.0, False, False)
+        assert reward.judge({}, near, OperatorCommand.NONE) == (0.0, False, False)
 
 
 def test_a_flipped_quaternion_is_the_same_goal():
     flipped = np.concatenate([GOAL[:3], -GOAL[3:]])
-    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], Outcome.NONE) == (1.0, True, True)
+    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], OperatorCommand.NONE) == (1.0, True, True)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_a_goal_that_is_none_is_refused(options):
 
 def test_two_arms_need_two_goals():
     with pytest.raises(ConfigError, match="1 goals for 2 arms"):
-        make().judge({}, [ARM, ARM], Outcome.NONE)
+        make().judge({}, [ARM, ARM], OperatorCommand.NONE)
 
 
 def test_the_operator_judges_and_silence_goes_on():
     reward = config.make("rewards", Use("operator"))
-    assert reward.judge({}, [ARM], Outcome.NONE) == (0.0, False, False)
-    assert reward.judge({}, [ARM], Outcome.SUCCESS) == (1.0, True, True)
-    assert reward.judge({}, [ARM], Outcome.FAILURE) == (0.0, True, False)
+    assert reward.judge({}, [ARM], OperatorCommand.NONE) == (0.0, False, False)
+    assert reward.judge({}, [ARM], OperatorCommand.SUCCESS) == (1.0, True, True)
+    assert reward.judge({}, [ARM], OperatorCommand.FAILURE) == (0.0, True, False)
 
 
 def test_the_word_is_heard_while_the_policy_acts():
-    words = (Outcome.NONE, Outcome.SUCCESS)
+    words = (OperatorCommand.NONE, OperatorCommand.SUCCESS)
     intervention = Intervention(Operator(Hand(replace(OPEN, outcome=word) for word in words)))
     intervention.begin_episode()
     proposed, heard = np.ones(6), []
@@ -76,13 +76,13 @@ def test_the_word_is_heard_while_the_policy_acts():
         assert intervention.decide(proposed, [ARM])[0] is proposed
         heard.append(intervention.outcome)
     intervention.begin_episode()
-    assert [*heard, intervention.outcome] == [Outcome.NONE, Outcome.SUCCESS, Outcome.NONE]
+    assert [*heard, intervention.outcome] == [OperatorCommand.NONE, OperatorCommand.SUCCESS, OperatorCommand.NONE]
 
 
 def test_a_locked_out_operator_still_judges():
-    intervention = Intervention(Operator(Hand([still(outcome=Outcome.FAILURE)])), locked_out=True)
+    intervention = Intervention(Operator(Hand([still(outcome=OperatorCommand.FAILURE)])), locked_out=True)
     proposed = np.zeros(6)
-    assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == Outcome.FAILURE
+    assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == OperatorCommand.FAILURE
 
 
 class Weighing(Reward):

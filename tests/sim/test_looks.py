@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.kinds import option_problems
+from robot_rl.config.kinds import option_problems
 from robot_rl.sim.looks import MOST, TEXELS, Appearance, Looks, draw_pattern
 from robot_rl.sim.panda import READY
 from robot_rl.sim.stage import build_model, find_scene

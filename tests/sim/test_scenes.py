@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from robot_rl import config, geometry
-from robot_rl.actor.env import RobotEnv
 from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.setup import open_driver
+from robot_rl.env.robot import RobotEnv
 from robot_rl.sim.panda import READY
 from robot_rl.sim.shapes import ArmShapes
 from robot_rl.sim.stage import find_scene, size_of

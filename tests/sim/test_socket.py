@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from robot_rl import config
-from robot_rl.kinds import make_options
+from robot_rl.config.kinds import make_options
 from robot_rl.sim.socket import Socket
 from robot_rl.types import ConfigError, Use
 

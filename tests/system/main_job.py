@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from robot_rl.data.log import StepLog
-from robot_rl.run_folder import RunFolder
-from robot_rl.types import Identity, Mark, Step
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.stream.log import StepLog
+from robot_rl.types import Mark, RecordId, Step
 
 SHORT = ["--obs", "state", "--demos", "3", "--eval-episodes", "1",
          "--learner.no-compile", "--learner.agent.batch-size", "32"]  # fmt: skip
@@ -60,12 +60,12 @@ def start(place: Path, *arguments: str) -> Job:
     return Job(process, place)
 
 
-def steps_of(run: Path) -> list[tuple[Identity, Step]]:
+def steps_of(run: Path) -> list[tuple[RecordId, Step]]:
     """The steps in the run's own log, with who sent each."""
     return [(identity, said) for identity, said in entries_of(run) if isinstance(said, Step)]
 
 
-def entries_of(run: Path) -> list[tuple[Identity, Step | Mark]]:
+def entries_of(run: Path) -> list[tuple[RecordId, Step | Mark]]:
     """All that is in the run's own log."""
     folder = RunFolder(run)
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
@@ -91,7 +91,7 @@ def demo_steps(run: Path) -> int:
     return json.loads((run / "demos.json").read_text())["steps"]
 
 
-def count(steps: list[tuple[Identity, Step]]) -> int:
+def count(steps: list[tuple[RecordId, Step]]) -> int:
     """Control steps; the observation after a reset is none."""
     return sum(step.index > 0 for _, step in steps)
 

@@ -10,8 +10,8 @@ import pytest
 from robot_rl import config
 from robot_rl.actor.episodes import OVER
 from robot_rl.cameras import lines_for_file
-from robot_rl.run_folder import RunFolder
-from robot_rl.transport.status import StatusReader
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.links.status import StatusReader
 from robot_rl.types import Mark, MarkKind, Step
 from tests.cameras.bench import Mjpeg
 from tests.system.main_job import entries_of, lines, require_every_step_once, start

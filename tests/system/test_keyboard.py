@@ -12,15 +12,15 @@ import pytest
 from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
 from robot_rl.actor.episodes import OVER, EpisodeRunner
-from robot_rl.actor.handover import Operator, open_operator
-from robot_rl.actor.intervene import ENDS, Intervention
-from robot_rl.actor.sitting import Sitting
-from robot_rl.benchmark import lockstep_env
-from robot_rl.data.log import StepLog
+from robot_rl.actor.session import RecordingSession
 from robot_rl.interfaces import Given, Teleop
+from robot_rl.operator.intervention import ENDS, Intervention
+from robot_rl.operator.mapping import Operator, open_operator
+from robot_rl.stream.log import StepLog
 from robot_rl.teleop._device import SLOW
 from robot_rl.teleop.keyboard import KEYS, POLL_S
-from robot_rl.types import AXES, Mark, MarkKind, Outcome, Provenance, Step, Use
+from robot_rl.tools.benchmark import lockstep_env
+from robot_rl.types import AXES, Mark, MarkKind, OperatorCommand, Provenance, Step, Use
 from tests.system.main_job import SHORT, entries_of, require_every_step_once, start
 from tests.teleop.benches import wait_until
 from tests.teleop.conftest import start_display as start_display
@@ -95,7 +95,7 @@ def bench(start_display):
 def test_demonstrations_by_keyboard_succeed_and_are_recorded(bench, tmp_path):
     env, _, operator = bench
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(Sitting(env, operator, log, seed=0))
+        recorder = DemoRecorder(RecordingSession(env, operator, log, seed=0))
         recorder.record(5)
         steps = list(log.read())
     assert (recorder.tally.successes, recorder.tally.attempts) == (5, 5)
@@ -177,5 +177,5 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
 
 def discarded(rows: list[dict]) -> list[int]:
     """Which episodes the operator does not want; said on the way to a start pose it is about the one before."""
-    before = [row["episode"] - 1 for row in rows if Outcome.DISCARD in row["on_last"]]
+    before = [row["episode"] - 1 for row in rows if OperatorCommand.DISCARD in row["on_last"]]
     return before + [row["episode"] for row in rows if row["discarded"]]

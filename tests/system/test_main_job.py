@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from robot_rl.data.codec import StepCodec
-from robot_rl.data.log import StepLog
-from robot_rl.run_folder import RunFolder
-from robot_rl.types import Identity
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.stream.codec import StepCodec
+from robot_rl.stream.log import StepLog
+from robot_rl.types import RecordId
 from tests.system.main_job import (
     SHORT,
     Job,
@@ -132,7 +132,7 @@ def wait_for_another_episode(job: Job, run: Path) -> None:
     job.wait_for(lambda: lines(run / "episodes.jsonl") > played)
 
 
-def seen(run: Path) -> list[tuple[Identity, int, bool]]:
+def seen(run: Path) -> list[tuple[RecordId, int, bool]]:
     """Of each step in the run's own log: who sent it, its place in the episode, whether that ends with it."""
     return [(identity, step.index, step.terminated or step.truncated) for identity, step in steps_of(run)]
 

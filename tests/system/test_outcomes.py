@@ -5,12 +5,12 @@ from pathlib import Path
 
 import cv2
 
-from robot_rl.browse import listing
 from robot_rl.cli import main
-from robot_rl.data.log import StepLog
-from robot_rl.data.outcomes import labelled_frames
-from robot_rl.run import TrainConfig, create_run
-from robot_rl.run_folder import RunFolder
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.dataset.outcomes import labelled_frames
+from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.stream.log import StepLog
+from robot_rl.tools.data_tools import listing
 from tests.system.main_job import start
 
 

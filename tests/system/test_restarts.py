@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from robot_rl.run import TrainConfig, create_run
+from robot_rl.runs.create import TrainConfig, create_run
 from tests.teleop.benches import wait_until
 
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pytest
 
 from robot_rl.interfaces import Given
-from robot_rl.types import Handover
-from tests.tools import wait_until as wait_until
+from robot_rl.types import TeleopEvent
+from tests.helpers import wait_until as wait_until
 
 
 def require(name: str) -> Any:
@@ -35,7 +35,7 @@ def unavailable(problem: str) -> None:
     pytest.skip(problem, allow_module_level=True)
 
 
-def until_says(device: Any, true: Callable[[Handover], object], timeout_s: float = 20.0) -> Handover:
+def until_says(device: Any, true: Callable[[TeleopEvent], object], timeout_s: float = 20.0) -> TeleopEvent:
     """Read a device until it says what is waited for."""
     until = time.monotonic() + timeout_s
     while not true(said := device.read(())):

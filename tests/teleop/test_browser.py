@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from robot_rl import config, geometry
-from robot_rl.actor.handover import Operator
 from robot_rl.interfaces import Given
+from robot_rl.links import console_link as desks
+from robot_rl.links.console_link import ConsoleLinkClient
+from robot_rl.operator.mapping import Operator
 from robot_rl.teleop import browser
-from robot_rl.transport import desk as desks
-from robot_rl.transport.desk import DeskClient
-from robot_rl.types import ConfigError, Outcome
+from robot_rl.types import ConfigError, OperatorCommand
 from tests.hands import DOWN, arm_at
 
 TASK = config.load_task("peg_insert")
@@ -81,15 +81,15 @@ def test_a_page_that_was_silent_for_a_moment_has_not_let_go(desk, console, monke
 def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(desk, console):
     device = browser.Teleop(browser.Options(), Given(desk=desk, task=TASK))
     console.say("success")
-    assert device.read((arm_at(0.0),)).outcome == Outcome.NONE and list(device.begin_episode()) == []
-    assert [event.command for event in desk.events.take()] == [Outcome.SUCCESS]
+    assert device.read((arm_at(0.0),)).outcome == OperatorCommand.NONE and list(device.begin_episode()) == []
+    assert [event.command for event in desk.events.take()] == [OperatorCommand.SUCCESS]
 
     alone = browser.Teleop(browser.Options("tcp://127.0.0.1:*"), Given())
-    visitor = DeskClient(alone._desk.address)
+    visitor = ConsoleLinkClient(alone._desk.address)
     for word in ("undo", "success"):
         visitor.say(word)
-    assert alone.read(()).outcome == Outcome.UNDO
-    assert list(alone.begin_episode()) == [Outcome.SUCCESS]
+    assert alone.read(()).outcome == OperatorCommand.UNDO
+    assert list(alone.begin_episode()) == [OperatorCommand.SUCCESS]
     visitor.close()
     alone.close()
 

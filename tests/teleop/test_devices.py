@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.actor.handover import Steering
-from robot_rl.types import ConfigError, DeviceError, Feel, Outcome, Use
+from robot_rl.operator.mapping import Steering
+from robot_rl.types import ConfigError, DeviceError, OperatorCommand, TeleopMapping, Use
 from tests.teleop import benches
 from tests.teleop.benches import until_says, wait_until
 
@@ -38,7 +38,7 @@ def say_success(bench, device):
 def test_untouched_it_says_nothing(bench, device):
     said = device.read(())
     assert np.abs(said.twist).max() < CENTRED and said.gripper == 0.0
-    assert said.outcome == Outcome.NONE and said.problem == "" and said.frame == "base"
+    assert said.outcome == OperatorCommand.NONE and said.problem == "" and said.frame == "base"
 
 
 def test_held_it_says_how_far_it_is_deflected_and_let_go_it_says_nothing(bench, device):
@@ -51,19 +51,23 @@ def test_held_it_says_how_far_it_is_deflected_and_let_go_it_says_nothing(bench, 
 
 def test_a_word_is_said_once(bench, device):
     say_success(bench, device)
-    assert [device.read(()).outcome for _ in range(3)] == [Outcome.SUCCESS, Outcome.NONE, Outcome.NONE]
+    assert [device.read(()).outcome for _ in range(3)] == [
+        OperatorCommand.SUCCESS,
+        OperatorCommand.NONE,
+        OperatorCommand.NONE,
+    ]
 
 
 def test_words_that_nobody_read_are_handed_over_when_an_episode_begins(bench, device):
     say_success(bench, device)
-    assert list(device.begin_episode()) == [Outcome.SUCCESS]
-    assert not device.begin_episode() and device.read(()).outcome == Outcome.NONE
+    assert list(device.begin_episode()) == [OperatorCommand.SUCCESS]
+    assert not device.begin_episode() and device.read(()).outcome == OperatorCommand.NONE
 
 
 def test_it_says_what_was_found_and_what_its_controls_are_for(bench, device):
     assert device.name
     assert "success" in device.controls.values()
-    assert isinstance(device.feel, Feel)
+    assert isinstance(device.feel, TeleopMapping)
 
 
 def test_an_absent_device_is_named_at_once(bench):
@@ -90,7 +94,7 @@ def test_unplugged_in_use_nobody_holds_it_and_back_again_it_goes_on(bench, devic
 def test_a_word_that_was_said_before_it_was_unplugged_is_not_lost(bench, device):
     say_success(bench, device)
     bench.unplug()
-    until_says(device, lambda said: said.outcome == Outcome.SUCCESS)
+    until_says(device, lambda said: said.outcome == OperatorCommand.SUCCESS)
 
 
 def test_closed_it_reads_no_more_and_says_so(bench):

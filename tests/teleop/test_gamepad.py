@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robot_rl.types import DeviceError, Outcome
+from robot_rl.types import DeviceError, OperatorCommand
 from tests.teleop.benches import GamepadBench, require, until_says, wait_until
 
 require("evdev")
@@ -57,8 +57,8 @@ def test_without_the_dead_mans_button_nothing_is_active(pad, device):
                                               ("SELECT", "DISCARD"), ("START", "STOP")])  # fmt: skip
 def test_every_word_has_a_button(pad, device, button, word):
     pad.send((f"BTN_{button}", 1), (f"BTN_{button}", 2), (f"BTN_{button}", 0))
-    assert until_says(device, lambda said: said.outcome).outcome == Outcome[word]
-    assert device.read(()).outcome == Outcome.NONE
+    assert until_says(device, lambda said: said.outcome).outcome == OperatorCommand[word]
+    assert device.read(()).outcome == OperatorCommand.NONE
 
 
 def test_after_lost_events_the_sticks_are_looked_at_and_no_button_is_held(pad, device):

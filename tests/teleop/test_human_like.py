@@ -6,11 +6,11 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.interfaces import Given
-from robot_rl.run import TrainConfig, create_run
-from robot_rl.run_folder import RunFolder
+from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.teleop import human_like, scripted
-from robot_rl.types import ConfigError, Handover, Outcome, Use
+from robot_rl.types import ConfigError, OperatorCommand, TeleopEvent, Use
 from tests.teleop.test_scripted import TASK, StillWorld, arm_at
 
 
@@ -22,13 +22,13 @@ def operator(mode="demonstrate", *, kind=human_like, seed=0, success=False, **ha
     return teleop
 
 
-def readings(teleop, count, *offset, start=0) -> list[Handover]:
+def readings(teleop, count, *offset, start=0) -> list[TeleopEvent]:
     """Ten a second, of an arm that stands still."""
     arm = arm_at(*offset or (0.03, 0.0, -0.06))
     return [teleop.read([replace(arm, t=0.1 * i)]) for i in range(start, start + count)]
 
 
-def runs(said: list[Handover]) -> list[tuple[bool, int]]:
+def runs(said: list[TeleopEvent]) -> list[tuple[bool, int]]:
     """Whether the hand was on the device, and for how many readings in a row."""
     return [(active, len([*group])) for active, group in groupby(one.active for one in said)]
 
@@ -62,7 +62,7 @@ def test_its_hand_trembles_and_goes_on_when_it_should_have_stopped():
 def test_it_lets_go_perhaps_draws_back_and_only_then_says_success(pulls):
     said = readings(operator(success=True, begins_s=(0.0, 0.0), pulls_back=pulls), 8, 0.0, 0.0, 0.0)
     words = [one.outcome for one in said]
-    assert 3 <= words.index(Outcome.SUCCESS) <= 5 and set(words[:3]) == {Outcome.NONE}
+    assert 3 <= words.index(OperatorCommand.SUCCESS) <= 5 and set(words[:3]) == {OperatorCommand.NONE}
     assert [one.active for one in said] == [bool(pulls)] * 2 + [False] * 6
     assert all(one.twist[2] < 0.0 for one in said if one.active)
 

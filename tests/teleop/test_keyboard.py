@@ -10,7 +10,7 @@ import pytest
 
 from robot_rl.interfaces import Given
 from robot_rl.teleop._device import SLOW
-from robot_rl.types import AXES, ConfigError, DeviceError, Outcome
+from robot_rl.types import AXES, ConfigError, DeviceError, OperatorCommand
 from tests.teleop.benches import require, until_says, wait_until
 
 Xlib = require("Xlib")
@@ -54,9 +54,9 @@ def test_without_the_space_bar_typing_moves_nothing(display, device):
 
 def test_every_word_has_a_key(display, device):
     for key, role in keyboard.KEYS.items():
-        if role.upper() in Outcome.__members__:
+        if role.upper() in OperatorCommand.__members__:
             display.tap(key.upper())
-            assert until_says(device, lambda said: said.outcome).outcome == Outcome[role.upper()]
+            assert until_says(device, lambda said: said.outcome).outcome == OperatorCommand[role.upper()]
 
 
 def test_the_gripper_goes_as_long_as_its_key_is_down(display, device):
@@ -70,7 +70,7 @@ def test_a_key_that_repeats_is_pressed_once(display, device):
     display.press("F6")
     wait_until(lambda: device.reports > 3)  # the server repeats it after 0.66 s, 25 times a second
     words = [device.read(()).outcome for _ in range(20)]
-    assert words == [Outcome.SUCCESS] + [Outcome.NONE] * 19
+    assert words == [OperatorCommand.SUCCESS] + [OperatorCommand.NONE] * 19
     display.release("F6")
     display.press("w")
     reports = device.reports
@@ -141,7 +141,7 @@ def test_a_key_that_is_tapped_as_soon_as_the_device_is_there_is_heard(display, m
     monkeypatch.setattr(Xlib.ext.record.EnableContext, "__init__", slowly)
     device = keyboard.Teleop(keyboard.Options(), Given())
     display.tap("F6")
-    until_says(device, lambda said: said.outcome == Outcome.SUCCESS)
+    until_says(device, lambda said: said.outcome == OperatorCommand.SUCCESS)
     device.close()
 
 
@@ -151,7 +151,7 @@ def test_the_hardware_file_changes_single_keys(display):
     display.press("Up")
     display.tap("p")
     said = until_says(device, lambda said: said.outcome)
-    assert said.outcome == Outcome.DISCARD and said.twist[0] == 1.0
+    assert said.outcome == OperatorCommand.DISCARD and said.twist[0] == 1.0
     device.close()
     with pytest.raises(ConfigError, match=r"keys: 'spacebar' is no key; wanted a letter or one of .*space"):
         keyboard.Teleop(keyboard.Options(keys={"spacebar": "deadman"}), Given())

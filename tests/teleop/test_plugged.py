@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl import dry_run
 from robot_rl.teleop._device import RULES
 from robot_rl.teleop._plugged import Choice, Plugged, usb_port
+from robot_rl.tools import teleop_monitor
 from robot_rl.types import ConfigError, DeviceError
 from tests.teleop import benches
 from tests.teleop.benches import Sysfs, until_says, wait_until
@@ -43,7 +43,7 @@ def test_two_that_nobody_chose_between_are_refused_with_a_line_for_each(bench):
         bench.open()
     own, other = (options_of(line) for line in lines_of(str(refused.value)))
     assert other == {"serial": "SN 7"} and set(own) == {"port"}
-    listed, problems = dry_run.listing()
+    listed, problems = teleop_monitor.listing()
     assert set(lines_of(str(refused.value))) <= set(listed.splitlines()) and not problems
     for options in (own, other):  # each line opens what it says
         device = bench.open(**options)

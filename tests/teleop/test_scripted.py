@@ -7,11 +7,11 @@ import pytest
 
 from robot_rl import config, geometry
 from robot_rl.actor.demonstrate import DemoRecorder
-from robot_rl.actor.env import RobotEnv
-from robot_rl.actor.handover import Operator
-from robot_rl.actor.sitting import Sitting
-from robot_rl.data.log import StepLog
+from robot_rl.actor.session import RecordingSession
+from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
+from robot_rl.operator.mapping import Operator
+from robot_rl.stream.log import StepLog
 from robot_rl.teleop.scripted import OperatorHabits, Options, Teleop
 from robot_rl.types import ArmState, DeviceError, Fault, Provenance, Use, WorldState
 
@@ -27,7 +27,7 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state")
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         recorder = DemoRecorder(
-            Sitting(
+            RecordingSession(
                 env,
                 Operator(Teleop(Options(), Given(task=task, world=env.world, mode="demonstrate"))),
                 log,

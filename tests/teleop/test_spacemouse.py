@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl.interfaces import Given
-from robot_rl.types import ConfigError, DeviceError, Outcome
+from robot_rl.types import ConfigError, DeviceError, OperatorCommand
 from tests.teleop.benches import Bus, require, until_says
 
 require("hid")
@@ -94,7 +94,7 @@ def test_the_buttons_say_what_the_hardware_file_wants(plug):
     bus, device = plug(COMPACT, buttons=["discard", "undo"])
     bus.send("03 01", "03 03", "03 02", "03 00")
     said = [until_says(device, lambda said: said.outcome).outcome for _ in range(2)]
-    assert said == [Outcome.DISCARD, Outcome.UNDO]
+    assert said == [OperatorCommand.DISCARD, OperatorCommand.UNDO]
 
 
 def test_a_pros_many_buttons_are_one_bit_each(plug):

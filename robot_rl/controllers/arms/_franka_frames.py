@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from robot_rl.compiled import njit
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, quat_to_rotvec
+from robot_rl.machine.compiled import njit
 from robot_rl.types import Array
 
 TICK_S = 0.001

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robot_rl.data.windows import Window
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent, Batch, SamplingPlan, features, frozen_copy
 from robot_rl.learner.compilation import Compiled
 from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
+from robot_rl.learner.windows import Window
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
 from robot_rl.networks.policy import PolicySpec, squashed_sample
 from robot_rl.types import ConfigError
@@ -103,7 +103,7 @@ class Agent(BaseAgent):
     while learning:
         metrics = agent.update(batch, env_steps)     # tensors; read them now and then
     ```
-    Batches are those of `data/replay.py`, gathered with this config's `n_step` and `discount`. They hold images, or
+    Batches are those of `learner/replay.py`, gathered with this config's `n_step` and `discount`. They hold images, or
     what is cached of them where (a part of) the encoder is frozen.
     """
 

@@ -14,17 +14,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
+from robot_rl.config.validation import from_json
+from robot_rl.links.sockets import Wakeup
+from robot_rl.machine.clock import ClockKind
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Mode
 from robot_rl.sim.fci.process import world_to_json
 from robot_rl.sim.fci.robot import FciRobot
 from robot_rl.sim.fci.server import FciServer
 from robot_rl.sim.hand import Hand
-from robot_rl.transport.endpoint import Wakeup
 from robot_rl.types import ConfigError, LinkError, RobotRLError, Use
-from robot_rl.validation import from_json
 
 WORLD_EVERY_TICKS = 10
 PRIORITY = 85

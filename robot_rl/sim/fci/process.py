@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.clock import ClockKind
 from robot_rl.config import ArmConfig
+from robot_rl.config.validation import to_json
+from robot_rl.machine.clock import ClockKind
 from robot_rl.types import DeviceError, LinkError, Use, WorldState
-from robot_rl.validation import to_json
 
 START_TIMEOUT_S = 120.0
 """The first start on a machine compiles."""

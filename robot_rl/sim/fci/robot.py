@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import ArmConfig
+from robot_rl.config.validation import from_json
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, rotate_spatial
 from robot_rl.sim.arm import SimulatedPanda
 from robot_rl.sim.fci import layout
@@ -19,7 +20,6 @@ from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
 from robot_rl.sim.franka_facts import FR3
 from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
 from robot_rl.types import Array, Use, WorldState
-from robot_rl.validation import from_json
 
 TORQUE_STEP = 1.0 + 1e-3
 """Largest change of a commanded torque in a millisecond [Nm]: 1000 Nm/s, and the rounding of a float32 state."""

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from robot_rl.clock import ClockKind
+from robot_rl.links.sockets import Wakeup
+from robot_rl.machine.clock import ClockKind
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Mode
 from robot_rl.sim.fci.ports import ArmPort, HandPort, Network
 from robot_rl.sim.fci.robot import FciRobot
 from robot_rl.sim.hand import Hand
-from robot_rl.transport.endpoint import Wakeup
 from robot_rl.types import Array, LinkError
 
 FIRST_COMMAND_S = 0.03

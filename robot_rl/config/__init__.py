@@ -1,0 +1,68 @@
+"""What the two files hold, where they are found, what kinds there are, and how a mistake is reported."""
+
+from robot_rl.config.files import (
+    check_fit,
+    complain,
+    hardware_from_json,
+    has_hardware,
+    has_task,
+    load_hardware,
+    load_task,
+    require_machine,
+    require_name,
+    spaces,
+    task_from_json,
+    with_teleop,
+)
+from robot_rl.config.kinds import KINDS, NAMES_ARE, PACKAGE, driver, find, is_name, make, make_options, names_of
+from robot_rl.config.limits import tighten
+from robot_rl.config.validation import apply_overrides, from_json, nearest, to_json
+from robot_rl.types.files import (
+    ArmConfig,
+    CameraConfig,
+    GripperConfig,
+    Guard,
+    Hardware,
+    ObsKind,
+    StartPose,
+    Task,
+    Wander,
+)
+
+__all__ = [
+    "KINDS",
+    "NAMES_ARE",
+    "PACKAGE",
+    "ArmConfig",
+    "CameraConfig",
+    "GripperConfig",
+    "Guard",
+    "Hardware",
+    "ObsKind",
+    "StartPose",
+    "Task",
+    "Wander",
+    "apply_overrides",
+    "check_fit",
+    "complain",
+    "driver",
+    "find",
+    "from_json",
+    "hardware_from_json",
+    "has_hardware",
+    "has_task",
+    "is_name",
+    "load_hardware",
+    "load_task",
+    "make",
+    "make_options",
+    "names_of",
+    "nearest",
+    "require_machine",
+    "require_name",
+    "spaces",
+    "task_from_json",
+    "tighten",
+    "to_json",
+    "with_teleop",
+]

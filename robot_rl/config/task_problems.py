@@ -1,0 +1,163 @@
+"""What is wrong with a task file beyond its types, alone and on a bench: told before anything moves."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from robot_rl.config.compliance import compliance_problems, leash_problems, posture_problems
+from robot_rl.config.kinds import driver_here, name_problems, option_problems
+from robot_rl.config.limits import is_unit, outside, tightened
+from robot_rl.config.ranges import Range, beyond
+from robot_rl.config.validation import Problem, nearest
+from robot_rl.types import ArmLimits, Compliance
+
+if TYPE_CHECKING:
+    from robot_rl.types.files import ArmConfig, Hardware, Task, Wander
+
+RANGES = {
+    "rate_hz": Range(1.0, 200.0, "Hz"),
+    "max_steps": Range(1, 100_000),
+    "image_size": Range(8, 1024, "pixels"),
+    "action_translation": Range(0.0, 0.1, "m", above=True),
+    "action_rotation": Range(0.0, 0.5, "rad", above=True),
+}
+"""What can be meant. An action is a step of 1 to 200 a second: more than 10 cm or 30 degrees is a slip of the unit."""
+
+MAX_DRIFT = Range(0.05, math.pi, "rad")
+"""Less than a move in joint space misses by, and every reset would begin with one."""
+
+FASTEST_ACTION = 4.0
+"""Times `max_reference_speed` is the most that actions may ask for: the reference falls behind, and the leash catches
+the target, so that most of the action would mean nothing."""
+
+WANDER = {
+    "height": Range(0.01, 0.3, "m"),
+    "aside": Range(0.0, 0.3, "m"),
+}
+"""What an arm may be let do by itself: the first centimetre is where most of the poses are."""
+
+_TOOL = Range(-1.0, 1.0, "m")
+_REACH = Range(-3.0, 3.0, "m")
+_WAY_OUT = Range(-0.2, 0.2, "m")
+_HALF_WIDTH = (Range(0.0, 1.0, "m"), Range(0.0, math.pi, "rad"))
+
+
+def task_problems(task: "Task") -> Iterator[Problem]:
+    """What is wrong with a task by itself, with where in the file it stands."""
+    for name, allowed in RANGES.items():
+        yield from beyond((name,), getattr(task, name), allowed)
+    leash = list(leash_problems(task.leash_translation, task.leash_rotation))
+    yield from leash
+    if not leash:
+        yield from _leash_problems(task)
+    yield from beyond(("pose_tcp_tool",), task.pose_tcp_tool[:3], _TOOL)
+    if not is_unit(task.pose_tcp_tool[3:]):
+        yield ("pose_tcp_tool",), f"= {list(task.pose_tcp_tool)} does not end in a unit quaternion xyzw"
+    for i, start in enumerate(task.start):
+        yield from beyond(("start", i, "pose_base_tool"), start.pose_base_tool[:3], _REACH)
+        if not is_unit(start.pose_base_tool[3:]):
+            wrong = f"= {list(start.pose_base_tool)} does not end in a unit quaternion xyzw"
+            yield ("start", i, "pose_base_tool"), wrong
+        yield from beyond(("start", i, "translation"), start.translation, _HALF_WIDTH[0])
+        yield from beyond(("start", i, "rotation"), start.rotation, _HALF_WIDTH[1])
+    if task.max_drift is not None:
+        yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
+    if task.wander is not None:
+        yield from _wander_problems(task.wander)
+    for name, law in _laws(task):
+        for place, message in compliance_problems(law):
+            yield (name, *place), message
+    for i, camera in enumerate(task.cameras):
+        if camera in task.cameras[:i]:
+            yield ("cameras", i), f"= {camera!r}: cameras {task.cameras} name one twice"
+    for name, kind in (("reward", "rewards"), ("scene", "sim/scenes")):
+        if (use := getattr(task, name)) is not None:
+            for message in name_problems(kind, use.name):
+                yield (name, "name"), message
+            for place, message in option_problems(kind, use):
+                yield (name, "options", *place), message
+
+
+def _wander_problems(wander: "Wander") -> Iterator[Problem]:
+    """The size of what the arm does by itself."""
+    for name, allowed in WANDER.items():
+        yield from beyond(("wander", name), getattr(wander, name), allowed)
+    yield from beyond(("wander", "way_out"), wander.way_out, _WAY_OUT)
+    yield from beyond(("wander", "rotation"), wander.rotation, _HALF_WIDTH[1])
+    if not any(wander.way_out):
+        yield (
+            ("wander", "way_out"),
+            "= (0, 0, 0): wanted the way by which the tool leaves the goal [m]",
+        )
+
+
+def _laws(task: "Task") -> list[tuple[str, Compliance]]:
+    """The compliances of a task, by field."""
+    laws = (("compliance", task.compliance), ("reset_compliance", task.reset_compliance))
+    return [(name, law) for name, law in laws if law is not None]
+
+
+def _leash_problems(task: "Task") -> Iterator[Problem]:
+    """The leash against what an action moves, and against the clip, whose force it has to let through."""
+    law = task.compliance
+    for name, part in (("translation", slice(0, 3)), ("rotation", slice(3, 6))):
+        leash, action = getattr(task, f"leash_{name}"), getattr(task, f"action_{name}")
+        clip = max((*law.error_clip[part], *law.error_clip_minus[part]), default=0.0)
+        if leash < clip:
+            why = f"the largest error_clip of the compliance, {clip:g}, or the full force is never reached"
+            yield (f"leash_{name}",), f"= {leash:g}: wanted at least {why}"
+        if leash < action and action in RANGES[f"action_{name}"]:
+            why = f"leash_{name}, {leash:g}: the target goes no further ahead of the arm"
+            yield (f"action_{name}",), f"= {action:g}: wanted at most {why}"
+
+
+def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
+    """What is wrong with a task, which is sound by itself, on a bench."""
+    cameras = [camera.name for camera in hardware.cameras]
+    for i, name in enumerate(task.cameras):
+        if name not in cameras:
+            hint = nearest(name, cameras)
+            yield ("cameras", i), f"= {name!r}: camera {name!r} is not in hardware {hardware.name!r}; it has: {hint}"
+    if len(task.start) != len(hardware.arms):
+        arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
+        yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
+    for i, arm in enumerate(hardware.arms):
+        limits, problems = tightened(arm.limits, task.limits)
+        for place, message in problems:
+            yield ("limits", *place), f"{message} (arm {arm.name!r})"
+        if not problems:
+            yield from _arm_problems(task, i, arm, limits)
+
+
+def _arm_problems(task: "Task", i: int, arm: "ArmConfig", limits: ArmLimits) -> Iterator[Problem]:
+    """A task against one arm and the limits in force there."""
+    if i < len(task.start):
+        start = task.start[i]
+        if where := outside(limits, start.pose_base_tool, start.translation, start.rotation):
+            at = ", ".join(f"{x:g}" for x in start.pose_base_tool[:3])
+            yield ("start", i), f"at {at} m: the start range leaves the workspace of arm {arm.name!r} {where}"
+    for name, law in _laws(task):
+        for place, message in compliance_problems(law, limits):
+            yield (name, *place), f"{message} (arm {arm.name!r})"
+    for action, limit, unit in (
+        ("action_translation", "max_reference_speed", "m/s"),
+        ("action_rotation", "max_reference_rotation_speed", "rad/s"),
+    ):
+        asked, most = getattr(task, action) * task.rate_hz, getattr(limits, limit)
+        if asked > FASTEST_ACTION * most:
+            speed = f"at rate_hz {task.rate_hz:g} that is {asked:.4g} {unit}"
+            bound = f"wanted at most {FASTEST_ACTION:g} times {limit} of arm {arm.name!r}, {most:g} {unit}"
+            yield (action,), f"= {getattr(task, action):g}: {speed}; {bound}"
+    if task.max_drift is not None:
+        yield from _drift_problems(task, arm, limits)
+
+
+def _drift_problems(task: "Task", arm: "ArmConfig", limits: ArmLimits) -> Iterator[Problem]:
+    """The way home in joint space, before a reset."""
+    driver = driver_here("controllers/arms", arm.driver)
+    if driver is not None and driver.mode == "pose":
+        why = f"arm {arm.name!r} (driver {arm.driver!r}) follows poses and has no joint-space moves"
+        yield ("max_drift",), f"= {task.max_drift:g}: {why}: leave max_drift out"
+    for place, message in posture_problems((), arm.home, limits):
+        joint = int(place[-1]) + 1
+        yield ("max_drift",), f"leads home, and joint {joint} of arm {arm.name!r} has its home {message}"

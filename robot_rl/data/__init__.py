@@ -1,1 +1,0 @@
-"""What must not be lost, and what is sampled: the step's bytes, the log, the replay."""

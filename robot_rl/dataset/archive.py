@@ -1,0 +1,358 @@
+"""The archive of finished episodes: one immutable zarr group each, for other programs, for export, and for ever.
+
+    archive/
+      archive.json            format, schema, spaces, and what made it (task, hardware, rate, code): written once
+      index.jsonl             one line per fact; what it does not name does not exist
+      episodes/NAME/          zarr 3: observations/*, actions/*, reward, terminated, truncated, provenance, ...
+
+An episode is written under a temporary name, every file and folder of it is fsynced, then it is renamed, then a line is
+appended to the fsynced index. The rename and the line are the commit: whoever is killed in between leaves a folder that
+nobody reads and that the next attempt replaces. The length is the index's; what zarr calls `shape` is only compared
+with it, and the content with its sha256.
+
+Index lines are of two kinds. `episode` says what was archived, once and for ever. `marks` holds all that the operator
+has said of an episode so far (the newest such line counts), so that nothing is rewritten when a mark comes later.
+
+A batch for the learner is never sampled from here: reading single rows is a hundred times slower than from memory.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import zarr
+from zarr.codecs import ZstdCodec
+
+from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
+from robot_rl.machine.sync import sync_path
+from robot_rl.packing import raw
+from robot_rl.stream.codec import ACTIONS, READABLE, SCHEMA, space_from_json, space_hash, space_json
+from robot_rl.stream.log import StepLog
+from robot_rl.types import Array, DataError, SpaceSpec
+
+FORMAT = 1
+"""Version of the folder's layout."""
+
+CHUNK_STEPS = 50
+"""Frames in one file. One frame per file appends at half the speed, and a whole long episode is read to see one."""
+
+_PER_STEP = ("reward", "terminated", "truncated", "provenance", "weights_version")
+_PER_OBSERVATION = ("t_monotonic", "t_wall")
+_FLAT: Any = {"name": "v2", "separator": "."}  # no folders for the chunks of an array: each costs an fsync
+_SYNCING = 8  # threads: what a disk is told at the same time it writes in one go
+_TEMPORARY = ".tmp-"
+_HEAD, _INDEX, _EPISODES = "archive.json", "index.jsonl", "episodes"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the index: an episode's facts, its folder under `episodes/`, and the sha256 of its content."""
+
+    facts: EpisodeFacts
+    folder: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What one call of `archive` did: episodes added, marked anew, there before, and not finished yet."""
+
+    added: int
+    marked: int
+    present: int
+    unfinished: int
+
+
+def is_archive(folder: Path) -> bool:
+    return (folder / _HEAD).is_file()
+
+
+def archive(
+    log: StepLog, folder: Path, source: str = "", context: Mapping[str, Any] | None = None, compress: bool = True
+) -> Archived:
+    """Archive the finished episodes of a log that are not in the archive yet, and what was marked since.
+
+    Idempotent, and may be killed at any moment. An episode that may still be going on is left for the next time.
+    `source` names the log; `context` is plain JSON about what made it (task, hardware, rate_hz, ...), for exports.
+    """
+    assembler = Assembler(log, source)
+    added = present = 0
+    with ArchiveWriter(folder, log.space, context or {}, compress) as writer:
+        for record in log.records():
+            for episode in assembler.add(*record):
+                new = writer.add(episode)
+                added, present = added + new, present + (not new)
+        marked = sum(writer.mark(key, assembler.marks_of(key)) for key in assembler.finished)
+    return Archived(added, marked, present, len(assembler.unfinished()))
+
+
+class Archive:
+    """An archive as it is now, for reading, also while it is being written: a `recordings.Recording`.
+
+    Raises DataError if it is damaged.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        self.name = self.folder.name
+        head = _read_head(self.folder)
+        self.space = space_from_json(head["space"])
+        self.context: Mapping[str, Any] = head["context"]
+        self.entries = _read_index(self.folder / _INDEX)[0]
+
+    def load(self, key: EpisodeKey) -> Episode:
+        """One episode, checked against length and checksum in the index."""
+        if key not in self.entries:
+            raise DataError(f"episode {key} is not in archive {self.folder}, which has {len(self.entries)} episodes")
+        entry = self.entries[key]
+        path = self.folder / _EPISODES / entry.folder
+        arrays = _read_group(path)
+        episode = _from_arrays(arrays, entry, self.space, path)
+        if _sha256(arrays) != entry.sha256:
+            raise DataError(f"episode {key} is damaged: {path} does not match its checksum. Restore the folder from a "
+                            "copy, or remove the archive and make it anew from the log")  # fmt: skip
+        return episode
+
+    def facts(self) -> list[EpisodeFacts]:
+        """Of all episodes, in the order in which they were archived; marks included."""
+        return [entry.facts for entry in self.entries.values()]
+
+    def episodes(self) -> Iterator[Episode]:
+        """The same ones, one in memory at a time."""
+        for key in self.entries:
+            yield self.load(key)
+
+
+class ArchiveWriter:
+    """The one writer of an archive; makes it if there is none. A context manager: it holds a lock on the index."""
+
+    def __init__(self, folder: Path, space: SpaceSpec, context: Mapping[str, Any], compress: bool = True):
+        self.folder, self._space, self._context = Path(folder), space, dict(context)
+        self._compressors = (ZstdCodec(level=1),) if compress else None
+        (self.folder / _EPISODES).mkdir(parents=True, exist_ok=True)
+        self._fd = _open_index(self.folder / _INDEX)
+        try:
+            self._begin()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def add(self, episode: Episode) -> bool:
+        """Archive a complete episode; False if it is there already. Raises DataError if it is, with other content."""
+        if episode.end == "open":
+            raise DataError(f"episode {episode.key} has not ended; only what is complete is archived")
+        arrays = _to_arrays(episode)
+        digest = _sha256(arrays)
+        if (known := self.entries.get(episode.key)) is not None:
+            if known.sha256 != digest:
+                raise DataError(f"episode {episode.key} is in archive {self.folder} with other content. Archive this "
+                                "log into another folder")  # fmt: skip
+            return False
+        entry = Entry(EpisodeFacts.of(episode), _folder_name(episode.key), digest)
+        line = {"kind": "episode", **entry.facts.to_json(), "folder": entry.folder, "schema": SCHEMA}
+        line |= {"space_hash": space_hash(self._space), "sha256": digest}
+        self._write_group(entry.folder, arrays, line)
+        self._append(line)
+        self.entries[episode.key] = entry
+        return True
+
+    def mark(self, key: EpisodeKey, marks: Sequence[Mapping[str, Any]]) -> bool:
+        """Say what the operator has said of an archived episode by now; False if the index says so already."""
+        entry = self.entries[key]
+        if list(entry.facts.marks) == list(marks):
+            return False
+        self._append({"kind": "marks", "key": str(key), "marks": list(marks)})
+        self.entries[key] = replace(entry, facts=with_marks(entry.facts, marks))
+        return True
+
+    def close(self) -> None:
+        """Let go of the index."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> "ArchiveWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        """Under the lock: head and index, without what a killed writer left behind."""
+        if not is_archive(self.folder):
+            _write_head(self.folder, self._space, self._context)
+        theirs = space_from_json(_read_head(self.folder)["space"])
+        if space_hash(theirs) != space_hash(self._space):
+            raise DataError(
+                f"archive {self.folder} holds episodes of space {space_hash(theirs)} "
+                f"({', '.join(theirs.observations)}); this log has space {space_hash(self._space)} "
+                f"({', '.join(self._space.observations)}). Use another folder"
+            )
+        self.entries, end = _read_index(self.folder / _INDEX)
+        os.ftruncate(self._fd, end)
+        for left in (self.folder / _EPISODES).glob(_TEMPORARY + "*"):
+            shutil.rmtree(left)
+
+    def _write_group(self, name: str, arrays: Mapping[str, Array], attributes: Mapping[str, Any]) -> None:
+        """Write the folder of an episode whole, or leave nothing that has its name."""
+        place = self.folder / _EPISODES
+        temporary = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
+        try:
+            group = zarr.create_group(
+                temporary, zarr_format=3, attributes={**attributes, "context": self._context, "format": FORMAT}
+            )
+            for path, array in arrays.items():
+                chunks = (max(1, min(CHUNK_STEPS if array.ndim > 2 else len(array), len(array))), *array.shape[1:])
+                group.create_array(
+                    path, data=array, chunks=chunks, compressors=self._compressors, chunk_key_encoding=_FLAT
+                )
+            _sync_tree(temporary)
+            unlisted = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
+            if (place / name).exists():  # a writer was killed between rename and line: the index does not know it
+                (place / name).rename(unlisted)
+            temporary.rename(place / name)
+            sync_path(place)
+            shutil.rmtree(unlisted, ignore_errors=True)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise DataError(f"archive {self.folder} cannot be written: {error.strerror}. The episodes in its index are "
+                            "whole: make room, then archive again") from error  # fmt: skip
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        end = os.fstat(self._fd).st_size
+        try:
+            if os.write(self._fd, data) != len(data):
+                raise OSError(0, "only a part of the line was written")
+            os.fsync(self._fd)
+        except OSError as error:
+            os.ftruncate(self._fd, end)
+            raise DataError(f"index of archive {self.folder} cannot be written: {error.strerror}. The episodes that it "
+                            "names are whole: make room, then archive again") from error  # fmt: skip
+
+
+def _folder_name(key: EpisodeKey) -> str:
+    first = f"+{key.first}" if key.first else ""
+    return f"{quote(key.actor, safe='').replace('.', '%2E')}-{key.epoch:016x}-{key.episode:06d}{first}"
+
+
+def _to_arrays(episode: Episode) -> dict[str, Array]:
+    """The arrays of an episode by their path in its group; the names are the contract with the exports."""
+    arrays = {f"observations/{name}": array for name, array in sorted(episode.observations.items())}
+    arrays |= {f"actions/{name}": getattr(episode, name) for name in ACTIONS}
+    return arrays | {name: getattr(episode, name) for name in (*_PER_STEP, *_PER_OBSERVATION)}
+
+
+def _from_arrays(arrays: Mapping[str, Array], entry: Entry, space: SpaceSpec, path: Path) -> Episode:
+    length = entry.facts.length
+    observations = {f"observations/{name}": name for name in space.observations}
+    expected = dict.fromkeys((*observations, *_PER_OBSERVATION), length + 1)
+    expected |= dict.fromkeys((*(f"actions/{name}" for name in ACTIONS), *_PER_STEP), length)
+    found = {name: len(array) for name, array in arrays.items()}
+    if found != expected:
+        names = sorted(found.keys() | expected.keys())
+        wrong = [f"{n} has {found.get(n)} rows instead of {expected.get(n)}" for n in names
+                 if found.get(n) != expected.get(n)]  # fmt: skip
+        raise DataError(f"episode {entry.facts.key} is damaged: the index says {length} steps, but in {path} "
+                        f"{', '.join(wrong)}. Restore the folder from a copy")  # fmt: skip
+    return Episode(
+        key=entry.facts.key,
+        source=entry.facts.source,
+        end=entry.facts.end,
+        success=entry.facts.success,
+        observations={name: arrays[at] for at, name in observations.items()},
+        **{name: arrays[f"actions/{name}"] for name in ACTIONS},
+        **{name: arrays[name] for name in (*_PER_STEP, *_PER_OBSERVATION)},
+    )
+
+
+def _read_group(path: Path) -> dict[str, Array]:
+    try:
+        group = zarr.open_group(path, mode="r", zarr_format=3)  # a codec of the older format is pickle
+        return {name: np.asarray(node[...]) for name, node in group.members(None) if isinstance(node, zarr.Array)}
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(f"{path} is damaged: {error}. Restore the folder from a copy") from error
+
+
+def _sha256(arrays: Mapping[str, Array]) -> str:
+    """Of names, dtypes, shapes and values, whatever the order of the arrays and the compression on disk."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        digest.update(raw(array))
+    return digest.hexdigest()
+
+
+def _sync_tree(folder: Path) -> None:
+    """Wait until the disk has every file under `folder`, then every folder, and itself."""
+    paths = sorted(folder.rglob("*"))
+    with ThreadPoolExecutor(_SYNCING) as threads:
+        list(threads.map(sync_path, (path for path in paths if path.is_file())))
+        list(threads.map(sync_path, (path for path in paths if path.is_dir())))
+    sync_path(folder)
+
+
+def _write_head(folder: Path, space: SpaceSpec, context: Mapping[str, Any]) -> None:
+    head = {"format": FORMAT, "schema": SCHEMA, "space_hash": space_hash(space), "space": space_json(space)}
+    temporary = folder / f"{_TEMPORARY}{_HEAD}"
+    temporary.write_text(json.dumps(head | {"context": dict(context)}, indent=2) + "\n")
+    sync_path(temporary)
+    temporary.rename(folder / _HEAD)
+    sync_path(folder)
+    sync_path(folder.parent)
+
+
+def _read_head(folder: Path) -> dict[str, Any]:
+    try:
+        head: dict[str, Any] = json.loads((folder / _HEAD).read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{folder}' is no archive: its {_HEAD} cannot be read ({error})") from error
+    if head.get("format") != FORMAT or head.get("schema") not in READABLE:
+        raise DataError(f"archive {folder} has format {head.get('format')} and schema {head.get('schema')}; this code "
+                        f"reads format {FORMAT} and schema {SCHEMA}: use the version that wrote it")  # fmt: skip
+    return head
+
+
+def _open_index(path: Path) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise DataError(f"archive {path.parent} is being written by another process: wait until it is done") from None
+    return fd
+
+
+def _read_index(path: Path) -> tuple[dict[EpisodeKey, Entry], int]:
+    """The entries in their order, and where the last whole line ends: a torn tail is passed over."""
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    entries: dict[EpisodeKey, Entry] = {}
+    for number, line in enumerate(data[:end].splitlines(), start=1):
+        try:
+            _apply(entries, json.loads(line))
+        except (ValueError, KeyError, TypeError, DataError) as error:
+            raise DataError(f"line {number} of {path} is damaged ({error!r}): restore the file from a copy, or remove "
+                            "the archive and make it anew from the log") from error  # fmt: skip
+    return entries, end
+
+
+def _apply(entries: dict[EpisodeKey, Entry], line: Mapping[str, Any]) -> None:
+    if line["kind"] == "episode":
+        facts = EpisodeFacts.from_json(line)
+        entries.setdefault(facts.key, Entry(facts, str(line["folder"]), str(line["sha256"])))
+    elif line["kind"] == "marks":
+        key = EpisodeKey.parse(line["key"])
+        entries[key] = replace(entries[key], facts=with_marks(entries[key].facts, line["marks"]))
+    else:
+        raise ValueError(f"a line of kind {line['kind']!r}; known: episode, marks")

@@ -1,0 +1,1 @@
+"""The bench as a Gymnasium environment: arms, cameras, reward, reset."""

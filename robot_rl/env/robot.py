@@ -1,0 +1,268 @@
+"""The Gymnasium environment: one class for every task and every hardware, real or simulated."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from robot_rl import config, geometry
+from robot_rl.cameras import open_camera
+from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.world import WorldClient
+from robot_rl.env.observe import Observer
+from robot_rl.env.reset import Resetter, sample_start
+from robot_rl.env.states import ArmStates
+from robot_rl.interfaces import Camera, Given, Reward
+from robot_rl.machine.clock import Clock, LockstepClock, RealClock
+from robot_rl.types import (
+    ArmFaultError,
+    ArmState,
+    ArmTarget,
+    Array,
+    Compliance,
+    ConfigError,
+    Fault,
+    Observation,
+    OperatorCommand,
+    ResetMissedError,
+    RewardResult,
+    SpaceSpec,
+    StoppedError,
+)
+
+
+class RobotEnv(gymnasium.Env):
+    """Arms, cameras and a judge, stepped at the task's control rate.
+
+    An action is a move of each arm's target in that target's own frame, in [-1, 1]; the arm keeps the new target on
+    its leash and inside its limits and reports it, so `info["executed"]` holds the action that was really carried
+    out, in the same units. The episode terminates when the judge says so and is truncated at the task's time limit or
+    when an arm faults; a fault is acknowledged by `acknowledge_faults` alone. Where a camera has no fresh frame, there
+    is no observation: `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
+    where an arm has no fresh state, they raise ArmStaleError.
+
+    The arm processes must be running (`robot-rl arm HARDWARE`). With a simulated arm in lockstep `step` returns as
+    soon as the world has advanced by one period; otherwise it sleeps to the deadline.
+    """
+
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, task: Task, hardware: Hardware, *, obs: ObsKind = "pixels", render_mode: str | None = None):
+        self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
+        self.space_spec = config.spaces(task, hardware, obs)
+        self.observation_space = observation_space(self.space_spec)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.space_spec.action_size,), np.float32)
+        self.period_s = 1.0 / task.rate_hz
+        self.metadata = self.metadata | {"render_fps": task.rate_hz}
+        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
+        self.arms = [connect_arm(task, arm) for arm in hardware.arms]
+        simulated = self.arms[0].info.simulated
+        self.world = WorldClient(hardware.arms[0].address) if simulated else None
+        self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
+        self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
+        self.reward: Reward = config.make("rewards", task.reward, Given(world=self.world, task=task))
+        self._images: dict[str, Array] = {}
+        self._observer = Observer(hardware, self.space_spec)
+        homes = [arm.home for arm in hardware.arms]
+        self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
+        self._states = ArmStates(self.arms, self.period_s)
+        self.arm_states: Sequence[ArmState] = ()
+        self.outcome = (
+            OperatorCommand.NONE
+        )  # the operator's word; whoever reads the device says it here before the step
+        self._steps = 0
+        self._judged = True
+        self._deadline = 0.0
+
+    # ------------------------------------------------------------------------------------------ gymnasium
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
+        """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
+
+        `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
+        judges and no time limit ends. `{"stopped": f}`: StoppedError as soon as f() is true on the way to the start
+        pose; the arms hold. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it;
+        ResetMissedError if an arm does not get to its start, or feels something there; CameraStaleError while a camera
+        has no fresh frame, ArmStaleError while an arm has no fresh state: then nothing moves.
+        """
+        super().reset(seed=seed)
+        self._look()
+        self._states.read()
+        options = options or {}
+        self._judged = not options.get("keep_pose", False)
+        if self._judged:
+            if self.world is not None:
+                self.world.reset(int(self.np_random.integers(2**31)))
+            self.arm_states = [arm.refresh() for arm in self.arms]
+            self.require_no_fault()
+            goals = [sample_start(start, self.np_random) for start in self.task.start]
+            self.arm_states = self._go(goals, options.get("stopped", lambda: False))
+        self._observer.begin_episode(self.arm_states)
+        self.reward.begin_episode()
+        self._steps = 0
+        self._deadline = self.clock.now()
+        return self._observe(), {}
+
+    def step(self, action: Array) -> tuple[dict, float, bool, bool, dict]:
+        """Command one move per arm, wait for the period's end, observe, judge."""
+        before = [state.target_base_tcp for state in self.arm_states]
+        late_s = self._move(action)
+        self._steps += 1
+
+        observation = self._observe()
+        reward, terminated, success = self._judge(observation)
+        faults = [state.fault for state in self.arm_states]
+        over_time = self._judged and self._steps >= self.task.max_steps
+        truncated = not terminated and (over_time or any(faults))
+        probability = self.reward.probability if self._judged else None
+        info = {"executed": self._executed(before), "faults": faults, "late_s": late_s, "probability": probability}
+        info["success"] = success
+        return observation, reward, terminated, truncated, info
+
+    def hold(self) -> tuple[dict, bool]:
+        """Let a period pass between the reset and the first step: the arms hold, nobody judges, no time limit runs.
+
+        Returns the newest observation, and whether an arm has a fault. Raises as `step`.
+        """
+        self._move(np.zeros(self.space_spec.action_size))
+        return self._observe(), any(state.fault for state in self.arm_states)
+
+    def render(self) -> Array:
+        """The camera views of the last observation, or now if it had none, side by side in the order of their names,
+        as in every other picture of an episode, `(H, W, 3)` uint8."""
+        views = [view for _, view in sorted((self._images or self._look()).items())]
+        return np.concatenate(views, axis=1) if views else np.zeros((*self.task.image_size, 3), np.uint8)
+
+    def close(self) -> None:
+        """Let go of cameras and links; the arms hold by themselves."""
+        for camera in self.cameras.values():
+            camera.close()
+        for arm in self.arms:
+            arm.close()
+        if self.world is not None:
+            self.world.close()
+
+    # ------------------------------------------------------------------------------------------ faults
+
+    def acknowledge_faults(self) -> None:
+        """Somebody has looked at the arms: clear their latched faults. They hold until the next command."""
+        for arm in self.arms:
+            arm.acknowledge_fault()
+
+    def require_no_fault(self) -> None:
+        """Raise ArmFaultError if an arm holds because of a fault."""
+        for arm, state in zip(self.hardware.arms, self.arm_states, strict=False):
+            if state.fault:
+                name = Fault(state.fault).name
+                raise ArmFaultError(f"arm '{arm.name}' holds because of fault {name}; look at it, then acknowledge")
+
+    # ------------------------------------------------------------------------------------------ inside
+
+    def _go(self, goals: Sequence[Array], stopped: Callable[[], bool]) -> list[ArmState]:
+        """Go to the start poses and tare the wrenches there: the tools touch nothing.
+
+        On the way an arm obeys the task's `reset_compliance`, or its own. What such a law has pressed with is let go
+        before the tare: it would be taken for a contact.
+        """
+        laws = [self.task.reset_compliance or arm.reset_compliance for arm in self.hardware.arms]
+        in_contact = [law and self.task.compliance for law in laws]
+        self._tune(laws)
+        try:
+            self._resetter.go(goals, stopped)
+        except (StoppedError, ResetMissedError, ArmFaultError):
+            self._tune(in_contact)  # a person may be beside it, or about to come
+            raise
+        self._tune(in_contact)
+        if any(laws):
+            self._resetter.let_go()
+        return self._resetter.tare()
+
+    def _tune(self, laws: Sequence[Compliance | None]) -> None:
+        """Give each arm its law; None leaves it the one that it has."""
+        for arm, law in zip(self.arms, laws, strict=True):
+            if law is not None:
+                arm.tune(law)
+
+    def _move(self, action: Array) -> float:
+        """Command one move per arm and wait for the period's end. Returns how late [s] that was."""
+        moves = np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6) * self._scale
+        for arm, state, move in zip(self.arms, self.arm_states, moves, strict=True):
+            arm.command(ArmTarget(geometry.pose_move(state.target_base_tcp, move), self.period_s))
+        self._deadline += self.period_s
+        late_s = self.clock.wait_until(self._deadline)
+        if late_s > self.period_s:
+            self._deadline += late_s  # after a stall go on at the same rate instead of hurrying to catch up
+        self.arm_states = self._states.read(after=self.arm_states)
+        return late_s
+
+    def _observe(self) -> dict[str, Array]:
+        world = self.world.refresh() if self.world is not None else None
+        self._images = self._look() if self.obs == "pixels" else {}
+        return self._observer.observe(self.arm_states, self._images, world)
+
+    def _look(self) -> dict[str, Array]:
+        return {name: camera.read() for name, camera in self.cameras.items()}
+
+    def _judge(self, observation: dict[str, Array]) -> RewardResult:
+        outcome, self.outcome = self.outcome, OperatorCommand.NONE
+        if not self._judged:
+            return RewardResult(0.0)
+        return evaluate(self.reward, observation, self.arm_states, outcome)
+
+    def _executed(self, before: Sequence[Array]) -> Array:
+        """The move from the last target to the one in force, in units of the action space."""
+        moves = [
+            geometry.pose_delta(target, state.target_base_tcp) / self._scale
+            for target, state in zip(before, self.arm_states, strict=True)
+        ]
+        return np.concatenate(moves).astype(np.float32)
+
+    def _open_cameras(self, names: Sequence[str]) -> dict[str, Camera]:
+        """Open the task's cameras; if one cannot be opened, those before it are closed again."""
+        configs = {camera.name: camera for camera in self.hardware.cameras}
+        cameras: dict[str, Camera] = {}
+        with ExitStack() as opened:
+            for name in names:
+                cameras[name] = open_camera(configs[name], self.task.image_size, self.world, self.task.scene)
+                opened.callback(cameras[name].close)
+            opened.pop_all()
+        return cameras
+
+
+def evaluate(
+    reward: Reward, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand
+) -> RewardResult:
+    """What a reward makes of a step. ConfigError if a user's own returns something else."""
+    result = reward.judge(observation, arms, outcome)
+    if not isinstance(result, tuple) or len(result) != 3:
+        raise ConfigError(
+            f"reward '{type(reward).__module__}' returned {result!r}; `judge` returns three values: "
+            "the reward, whether the task is over, and whether it succeeded, as "
+            "`robot_rl.types.RewardResult`"
+        )
+    value, terminated, success = result
+    return RewardResult(float(value), bool(terminated or success), bool(success))
+
+
+def connect_arm(task: Task, arm: config.ArmConfig) -> ArmClient:
+    """Connect to an arm's process and tell it the task's tool, compliance, limits and leash."""
+    client = ArmClient(arm.address)
+    tool = geometry.pose_multiply(np.array(arm.pose_flange_tcp), np.array(task.pose_tcp_tool))
+    client.configure(
+        tool, task.compliance, config.tighten(arm.limits, task.limits), task.leash_translation, task.leash_rotation
+    )
+    return client
+
+
+def observation_space(spec: SpaceSpec) -> gymnasium.spaces.Dict:
+    """The Gymnasium space of a spec: unbounded floats for `state/`, bytes for `image/`."""
+    return gymnasium.spaces.Dict({name: _box(shape, dtype) for name, (shape, dtype) in spec.observations.items()})
+
+
+def _box(shape: tuple[int, ...], dtype: str) -> gymnasium.spaces.Box:
+    bounds: Mapping[str, tuple[float, float]] = {"uint8": (0, 255), "float32": (-np.inf, np.inf)}
+    low, high = bounds[dtype]
+    return gymnasium.spaces.Box(low, high, shape, np.dtype(dtype).type)

@@ -1,0 +1,99 @@
+"""The status link: the latest metrics and small views of each process, for whoever looks. May lose; never queues.
+
+Each process that has something to show publishes at an address of its own; a reader holds one socket per sender, and
+takes the newest message alone.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+
+from robot_rl.links.seldom import Seldom
+from robot_rl.links.sockets import ANY_PORT, bind, connect, new_socket
+from robot_rl.machine.small_files import finite
+
+log = logging.getLogger(__name__)
+_seldom = Seldom(log)
+
+MAX_BYTES = 1 << 16
+"""Larger messages are not accepted; pictures belong elsewhere."""
+
+AT_ONCE = 1000
+"""Messages of one sender at one look: more than wait there, if nobody sends meanwhile."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """The latest values of one sender, published at `t_wall` [s]."""
+
+    sender: str
+    t_wall: float
+    values: Mapping[str, Any]
+
+
+class StatusPublisher:
+    """One process's side, for one thread: `publish({"episode": 3, "success": 1.0})` as often as it likes."""
+
+    def __init__(self, address: str = ANY_PORT, sender: str = ""):
+        self.sender = sender
+        self._socket = new_socket(zmq.PUB, linger_s=0.1)
+        self._socket.setsockopt(zmq.CONFLATE, 1)
+        self._socket.bound(1 << 12)  # readers send subscriptions and nothing else
+        self.address = bind(self._socket, address)
+
+    def publish(self, values: Mapping[str, Any]) -> None:
+        """Values are JSON; NaN and infinities become null."""
+        message = {"sender": self.sender, "t_wall": time.time(), "values": finite(values)}
+        self._socket.send(json.dumps(message, allow_nan=False).encode())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class StatusReader:
+    """Whoever looks, for one thread: `latest()` is a mapping from sender to its newest status."""
+
+    def __init__(self, addresses: Mapping[str, str]):
+        self._latest: dict[str, Status] = {}
+        self._silent: set[str] = set()  # those of which it was logged why
+        self._sockets = {}
+        for sender, address in addresses.items():
+            socket = new_socket(zmq.SUB)  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
+            socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+            socket.setsockopt(zmq.SUBSCRIBE, b"")
+            connect(socket, address)
+            self._sockets[sender] = socket
+
+    def latest(self) -> dict[str, Status]:
+        """The newest status of each sender that was ever heard. Never blocks."""
+        for sender, socket in self._sockets.items():
+            newest: bytes | None = None
+            for _ in range(AT_ONCE):
+                if not socket.poll(0):
+                    break
+                frames = socket.recv_bounded(most_frames=1)
+                newest = frames[0].bytes if frames else newest
+            if newest is not None:
+                self._take(sender, newest)
+            elif sender not in self._latest and sender not in self._silent and (problem := socket.problem()):
+                self._silent.add(sender)
+                log.warning("there will be no status of '%s': %s", sender, problem)
+        return dict(self._latest)
+
+    def close(self) -> None:
+        for socket in self._sockets.values():
+            socket.close()
+
+    def _take(self, sender: str, data: bytes) -> None:
+        try:
+            message = json.loads(data)
+            status = Status(sender, float(message["t_wall"]), dict(message["values"]))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            _seldom.warning("status of '%s' passed over: %s", sender, error)
+            return
+        self._latest[sender] = status

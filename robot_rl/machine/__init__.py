@@ -1,0 +1,1 @@
+"""What the operating system is asked for: files, folders, signals, clocks, compiled code."""

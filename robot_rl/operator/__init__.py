@@ -1,0 +1,1 @@
+"""What an operator says and does, and what follows from it: actions, marks, pauses."""

@@ -1,0 +1,109 @@
+"""What is said of whole episodes, as marks for the log: by the operator, and why one was broken off."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from robot_rl.links.events import OperatorEvent
+from robot_rl.types import Mark, MarkKind, OperatorCommand
+
+MAX_REASON = 500  # letters
+
+
+def discard(episode: int, actor: str = "", epoch: int = -1) -> Mark:
+    """The episode stays in the log, and nobody learns from it."""
+    return Mark(MarkKind.DISCARD, episode, actor=actor, epoch=epoch, t_wall=time.time())
+
+
+def truncated(episode: int, reason: str) -> Mark:
+    """The episode was broken off behind its last step."""
+    return Mark(MarkKind.TRUNCATED, episode, reason=reason[:MAX_REASON], t_wall=time.time())
+
+
+SAID_AFTERWARDS = {OperatorCommand.SUCCESS, OperatorCommand.FAILURE, OperatorCommand.UNDO, OperatorCommand.DISCARD}
+"""What an operator may say of an episode that is over."""
+
+
+@dataclass
+class _Ended:
+    """An episode that is over: whether it counts, whether the operator can change that, and whether it succeeded.
+
+    `success` is None where a program judges.
+    """
+
+    episode: int
+    counts: bool
+    changeable: bool
+    success: bool | None
+
+
+class OperatorMarks:
+    """Turns what the operator says of an episode that is over into marks, at once. Each can be taken back.
+
+    ```
+    marks = OperatorMarks(sender.send)
+    marks.end(episode, discarded=summary.discarded)       # an episode is over
+    marks.hear(event)                                     # from then on
+    ```
+    """
+
+    def __init__(self, append: Callable[[Mark], object]):
+        self._append = append
+        self._ended: deque[_Ended] = deque(maxlen=2)
+
+    def end(
+        self, episode: int, *, discarded: bool = False, failed: bool = False, success: bool | None = None
+    ) -> list[Mark]:
+        """The marks to append behind an episode that is over.
+
+        One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to take back. With
+        `success`, what the operator has said of it, they can say otherwise afterwards.
+        """
+        self._ended.append(_Ended(episode, not discarded, not failed, success))
+        return [discard(episode)] if discarded or failed else []
+
+    def hear(self, event: OperatorEvent) -> bool:
+        """Append the mark that an event asks for, if it does. Returns whether it is about the last episode.
+
+        UNDO is about the episode before the one that went on when it was said, the others about that one itself; what
+        was said between two is about the one before.
+        """
+        about = self._about(event) if event.command in SAID_AFTERWARDS else None
+        if about is None:
+            return False
+        if (mark := self._mark(event.command, about)) is not None:
+            self._append(mark)
+        return about is self._ended[-1]
+
+    def discard_last(self) -> None:
+        """The last episode does not count, if it still does."""
+        self.hear(OperatorEvent(OperatorCommand.DISCARD, time.monotonic(), "console", None))
+
+    def _about(self, event: OperatorEvent) -> _Ended | None:
+        for ended in reversed(self._ended):
+            if event.episode is None or ended.episode < event.episode:
+                return ended
+            if ended.episode == event.episode and event.command != OperatorCommand.UNDO:
+                return ended
+        return None
+
+    def _mark(self, command: OperatorCommand, about: _Ended) -> Mark | None:
+        """UNDO changes whether the episode counts, DISCARD makes that it does not; the others say how it ended."""
+        episode = about.episode
+        if not about.changeable:
+            return None
+        if command == OperatorCommand.UNDO:
+            about.counts = not about.counts
+            return Mark(MarkKind.UNDO, episode, t_wall=time.time()) if about.counts else discard(episode)
+        if not about.counts:
+            return None
+        if command == OperatorCommand.DISCARD:
+            about.counts = False
+            return discard(episode)
+        success = command == OperatorCommand.SUCCESS
+        if about.success is None or (about.success and success):
+            return None
+        about.success = success
+        kind, reward = (MarkKind.SUCCESS, 1.0) if success else (MarkKind.FAILURE, 0.0)
+        return Mark(kind, episode, reward, t_wall=time.time())

@@ -1,0 +1,222 @@
+"""Who acts: the policy or the operator. Decided before the step, so that a step has one author."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from robot_rl.config import Hardware, Task
+from robot_rl.config.kinds import driver
+from robot_rl.env.robot import RobotEnv
+from robot_rl.interfaces import Given
+from robot_rl.links.console_link import ConsoleLink
+from robot_rl.links.events import EventQueue, OperatorEvent
+from robot_rl.operator.annotations import OperatorMarks
+from robot_rl.operator.mapping import Operator, open_operator
+from robot_rl.operator.pause import PauseGate
+from robot_rl.stream.motion import moves
+from robot_rl.types import ArmState, Array, ConfigError, OperatorCommand, Provenance, TeleopAction
+
+
+class Intervention:
+    """The operator acts while their clutch is closed, else the policy does. One stretch of it is one segment.
+
+    The clutch (`handover.Clutch`) alone decides when they have let go; until then the arm holds, and these steps belong
+    to the operator too. Called by the actor loop only:
+
+    ```
+    commanded, author = intervention.decide(proposed, arms)    # once a step
+    intervention.listen()                                      # between two episodes, as often as one likes
+    ```
+    These two take what the operator says, at their device and at the console's `desk`. What is said of an episode that
+    is over becomes its mark at once (`marks`); START, PAUSE and STOP go to the `gate`; the rest is about this episode:
+    `outcome` is the operator's word on it, for the reward to judge by, if it came in this step; `ends` says why they
+    end it, "" if they do not; `discarded`, that it is not to count. `on_last` are their words on the episode before.
+
+    An operator who is `locked_out` (evaluation) has these words alone; if the arm `yields` to them, taking hold ends
+    the episode, too, and the arm holds (`taken`). `held`: the clutch was closed at the last look.
+
+    If the device is lost in the middle of a correction the arm holds and the episode ends: the policy is not to go on
+    with what the operator kept it from.
+    """
+
+    def __init__(
+        self,
+        operator: Operator | None,
+        *,
+        locked_out: bool = False,
+        yields: bool = False,
+        desk: ConsoleLink | None = None,
+        gate: PauseGate | None = None,
+        marks: OperatorMarks | None = None,
+    ):
+        self._operator = operator
+        self._gate, self._marks = gate, marks
+        self.events = desk.events if desk is not None else EventQueue()
+        self._locked_out, self._yields = locked_out, yields
+        self.on_last: list[OperatorCommand] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._acts = False
+        self._begins_with: TeleopAction | None = None
+        self.problem = ""
+        self.segments = 0
+        self.held = False
+        self.outcome = OperatorCommand.NONE
+        self.ends, self.discarded = "", False
+
+    def begin_episode(self) -> None:
+        """Forget the last episode: the policy acts first, unless the clutch is closed."""
+        self._forget()
+        if self._operator is not None:
+            self._put(self._operator.begin_episode())
+        self.hears_stop()
+
+    def begins(self, arms: Sequence[ArmState]) -> bool:
+        """Before the first step of an episode that is the operator's: whether they move the arm now. Then `decide` goes
+        by the same reading.
+
+        Until then words are about the episode before, but for STOP, which says `stopped`; `problem` is the device's.
+        """
+        if self._operator is None:
+            return True
+        reading = self._operator.read(arms)
+        self.problem = reading.problem
+        if reading.engaged and moves(reading.action):
+            self._begins_with = reading
+            return True
+        self._put([reading.outcome])
+        self.hears_stop()
+        return False
+
+    def holds(self, arms: Sequence[ArmState]) -> bool:
+        """Between two episodes: whether the operator has hold of the device right now."""
+        if self._operator is None:
+            return False
+        held, word = self._operator.look(arms)
+        self._put([word])
+        return held
+
+    def listen(self) -> list[OperatorEvent]:
+        """Between two episodes: what the operator has said since the last look. Marks and gate have it already."""
+        return self._take(acting=False)
+
+    def hears_stop(self) -> bool:
+        """On the way to a start pose: whether the operator has said STOP."""
+        if all(event.command != OperatorCommand.STOP for event in self.listen()):
+            return False
+        self.ends = ENDS[OperatorCommand.STOP]
+        return True
+
+    def take_on_last(self) -> tuple[OperatorCommand, ...]:
+        """The words on the episode before that were not told yet: the episode that they came in is over."""
+        told, self.on_last = tuple(self.on_last), []
+        return told
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the operator has ended the episode with STOP."""
+        return self.ends == ENDS[OperatorCommand.STOP]
+
+    @property
+    def taken(self) -> bool:
+        """Whether the operator has ended the episode by taking hold of an arm that `yields`."""
+        return self.ends == TAKEN
+
+    def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
+        """The action `(A,)` to command, and its author."""
+        self.outcome = OperatorCommand.NONE
+        if self._operator is None:
+            self._take(acting=True)
+            return proposed, Provenance.POLICY
+        reading, self._begins_with = self._begins_with or self._operator.read(arms), None
+        self._put([reading.outcome])
+        self._take(acting=True)
+        self.held = reading.engaged and not self._locked_out
+        if self._yields and reading.engaged:
+            self.ends = self.ends or TAKEN
+            return np.zeros_like(proposed), Provenance.POLICY
+        if self._locked_out:
+            return proposed, Provenance.POLICY
+        acted, self._acts = self._acts, reading.engaged
+        if acted and reading.problem:
+            self.ends = reading.problem
+            return np.zeros_like(proposed), Provenance.HUMAN
+        if not self._acts:
+            return proposed, Provenance.POLICY
+        self.segments += not acted
+        return np.clip(reading.action, -1.0, 1.0).astype(np.float32), Provenance.HUMAN
+
+    def close(self) -> None:
+        """Let go of the operator's device."""
+        if self._operator is not None:
+            self._operator.close()
+
+    def _put(self, words: Iterable[OperatorCommand]) -> None:
+        for word in words:
+            if word != OperatorCommand.NONE:
+                self.events.put(word, "device")
+
+    def _take(self, *, acting: bool) -> list[OperatorEvent]:
+        """Take every event, and do what it asks for."""
+        if self._operator is not None:
+            self._put(self._operator.take_words())
+        events = self.events.take()
+        for event in events:
+            answers = self._gate is not None and self._gate.hear(event)
+            if acting and (event.episode == self.events.episode or event.command == OperatorCommand.STOP):
+                self._hear(event)
+            elif not answers:
+                self._annotate(event)
+        return events
+
+    def _hear(self, event: OperatorEvent) -> None:
+        """It is about the episode that is going on, but for UNDO."""
+        word = event.command
+        if word in (OperatorCommand.SUCCESS, OperatorCommand.FAILURE):
+            self.outcome = word
+        elif word == OperatorCommand.UNDO:
+            self._annotate(event)
+        elif word in ENDS:
+            self.ends, self.discarded = ENDS[word], self.discarded or word == OperatorCommand.DISCARD
+
+    def _annotate(self, event: OperatorEvent) -> None:
+        """It is about an episode that is over."""
+        about_last = self._marks is None or self._marks.hear(event)
+        if about_last and event.command in (OperatorCommand.UNDO, OperatorCommand.DISCARD):
+            self.on_last.append(event.command)
+
+
+TAKEN = "the operator took hold of the device"
+ENDS = {OperatorCommand.STOP: "stopped by the operator", OperatorCommand.DISCARD: "discarded by the operator"}
+
+
+def open_intervention(
+    env: RobotEnv,
+    *,
+    corrects: bool,
+    seed: int,
+    desk: ConsoleLink | None = None,
+    gate: PauseGate | None = None,
+    marks: OperatorMarks | None = None,
+) -> Intervention:
+    """The operator at the device that the hardware file names: one who `corrects`, or one who is locked out.
+
+    Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
+    it does and there is no device. Words that are said at the `desk` count as the device's.
+    """
+    require_judge(env.task, env.hardware)
+    operator = None
+    if env.hardware.teleop is not None and (corrects or env.reward.needs_operator):
+        given = Given(task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
+        operator = open_operator(env.hardware, given)
+    return Intervention(operator, locked_out=not corrects, desk=desk, gate=gate, marks=marks)
+
+
+def require_judge(task: Task, hardware: Hardware) -> None:
+    """Raise ConfigError if the task's reward needs the operator's word and the bench has no device for it."""
+    if hardware.teleop is None and driver("rewards", task.reward.name).needs_operator:
+        raise ConfigError(
+            f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but hardware "
+            f"'{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"
+        )

@@ -1,0 +1,1 @@
+"""What is looked at without a run: benches, cameras, devices, data, drivers, speed."""

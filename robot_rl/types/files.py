@@ -1,0 +1,176 @@
+"""What a task file and a hardware file hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from robot_rl.types.arm import ArmLimits, Compliance, Load
+from robot_rl.types.data import Use
+
+ObsKind = Literal["pixels", "state"]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Something that is mounted on the flange and sticks out (a camera, a bracket): a rod with round ends.
+
+    It is kept out of table, walls and keep-out boxes like the arm's own links.
+    """
+
+    name: str
+    """What it is, for complaints."""
+    start: tuple[float, float, float]
+    """Middle of one of its ends in the flange's frame [m]."""
+    end: tuple[float, float, float]
+    """Middle of the other one."""
+    radius_m: float
+    """Of the rod and its ends [m]."""
+
+
+@dataclass(frozen=True)
+class ArmConfig:
+    """One arm of a hardware file."""
+
+    name: str
+    """By which tasks, observations and `--arm` call it."""
+    driver: str
+    """A file of `controllers/arms`."""
+    home: tuple[float, ...]
+    """Joint angles where resets begin [rad]."""
+    limits: ArmLimits
+    """What it may do; a task can only tighten them."""
+    pose_flange_tcp: tuple[float, float, float, float, float, float, float]
+    """Where the TCP, between the fingertips, is in the flange's frame [m, xyzw]."""
+    address: str = "local://arm"
+    """Where its process listens."""
+    load: Load | None = None
+    """What hangs on the flange, sent to an arm that has to know it."""
+    loop_cpu: int | None = None
+    """On the real clock the core that its 1 kHz loop has for itself."""
+    pose_bench_base: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    """Where its foot stands on the bench, whose z points up [m, xyzw]: there the console draws it, and
+    `state/projected_gravity` is downwards."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The driver's own."""
+    guards: tuple[Guard, ...] = ()
+    """What else is mounted on the flange."""
+    reset_compliance: Compliance | None = None
+    """The law on the way to a start pose, for tasks that have none of their own."""
+
+
+@dataclass(frozen=True)
+class CameraConfig:
+    """One camera of a hardware file: its driver (a file of `cameras`) and that driver's own options."""
+
+    name: str
+    driver: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GripperConfig:
+    """One gripper of a hardware file that moves (a file of `controllers/grippers`)."""
+
+    name: str
+    driver: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """A set-up on a bench: one hardware file, `source`, which is not there if it was changed since it was read."""
+
+    source: ClassVar[Any] = None
+    name: str
+    arms: tuple[ArmConfig, ...]
+    cameras: tuple[CameraConfig, ...] = ()
+    grippers: tuple[GripperConfig, ...] = ()
+    teleop: Use | None = None
+
+
+@dataclass(frozen=True)
+class StartPose:
+    """Where an arm's episodes start: a tool pose, and uniform ranges about it."""
+
+    pose_base_tool: tuple[float, float, float, float, float, float, float]
+    """The middle, in the base frame [m, xyzw]."""
+    translation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Half-widths along the base axes [m]."""
+    rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Half-widths of a rotation vector in the tool frame [rad]."""
+
+
+@dataclass(frozen=True)
+class Wander:
+    """How far the arm may move by itself about a goal that it has just reached, so that an encoder learns where it is.
+
+    All of it is in the tool's axes at the goal. For goals that stand still, and that the tool may leave with whatever
+    it holds.
+    """
+
+    way_out: tuple[float, float, float]
+    """The straight way that frees the tool from what it was put into [m]: (0, 0, -0.025) leaves a hole 25 mm deep
+    against the tool's z."""
+    height: float
+    """From the end of the way out the arm goes to poses up to so much further that way [m]."""
+    aside: float
+    """And so far to every side [m]."""
+    rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Turned by up to so much, a rotation vector [rad]."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A skill to learn: everything about it that is not the hardware's.
+
+    `source` is the file that it was read from, for complaints; it is not there if the task was changed since.
+    """
+
+    source: ClassVar[Any] = None
+    name: str
+    """The file's own."""
+    description: str
+    """The skill in one line."""
+    start: tuple[StartPose, ...]
+    """Where episodes start, for each arm."""
+    cameras: tuple[str, ...]
+    """Those of the hardware file that the policy sees."""
+    reward: Use
+    """A file of `rewards`, with its options."""
+    scene: Use | None = None
+    """A file of `sim/scenes`, for simulated arms."""
+    rate_hz: float = 10.0
+    """Control steps per second."""
+    max_steps: int = 100
+    """Time limit of an episode [control steps]."""
+    image_size: tuple[int, int] = (128, 128)
+    """Height and width of what the policy sees [pixels]."""
+    action_translation: float = 0.008
+    """An action of 1 moves the target so far along an axis of its own frame [m]."""
+    action_rotation: float = 0.05
+    """And turns it so far about one [rad]."""
+    leash_translation: float = 0.02
+    """The target is kept so near the measured pose that it cannot wind up [m]."""
+    leash_rotation: float = 0.15
+    """The same for its rotation [rad]."""
+    pose_tcp_tool: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    """The point of the tool that the task controls, a grasped peg's tip, seen from the hardware's TCP [m, xyzw]."""
+    compliance: Compliance = Compliance()
+    """The law in contact."""
+    reset_compliance: Compliance | None = None
+    """A stiffer one, for precise resets."""
+    max_drift: float | None = None
+    """A reset first takes an arm home in joint space if one of its joints is further than this from the hardware's
+    `home` [rad]; None: it never does."""
+    manual_reset: str = ""
+    """What a person has to do before each episode ("put the stick back into the holder"): the arm holds until it is
+    done."""
+    observe_gravity: bool = False
+    """Whether the policy is told, beside the images, which way is down: where cameras are put back askew, they alone
+    do not say how far the tool is tilted."""
+    wander: Wander | None = None
+    """Allows, and bounds, the motion about the goal after a demonstration; without it there is none."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Tighter values for fields of the hardware's `ArmLimits`."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Run options of this task by dotted key: `{"learner.agent.discount": 0.97}`."""

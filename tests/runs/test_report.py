@@ -1,0 +1,68 @@
+"""What a run came to, from its own files."""
+
+import json
+
+import pytest
+
+from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.machine.small_files import read_lines
+from robot_rl.runs.report import plot_demos, plot_learning, training_summary
+from robot_rl.stream.log import StepLog
+
+
+@pytest.fixture
+def folder(tmp_path):
+    settings = RunSettings("peg_insert", "sim_panda", obs="state", steps=100, seed=4)
+    folder = RunFolder.create(tmp_path / "run", {"run": settings})
+    folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 3, "steps": 50}))
+    rows = [
+        {"episode": n, "steps": 20, "human_steps": 5 * n, "segments": n, "success": True, "env_steps": 20 * (n + 1)}
+        for n in range(2)
+    ]
+    folder.episodes_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures = {"critic_loss": 0.1, "q": 0.2, "q_start": 0.4, "return_start": 0.3, "critic_grad_norm": 0.1}
+    metrics = [{"env_steps": 0, "pretraining": {}}, {"env_steps": 45, "updates": 180} | figures]
+    folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in metrics))
+    return folder
+
+
+def test_a_line_that_is_still_being_written_is_left_out(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    assert not list(read_lines(path))
+    path.write_text('{"a": 1}\n{"a": 2}\n{"a": ')
+    assert list(read_lines(path)) == [{"a": 1}, {"a": 2}]
+
+
+def test_robot_time_counts_demonstrations_and_steps_of_an_episode_that_was_cut_off(folder):
+    summary = training_summary(folder, 90.0, {"training": 60.0})
+    assert summary["env_steps"] == 50 + 45  # two whole episodes of 20 steps, and 5 of a third
+    assert summary["robot_minutes"] == pytest.approx(95 / 10 / 60)
+    assert (summary["interventions"], summary["intervention_steps"], summary["train_seed"]) == (1, 5, 4)
+
+
+def test_wall_time_of_earlier_sittings_is_added(folder):
+    folder.training_file.write_text(json.dumps(training_summary(folder, 90.0, {})))
+    assert training_summary(folder, 30.0, {})["wall_minutes"] == pytest.approx(2.0)
+
+
+def test_learning_curves_are_drawn_from_whatever_there_is(folder):
+    assert [path.name for path in plot_learning(folder)] == ["success.png", "learner.png"]
+    folder.episodes_file.unlink()
+    assert [path.name for path in plot_learning(folder)] == ["learner.png"]
+
+
+def test_cloning_is_drawn_over_its_updates(folder):
+    same = {"env_steps": 0, "updates": 0, "updates_per_s": 9.0}
+    rows = [same | {"offline_updates": n, "bc_loss": 1 / n} for n in (1, 2)]
+    folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder.episodes_file.unlink()
+    assert [path.name for path in plot_learning(folder)] == ["learner.png"]
+
+
+def test_of_a_run_without_updates_no_empty_picture_is_drawn(folder):
+    folder.metrics_file.write_text('{"env_steps": 0, "pretraining": {}}\n')
+    assert [path.name for path in plot_learning(folder)] == ["success.png"]
+    assert plot_demos(folder) is None
+    with StepLog(folder.demos_log, folder.spaces()):
+        pass
+    assert plot_demos(folder) is None  # nothing was shown yet
