@@ -1,9 +1,10 @@
-"""What each ingredient of the main job contributes: many trainings, one table, one picture. Results: docs/ablation.md.
+"""What each ingredient of the main job contributes: many trainings, one table, one picture.
+Results: docs/ablation.md.
 
 .venv/bin/python benchmarks/ablation.py --obs pixels           runs what is not there yet; Ctrl-C, then again: goes on
 .venv/bin/python benchmarks/ablation.py --list                 names the variants, and how far each is
-.venv/bin/python benchmarks/ablation.py --only rlpd bc --seeds 0
-.venv/bin/python benchmarks/ablation.py --only rlpd --sampled  evaluates them with the policies' own noise, too
+.venv/bin/python benchmarks/ablation.py --only rlpd bc --seeds 0 .venv/bin/python
+benchmarks/ablation.py --only rlpd --sampled  evaluates them with the policies' own noise, too
 .venv/bin/python benchmarks/ablation.py --summarise            table and picture of what is there
 """
 
@@ -31,15 +32,24 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = (sys.executable, "-m", "robot_rl")
 ObsKind = Literal["pixels", "state"]
 
-END_TO_END = ("--learner.encoder", "end_to_end", "--learner.schedule.utd", "1", "--learner.agent.batch-size", "64")
+END_TO_END = (
+    "--learner.encoder",
+    "end_to_end",
+    "--learner.schedule.utd",
+    "1",
+    "--learner.agent.batch-size",
+    "64",
+)
 UTDS = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: what `robot-rl train` is told besides task, seed and steps. `pixels`: from pixels, besides that.
+    """One row: what `robot-rl train` is told besides task, seed and steps. `pixels`: from pixels,
+    besides that.
 
-    `obs`: where it makes sense. `weights`: whether it needs the file with the published weights of the ResNet-10.
+    `obs`: where it makes sense. `weights`: whether it needs the file with the published weights of
+    the ResNet-10.
     """
 
     name: str
@@ -52,7 +62,9 @@ class Variant:
 
 VARIANTS = (
     Variant(
-        "rlpd", f"the defaults: 20 demonstrations, corrections, BC term, {ScheduleConfig().utd:g} updates per step"
+        "rlpd",
+        f"the defaults: 20 demonstrations, corrections, BC term, {ScheduleConfig().utd:g} updates"
+        " per step",
     ),
     Variant("human-like", "an operator who works as a person does", ("--teleop", "human-like")),
     Variant("no-corrections", "nobody corrects", ("--actor.no-corrections",)),
@@ -64,20 +76,52 @@ VARIANTS = (
         END_TO_END,
     ),
     Variant("no-bc-term", "without the BC term", ("--learner.agent.bc-weight", "0")),
-    Variant("bc-init", "begins from behaviour cloning", ("--learner.agent.bc-initial-updates", "20000")),
+    Variant(
+        "bc-init", "begins from behaviour cloning", ("--learner.agent.bc-initial-updates", "20000")
+    ),
     Variant("bc", "behaviour cloning of the 20 demonstrations", ("--learner.algorithm", "bc")),
-    Variant("bc-100", "behaviour cloning of 100 demonstrations", ("--learner.algorithm", "bc", "--demos", "100")),
-    Variant("hg-dagger", "behaviour cloning with corrections (HG-DAgger)", ("--learner.algorithm", "hg_dagger")),
-    Variant("end-to-end", "small CNN trained by the critics, 1 update per step, batch 64", END_TO_END, obs=("pixels",)),
+    Variant(
+        "bc-100",
+        "behaviour cloning of 100 demonstrations",
+        ("--learner.algorithm", "bc", "--demos", "100"),
+    ),
+    Variant(
+        "hg-dagger",
+        "behaviour cloning with corrections (HG-DAgger)",
+        ("--learner.algorithm", "hg_dagger"),
+    ),
+    Variant(
+        "end-to-end",
+        "small CNN trained by the critics, 1 update per step, batch 64",
+        END_TO_END,
+        obs=("pixels",),
+    ),
     Variant(
         "random-encoder",
         "small CNN as it was initialised, frozen",
-        ("--learner.pretrain.learning-rate", "0", "--learner.pretrain.epochs", "1", "--wander-steps", "0"),
+        (
+            "--learner.pretrain.learning-rate",
+            "0",
+            "--learner.pretrain.epochs",
+            "1",
+            "--wander-steps",
+            "0",
+        ),
         obs=("pixels",),
     ),
-    Variant("resnet10", "ResNet-10 as HIL-SERL", ("--learner.encoder", "resnet10"), obs=("pixels",), weights=True),
+    Variant(
+        "resnet10",
+        "ResNet-10 as HIL-SERL",
+        ("--learner.encoder", "resnet10"),
+        obs=("pixels",),
+        weights=True,
+    ),
     *(
-        Variant(f"utd-{utd}", f"{utd} update{'s' * (utd > 1)} per step", ("--learner.schedule.utd", f"{utd}"))
+        Variant(
+            f"utd-{utd}",
+            f"{utd} update{'s' * (utd > 1)} per step",
+            ("--learner.schedule.utd", f"{utd}"),
+        )
         for utd in UTDS
         if utd != ScheduleConfig().utd
     ),
@@ -86,8 +130,8 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Job:
-    """One training: a variant with a seed, its arguments, and the run's folder below `runs/`; or, `sampled`, a second
-    evaluation of what it has learnt, with the policy's own noise."""
+    """One training: a variant with a seed, its arguments, and the run's folder below `runs/`; or,
+    `sampled`, a second evaluation of what it has learnt, with the policy's own noise."""
 
     variant: Variant
     seed: int
@@ -112,9 +156,16 @@ class Job:
         return self.folder / "ablation.json"
 
     def command(self, episodes: int) -> list[str]:
-        """How to begin it, or to go on with it. Raises ConfigError if its folder is of a run with other arguments."""
-        if self.note.exists() and json.loads(self.note.read_text())["arguments"] != list(self.arguments):
-            raise ConfigError(f"'{self.folder}' was made with other arguments: move it away, or choose another --name")
+        """How to begin it, or to go on with it. Raises ConfigError if its folder is of a run with
+        other arguments.
+        """
+        if self.note.exists() and json.loads(self.note.read_text())["arguments"] != list(
+            self.arguments
+        ):
+            raise ConfigError(
+                f"'{self.folder}' was made with other arguments: move it away, or choose another"
+                " --name"
+            )
         if self.sampled:
             return ["eval", str(self.folder), "--episodes", f"{episodes}", "--sampled"]
         if (self.folder / "config.json").exists():
@@ -126,16 +177,18 @@ class Job:
         sittings = json.loads(self.note.read_text())["sittings_s"] if self.note.exists() else []
         sittings += [] if seconds is None else [round(seconds, 1)]
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.note.write_text(json.dumps({"arguments": self.arguments, "sittings_s": sittings}, indent=2) + "\n")
+        self.note.write_text(
+            json.dumps({"arguments": self.arguments, "sittings_s": sittings}, indent=2) + "\n"
+        )
 
 
 @dataclass(frozen=True)
 class Options:
-    """obs: what the policy sees. only: these variants. seeds: of the trainings. steps: of each; 0: the task's default.
-    episodes: of each evaluation. jobs: trainings at a time; with more than one the wall times are upper bounds.
-    sampled: evaluate what is trained once more, with the policies' own noise.
-    weights: file with the published weights of the ResNet-10. name: of the folder in runs/. out: of page and picture.
-    list, summarise: run nothing.
+    """obs: what the policy sees. only: these variants. seeds: of the trainings. steps: of each; 0:
+    the task's default. episodes: of each evaluation. jobs: trainings at a time; with more than one
+    the wall times are upper bounds. sampled: evaluate what is trained once more, with the policies'
+    own noise. weights: file with the published weights of the ResNet-10. name: of the folder in
+    runs/. out: of page and picture. list, summarise: run nothing.
     """
 
     obs: ObsKind = "pixels"
@@ -161,35 +214,53 @@ def jobs_of(options: Options, say: Callable[[str], None] = print) -> list[Job]:
             raise ConfigError(f"{name!r} is no variant; there are: {nearest(name, names)}")
     chosen = [v for v in VARIANTS if v.name in (options.only or names) and options.obs in v.obs]
     for variant in [v for v in chosen if v.weights and not options.weights]:
-        say(f"{variant.name} is left out: it needs the published weights; say where they are with --weights")
+        say(
+            f"{variant.name} is left out: it needs the published weights; say where they are with"
+            " --weights"
+        )
         chosen.remove(variant)
     return [job_of(variant, seed, options) for seed in options.seeds for variant in chosen]
 
 
 def job_of(variant: Variant, seed: int, options: Options) -> Job:
     """The training of a variant with a seed."""
-    arguments = [options.task, "--obs", options.obs, "--seed", f"{seed}", "--eval-episodes", f"{options.episodes}"]
+    arguments = [
+        options.task,
+        "--obs",
+        options.obs,
+        "--seed",
+        f"{seed}",
+        "--eval-episodes",
+        f"{options.episodes}",
+    ]
     arguments += ["--steps", f"{options.steps}"] if options.steps else []
     arguments += variant.arguments + (variant.pixels if options.obs == "pixels" else ())
     arguments += ["--learner.encoder-weights", options.weights] if variant.weights else []
-    folder = Path("runs") / options.name / f"{options.task}-{options.obs}" / f"{variant.name}-{seed}"
+    folder = (
+        Path("runs") / options.name / f"{options.task}-{options.obs}" / f"{variant.name}-{seed}"
+    )
     return Job(variant, seed, tuple(arguments), folder)
 
 
 class Trainings:
-    """Runs jobs as processes, `at_once` at a time; a Ctrl-C stops them in order, and they can go on later.
+    """Runs jobs as processes, `at_once` at a time; a Ctrl-C stops them in order, and they can go on
+    later.
 
     ```
     failed = Trainings(episodes=100).run(jobs, at_once=2)
     ```
     """
 
-    def __init__(self, episodes: int, program: Sequence[str] = PROGRAM, say: Callable[[str], None] = print):
+    def __init__(
+        self, episodes: int, program: Sequence[str] = PROGRAM, say: Callable[[str], None] = print
+    ):
         self._episodes, self._program, self._say = episodes, program, say
         self._running: dict[Job, tuple[subprocess.Popen, float]] = {}
 
     def run(self, jobs: Iterable[Job], at_once: int = 1) -> list[Job]:
-        """Run what is not done yet; returns what came to no evaluation, with the end of its log said."""
+        """Run what is not done yet; returns what came to no evaluation, with the end of its log
+        said.
+        """
         waiting = deque(job for job in jobs if not job.is_done)
         for job in waiting:
             job.command(self._episodes)  # what does not fit is refused before anything starts
@@ -218,7 +289,11 @@ class Trainings:
         job.write_note()
         with (job.folder / "ablation.log").open("ab") as output:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         self._running[job] = (process, time.monotonic())
 
@@ -231,7 +306,10 @@ class Trainings:
             if not job.is_done:
                 tail = (job.folder / "ablation.log").read_text(errors="replace").splitlines()[-5:]
                 self._say(
-                    "\n  ".join([f"{job.folder} ended with code {process.returncode}, without evaluation:", *tail])
+                    "\n  ".join([
+                        (f"{job.folder} ended with code {process.returncode}, without evaluation:"),
+                        *tail,
+                    ])
                 )
         return ended
 
@@ -239,14 +317,21 @@ class Trainings:
 def results_of(jobs: Sequence[Job]) -> list[Result]:
     """The variants of which at least one seed is evaluated, in their order."""
     done = [job for job in jobs if job.is_done]
-    each = [(variant, [job for job in done if job.variant.name == variant.name]) for variant in VARIANTS]
+    each = [
+        (variant, [job for job in done if job.variant.name == variant.name]) for variant in VARIANTS
+    ]
     return [_result(variant, runs) for variant, runs in each if runs]
 
 
 def _result(variant: Variant, jobs: Sequence[Job]) -> Result:
     rows = [row for job in jobs if (row := job.evaluation)]
     configs = [json.loads((job.folder / "config.json").read_text()) for job in jobs]
-    sittings = [s for job in jobs if job.note.exists() for s in json.loads(job.note.read_text())["sittings_s"]]
+    sittings = [
+        s
+        for job in jobs
+        if job.note.exists()
+        for s in json.loads(job.note.read_text())["sittings_s"]
+    ]
 
     def mean(key: str) -> float:
         return float(np.mean([row[key] for row in rows]))
@@ -268,7 +353,10 @@ def _result(variant: Variant, jobs: Sequence[Job]) -> Result:
 def score_of(jobs: Sequence[Job]) -> Score:
     """Of those that are evaluated."""
     rows = {job.seed: row for job in jobs if (row := job.evaluation)}
-    return Score({seed: row["successes"] for seed, row in rows.items()}, sum(r["episodes"] for r in rows.values()))
+    return Score(
+        {seed: row["successes"] for seed, row in rows.items()},
+        sum(r["episodes"] for r in rows.values()),
+    )
 
 
 def summarise(jobs: Sequence[Job], options: Options) -> str:
@@ -276,7 +364,9 @@ def summarise(jobs: Sequence[Job], options: Options) -> str:
     results = results_of(jobs)
     if not results:
         raise ConfigError(f"no run in runs/{options.name} is evaluated yet")
-    return write_page(results, options.seeds, options.out / "ablation.md", f"{options.task}-{options.obs}")
+    return write_page(
+        results, options.seeds, options.out / "ablation.md", f"{options.task}-{options.obs}"
+    )
 
 
 def state_of(job: Job) -> str:
@@ -290,15 +380,22 @@ def run(options: Options) -> int:
     jobs = jobs_of(options)
     if options.list:
         for job in jobs:
-            print(f"{job.variant.name:<16} seed {job.seed}  {state_of(job):<12} {' '.join(job.arguments)}")
+            print(
+                f"{job.variant.name:<16} seed {job.seed}  {state_of(job):<12}"
+                f" {' '.join(job.arguments)}"
+            )
         return 0
     failed: list[Job] = []
     if not options.summarise:
         trainings = Trainings(options.episodes)
         failed = trainings.run(jobs, options.jobs)
         if options.sampled:
-            failed += trainings.run([replace(job, sampled=True) for job in jobs if job.is_done], options.jobs)
-    everything = jobs_of(replace(options, only=(), weights=options.weights or "-"), say=lambda text: None)
+            failed += trainings.run(
+                [replace(job, sampled=True) for job in jobs if job.is_done], options.jobs
+            )
+    everything = jobs_of(
+        replace(options, only=(), weights=options.weights or "-"), say=lambda text: None
+    )
     print(summarise(everything, options))
     return 1 if failed else 0
 

@@ -20,7 +20,9 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """In per cent. Wilson's, of all episodes together: between seeds of one setting the rates differ by more."""
+        """In per cent. Wilson's, of all episodes together: between seeds of one setting the rates
+        differ by more.
+        """
         low, high = wilson_interval(self.total, self.episodes)
         return 100 * low, 100 * high
 
@@ -35,7 +37,9 @@ class Score:
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant came to, over the seeds that are there. Numbers of a single run are means over them."""
+    """What a variant came to, over the seeds that are there. Numbers of a single run are means over
+    them.
+    """
 
     name: str
     what: str
@@ -64,7 +68,10 @@ def table(results: Sequence[Result], seeds: Sequence[int]) -> str:
     ]
     revisions = ", ".join(sorted({revision for r in results for revision in r.revisions}))
     runs, hours = sum(len(r.greedy.successes) for r in results), sum(r.hours for r in results)
-    cost = f"{runs} runs, {hours:.1f} hours of wall time one after another, evaluations included; revision {revisions}."
+    cost = (
+        f"{runs} runs, {hours:.1f} hours of wall time one after another, evaluations included;"
+        f" revision {revisions}."
+    )
     return "\n".join([HEAD, *rows, "", cost])
 
 
@@ -77,16 +84,29 @@ def plot(results: Sequence[Result], path: Path, title: str) -> None:
 
     figure, axes = pyplot.subplots(figsize=(8, 1.3 + 0.45 * len(results)), dpi=120)
     for row, result in enumerate(results):
-        for score, aside, colour in ((result.greedy, -0.15, "tab:blue"), (result.sampled, 0.15, "tab:orange")):
+        for score, aside, colour in (
+            (result.greedy, -0.15, "tab:blue"),
+            (result.sampled, 0.15, "tab:orange"),
+        ):
             if score.episodes:
                 y, percent = row + aside, 100 / score.episodes
                 axes.plot(score.interval, [y, y], color=colour, linewidth=2.5)
                 axes.plot(percent * score.total, y, "o", color=colour)
                 each = [percent * len(score.successes) * n for n in score.successes.values()]
-                axes.plot(each, [y] * len(each), "o", markerfacecolor="none", markeredgecolor="#777777", markersize=4)
+                axes.plot(
+                    each,
+                    [y] * len(each),
+                    "o",
+                    markerfacecolor="none",
+                    markeredgecolor="#777777",
+                    markersize=4,
+                )
     axes.set_yticks(range(len(results)), [r.name for r in results])
     axes.invert_yaxis()
-    axes.set(xlim=(-2, 102), xlabel="successes of 100 episodes: all seeds with 95 % interval; rings: each seed")
+    axes.set(
+        xlim=(-2, 102),
+        xlabel="successes of 100 episodes: all seeds with 95 % interval; rings: each seed",
+    )
     axes.set_title(f"{title}: greedy (blue), with its own noise (orange)")
     axes.grid(alpha=0.3, axis="x")
     figure.tight_layout()
@@ -105,7 +125,9 @@ def put_between(page: str, key: str, block: str) -> str:
 
 
 def write_page(results: Sequence[Result], seeds: Sequence[int], page: Path, key: str) -> str:
-    """Put the table between the `page`'s markers for `key`, the picture into `img` beside it; returns the table."""
+    """Put the table between the `page`'s markers for `key`, the picture into `img` beside it;
+    returns the table.
+    """
     picture = Path("img") / f"ablation-{key}.png"
     text = table(results, seeds)
     plot(results, page.parent / picture, key)

@@ -1,11 +1,13 @@
-"""How old frames are when the actor takes them: two simulated RealSense cameras, the arm, the policy, at 10 Hz.
+"""How old frames are when the actor takes them: two simulated RealSense cameras, the arm, the
+policy, at 10 Hz.
 
 .venv/bin/python benchmarks/cameras.py                 (pip install robot_rl[realsense])
 .venv/bin/python benchmarks/cameras.py --burners 1     beside a niced process that uses up a core, as a learner does
 .venv/bin/python benchmarks/cameras.py --burners 1 --console viewer     and a console that is looked at (looking.py)
 
-The cameras are librealsense's own software devices, through its real pipelines, in the actor's process: what it costs
-to make their pictures is in the figures too. A frame's age begins when its picture is there, before it is handed over.
+The cameras are librealsense's own software devices, through its real pipelines, in the actor's
+process: what it costs to make their pictures is in the figures too. A frame's age begins when its
+picture is there, before it is handed over.
 """
 
 import os
@@ -46,8 +48,12 @@ RATE_HZ = 30
 WARM_UP = 20
 
 
-def run(seconds: float = 60.0, burners: int = 0, console: Who | None = None, json: bool = False) -> None:
-    """Measure for so long, beside so many niced busy processes and a console; print a table or one JSON object."""
+def run(
+    seconds: float = 60.0, burners: int = 0, console: Who | None = None, json: bool = False
+) -> None:
+    """Measure for so long, beside so many niced busy processes and a console; print a table or one
+    JSON object.
+    """
     load = os.getloadavg()[0]
     rows = measure(seconds, burners, console)
     about = machine() | {
@@ -64,13 +70,17 @@ def run(seconds: float = 60.0, burners: int = 0, console: Who | None = None, jso
 def measure(seconds: float, burners: int, console: Who | None = None) -> list[Row]:
     """Ages of all frames that the actor took, and how evenly its steps came."""
     use_one_thread()
-    cameras = tuple(CameraConfig(name, "realsense", {"serial": serial}) for name, serial in SERIALS.items())
+    cameras = tuple(
+        CameraConfig(name, "realsense", {"serial": serial}) for name, serial in SERIALS.items()
+    )
     bus = Bus()
     realsense._context = lambda: bus.context
     with ExitStack() as stack:
         for serial, off_hz in zip(SERIALS.values(), (-0.1, 0.1), strict=True):
             device = SimulatedRealSense(bus, serial, rate_hz=RATE_HZ)
-            device.rate_hz += off_hz  # as real clocks differ: so the actor looks at every phase of a frame period
+            device.rate_hz += (
+                off_hz  # as real clocks differ: so the actor looks at every phase of a frame period
+            )
             stack.callback(device.unplug)
         with chdir(stack.enter_context(TemporaryDirectory())):  # where the console finds the run
             folder = create_run("peg_insert", TrainConfig(clock="real"))
@@ -82,12 +92,16 @@ def measure(seconds: float, burners: int, console: Who | None = None) -> list[Ro
         desk = stack.enter_context(closing(ConsoleLink(folder.settings.desk_address)))
         ages = [watched(camera) for camera in env.cameras.values()]
         policy = LivePolicy(PolicySpec.from_space(env.space_spec, "goal"), {})
-        looked_at = stack.enter_context(console_beside(folder.path, console)) if console else os.getpid()
+        looked_at = (
+            stack.enter_context(console_beside(folder.path, console)) if console else os.getpid()
+        )
         stack.enter_context(busy(burners, nice=10))
         runner, intervention = EpisodeRunner(env, desk=desk), Intervention(None, desk=desk)
         stamps: list[float] = []
         for episode in count():  # one alone, unless a frame or a state of the arm was stale
-            steps = runner.play(episode, lambda seen: 0.1 * policy.act(seen), intervention, seed=episode)
+            steps = runner.play(
+                episode, lambda seen: 0.1 * policy.act(seen), intervention, seed=episode
+            )
             for _ in islice(steps, WARM_UP):
                 pass
             for of_one in ages:
@@ -104,21 +118,54 @@ def measure(seconds: float, burners: int, console: Who | None = None) -> list[Ro
         ended_cpu = [time.process_time(), cpu_s(looked_at)]
         shares = (np.array(ended_cpu) - begun_cpu) / (stamps[-1] - stamps[0])
     measured = rows(1e3 * np.array(ages), 1e3 * np.abs(np.diff(stamps) - env.period_s), shares[0])
-    measured.append(Row("broken_off", episode, "times", "a stale frame, or a stale state of the arm"))
+    measured.append(
+        Row("broken_off", episode, "times", "a stale frame, or a stale state of the arm")
+    )
     if console:
-        measured.append(Figure("console_cpu_percent", 1e2 * shares[1], "%", "of a core", 15.0, True))
+        measured.append(
+            Figure("console_cpu_percent", 1e2 * shares[1], "%", "of a core", 15.0, True)
+        )
     return measured
 
 
 def rows(ages_ms: Array, jitter_ms: Array, cpu: float) -> list[Row]:
     limit_ms = 1.5 * 1e3 / RATE_HZ
     return [
-        Row("camera_age_ms_p50", float(np.median(ages_ms)), "ms", f"{ages_ms.size} frames of {len(ages_ms)} cameras"),
-        Figure("camera_age_ms_p99", float(np.percentile(ages_ms, 99)), "ms", "1.5 frame periods", limit_ms, True),
+        Row(
+            "camera_age_ms_p50",
+            float(np.median(ages_ms)),
+            "ms",
+            f"{ages_ms.size} frames of {len(ages_ms)} cameras",
+        ),
+        Figure(
+            "camera_age_ms_p99",
+            float(np.percentile(ages_ms, 99)),
+            "ms",
+            "1.5 frame periods",
+            limit_ms,
+            True,
+        ),
         Row("camera_age_ms_max", float(ages_ms.max()), "ms"),
-        Row("step_jitter_ms_p50", float(np.median(jitter_ms)), "ms", f"{len(jitter_ms)} steps at 10 Hz"),
-        Figure("step_jitter_ms_p99", float(np.percentile(jitter_ms, 99)), "ms", "off the period", 5.0, True),
-        Row("actor_cpu_percent", 1e2 * cpu, "%", "of a core: cameras, their simulation, policy and environment"),
+        Row(
+            "step_jitter_ms_p50",
+            float(np.median(jitter_ms)),
+            "ms",
+            f"{len(jitter_ms)} steps at 10 Hz",
+        ),
+        Figure(
+            "step_jitter_ms_p99",
+            float(np.percentile(jitter_ms, 99)),
+            "ms",
+            "off the period",
+            5.0,
+            True,
+        ),
+        Row(
+            "actor_cpu_percent",
+            1e2 * cpu,
+            "%",
+            "of a core: cameras, their simulation, policy and environment",
+        ),
     ]
 
 

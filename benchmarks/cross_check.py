@@ -1,8 +1,10 @@
-"""The Franka driver against a simulated robot that nobody here wrote: `make cross-check` (docs/franka.md).
+"""The Franka driver against a simulated robot that nobody here wrote: `make cross-check`
+(docs/franka.md).
 
-`franky-sim` speaks Franka's protocol too. The arm's process drives it through pylibfranka as it would a robot: hold, a
-circle in the air, a joint-space move, torque control ended and begun anew by another tool. What both sides say of the
-same posture is compared with this project's own kinematics.
+`franky-sim` speaks Franka's protocol too. The arm's process drives it through pylibfranka as it
+would a robot: hold, a circle in the air, a joint-space move, torque control ended and begun anew by
+another tool. What both sides say of the same posture is compared with this project's own
+kinematics.
 """
 
 import contextlib
@@ -29,7 +31,11 @@ from robot_rl.types import ArmTarget, Array, Compliance, JointTarget
 IP = "127.0.0.9"
 START_S = 60.0
 RADIUS_M, TURN_S = 0.04, 4.0
-EVERYWHERE = {"workspace_low": (0.1, -0.5, 0.05), "workspace_high": (0.8, 0.5, 0.8), "workspace_angle": 1.0}
+EVERYWHERE = {
+    "workspace_low": (0.1, -0.5, 0.05),
+    "workspace_high": (0.8, 0.5, 0.8),
+    "workspace_angle": 1.0,
+}
 
 
 def serve_arm(arm: config.ArmConfig, stop: Any, folder: Path) -> None:
@@ -42,7 +48,10 @@ def circle(arm: ArmClient, seconds: float) -> tuple[float, str]:
     middle, begun, furthest = arm.refresh().pose_base_tcp.copy(), time.monotonic(), 0.0
     while (t := time.monotonic() - begun) < seconds:
         target = middle.copy()
-        target[1:3] += RADIUS_M * np.array([np.sin(2 * np.pi * t / TURN_S), 1.0 - np.cos(2 * np.pi * t / TURN_S)])
+        target[1:3] += RADIUS_M * np.array([
+            np.sin(2 * np.pi * t / TURN_S),
+            1.0 - np.cos(2 * np.pi * t / TURN_S),
+        ])
         state = arm.command(ArmTarget(target, 0.1))
         if state.fault:
             return furthest, f"{state.fault.name}: {state.reason}"
@@ -52,9 +61,13 @@ def circle(arm: ArmClient, seconds: float) -> tuple[float, str]:
 
 
 def pose_error(arm: ArmClient, tool: Array) -> tuple[float, float]:
-    """[mm] and [deg] between the robot's pose of the tool and what our kinematics makes of the same joint angles."""
+    """[mm] and [deg] between the robot's pose of the tool and what our kinematics makes of the same
+    joint angles.
+    """
     state = arm.refresh()
-    error = geometry.pose_error(state.pose_base_tcp, geometry.pose_multiply(flange_pose(state.q), tool))
+    error = geometry.pose_error(
+        state.pose_base_tcp, geometry.pose_multiply(flange_pose(state.q), tool)
+    )
     return 1e3 * float(np.linalg.norm(error[:3])), float(np.degrees(np.linalg.norm(error[3:])))
 
 
@@ -72,7 +85,11 @@ def measure(arm: ArmClient, tool: Array) -> dict[str, Any]:
     configure(arm, longer)
     found["other_tool_error_mm"], _ = pose_error(arm, longer)
     stats = arm.stats()
-    return found | {"rate_hz": stats.rate_hz, "lost_ticks": stats.lost_ticks, "tick_us_p50": stats.tick_us_p50}
+    return found | {
+        "rate_hz": stats.rate_hz,
+        "lost_ticks": stats.lost_ticks,
+        "tick_us_p50": stats.tick_us_p50,
+    }
 
 
 def configure(arm: ArmClient, tool: Array) -> None:
@@ -87,7 +104,9 @@ def main(server: str) -> int:
     """Start the other simulator, whose program is `server`, drive it, print one JSON object."""
     robot = subprocess.Popen([server, "--simulator", "mujoco", "--hostname", IP], stdout=sys.stderr)
     (address,) = free_addresses(1)
-    bench = replace(HARDWARE, address=address, limits=LIMITS, options={**HARDWARE.options, "ip": IP})
+    bench = replace(
+        HARDWARE, address=address, limits=LIMITS, options={**HARDWARE.options, "ip": IP}
+    )
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
 """What damage does to a closed log: `python benchmarks/damage.py --seconds 60`.
 
-Bits are flipped (half of them where SQLite keeps its own lists) and blocks of 4 KiB zeroed, one at a time; each time
-the log is opened, appended to, and read, then repaired. Counted are what was refused, what was read as it was written,
-and what may never be: a log that is read as something else, an error that has changed the file, a record lost around
-the damage.
+Bits are flipped (half of them where SQLite keeps its own lists) and blocks of 4 KiB zeroed, one at
+a time; each time the log is opened, appended to, and read, then repaired. Counted are what was
+refused, what was read as it was written, and what may never be: a log that is read as something
+else, an error that has changed the file, a record lost around the damage.
 """
 
 import argparse
@@ -37,7 +37,10 @@ def main() -> None:
 
 def trials(folder: Path, size: int, count: int, seconds: float) -> Counter[str]:
     draw = random.Random(1)
-    several = [frame(Kind.STEP, RecordId("ab"[n % 2], 1, n // 2), draw.randbytes(size)) for n in range(count)]
+    several = [
+        frame(Kind.STEP, RecordId("ab"[n % 2], 1, n // 2), draw.randbytes(size))
+        for n in range(count)
+    ]
     with StepLog(folder / "whole.log", SPACE) as log:
         for record in several:
             log.append_records([record])

@@ -1,4 +1,6 @@
-"""What is written and read again: appending to the spool at the robot's rhythm, opening a log, filling a replay."""
+"""What is written and read again: appending to the spool at the robot's rhythm, opening a log,
+filling a replay.
+"""
 
 import os
 import shutil
@@ -22,10 +24,11 @@ from robot_rl.types import Array, RecordId, SpaceSpec
 
 
 def appends(folder: Path, space: SpaceSpec, count: int, rate_hz: float) -> Array:
-    """Seconds of each append to the spool, one every 1 / `rate_hz`, made as the sender's thread makes them.
+    """Seconds of each append to the spool, one every 1 / `rate_hz`, made as the sender's thread
+    makes them.
 
-    From the step's message, which has just been written, to the record in the page cache: the checksums, one
-    transaction. The disk is told by the spool's own thread.
+    From the step's message, which has just been written, to the record in the page cache: the
+    checksums, one transaction. The disk is told by the spool's own thread.
     """
     codec, seconds = StepCodec(space), []
     some = list(random_steps(space, 50))
@@ -52,7 +55,9 @@ def write_log(path: Path, space: SpaceSpec, count: int, episode_steps: int = 50)
 
 @dataclass(frozen=True)
 class LogTimes:
-    """A log of `steps` and `bytes`: opened from memory, opened from the disk, and opened and read into a replay."""
+    """A log of `steps` and `bytes`: opened from memory, opened from the disk, and opened and read
+    into a replay.
+    """
 
     steps: int
     bytes: int
@@ -62,7 +67,9 @@ class LogTimes:
 
 
 def read_log(path: Path, space: SpaceSpec, count: int) -> LogTimes:
-    """Write a log, let go of it, and come back as a learner that resumes: all its steps into the replay."""
+    """Write a log, let go of it, and come back as a learner that resumes: all its steps into the
+    replay.
+    """
     size = write_log(path, space, count)
     open_s = timed_open(path, space)
     drop_from_memory(path)
@@ -79,7 +86,9 @@ def read_log(path: Path, space: SpaceSpec, count: int) -> LogTimes:
 
 
 def features(path: Path, space: SpaceSpec, count: int, block: int = 50) -> tuple[float, float]:
-    """Seconds per step to have the features of a frozen encoder: computed, and read from where they were kept."""
+    """Seconds per step to have the features of a frozen encoder: computed, and read from where they
+    were kept.
+    """
     config = LearnerConfig(encoder="goal", compile=False)
     policy = Policy(spec_for(config, space))
     steps, seconds = list(random_steps(space, block)), []

@@ -1,12 +1,15 @@
-"""One replay buffer in one process: filled once, then asked for batches as often as a line comes on its stdin.
+"""One replay buffer in one process: filled once, then asked for batches as often as a line comes on
+its stdin.
 
     python gather.py KIND STEPS BATCH       {"bytes_per_step": ...}, then for each line N: {"ms": [of N batches]}
 
-So that several of them can be measured in turns, and noise meets them all alike. The kinds "ours" and "memcpy" need
-this project; the others run in the environment of `make bench-peers`, in which it is not installed.
+So that several of them can be measured in turns, and noise meets them all alike. The kinds "ours"
+and "memcpy" need this project; the others run in the environment of `make bench-peers`, in which it
+is not installed.
 
-A batch is the observation before and after, two images of 128 x 128 x 3 in uint8 (float32 in LeRobot, which stores
-nothing else) and 13 numbers, with an action of 7. Each buffer keeps its defaults, threads included.
+A batch is the observation before and after, two images of 128 x 128 x 3 in uint8 (float32 in
+LeRobot, which stores nothing else) and 13 numbers, with an action of 7. Each buffer keeps its
+defaults, threads included.
 """
 
 import json
@@ -36,7 +39,9 @@ def pool() -> np.ndarray:
 
 
 def build_memcpy(steps: int, batch: int) -> Built:
-    """The bytes of a batch's images, copied from four runs of consecutive frames that lie somewhere in the rings."""
+    """The bytes of a batch's images, copied from four runs of consecutive frames that lie somewhere
+    in the rings.
+    """
     from robot_rl.learner.replay import _frames
 
     rings = [_frames((steps, *SHAPE)) for _ in CAMERAS]
@@ -60,7 +65,9 @@ def build_ours(steps: int, batch: int) -> Built:
     from robot_rl.learner.replay import Replay
     from robot_rl.types import Provenance, SpaceSpec, Step
 
-    images: dict[str, tuple[tuple[int, ...], str]] = {f"image/{name}": (SHAPE, "uint8") for name in CAMERAS}
+    images: dict[str, tuple[tuple[int, ...], str]] = {
+        f"image/{name}": (SHAPE, "uint8") for name in CAMERAS
+    }
     replay = Replay(SpaceSpec(images | {"state/arm": ((STATE,), "float32")}, ACTION), steps)
     frames, state, action = pool(), np.zeros(STATE, np.float32), np.zeros(ACTION, np.float32)
     for number in range(steps):
@@ -86,7 +93,10 @@ def build_ours(steps: int, batch: int) -> Built:
             )
         )
     rng, out = np.random.default_rng(0), replay.buffers(batch)
-    return lambda: replay.gather(replay.sample(rng, batch // 2, batch - batch // 2), out=out), replay.bytes_per_step
+    return (
+        lambda: replay.gather(replay.sample(rng, batch // 2, batch - batch // 2), out=out),
+        replay.bytes_per_step,
+    )
 
 
 def build_torchrl(steps: int, batch: int, memmap: bool = False) -> Built:
@@ -95,18 +105,28 @@ def build_torchrl(steps: int, batch: int, memmap: bool = False) -> Built:
     from tensordict import TensorDict
     from torchrl.data import LazyMemmapStorage, LazyTensorStorage, TensorDictReplayBuffer
 
-    storage = LazyMemmapStorage(steps, scratch_dir=tempfile.mkdtemp()) if memmap else LazyTensorStorage(steps)
+    storage = (
+        LazyMemmapStorage(steps, scratch_dir=tempfile.mkdtemp())
+        if memmap
+        else LazyTensorStorage(steps)
+    )
     buffer = TensorDictReplayBuffer(storage=storage, batch_size=batch)
     frames = torch.from_numpy(pool())
 
     def observation(first: int, count: int) -> dict[str, Any]:
         numbers = (torch.arange(count) + first) % _POOL
-        return {f"image_{name}": frames[numbers] for name in CAMERAS} | {"state": torch.zeros(count, STATE)}
+        return {f"image_{name}": frames[numbers] for name in CAMERAS} | {
+            "state": torch.zeros(count, STATE)
+        }
 
     for first in range(0, steps, EPISODE):
         count = min(EPISODE, steps - first)
         done = torch.zeros(count, 1, dtype=torch.bool)
-        after = observation(first + 1, count) | {"reward": torch.zeros(count, 1), "done": done, "terminated": done}
+        after = observation(first + 1, count) | {
+            "reward": torch.zeros(count, 1),
+            "done": done,
+            "terminated": done,
+        }
         told = observation(first, count) | {"action": torch.zeros(count, ACTION), "next": after}
         buffer.extend(TensorDict(told, [count]))
     one = buffer.sample(1)
@@ -126,7 +146,12 @@ def build_lerobot(steps: int, batch: int, optimize: bool = False) -> Built:
 
     names = [f"observation.images.{name}" for name in CAMERAS]
     buffer = ReplayBuffer(
-        steps, "cpu", [*names, "observation.state"], use_drq=False, storage_device="cpu", optimize_memory=optimize
+        steps,
+        "cpu",
+        [*names, "observation.state"],
+        use_drq=False,
+        storage_device="cpu",
+        optimize_memory=optimize,
     )
     frames = torch.from_numpy(pool()).permute(0, 3, 1, 2).float() / 255
 
@@ -136,8 +161,12 @@ def build_lerobot(steps: int, batch: int, optimize: bool = False) -> Built:
 
     for number in range(steps):
         end = number % EPISODE == EPISODE - 1
-        buffer.add(observation(number), torch.zeros(1, ACTION), 0.0, observation(number + 1), end, False)
-    held = {id(t): t for part in (buffer.states, buffer.next_states) for t in part.values()}.values()
+        buffer.add(
+            observation(number), torch.zeros(1, ACTION), 0.0, observation(number + 1), end, False
+        )
+    held = {
+        id(t): t for part in (buffer.states, buffer.next_states) for t in part.values()
+    }.values()
     size = sum(t.numel() * t.element_size() for t in [*held, buffer.actions, buffer.rewards])
     return lambda: buffer.sample(batch), size / steps
 

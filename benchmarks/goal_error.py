@@ -1,5 +1,6 @@
-"""How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest own successes, and in
-the demonstrations of other runs (another light, a camera put back askew). What it tells: docs/learning.md.
+"""How far off a run's encoder sees the goal where it counts: in its demonstrations, in its newest
+own successes, and in the demonstrations of other runs (another light, a camera put back askew).
+What it tells: docs/learning.md.
 
 .venv/bin/python benchmarks/goal_error.py RUN [OTHER_RUN ...]
 """
@@ -31,9 +32,10 @@ SMALL_M = 0.0015
 
 @dataclass(frozen=True)
 class Options:
-    """runs: the first one's encoder, and its data; of further ones the demonstrations. near: the frames that count, by
-    the distance of the goal [m]; as it is, the peg's tip at the rim of a socket that is 25 mm deep. aside: and no
-    further from the tool's axis [m]. newest: own successes."""
+    """runs: the first one's encoder, and its data; of further ones the demonstrations. near: the
+    frames that count, by the distance of the goal [m]; as it is, the peg's tip at the rim of a
+    socket that is 25 mm deep. aside: and no further from the tool's axis [m]. newest: own
+    successes."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     near: Pair = (0.0242, 0.032)
@@ -43,13 +45,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Row:
-    """Errors aside of the tool's axis [mm]. `error`: the median of the frames. `bias`: what all frames of a scene have
-    in common, median and 90 % of the scenes; no mean over frames takes that away. `scatter`: what is left of a frame's
-    error, median.
+    """Errors aside of the tool's axis [mm]. `error`: the median of the frames. `bias`: what all
+    frames of a scene have in common, median and 90 % of the scenes; no mean over frames takes that
+    away. `scatter`: what is left of a frame's error, median.
 
-    Where most frames are aligned, all of these are small for an encoder that takes each tool for aligned. `seen` is how
-    much of an offset of less than `SMALL_M` it sees: 1 is all, 0 nothing. In frames of a policy it means nothing: that
-    goes to where the encoder says 0.
+    Where most frames are aligned, all of these are small for an encoder that takes each tool for
+    aligned. `seen` is how much of an offset of less than `SMALL_M` it sees: 1 is all, 0 nothing. In
+    frames of a policy it means nothing: that goes to where the encoder says 0.
     """
 
     name: str
@@ -66,7 +68,10 @@ def row(name: str, vision: Vision, frames: GoalFrames, chosen: Array) -> Row:
     """The errors in the `chosen (N,)` of some frames. Raises DataError without any."""
     if not chosen.any():
         raise DataError(f"{name}: no frame has the goal where --near and --aside want it")
-    scenes, images = frames.scenes[chosen], {camera: array[chosen] for camera, array in frames.images.items()}
+    scenes, images = (
+        frames.scenes[chosen],
+        {camera: array[chosen] for camera, array in frames.images.items()},
+    )
     seen = encode(vision, images, frames.gravity[chosen])[:, -6:].astype(np.float32)
     true = frames.goals[chosen]
     errors = 1e3 * (seen - true)[:, :2]
@@ -75,13 +80,28 @@ def row(name: str, vision: Vision, frames: GoalFrames, chosen: Array) -> Row:
     left = errors - np.array([biases[scene] for scene in scenes])
     error, scatter = (float(np.median(np.linalg.norm(part, axis=1))) for part in (errors, left))
     bias, bias_90 = float(np.median(each)), float(np.quantile(each, 0.9))
-    return Row(name, len(biases), len(errors), error, bias, bias_90, scatter, share_seen(true[:, :2], seen[:, :2]))
+    return Row(
+        name,
+        len(biases),
+        len(errors),
+        error,
+        bias,
+        bias_90,
+        scatter,
+        share_seen(true[:, :2], seen[:, :2]),
+    )
 
 
 def share_seen(true: Array, seen: Array) -> float:
-    """The slope of the small offsets `(N, 2)` that are seen over the true ones; nan if none is small."""
+    """The slope of the small offsets `(N, 2)` that are seen over the true ones; nan if none is
+    small.
+    """
     small = np.linalg.norm(true, axis=1) < SMALL_M
-    return float((true[small] * seen[small]).sum() / np.square(true[small]).sum()) if small.any() else float("nan")
+    return (
+        float((true[small] * seen[small]).sum() / np.square(true[small]).sum())
+        if small.any()
+        else float("nan")
+    )
 
 
 def entrance(goals: Array, options: Options) -> Array:
@@ -91,8 +111,8 @@ def entrance(goals: Array, options: Options) -> Array:
 
 
 def encoder_of(folder: RunFolder) -> tuple[PolicySpec, Vision]:
-    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm, DataError without
-    a checkpoint."""
+    """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm,
+    DataError without a checkpoint."""
     policy = load_policy(folder.checkpoints)
     if not isinstance(policy.vision, Vision) or policy.spec.goal_size != 6:
         raise ConfigError(f"the encoder of {folder.path} does not predict the goal of one arm")
@@ -126,19 +146,23 @@ def rows(options: Options) -> Iterator[Row]:
                 yield row(f"- of them with {name} acting", vision, frames, part)
     for other in map(RunFolder, options.runs[1:]):
         frames = demonstrations(other, spec)
-        yield row(f"demonstrations of {other.path.name}", vision, frames, entrance(frames.goals, options))
+        yield row(
+            f"demonstrations of {other.path.name}", vision, frames, entrance(frames.goals, options)
+        )
 
 
 def table(found: Sequence[Row]) -> str:
     """Markdown."""
     lines = [
-        "| frames at the entrance | scenes | frames | error | bias of a scene | 90 % of them | scatter in a scene "
-        "| of an offset seen |",
+        (
+            "| frames at the entrance | scenes | frames | error | bias of a scene | 90 % of them |"
+            " scatter in a scene | of an offset seen |"
+        ),
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {r.name} | {r.scenes} | {r.frames:,} | {r.error:.2f} mm | {r.bias:.2f} mm | {r.bias_90:.2f} mm "
-        f"| {r.scatter:.2f} mm | {r.seen:.0%} |"
+        f"| {r.name} | {r.scenes} | {r.frames:,} | {r.error:.2f} mm | {r.bias:.2f} mm |"
+        f" {r.bias_90:.2f} mm | {r.scatter:.2f} mm | {r.seen:.0%} |"
         for r in found
     ]
     return "\n".join(lines)

@@ -1,11 +1,11 @@
 """How hard the simulated arm hits what it meets, by its speed: `python benchmarks/impact.py`.
 
-The peg comes down with the compliance of peg_insert, at a steady reference speed, leaning by a random angle within the
-cone, onto a random place of the table, or onto the rim of the socket; straight down, or aslant with a
-leash of half a metre. Speed and force are MuJoCo's own: the speed of the peg's tip in the millisecond before it
-touches, the force of the contacts as it is and after the 10 ms with which the arm filters what it measures (and above
-which `max_force` latches). Median and worst of so many tries; `over` counts those whose filtered peak is above
-`max_force`.
+The peg comes down with the compliance of peg_insert, at a steady reference speed, leaning by a
+random angle within the cone, onto a random place of the table, or onto the rim of the socket;
+straight down, or aslant with a leash of half a metre. Speed and force are MuJoCo's own: the speed
+of the peg's tip in the millisecond before it touches, the force of the contacts as it is and after
+the 10 ms with which the arm filters what it measures (and above which `max_force` latches). Median
+and worst of so many tries; `over` counts those whose filtered peak is above `max_force`.
 """
 
 import argparse
@@ -33,7 +33,9 @@ WALL_FROM_MIDDLE_M = 0.0205
 """From the middle of the hole to the middle of a wall of the socket."""
 
 
-def impact(arm: TrueArm, ring: Ring, speed: float, place: str, seed: int) -> tuple[float, float, float]:
+def impact(
+    arm: TrueArm, ring: Ring, speed: float, place: str, seed: int
+) -> tuple[float, float, float]:
     """(speed of the tip [m/s], peak force [N], peak of the filtered force [N]) of one blow."""
     rng = np.random.default_rng([seed, PLACES.index(place)])
     arm.reset(seed)
@@ -48,7 +50,10 @@ def impact(arm: TrueArm, ring: Ring, speed: float, place: str, seed: int) -> tup
         start[2] = ABOVE_M
     else:
         socket = arm.world().objects[0]
-        offset = rng.permutation((WALL_FROM_MIDDLE_M * rng.choice((-1.0, 1.0)), rng.uniform(-0.02, 0.02)))
+        offset = rng.permutation((
+            WALL_FROM_MIDDLE_M * rng.choice((-1.0, 1.0)),
+            rng.uniform(-0.02, 0.02),
+        ))
         start[:2], start[2] = socket[:2] + offset, RIM_M + ABOVE_M
     turn = rng.normal(size=3)
     turn *= rng.uniform(0.0, LIMITS.workspace_angle) / np.linalg.norm(turn)
@@ -63,7 +68,10 @@ def impact(arm: TrueArm, ring: Ring, speed: float, place: str, seed: int) -> tup
         end[:2] += rng.uniform(-0.15, 0.15, 2)
     drive(loop, end, int(4.0 * ABOVE_M / min(speed, 0.2) * 1000) + AFTER_TICKS)
     force = arm.rows.get("tool_force")[first:] + arm.rows.get("arm_force")[first:]
-    size, speeds = np.linalg.norm(force, axis=1), np.linalg.norm(truth.twists(arm.rows)[first:, :3], axis=1)
+    size, speeds = (
+        np.linalg.norm(force, axis=1),
+        np.linalg.norm(truth.twists(arm.rows)[first:, :3], axis=1),
+    )
     touch = int(np.flatnonzero(size > 1.0)[0]) if size.any() else 0
     if not touch:
         print(f"seed {seed} at {speed} m/s touched nothing: fault {loop.fault.name} {loop.reason}")
@@ -80,19 +88,26 @@ def drive(loop: ArmLoop, target: Array, ticks: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How hard the simulated arm hits table and socket, by its speed.")
+    parser = argparse.ArgumentParser(
+        description="How hard the simulated arm hits table and socket, by its speed."
+    )
     parser.add_argument("--tries", type=int, default=40)
     options = parser.parse_args()
     arm, ring = TrueArm(HARDWARE, TASK.scene, Rows(20_000)), Ring(7)
     print("                   tip at the touch [m/s]   force [N]       filtered 10 ms [N]   over")
-    print("place  ref. [m/s]  median  worst            median  worst   median  worst        max_force")
+    print(
+        "place  ref. [m/s]  median  worst            median  worst   median  worst        max_force"
+    )
     for place in PLACES:
         for speed in SPEEDS:
-            tries = np.array([impact(arm, ring, speed, place, seed) for seed in range(options.tries)])
+            tries = np.array([
+                impact(arm, ring, speed, place, seed) for seed in range(options.tries)
+            ])
             (v, f, g), (w, e, h) = np.nanmedian(tries, axis=0), np.nanmax(tries, axis=0)
             over = int((tries[:, 2] > LIMITS.max_force).sum())
             print(
-                f"{place:6} {speed:10.2f} {v:7.3f} {w:6.3f} {f:17.1f} {e:6.1f} {g:8.1f} {h:6.1f} {over:8}/{len(tries)}"
+                f"{place:6} {speed:10.2f} {v:7.3f} {w:6.3f} {f:17.1f} {e:6.1f} {g:8.1f} {h:6.1f}"
+                f" {over:8}/{len(tries)}"
             )
 
 

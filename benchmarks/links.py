@@ -1,4 +1,6 @@
-"""The links over loopback, each side in a process of its own: steps per second, and the age of weights."""
+"""The links over loopback, each side in a process of its own: steps per second, and the age of
+weights.
+"""
 
 import json
 import logging
@@ -24,13 +26,16 @@ from robot_rl.tools.benchmark import random_steps
 from robot_rl.types import Array, SpaceSpec
 
 _PATIENCE_S = 120.0
-_WARM_UP = 2_000  # steps that connect both sides, and fill the sender's queue once: its memory has been touched
+# steps that connect both sides, and fill the sender's queue once: its memory has been touched
+_WARM_UP = 2_000
 _DISTINCT = 64  # steps that are sent again and again: 6 MB, as if a camera had just written them
 
 
 @dataclass
 class DiskClock:
-    """Seconds that this process spends on its file: in `append`, and in the background for the disk's sake."""
+    """Seconds that this process spends on its file: in `append`, and in the background for the
+    disk's sake.
+    """
 
     write_s: float = 0.0
     sync_s: float = 0.0
@@ -57,12 +62,14 @@ class DiskClock:
             Store.append, Store.checkpoint = append, checkpoint  # type: ignore[method-assign]
 
 
-# ------------------------------------------------------------------------------------------------- steps
+# -------------------------------------------------------------------------------------------- steps
 
 
 @dataclass(frozen=True)
 class StepsResult:
-    """Steps per second, the share of the time in each process's disk, and processor time per step [s] of both."""
+    """Steps per second, the share of the time in each process's disk, and processor time per step
+    [s] of both.
+    """
 
     per_s: float
     sender: DiskClock
@@ -98,13 +105,23 @@ def steps(space: SpaceSpec, count: int, folder: Path) -> StepsResult:
     return StepsResult(count / seconds, clock, their_clock, seconds, cpu / count, their_cpu / count)
 
 
-def fleet(space: SpaceSpec, folder: Path, actors: int, rate_hz: float, seconds: float) -> tuple[float, float]:
-    """Parts of a core that `actors` at `rate_hz` take, all their spools and threads together, and their learner."""
+def fleet(
+    space: SpaceSpec, folder: Path, actors: int, rate_hz: float, seconds: float
+) -> tuple[float, float]:
+    """Parts of a core that `actors` at `rate_hz` take, all their spools and threads together, and
+    their learner.
+    """
     settle_memory()
     some, count = list(random_steps(space, _DISTINCT)), int(seconds * rate_hz)
-    with Other("links.py", "take_steps", json.dumps(space_json(space)), folder) as other, ExitStack() as stack:
+    with (
+        Other("links.py", "take_steps", json.dumps(space_json(space)), folder) as other,
+        ExitStack() as stack,
+    ):
         address = other.answer()
-        senders = [StepSender(address, space, actor=f"actor{n}", spool=folder / f"spool{n}") for n in range(actors)]
+        senders = [
+            StepSender(address, space, actor=f"actor{n}", spool=folder / f"spool{n}")
+            for n in range(actors)
+        ]
         for sender in senders:
             stack.callback(sender.close)
             sender.send(some[0])
@@ -146,22 +163,29 @@ def take_steps(space_text: str, folder: str) -> None:
     log.close()
 
 
-# ----------------------------------------------------------------------------------------------- weights
+# ------------------------------------------------------------------------------------------ weights
 
 
 @dataclass(frozen=True)
 class WeightsResult:
-    """From `publish` until the subscriber has copied the arrays to where it has them [s]; and what `publish` takes."""
+    """From `publish` until the subscriber has copied the arrays to where it has them [s]; and what
+    `publish` takes.
+    """
 
     delays_s: Array
     publish_s: Array
 
 
 def weights(megabytes: float, count: int, every_s: float, slow_s: float = 0.0) -> WeightsResult:
-    """Publish `count` versions, one `every_s`; the subscriber looks without a pause, or once in `slow_s`."""
+    """Publish `count` versions, one `every_s`; the subscriber looks without a pause, or once in
+    `slow_s`.
+    """
     settle_memory()
     rng = np.random.default_rng(0)
-    parameters = {f"layer{n}": rng.normal(size=int(megabytes * 1e6 / 80)).astype(np.float32) for n in range(20)}
+    parameters = {
+        f"layer{n}": rng.normal(size=int(megabytes * 1e6 / 80)).astype(np.float32)
+        for n in range(20)
+    }
     published: list[float] = []
     publishing: list[float] = []
     publisher = WeightsPublisher()
@@ -182,7 +206,9 @@ def weights(megabytes: float, count: int, every_s: float, slow_s: float = 0.0) -
 
 
 def take_weights(address: str, count_text: str, slow_text: str) -> None:
-    """The actor's end: copies what comes to where its policy has it, and notes when it had each version."""
+    """The actor's end: copies what comes to where its policy has it, and notes when it had each
+    version.
+    """
     settle_memory()
     count, slow_s = int(count_text), float(slow_text)
     subscriber = WeightsSubscriber(address)

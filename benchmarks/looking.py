@@ -1,7 +1,8 @@
-"""A console beside a measurement, and somebody who looks at its page: `python -m benchmarks.looking URL WHO`.
+"""A console beside a measurement, and somebody who looks at its page: `python -m benchmarks.looking
+URL WHO`.
 
-`viewer` receives all that a browser would, and draws nothing: the browser is on another machine, as it should be.
-`chromium` draws the page in software, on the cores that are measured.
+`viewer` receives all that a browser would, and draws nothing: the browser is on another machine, as
+it should be. `chromium` draws the page in software, on the cores that are measured.
 """
 
 import http.client
@@ -34,7 +35,9 @@ def _receive(url: str) -> None:
     from websockets.sync.client import connect
 
     spoken, (address, cookie) = Subprotocol(f"viser-v{viser.__version__}"), _come_in(url)
-    with connect(address, subprotocols=[spoken], additional_headers={"Cookie": cookie}, max_size=None) as page:
+    with connect(
+        address, subprotocols=[spoken], additional_headers={"Cookie": cookie}, max_size=None
+    ) as page:
         page.recv()
         print(READY, flush=True)
         for _ in page:
@@ -47,7 +50,9 @@ def _come_in(url: str) -> tuple[str, str]:
     door.request("GET", f"/?{urlsplit(url).query}")
     fields = door.getresponse().headers
     door.close()
-    return f"ws://{urlsplit(url).netloc}{fields['Location']}", fields["Set-Cookie"].partition(";")[0]
+    return f"ws://{urlsplit(url).netloc}{fields['Location']}", fields["Set-Cookie"].partition(";")[
+        0
+    ]
 
 
 def _draw(url: str) -> None:
@@ -55,7 +60,9 @@ def _draw(url: str) -> None:
 
     flags = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
     with sync_playwright() as playwright:
-        page = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags).new_page()
+        page = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=flags
+        ).new_page()
         page.goto(url)
         page.locator("#robot-rl-status").wait_for()
         page.wait_for_timeout(SETTLE_MS)
@@ -65,7 +72,9 @@ def _draw(url: str) -> None:
 
 @contextmanager
 def console_beside(run: Path, who: Who) -> Iterator[int]:
-    """The console of a run, and somebody who looks; yields the console's process id. Neither has real-time priority."""
+    """The console of a run, and somebody who looks; yields the console's process id. Neither has
+    real-time priority.
+    """
     console = _started(["robot_rl", "console", str(run), "--port", "0"])
     try:
         url = re.search(r"http://\S+", _line(console))

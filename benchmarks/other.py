@@ -1,4 +1,6 @@
-"""Another process to measure with: it answers in lines of JSON on its stdout, and hears what comes on its stdin."""
+"""Another process to measure with: it answers in lines of JSON on its stdout, and hears what comes
+on its stdin.
+"""
 
 import contextlib
 import json
@@ -14,16 +16,27 @@ HERE = Path(__file__).parent
 
 
 class Other:
-    """A script of this folder in a process of its own. It ends when its stdin does, or when it is done."""
+    """A script of this folder in a process of its own. It ends when its stdin does, or when it is
+    done.
+    """
 
     def __init__(
         self, script: str, *arguments: object, python: Path | str = sys.executable,
         environment: Mapping[str, str] | None = None,
     ):  # fmt: skip
-        command: Sequence[str] = [str(python), "-W", "ignore", str(HERE / script), *map(str, arguments)]
+        command: Sequence[str] = [
+            str(python),
+            "-W",
+            "ignore",
+            str(HERE / script),
+            *map(str, arguments),
+        ]
         self._name = f"{script} {' '.join(map(str, arguments))}"
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **(environment or {})}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
         )
 
     def tell(self, line: object = "") -> None:
@@ -54,7 +67,9 @@ def say(thing: Any) -> None:
 
 
 def lines_heard() -> int:
-    """How many empty lines have come since the last time this was asked. An end of the input counts as many."""
+    """How many empty lines have come since the last time this was asked. An end of the input counts
+    as many.
+    """
     if not select.select([0], [], [], 0)[0]:
         return 0
     return len(os.read(0, 100)) or 1000

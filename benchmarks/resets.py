@@ -1,7 +1,9 @@
-"""How many resets succeed, tare included, with friction and a load that nobody knows of: `python benchmarks/resets.py`.
+"""How many resets succeed, tare included, with friction and a load that nobody knows of: `python
+benchmarks/resets.py`.
 
-Random starts of a task on the simulated arm in lockstep, with the reset law of a hardware file; the seeds are those of
-the episodes 0, 1, 2 ... A reset succeeds if the arm arrives within the tolerance and its wrench can be tared.
+Random starts of a task on the simulated arm in lockstep, with the reset law of a hardware file; the
+seeds are those of the episodes 0, 1, 2 ... A reset succeeds if the arm arrives within the tolerance
+and its wrench can be tared.
 """
 
 import multiprocessing
@@ -25,7 +27,9 @@ BENCH = "sim_panda"
 
 @dataclass(frozen=True)
 class Resets:
-    """What came of them: how many arrived and were tared, how long each took [s], what the others said."""
+    """What came of them: how many arrived and were tared, how long each took [s], what the others
+    said.
+    """
 
     asked: int
     succeeded: int
@@ -34,12 +38,20 @@ class Resets:
 
 
 @contextmanager
-def rubbing_bench(task: config.Task, friction_nm: float, load_kg: float, law: Compliance | None) -> Iterator[RobotEnv]:
-    """The simulated bench, in lockstep, whose joints all rub with `friction_nm` and that carries `load_kg` unknown."""
+def rubbing_bench(
+    task: config.Task, friction_nm: float, load_kg: float, law: Compliance | None
+) -> Iterator[RobotEnv]:
+    """The simulated bench, in lockstep, whose joints all rub with `friction_nm` and that carries
+    `load_kg` unknown.
+    """
     hardware = config.load_hardware(BENCH)
     options = {"friction_nm": [friction_nm] * 7, "unknown_load_kg": load_kg}
-    arm = replace(hardware.arms[0], address=free_addresses(1)[0], options=options, reset_compliance=law)
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(arm, task.scene, "lockstep"))
+    arm = replace(
+        hardware.arms[0], address=free_addresses(1)[0], options=options, reset_compliance=law
+    )
+    process = multiprocessing.get_context("spawn").Process(
+        target=serve, args=(arm, task.scene, "lockstep")
+    )
     process.start()
     try:
         with closing(RobotEnv(task, replace(hardware, arms=(arm,)), obs="state")) as env:
@@ -67,7 +79,9 @@ def try_resets(env: RobotEnv, count: int) -> Resets:
 
 def main(
     task: str = "peg_insert",
-    law: Annotated[str, tyro.conf.arg(help="hardware file whose reset_compliance is tried; '' for none")] = "fci_sim",
+    law: Annotated[
+        str, tyro.conf.arg(help="hardware file whose reset_compliance is tried; '' for none")
+    ] = "fci_sim",
     count: int = 100,
     friction: Sequence[float] = (0.0, 0.6, 1.0, 1.137),
     load: Sequence[float] = (0.0, 0.4, 0.8),

@@ -1,8 +1,9 @@
-"""What it costs to watch a run of two weeks: its tables as they would be, and the looks of the main process at them.
+"""What it costs to watch a run of two weeks: its tables as they would be, and the looks of the main
+process at them.
 
-`python -m benchmarks.tables` makes `metrics.jsonl` and `episodes.jsonl` of 12 million steps at 10 Hz in a temporary
-folder, goes on writing into them at many times a robot's pace, and looks as `robot-rl train` does, twice per second of
-robot time, and as the console does.
+`python -m benchmarks.tables` makes `metrics.jsonl` and `episodes.jsonl` of 12 million steps at 10
+Hz in a temporary folder, goes on writing into them at many times a robot's pace, and looks as
+`robot-rl train` does, twice per second of robot time, and as the console does.
 """
 
 import json
@@ -29,7 +30,16 @@ LOOKS_PER_S = 2.0
 
 def metrics_row(steps: int) -> dict[str, Any]:
     """As the learner writes one each block."""
-    names = ("actor_loss", "critic_loss", "entropy", "q", "target_q", "temperature", "bc_loss", "updates_per_s")
+    names = (
+        "actor_loss",
+        "critic_loss",
+        "entropy",
+        "q",
+        "target_q",
+        "temperature",
+        "bc_loss",
+        "updates_per_s",
+    )
     return {
         "env_steps": steps, "episodes": steps // LENGTH, "updates": 4 * steps, "offline_updates": 0, "bc_weight": 0.0,
         "demo_transitions": 2000, "own_transitions": steps, "weights_version": steps // BLOCK,
@@ -57,7 +67,9 @@ def write_tables(folder: Path, steps: int) -> tuple[Path, Path]:
 
 @dataclass(frozen=True)
 class Figures:
-    """Processor time [s] of the first look and of a later one, on average and at worst; memory in between [MB]."""
+    """Processor time [s] of the first look and of a later one, on average and at worst; memory in
+    between [MB].
+    """
 
     megabytes: float
     first_s: float
@@ -70,7 +82,9 @@ class Figures:
 
 
 def watch(folder: Path, steps: int, hours: float) -> Figures:
-    """Look at the tables of a run of so many steps while it goes on for `hours` of robot time, in fast motion."""
+    """Look at the tables of a run of so many steps while it goes on for `hours` of robot time, in
+    fast motion.
+    """
     paths = write_tables(folder, steps)
     tails: list[Tail[Any]] = [Tail(paths[0], Newest, METRICS, at_most=AT_ONCE, newest=AT_ONCE),
              Tail(paths[1], Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE)]  # fmt: skip
@@ -81,10 +95,18 @@ def watch(folder: Path, steps: int, hours: float) -> Figures:
         console_s.append(_processor_s(lambda: console.read().history))
         console_looks += 1
     tables = [JsonLines(path) for path in paths]
-    before, count, total_s, worst_s, console_total_s = _memory_mb(), round(hours * 3600 * LOOKS_PER_S), 0.0, 0.0, 0.0
+    before, count, total_s, worst_s, console_total_s = (
+        _memory_mb(),
+        round(hours * 3600 * LOOKS_PER_S),
+        0.0,
+        0.0,
+        0.0,
+    )
     for look in range(count):
         for n in _steps_of(look, steps):
-            for table, row, every in zip(tables, (metrics_row, episode_row), (BLOCK, LENGTH), strict=True):
+            for table, row, every in zip(
+                tables, (metrics_row, episode_row), (BLOCK, LENGTH), strict=True
+            ):
                 if n % every == 0:
                     table.append(row(n))
         took_s = _processor_s(lambda: [tail.read() for tail in tails])

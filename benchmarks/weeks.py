@@ -1,7 +1,9 @@
-"""Two weeks of one robot in fast motion: `python benchmarks/weeks.py --records 12000000 --folder /tmp`.
+"""Two weeks of one robot in fast motion: `python benchmarks/weeks.py --records 12000000 --folder
+/tmp`.
 
-A log of steps from state at 10 Hz is made at once; then it is opened, and a replay of 200,000 steps is filled from it
-as a learner that resumes fills it. A row for each, with the memory of the process.
+A log of steps from state at 10 Hz is made at once; then it is opened, and a replay of 200,000 steps
+is filled from it as a learner that resumes fills it. A row for each, with the memory of the
+process.
 """
 
 import argparse
@@ -24,7 +26,13 @@ from robot_rl.stream.records import Kind
 from robot_rl.tools.benchmark import random_steps
 from robot_rl.types import RecordId, SpaceSpec, Step
 
-SPACE = SpaceSpec({f"state/{n}": ((size,), "float32") for n, size in (("pose", 7), ("joints", 14), ("wrench", 6))}, 7)
+SPACE = SpaceSpec(
+    {
+        f"state/{n}": ((size,), "float32")
+        for n, size in (("pose", 7), ("joints", 14), ("wrench", 6))
+    },
+    7,
+)
 AT_ONCE = 1_000
 EPISODE = 100
 
@@ -38,7 +46,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "steps.log"
         row("written", lambda: write(path, options.records))
-        print(f"{path.stat().st_size / options.records:.0f} bytes for each of {options.records} records", flush=True)
+        print(
+            f"{path.stat().st_size / options.records:.0f} bytes for each of {options.records}"
+            " records",
+            flush=True,
+        )
         drop(path)
         row("opened, from the disk", lambda: StepLog(path, SPACE).close())
         row("resumed", lambda: resume(path, options.ring))
@@ -50,7 +62,8 @@ def write(path: Path, count: int) -> None:
     with StepLog(path, SPACE, sync_every_s=0.5) as log:
         for begin in range(0, count, AT_ONCE):
             log.append_records([
-                records.frame(Kind.STEP, RecordId("actor", 1, begin + n), each) for n, each in enumerate(some)
+                records.frame(Kind.STEP, RecordId("actor", 1, begin + n), each)
+                for n, each in enumerate(some)
             ])
 
 

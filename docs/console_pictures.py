@@ -1,7 +1,8 @@
-"""Pictures of an open console at a laptop's, a screen's and a phone's size: `python docs/console_pictures.py LINK`.
+"""Pictures of an open console at a laptop's, a screen's and a phone's size: `python
+docs/console_pictures.py LINK`.
 
-LINK is what `robot-rl console` printed. Chromium and the package playwright are needed (`make install` and
-`make browser`); the pictures lie in docs/img.
+LINK is what `robot-rl console` printed. Chromium and the package playwright are needed (`make
+install` and `make browser`); the pictures lie in docs/img.
 """
 
 import shutil

@@ -1,10 +1,12 @@
 """Rigid-body geometry in plain loops, compiled once and used by every process.
 
-Conventions, everywhere in this project: SI units; quaternions are xyzw and unit; a pose is `(7,)`, translation then
-quaternion; `pose_a_b` is the pose of frame b expressed in frame a, so poses chain as `pose_a_c = a_b * b_c`; a
-rotation vector is axis times angle [rad]; a twist or wrench is `(6,)`, linear part first.
+Conventions, everywhere in this project: SI units; quaternions are xyzw and unit; a pose is `(7,)`,
+translation then quaternion; `pose_a_b` is the pose of frame b expressed in frame a, so poses chain
+as `pose_a_c = a_b * b_c`; a rotation vector is axis times angle [rad]; a twist or wrench is `(6,)`,
+linear part first.
 
-The functions are compiled with numba because the 1 kHz loop calls them; they take and return float64 arrays.
+The functions are compiled with numba because the 1 kHz loop calls them; they take and return
+float64 arrays.
 """
 
 import math
@@ -64,7 +66,9 @@ def quat_from_rotvec(r):
 
 @njit
 def quat_to_rotvec(a):
-    """Rotation vector `(3,)` [rad] of a unit quaternion, with angle in [0, pi]: the full angle, on the short way."""
+    """Rotation vector `(3,)` [rad] of a unit quaternion, with angle in [0, pi]: the full angle, on
+    the short way.
+    """
     sign = 1.0 if a[3] >= 0.0 else -1.0
     n = math.sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2])
     s = sign * 2.0 * math.atan2(n, sign * a[3]) / n if n > 1e-8 else sign * 2.0
@@ -73,16 +77,33 @@ def quat_to_rotvec(a):
 
 @njit
 def quat_from_matrix(R):
-    """Unit quaternion of a rotation matrix `(3, 3)` (Shepperd's method: the largest component first)."""
+    """Unit quaternion of a rotation matrix `(3, 3)` (Shepperd's method: the largest component
+    first).
+    """
     trace = R[0, 0] + R[1, 1] + R[2, 2]
     if trace > R[0, 0] and trace > R[1, 1] and trace > R[2, 2]:
         q = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 1.0 + trace])
     elif R[0, 0] > R[1, 1] and R[0, 0] > R[2, 2]:
-        q = np.array([1.0 + 2.0 * R[0, 0] - trace, R[1, 0] + R[0, 1], R[2, 0] + R[0, 2], R[2, 1] - R[1, 2]])
+        q = np.array([
+            1.0 + 2.0 * R[0, 0] - trace,
+            R[1, 0] + R[0, 1],
+            R[2, 0] + R[0, 2],
+            R[2, 1] - R[1, 2],
+        ])
     elif R[1, 1] > R[2, 2]:
-        q = np.array([R[1, 0] + R[0, 1], 1.0 + 2.0 * R[1, 1] - trace, R[2, 1] + R[1, 2], R[0, 2] - R[2, 0]])
+        q = np.array([
+            R[1, 0] + R[0, 1],
+            1.0 + 2.0 * R[1, 1] - trace,
+            R[2, 1] + R[1, 2],
+            R[0, 2] - R[2, 0],
+        ])
     else:
-        q = np.array([R[2, 0] + R[0, 2], R[2, 1] + R[1, 2], 1.0 + 2.0 * R[2, 2] - trace, R[1, 0] - R[0, 1]])
+        q = np.array([
+            R[2, 0] + R[0, 2],
+            R[2, 1] + R[1, 2],
+            1.0 + 2.0 * R[2, 2] - trace,
+            R[1, 0] - R[0, 1],
+        ])
     return quat_normalize(q)
 
 
@@ -123,10 +144,12 @@ def pose_inverse(pose_a_b):
 
 @njit
 def pose_move(pose, delta):
-    """Move a pose by `delta (6,)` (translation [m], rotation vector [rad]) given in the pose's own frame.
+    """Move a pose by `delta (6,)` (translation [m], rotation vector [rad]) given in the pose's own
+    frame.
 
-    Translation and rotation act side by side on the frame's origin and its axes: a pure translation leaves the
-    orientation alone, a pure rotation leaves the origin in place (no adjoint, no lever arm).
+    Translation and rotation act side by side on the frame's origin and its axes: a pure translation
+    leaves the orientation alone, a pure rotation leaves the origin in place (no adjoint, no lever
+    arm).
     """
     out = np.empty(7)
     out[:3] = pose[:3] + quat_rotate(pose[3:], delta[:3])
@@ -146,7 +169,9 @@ def pose_delta(pose_from, pose_to):
 
 @njit
 def pose_error(pose_from, pose_to):
-    """Error `(6,)` from one pose to another in the base frame: translation [m], full-angle rotation vector [rad]."""
+    """Error `(6,)` from one pose to another in the base frame: translation [m], full-angle rotation
+    vector [rad].
+    """
     out = np.empty(6)
     out[:3] = pose_to[:3] - pose_from[:3]
     out[3:] = quat_to_rotvec(quat_multiply(pose_to[3:], quat_conjugate(pose_from[3:])))

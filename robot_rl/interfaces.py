@@ -1,9 +1,11 @@
-"""What a file must offer to be an arm, a camera, a gripper, a teleop device, a reward, a scene or an agent.
+"""What a file must offer to be an arm, a camera, a gripper, a teleop device, a reward, a scene or
+an agent.
 
-A folder is a kind, a file is which. Each file holds one class named like its kind (`Arm`, `Camera`, `Gripper`,
-`Teleop`, `Reward`, `Scene`), built as `Driver(options, given)`: its options are what the dataclass `Options` beside it
-makes of a hardware or task file, `given` is a `Given`. What is abstract here a class has to offer; everything else has
-a default, which `kinds.driver` adds to a class that does not derive from it.
+A folder is a kind, a file is which. Each file holds one class named like its kind (`Arm`, `Camera`,
+`Gripper`, `Teleop`, `Reward`, `Scene`), built as `Driver(options, given)`: its options are what the
+dataclass `Options` beside it makes of a hardware or task file, `given` is a `Given`. What is
+abstract here a class has to offer; everything else has a default, which `kinds.driver` adds to a
+class that does not derive from it.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +41,9 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class Given:
-    """What the program hands to a driver beside its options; a kind that has no use for something gets the default."""
+    """What the program hands to a driver beside its options; a kind that has no use for something
+    gets the default.
+    """
 
     name: str = ""
     """Name of the device in the hardware file, for messages."""
@@ -60,7 +64,9 @@ class Given:
     seed: int = 0
     """Teleop: of whatever a simulated operator draws."""
     desk: Any = None
-    """Teleop: the link to the console's page (`links/console_link.py`), if the program has one open."""
+    """Teleop: the link to the console's page (`links/console_link.py`), if the program has one
+    open.
+    """
 
 
 class Driver(ABC):
@@ -71,13 +77,15 @@ class Driver(ABC):
 
 
 class ArmReading:
-    """What an arm driver measures each tick, in buffers that are written in place (1 kHz: no allocation).
+    """What an arm driver measures each tick, in buffers that are written in place (1 kHz: no
+    allocation).
 
-    `q, dq, coriolis (n,)`; `pose (7,)` of the TCP in the base; `jacobian (6, n)` of the TCP in base axes;
-    `wrench (6,)` from the world on the tool, base axes, at the TCP. Gravity is compensated below the driver. `tau (n,)`
-    are the torques [Nm] that were in force when the arm was opened or recovered: the first command starts from them.
-    `twist (6,)` is None unless the driver measures it itself, for want of a Jacobian; `mass (n, n)` [kg m^2] is the
-    inertia of the joints, None unless the driver knows it: with it a hold stops the arm quicker.
+    `q, dq, coriolis (n,)`; `pose (7,)` of the TCP in the base; `jacobian (6, n)` of the TCP in base
+    axes; `wrench (6,)` from the world on the tool, base axes, at the TCP. Gravity is compensated
+    below the driver. `tau (n,)` are the torques [Nm] that were in force when the arm was opened or
+    recovered: the first command starts from them. `twist (6,)` is None unless the driver measures
+    it itself, for want of a Jacobian; `mass (n, n)` [kg m^2] is the inertia of the joints, None
+    unless the driver knows it: with it a hold stops the arm quicker.
     """
 
     def __init__(self, joints: int):
@@ -103,13 +111,15 @@ class Arm(Driver):
         arm.write(torque_law(reading))  # [Nm], without gravity
     ```
 
-    or poses, for an arm with a controller of its own (UR, xArm, franky); command timeout, limits and faults stand above
-    that, what is pressed with is the arm's own matter:
+    or poses, for an arm with a controller of its own (UR, xArm, franky); command timeout, limits
+    and faults stand above that, what is pressed with is the arm's own matter:
 
     ```
     while running:                      # every `tick_s`
-        reading = arm.read()            # `jacobian` of the TCP in base axes, or `twist (6,)` if there is none
-        arm.follow(next_reference)      # in the workspace, at most the reference speed away from the last one
+        # `jacobian` of the TCP in base axes, or `twist (6,)` if there is none
+        reading = arm.read()
+        # in the workspace, at most the reference speed away from the last one
+        arm.follow(next_reference)
     ```
     """
 
@@ -124,24 +134,29 @@ class Arm(Driver):
     simulated: bool = False
     """Whether there is a world around it: then it has `world` and `reset`, and can run in lockstep."""
     facts: ArmFacts | None = None
-    """What its maker says of it. A hardware file beyond that is refused; with its kinematics the links are guarded,
-    and joint moves are looked through before they begin."""
+    """What its maker says of it. A hardware file beyond that is refused; with its kinematics the
+    links are guarded, and joint moves are looked through before they begin."""
     lost_cycles: int = 0
     """How many cycles of its own went by without a command."""
     success_rate: float | None = None
-    """The share of our commands that the robot says it has got lately; NaN if it cannot say now, None if never."""
+    """The share of our commands that the robot says it has got lately; NaN if it cannot say now,
+    None if never.
+    """
 
     @abstractmethod
     def set_tool(self, pose_flange_tool: Array) -> None:
-        """Move the controlled point to `pose_flange_tool (7,)`: pose, Jacobian and wrench belong to it from now on."""
+        """Move the controlled point to `pose_flange_tool (7,)`: pose, Jacobian and wrench belong to
+        it from now on.
+        """
 
     @abstractmethod
     def read(self) -> ArmReading:
         """Measure. The same buffers are returned each time.
 
-        Called again before the next `write`, it measures the same cycle again (with the tool as it is now) and waits
-        for nothing. Raises DeviceError if the arm is gone; ArmDriverError with the kind of the fault if it has stopped
-        (REFLEX, COMMUNICATION, USER_STOP), the message in the robot's own words. Both may come from `write` as well.
+        Called again before the next `write`, it measures the same cycle again (with the tool as it
+        is now) and waits for nothing. Raises DeviceError if the arm is gone; ArmDriverError with
+        the kind of the fault if it has stopped (REFLEX, COMMUNICATION, USER_STOP), the message in
+        the robot's own words. Both may come from `write` as well.
         """
 
     @abstractmethod
@@ -153,28 +168,35 @@ class Arm(Driver):
         raise NotImplementedError("an arm of mode 'torque' has `write`")
 
     def follow(self, pose_base_tcp: Array) -> None:
-        """Mode "pose": go to the pose `(7,)` of the TCP, which is near the last one: the next comes in `tick_s`."""
+        """Mode "pose": go to the pose `(7,)` of the TCP, which is near the last one: the next comes
+        in `tick_s`.
+        """
         raise NotImplementedError("an arm of mode 'pose' has `follow`")
 
     def set_load(self, load: Load) -> None:
-        """The load of the hardware file, once, before anything moves. Nothing to do for an arm that knows its own."""
+        """The load of the hardware file, once, before anything moves. Nothing to do for an arm that
+        knows its own.
+        """
 
     def set_compliance(self, compliance: Compliance) -> None:
         """Be as stiff as the task wants it. Raises ConfigError for what this arm cannot be."""
 
     def recover(self) -> None:
-        """Somebody has acknowledged a fault of the arm's own: make it ready again. Raises DeviceError if it is not to
-        be had, and the fault stays."""
+        """Somebody has acknowledged a fault of the arm's own: make it ready again. Raises
+        DeviceError if it is not to be had, and the fault stays."""
 
     def rest(self) -> None:
         """Only readings follow: end torque control until the next `write`."""
 
     def journal(self) -> dict[str, Any]:
-        """What the robot itself recorded of its last moments, for the black box: plain data, JSON can hold it."""
+        """What the robot itself recorded of its last moments, for the black box: plain data, JSON
+        can hold it.
+        """
         return {}
 
     def examine(self) -> Iterable[tuple[str, bool, str, str]]:
-        """What the robot's own settings say against the hardware file, asked by `robot-rl check` before it is driven.
+        """What the robot's own settings say against the hardware file, asked by `robot-rl check`
+        before it is driven.
 
         Each is (what was tried, whether it is right, what was found, what to do).
         """
@@ -190,7 +212,9 @@ class Arm(Driver):
 
 
 class World(Protocol):
-    """The simulator's truth as the actor sees it (`controllers/world.py`): asked once per step, then read by whoever may."""
+    """The simulator's truth as the actor sees it (`controllers/world.py`): asked once per step,
+    then read by whoever may.
+    """
 
     latest: WorldState
 
@@ -204,7 +228,8 @@ class World(Protocol):
 
 
 class Gripper(Driver):
-    """A gripper. Each call blocks until the fingers are through, so that `controllers/gripper.py` gives it a process.
+    """A gripper. Each call blocks until the fingers are through, so that `controllers/gripper.py`
+    gives it a process.
 
     Any call raises DeviceError if the hand is gone or cannot.
     """
@@ -223,7 +248,9 @@ class Gripper(Driver):
 
     @abstractmethod
     def grasp(self, width_m: float, speed: float, force_n: float, tolerance_m: float) -> bool:
-        """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`; whether it is held."""
+        """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`; whether
+        it is held.
+        """
 
     @abstractmethod
     def stop(self) -> None:
@@ -237,19 +264,24 @@ class Gripper(Driver):
 class Camera(Driver):
     """A camera. The newest frame, never an old one: `env/robot.py` calls `read` once per step.
 
-    Its constructor raises DeviceError if there is no such camera, ConfigError if its options do not fit.
-    `cameras/_live.py: LiveCamera` around a device is a camera that is grabbed from in the background and comes back
-    when it is lost; `robot-rl cameras` measures its rate and the age of its frames.
+    Its constructor raises DeviceError if there is no such camera, ConfigError if its options do not
+    fit. `cameras/_live.py: LiveCamera` around a device is a camera that is grabbed from in the
+    background and comes back when it is lost; `robot-rl cameras` measures its rate and the age of
+    its frames.
     """
 
     simulated: bool = False
     """Whether it draws a simulated world, so that it needs one to be opened."""
     whole: Array | None = None
-    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console; None: there is none."""
+    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console; None:
+    there is none.
+    """
 
     @abstractmethod
     def read(self) -> Array:
-        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`, or CameraStaleError if it is too old."""
+        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`, or CameraStaleError if it
+        is too old.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -267,15 +299,16 @@ class Camera(Driver):
 
 
 class Teleop(Driver):
-    """An operator's device. `operator/mapping.py` turns what it says into actions and is the only caller:
+    """An operator's device. `operator/mapping.py` turns what it says into actions and is the only
+    caller:
 
     ```
     earlier = device.begin_episode()    # what was said since the episode before
     while not done:
         said = device.read(arms)        # a Handover: how far it is deflected, clutch, buttons
     ```
-    The constructor raises DeviceError if the device is absent, busy or not permitted; a device that goes while it is in
-    use is opened again in the background, and the readings say so meanwhile.
+    The constructor raises DeviceError if the device is absent, busy or not permitted; a device that
+    goes while it is in use is opened again in the background, and the readings say so meanwhile.
     """
 
     name: str = "a device without a name"
@@ -287,7 +320,9 @@ class Teleop(Driver):
     reports: int = 0
     """How many reports or events it has sent."""
     feel: TeleopMapping = TeleopMapping()
-    """How it feels unless the hardware file says otherwise; the fields of `TeleopMapping` are options of every device."""
+    """How it feels unless the hardware file says otherwise; the fields of `TeleopMapping` are
+    options of every device.
+    """
     is_person: bool = True
     """Whether somebody holds the device; a simulated operator is a program."""
 
@@ -318,30 +353,44 @@ class Reward(Driver):
     """
 
     needs_operator: bool = False
-    """Whether it cannot judge without the operator's word: then a device is opened for evaluations, too."""
+    """Whether it cannot judge without the operator's word: then a device is opened for evaluations,
+    too.
+    """
     probability: float | None = None
-    """Of success, in the observation that was judged last; None if it knows only yes and no. For the console."""
+    """Of success, in the observation that was judged last; None if it knows only yes and no. For
+    the console.
+    """
 
     def begin_episode(self) -> None:
         """A new episode starts: forget the last one, however it ended."""
 
     @abstractmethod
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
-        """Reward of the step, whether the task is over (which terminates the episode), and whether it succeeded.
+    def judge(
+        self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand
+    ) -> RewardResult:
+        """Reward of the step, whether the task is over (which terminates the episode), and whether
+        it succeeded.
 
-        `arms` are the states that the observation was made from, `outcome` the operator's word since the last step.
+        `arms` are the states that the observation was made from, `outcome` the operator's word
+        since the last step.
         """
 
 
 class Scene(Driver):
-    """What a simulated arm stands in: added to a MuJoCo model that holds the arm (`mujoco` types: docs/scenes.md)."""
+    """What a simulated arm stands in: added to a MuJoCo model that holds the arm (`mujoco` types:
+    docs/scenes.md).
+    """
 
     looks: Any = None
-    """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes; None: they do not."""
+    """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes; None: they do
+    not.
+    """
 
     @abstractmethod
     def add_to(self, spec: Any, hand: Any) -> None:
-        """Add table, light, objects and cameras to the `MjSpec` of the arm; the tool goes onto the body `hand`."""
+        """Add table, light, objects and cameras to the `MjSpec` of the arm; the tool goes onto the
+        body `hand`.
+        """
 
     def place(self, model: Any, data: Any, seed: int) -> None:
         """A reset has put everything where `add_to` did, at rest: move what the seed is to move."""

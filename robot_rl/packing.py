@@ -1,6 +1,8 @@
-"""Named arrays as bytes: a layout in JSON, then the raw buffers, each aligned to 8 bytes. No pickle, no objects.
+"""Named arrays as bytes: a layout in JSON, then the raw buffers, each aligned to 8 bytes. No
+pickle, no objects.
 
-    u32 length of the layout | layout [[name, dtype, shape], ...] padded with spaces | array | pad | array | pad ...
+    u32 length of the layout | layout [[name, dtype, shape], ...] padded with spaces | array | pad |
+    array | pad ...
 
 Everything little-endian. Arrays that come out are read-only views into the bytes that went in.
 """
@@ -20,11 +22,15 @@ from robot_rl.types import Array, DataError
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64))
 DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
 ALIGNMENT = 8
-_NATIVE = "|=<" if sys.byteorder == "little" else "|<"  # byte orders of a dtype that lie in memory as they travel
+_NATIVE = (
+    "|=<" if sys.byteorder == "little" else "|<"
+)  # byte orders of a dtype that lie in memory as they travel
 MOST_LAYOUT_BYTES = 1 << 18
 """Of any layout that is read: the largest policy's has a tenth of it."""
 
-_MOST_BYTES = 1 << 40  # of one array, and so small enough that no sum of them is too large to count with
+_MOST_BYTES = (
+    1 << 40
+)  # of one array, and so small enough that no sum of them is too large to count with
 _LENGTH = struct.Struct("<I")
 _PADDING = tuple(bytes(n) for n in range(ALIGNMENT))
 
@@ -47,19 +53,28 @@ def layout_of(arrays: Mapping[str, Array]) -> Layout:
     layout = [(name, array.dtype.name, tuple(array.shape)) for name, array in arrays.items()]
     for name, dtype, _ in layout:
         if dtype not in DTYPES:
-            raise DataError(f"array '{name}' is of dtype {dtype}, which does not travel; allowed: {', '.join(DTYPES)}")
+            raise DataError(
+                f"array '{name}' is of dtype {dtype}, which does not travel; allowed:"
+                f" {', '.join(DTYPES)}"
+            )
     return layout
 
 
 def encode_layout(layout: Layout) -> bytes:
     """The bytes in front of the buffers, a multiple of the alignment long."""
-    text = json.dumps([[name, dtype, list(shape)] for name, dtype, shape in layout], separators=(",", ":")).encode()
+    text = json.dumps(
+        [[name, dtype, list(shape)] for name, dtype, shape in layout], separators=(",", ":")
+    ).encode()
     text += b" " * (-(len(text) + _LENGTH.size) % ALIGNMENT)
     return _LENGTH.pack(len(text)) + text
 
 
-def decode_layout(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_BYTES) -> tuple[Layout, int]:
-    """The layout at `offset`, of `most` bytes, and where its first array begins. DataError for anything malformed."""
+def decode_layout(
+    buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_BYTES
+) -> tuple[Layout, int]:
+    """The layout at `offset`, of `most` bytes, and where its first array begins. DataError for
+    anything malformed.
+    """
     try:
         (length,) = _LENGTH.unpack_from(buffer, offset)
         start = offset + _LENGTH.size
@@ -80,12 +95,20 @@ def _checked_row(row: Any) -> tuple[str, str, tuple[int, ...]]:
         raise ValueError(f"{row!r:.80} is not [name, dtype, shape]")
     name, dtype, shape = row
     if not isinstance(name, str) or dtype not in DTYPES:
-        raise ValueError(f"{row!r:.80} is not [name, dtype, shape] with dtype one of {', '.join(DTYPES)}")
-    if not isinstance(shape, list) or len(shape) > 16 or not all(type(n) is int and 0 <= n < 2**32 for n in shape):
+        raise ValueError(
+            f"{row!r:.80} is not [name, dtype, shape] with dtype one of {', '.join(DTYPES)}"
+        )
+    if (
+        not isinstance(shape, list)
+        or len(shape) > 16
+        or not all(type(n) is int and 0 <= n < 2**32 for n in shape)
+    ):
         raise ValueError(f"array '{name:.80}' has the shape {shape!r:.80}")
     # numpy multiplies the sizes that are not zero, also where one is and the array is empty
     if math.prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize > _MOST_BYTES:
-        raise ValueError(f"array '{name:.80}' has the shape {shape}, which is larger than any memory")
+        raise ValueError(
+            f"array '{name:.80}' has the shape {shape}, which is larger than any memory"
+        )
     return name, dtype, tuple(shape)
 
 
@@ -107,10 +130,13 @@ def raw(array: Array) -> memoryview | bytes:
     return little.data.cast("B")
 
 
-def unpack(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_BYTES) -> dict[str, Array]:
+def unpack(
+    buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_BYTES
+) -> dict[str, Array]:
     """The arrays packed from `offset` to the end of the buffer, as read-only views of it.
 
-    Nothing is copied but their layout, which has `most` bytes. Raises DataError for whatever else the bytes may be.
+    Nothing is copied but their layout, which has `most` bytes. Raises DataError for whatever else
+    the bytes may be.
     """
     layout, at = decode_layout(buffer, offset, most)
     if len({name for name, _, _ in layout}) != len(layout):
@@ -120,7 +146,9 @@ def unpack(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_
         raise DataError(f"the arrays need {expected - at} bytes, {len(buffer) - at} are there")
     arrays = {}
     for name, dtype, shape in layout:
-        array = np.frombuffer(buffer, np.dtype(dtype).newbyteorder("<"), math.prod(shape), at).reshape(shape)
+        array = np.frombuffer(
+            buffer, np.dtype(dtype).newbyteorder("<"), math.prod(shape), at
+        ).reshape(shape)
         array.flags.writeable = False
         arrays[name] = array
         at += array.nbytes + len(padding(array.nbytes))
@@ -130,8 +158,10 @@ def unpack(buffer: bytes | memoryview, offset: int = 0, most: int = MOST_LAYOUT_
 def crc32c(data: bytes | memoryview, crc: int = 0) -> int:
     """CRC-32C (Castagnoli) of these bytes, behind others whose checksum is `crc`.
 
-    Processors compute it themselves: 3.5 us for a step of 98 kB, where zlib's CRC-32 takes 15 (one core of an EPYC).
-    The package is one that zarr needs too.
+    Processors compute it themselves: 3.5 us for a step of 98 kB, where zlib's CRC-32 takes 15 (one
+    core of an EPYC). The package is one that zarr needs too.
     """
-    whole = data if isinstance(data, bytes) else np.frombuffer(data, np.uint8)  # it takes no memoryview
+    whole = (
+        data if isinstance(data, bytes) else np.frombuffer(data, np.uint8)
+    )  # it takes no memoryview
     return google_crc32c.extend(crc, whole)

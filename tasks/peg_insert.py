@@ -1,11 +1,16 @@
-"""Insert a 20 mm square peg into a socket 25 mm deep without chamfer, 0.5 mm clearance on each side."""
+"""Insert a 20 mm square peg into a socket 25 mm deep without chamfer, 0.5 mm clearance on each
+side.
+"""
 
 import math
 
 from robot_rl.config import StartPose, Task, Wander
 from robot_rl.types import Compliance, Use
 
-SOCKET = (0.5, 0.0)  # [m] in the base frame: the middle of what a Panda reaches with its tool pointing down
+SOCKET = (
+    0.5,
+    0.0,
+)  # [m] in the base frame: the middle of what a Panda reaches with its tool pointing down
 RIM_Z = 0.025  # [m] in the base frame: the socket is 25 mm deep and stands on the table (z = 0)
 HEIGHT_LOW, HEIGHT_HIGH = 0.030, 0.060  # [m] of the peg's tip above the rim at the start
 DEGREES_5 = math.radians(5.0)
@@ -23,7 +28,8 @@ TASK = Task(
     ),
     cameras=("wrist", "front"),
     reward=Use("simulator"),
-    # Socket anywhere within 20 mm and 10 degrees; 0.5 mm of air on each side of the peg, 24 of the 25 mm is "in"
+    # Socket anywhere within 20 mm and 10 degrees; 0.5 mm of air on each side of the peg, 24 of the
+    # 25 mm is "in"
     scene=Use(
         "peg_insert",
         {
@@ -41,28 +47,40 @@ TASK = Task(
     # 8 mm in 0.1 s is 0.08 m/s: 20 mm aside and 85 mm down take 11 steps of the 100
     action_translation=0.008,
     action_rotation=0.05,  # [rad], 3 degrees: 10 + 5 degrees of yaw take 6 steps
-    # A little beyond the clip of the error: the target can press with all the force allowed and lead a fast move, yet a
-    # target that ran ahead is back in a step or two (with 20 mm the arm stood still while it unwound)
+    # A little beyond the clip of the error: the target can press with all the force allowed and
+    # lead a fast move, yet a target that ran ahead is back in a step or two (with 20 mm the arm
+    # stood still while it unwound)
     leash_translation=0.012,
     leash_rotation=0.1,
-    # After a demonstration: straight out of the hole, then as far aside and turned as the start may be from the socket,
-    # 20 + 20 mm and 5 + 10 degrees; tilted a little further than that
+    # After a demonstration: straight out of the hole, then as far aside and turned as the start may
+    # be from the socket, 20 + 20 mm and 5 + 10 degrees; tilted a little further than that
     wander=Wander(
         way_out=(0.0, 0.0, -RIM_Z),
         height=0.065,
         aside=0.040,
         rotation=(1.2 * DEGREES_5, 1.2 * DEGREES_5, DEGREES_5 + math.radians(10.0)),
     ),
-    pose_tcp_tool=(0.0, 0.0, 0.042, 0.0, 0.0, 0.0, 1.0),  # the peg's tip, 42 mm beyond the fingertips
+    pose_tcp_tool=(
+        0.0,
+        0.0,
+        0.042,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    ),  # the peg's tip, 42 mm beyond the fingertips
     compliance=Compliance(
-        # SERL's franka controller: 2000 N/m and 150 Nm/rad, damped with 89 Ns/m (critical for 1 kg) and 7 Nms/rad
+        # SERL's franka controller: 2000 N/m and 150 Nm/rad, damped with 89 Ns/m (critical for 1 kg)
+        # and 7 Nms/rad
         stiffness=(2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0),
         damping=(89.0, 89.0, 89.0, 7.0, 7.0, 7.0),
-        # HIL-SERL's clip: 20 N at most on each axis. Rotation: 12 Nm at most, the limit of the wrist's joints
+        # HIL-SERL's clip: 20 N at most on each axis. Rotation: 12 Nm at most, the limit of the
+        # wrist's joints
         error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08),
         filter_time_s=0.05,  # half a control period: smooth, yet arrived before the next target
     ),
-    # An insertion takes 15 to 20 steps; a horizon of 20 (SERL's peg task: 0.96) tells "stuck for a second" from "on its
-    # way" more sharply than HIL-SERL's 0.97: 97 against 81 of 100 from state after 3,000 steps
+    # An insertion takes 15 to 20 steps; a horizon of 20 (SERL's peg task: 0.96) tells "stuck for a
+    # second" from "on its way" more sharply than HIL-SERL's 0.97: 97 against 81 of 100 from state
+    # after 3,000 steps
     defaults={"learner.agent.discount": 0.95},
 )

@@ -1,4 +1,6 @@
-"""The harder sibling of `peg_insert`: half the clearance, a socket that moves and turns further, looks that change."""
+"""The harder sibling of `peg_insert`: half the clearance, a socket that moves and turns further,
+looks that change.
+"""
 
 import math
 from dataclasses import replace
@@ -40,13 +42,15 @@ TASK = replace(
         aside=0.070,  # as far as the start may be from the socket, 20 + 50 mm
         rotation=(1.2 * DEGREES_5, 1.2 * DEGREES_5, DEGREES_5 + math.radians(20.0)),
     ),
-    # As many times what the scripted operator takes as there: 22 steps here (37 in the worst of 400), 18 of 100 there
+    # As many times what the scripted operator takes as there: 22 steps here (37 in the worst of
+    # 400), 18 of 100 there
     max_steps=120,
     observe_gravity=True,  # cameras that are askew by 1.5 degrees do not say whether the tool is
     defaults={
         **EASY.defaults,
         "steps": 20_000,
-        # Many scenes of few frames: what a camera that is askew does to a picture is learnt from many mounts alone
+        # Many scenes of few frames: what a camera that is askew does to a picture is learnt from
+        # many mounts alone
         "demos": 320,
         "wander_steps": 8,
         "learner.pretrain.brightness": 0.4,

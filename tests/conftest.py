@@ -1,4 +1,5 @@
-"""What many tests need: the simulated bench, arm processes that really run, and a machine that can render or says why.
+"""What many tests need: the simulated bench, arm processes that really run, and a machine that can
+render or says why.
 
 Everything here imports lazily, so that a test of one room does not load the others.
 """
@@ -18,7 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# as the learner's process: threads that spin while they wait make a test beside any other load fifty times slower
+# as the learner's process: threads that spin while they wait make a test beside any other load
+# fifty times slower
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # keys that a test makes are none of this user's
@@ -26,7 +28,8 @@ if "ROBOT_RL_KEYS" not in os.environ:
     os.environ["ROBOT_RL_KEYS"] = tempfile.mkdtemp(prefix="robot_rl-keys-")
     atexit.register(shutil.rmtree, os.environ["ROBOT_RL_KEYS"], ignore_errors=True)
 
-# who starts the tests in the background of a script has them ignore Ctrl-C, which every process below inherits
+# who starts the tests in the background of a script has them ignore Ctrl-C, which every process
+# below inherits
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,7 +39,9 @@ settings.load_profile("robot_rl")
 
 
 SLOW = {"system", "faults", "attacks", "browser", "start_arm", "start_display"}
-"""Folders of tests that run whole systems, and fixtures that start a browser, an arm's process, a display."""
+"""Folders of tests that run whole systems, and fixtures that start a browser, an arm's process, a
+display.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -94,13 +99,19 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
-    """`start_arm("lockstep")` or `start_arm("real")`: the simulated arm of a task in a process of its own."""
+    """`start_arm("lockstep")` or `start_arm("real")`: the simulated arm of a task in a process of
+    its own.
+    """
     script = tmp_path / "serve_arm.py"  # a file, because the real clock spawns its loop from it
     script.write_text(SERVE)
     started: list[ArmProcess] = []
 
     def start(clock: str, task: str = "peg_insert") -> ArmProcess:
-        started.append(ArmProcess(subprocess.Popen([sys.executable, str(script), address, clock, task]), address))
+        started.append(
+            ArmProcess(
+                subprocess.Popen([sys.executable, str(script), address, clock, task]), address
+            )
+        )
         return started[-1]
 
     yield start

@@ -12,7 +12,9 @@ DOWN = np.array([0.5, 0.0, 0.07, 1.0, 0.0, 0.0, 0.0])
 
 def arm_at(t: float, pose=DOWN) -> ArmState:
     """An arm that stands still at a pose, at a time [s]."""
-    return ArmState(0, t, np.zeros(7), np.zeros(7), pose, np.zeros(6), np.zeros(6), pose, False, Fault.NONE)
+    return ArmState(
+        0, t, np.zeros(7), np.zeros(7), pose, np.zeros(6), np.zeros(6), pose, False, Fault.NONE
+    )
 
 
 def still(twist: float = 1.0, **said) -> TeleopEvent:
@@ -24,7 +26,9 @@ OPEN = TeleopEvent(False, np.zeros(6))
 
 
 class Hand(Teleop):
-    """Says one thing after another, then nothing. `earlier` is what it has said before each episode."""
+    """Says one thing after another, then nothing. `earlier` is what it has said before each
+    episode.
+    """
 
     name = "hand"
 

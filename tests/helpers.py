@@ -13,7 +13,9 @@ SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/wrist": ((4, 5, 3
 
 
 def make_step(index: int = 0, space: SpaceSpec = SPACE, **changes: Any) -> Step:
-    """A step of a space: its pictures and actions follow from its episode and index, but for `changes`."""
+    """A step of a space: its pictures and actions follow from its episode and index, but for
+    `changes`.
+    """
     episode = changes.get("episode", 3)
     random = np.random.default_rng([episode, abs(index)])
     observation = {}
@@ -22,13 +24,29 @@ def make_step(index: int = 0, space: SpaceSpec = SPACE, **changes: Any) -> Step:
         observation[name] = values.astype(dtype)
     a, b, c = random.uniform(-1, 1, (3, space.action_size)).astype(np.float32)
     step = Step(
-        episode, index, observation, a, b, c, 0.5, False, True, Provenance.HUMAN, 7, t_monotonic=1.5, t_wall=2.5
+        episode,
+        index,
+        observation,
+        a,
+        b,
+        c,
+        0.5,
+        False,
+        True,
+        Provenance.HUMAN,
+        7,
+        t_monotonic=1.5,
+        t_wall=2.5,
     )
     return replace(step, **changes)
 
 
-def wait_until(true: Callable[..., object], timeout_s: float = 30.0, what: str = "it did not come true") -> None:
-    """Wait for what another thread or process is about to do; AssertionError with `what` if it does not."""
+def wait_until(
+    true: Callable[..., object], timeout_s: float = 30.0, what: str = "it did not come true"
+) -> None:
+    """Wait for what another thread or process is about to do; AssertionError with `what` if it does
+    not.
+    """
     until = time.monotonic() + timeout_s
     while not true():
         assert time.monotonic() < until, what

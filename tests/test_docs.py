@@ -35,7 +35,12 @@ def test_the_task_that_the_page_shows_is_one_on_the_bench_that_ships(
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "my_peg.py").write_text(shown)
     monkeypatch.chdir(tmp_path)
-    assert config.spaces(config.load_task("my_peg"), config.load_hardware("sim_panda"), "pixels").action_size == 6
+    assert (
+        config.spaces(
+            config.load_task("my_peg"), config.load_hardware("sim_panda"), "pixels"
+        ).action_size
+        == 6
+    )
 
 
 class Parsed(Exception):
@@ -65,7 +70,9 @@ def takes(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str]], None]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_each_command_of_a_page_is_taken(page: Path, takes: Callable[[Sequence[str]], None]) -> None:
+def test_each_command_of_a_page_is_taken(
+    page: Path, takes: Callable[[Sequence[str]], None]
+) -> None:
     for title, commands in sections(page):
         for words in commands:
             try:
@@ -74,17 +81,23 @@ def test_each_command_of_a_page_is_taken(page: Path, takes: Callable[[Sequence[s
                 pytest.fail(f"{page.name}, {title}: robot-rl {' '.join(words)}: {error!r}")
 
 
-def test_the_way_to_a_policy_names_files_that_it_has_made_itself(tmp_path: Path, monkeypatch) -> None:
+def test_the_way_to_a_policy_names_files_that_it_has_made_itself(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     ways = dict(sections(PAGE))
     runs: list[str] = []
-    for words in ways["From the box to the first hold"] + ways["From the first hold to a policy at work"]:
+    for words in (
+        ways["From the box to the first hold"] + ways["From the first hold to a policy at work"]
+    ):
         said = dict(pairwise(words))
         match words[0]:
             case "new":
                 assert cli.main([*words, *POSE]) == 0
             case "demo":
-                config.check_fit(config.load_task(words[1]), config.load_hardware(said["--hardware"]))
+                config.check_fit(
+                    config.load_task(words[1]), config.load_hardware(said["--hardware"])
+                )
                 runs.append(said["--name"])
             case "train" | "eval" | "run" | "console":
                 assert said.get("--resume", words[1]) in runs
@@ -112,7 +125,9 @@ def test_the_code_of_the_api_page_runs(tmp_path, monkeypatch, start_arm) -> None
     monkeypatch.chdir(tmp_path)
     folder = create.create_run("peg_insert", create.TrainConfig(name="first", obs="state"))
     spec = PolicySpec.from_space(folder.spaces(), "none")
-    save_policy(folder.checkpoints, 10, spec, {n: t.numpy() for n, t in Policy(spec).state_dict().items()})
+    save_policy(
+        folder.checkpoints, 10, spec, {n: t.numpy() for n, t in Policy(spec).state_dict().items()}
+    )
     with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:
         for index in range(LENGTH + 1):
             log.append_step(make_step(folder.spaces(), 0, index, np.zeros(6, np.float32)))

@@ -1,4 +1,6 @@
-"""Imports go down, device libraries stay in their own file, and an arm's process knows neither torch nor gymnasium."""
+"""Imports go down, device libraries stay in their own file, and an arm's process knows neither
+torch nor gymnasium.
+"""
 
 import ast
 import subprocess
@@ -26,19 +28,33 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("__main__",),
 )
-"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower floors alone."""
+"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower
+floors alone.
+"""
 
 ONLY_IN = {
-    "mujoco": ("robot_rl/controllers/arms/mujoco.py", "robot_rl/cameras/mujoco.py", "robot_rl/sim/"),
+    "mujoco": (
+        "robot_rl/controllers/arms/mujoco.py",
+        "robot_rl/cameras/mujoco.py",
+        "robot_rl/sim/",
+    ),
     "pyrealsense2": ("robot_rl/cameras/realsense.py",),
-    "pylibfranka": ("robot_rl/controllers/arms/franka.py", "robot_rl/controllers/grippers/franka.py"),
+    "pylibfranka": (
+        "robot_rl/controllers/arms/franka.py",
+        "robot_rl/controllers/grippers/franka.py",
+    ),
     "hid": ("robot_rl/teleop/spacemouse.py",),
     "hidraw": ("robot_rl/teleop/spacemouse.py",),
     "pynput": ("robot_rl/teleop/keyboard.py",),
     "Xlib": ("robot_rl/teleop/keyboard.py",),
     "evdev": ("robot_rl/teleop/gamepad.py",),
     "gymnasium": ("robot_rl/env/robot.py",),
-    "torch": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/learner/replay.py", "robot_rl/tools/benchmark.py"),
+    "torch": (
+        "robot_rl/networks/",
+        "robot_rl/learner/",
+        "robot_rl/learner/replay.py",
+        "robot_rl/tools/benchmark.py",
+    ),
     "safetensors": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/transport/"),
     "matplotlib": ("robot_rl/runs/report.py", "robot_rl/tools/blackbox.py"),
     "tyro": ("robot_rl/cli/",),
@@ -58,7 +74,9 @@ SOURCES = sorted((ROOT / "robot_rl").rglob("*.py"))
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Every module that a file imports, at its top or inside its functions, as an absolute dotted name."""
+    """Every module that a file imports, at its top or inside its functions, as an absolute dotted
+    name.
+    """
     return tuple(_imports(path))
 
 
@@ -111,7 +129,11 @@ def test_imports_go_down(path: Path) -> None:
     own = room(module_of(path))
     if own == "__init__":
         return
-    up = [other for other in own_imports(path) if room(other) != own and floor(room(other)) >= floor(own)]
+    up = [
+        other
+        for other in own_imports(path)
+        if room(other) != own and floor(room(other)) >= floor(own)
+    ]
     assert not up, f"{named(path)} imports {', '.join(up)}: no arrow goes up, or along a floor"
 
 
@@ -139,7 +161,11 @@ def test_actor_and_learner_never_import_each_other() -> None:
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
 def test_a_library_stays_in_its_files(library: str) -> None:
-    users = [named(path) for path in SOURCES if library in {module.split(".")[0] for module in imports(path)}]
+    users = [
+        named(path)
+        for path in SOURCES
+        if library in {module.split(".")[0] for module in imports(path)}
+    ]
     strangers = [user for user in users if not user.startswith(ONLY_IN[library])]
     assert not strangers, f"{library} is imported in {strangers}; allowed: {ONLY_IN[library]}"
 
@@ -158,5 +184,7 @@ def test_a_library_stays_in_its_files(library: str) -> None:
 )
 def test_a_process_never_loads_what_it_does_not_need(module: str, absent: tuple[str, ...]) -> None:
     code = f"import sys, {module}; print(*[name for name in {absent!r} if name in sys.modules])"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert loaded.stdout.split() == []

@@ -10,7 +10,9 @@ from robot_rl import geometry
 numbers = st.floats(-2.0, 2.0, allow_subnormal=False)
 vectors = st.tuples(numbers, numbers, numbers).map(np.array)
 rotvecs = vectors.map(lambda v: v * min(1.0, 3.1 / max(float(np.linalg.norm(v)), 1e-9)))
-poses = st.tuples(vectors, rotvecs).map(lambda p: np.concatenate([p[0], Rotation.from_rotvec(p[1]).as_quat()]))
+poses = st.tuples(vectors, rotvecs).map(
+    lambda p: np.concatenate([p[0], Rotation.from_rotvec(p[1]).as_quat()])
+)
 deltas = st.tuples(vectors, rotvecs).map(np.concatenate)
 
 
@@ -38,19 +40,25 @@ def test_delta_is_the_inverse_of_move(a, b):
 
 @given(poses, deltas)
 def test_move_is_the_inverse_of_delta(pose, delta):
-    np.testing.assert_allclose(geometry.pose_delta(pose, geometry.pose_move(pose, delta)), delta, atol=1e-7)
+    np.testing.assert_allclose(
+        geometry.pose_delta(pose, geometry.pose_move(pose, delta)), delta, atol=1e-7
+    )
 
 
 @given(poses, vectors)
 def test_a_pure_translation_never_leaks_into_rotation(pose, translation):
     moved = geometry.pose_move(pose, np.concatenate([translation, np.zeros(3)]))
     np.testing.assert_allclose(moved[3:], pose[3:], atol=1e-12)
-    np.testing.assert_allclose(np.linalg.norm(moved[:3] - pose[:3]), np.linalg.norm(translation), atol=1e-9)
+    np.testing.assert_allclose(
+        np.linalg.norm(moved[:3] - pose[:3]), np.linalg.norm(translation), atol=1e-9
+    )
 
 
 @given(poses, rotvecs)
 def test_a_pure_rotation_leaves_the_origin_in_place(pose, turn):
-    np.testing.assert_array_equal(geometry.pose_move(pose, np.concatenate([np.zeros(3), turn]))[:3], pose[:3])
+    np.testing.assert_array_equal(
+        geometry.pose_move(pose, np.concatenate([np.zeros(3), turn]))[:3], pose[:3]
+    )
 
 
 @given(poses, deltas)
@@ -70,7 +78,9 @@ def test_the_rotation_error_is_the_full_angle_on_the_short_way(a, b):
     relative = Rotation.from_quat(b[3:]) * Rotation.from_quat(a[3:]).inv()
     assert np.linalg.norm(error) <= np.pi + 1e-12
     np.testing.assert_allclose(np.linalg.norm(error), relative.magnitude(), atol=1e-7)
-    np.testing.assert_allclose(Rotation.from_rotvec(error).apply(np.eye(3)), relative.apply(np.eye(3)), atol=1e-9)
+    np.testing.assert_allclose(
+        Rotation.from_rotvec(error).apply(np.eye(3)), relative.apply(np.eye(3)), atol=1e-9
+    )
 
 
 @given(rotvecs)

@@ -1,8 +1,10 @@
-"""Nothing that is read can execute: no source uses a format that does, and hostile bytes are an error, no more.
+"""Nothing that is read can execute: no source uses a format that does, and hostile bytes are an
+error, no more.
 
-multiprocessing's own start-up pickles what a process is started with, by this code for this code; its queues and pipes
-would pickle what comes later, and are not used. numba keeps compiled functions as pickles, in a folder of this user's
-own (`machine/private.py`): the last test watches real processes and all that their libraries unpickle.
+multiprocessing's own start-up pickles what a process is started with, by this code for this code;
+its queues and pipes would pickle what comes later, and are not used. numba keeps compiled functions
+as pickles, in a folder of this user's own (`machine/private.py`): the last test watches real
+processes and all that their libraries unpickle.
 """
 
 import ast
@@ -44,10 +46,22 @@ from robot_rl.stream.spool import Spool
 from robot_rl.types import ConfigError, DataError, RobotRLError, SpaceSpec
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted(path for folder in ("robot_rl", "tasks", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = sorted(
+    path for folder in ("robot_rl", "tasks", "benchmarks") for path in (ROOT / folder).rglob("*.py")
+)
 SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
 
-EXECUTING = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib", "jsonpickle"}
+EXECUTING = {
+    "pickle",
+    "_pickle",
+    "cPickle",
+    "cloudpickle",
+    "dill",
+    "marshal",
+    "shelve",
+    "joblib",
+    "jsonpickle",
+}
 """Modules whose formats execute what they hold."""
 PICKLING = {"send_pyobj", "recv_pyobj", "send_serialized", "recv_serialized"}
 SHARING = {"Queue", "SimpleQueue", "JoinableQueue", "Pipe", "Manager", "Pool"}
@@ -58,15 +72,24 @@ UNSAFE_LOADERS = {"Loader", "FullLoader", "UnsafeLoader", "CLoader", "CFullLoade
 def unsafe(tree: ast.AST) -> Iterator[str]:
     """What a source does that could execute what it reads."""
     modules = {
-        alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
     }
-    modules |= {(node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {
+        (node.module or "").split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
     yield from (f"imports {name}" for name in sorted(modules & EXECUTING))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield from unsafe_call(node)
         if isinstance(node, ast.ImportFrom) and node.module == "multiprocessing":
-            yield from (f"multiprocessing.{alias.name}" for alias in node.names if alias.name in SHARING)
+            yield from (
+                f"multiprocessing.{alias.name}" for alias in node.names if alias.name in SHARING
+            )
         if isinstance(node, ast.Attribute):
             owner = ast.unparse(node.value)
             if node.attr in PICKLING:
@@ -181,7 +204,10 @@ def read_spool(data: bytes, folder: Path) -> Any:
 
 def read_weights(data: bytes, folder: Path) -> Any:
     header = weights._HEADER.pack(1, 1, 1)
-    for frame in (data, weights._PREFIX.pack(weights._MAGIC, crc32c(header + data)) + header + data):
+    for frame in (
+        data,
+        weights._PREFIX.pack(weights._MAGIC, crc32c(header + data)) + header + data,
+    ):
         with pytest.raises(DataError):
             weights._decode(frame)
     raise DataError("as it should be")
@@ -205,7 +231,9 @@ def read_greeting(data: bytes, folder: Path) -> Any:
 
 def read_arm(data: bytes, folder: Path) -> Any:
     with pytest.raises(DataError):
-        messages.body_as(messages.INFO, messages.decode(messages.encode(Kind.INFO, 0, 1, data)).body)
+        messages.body_as(
+            messages.INFO, messages.decode(messages.encode(Kind.INFO, 0, 1, data)).body
+        )
     return messages.decode(data)
 
 
@@ -214,7 +242,7 @@ def ask_call_server(data: bytes, folder: Path) -> Any:
     server = calls.CallServer()
     server.register("ping", lambda body, values: {})
     for frames in ([data], [data, b""], [data, data], [b'{"id":1,"name":"ping","body":{}}', data]):
-        (head, _) = server._answer(frames)
+        head, _ = server._answer(frames)
         assert "error" in json.loads(head)
     server.close()
     raise DataError("as it should be")
@@ -328,7 +356,9 @@ def test_the_bomb_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_group_of_an_archive_that_names_pickle_as_its_codec_is_not_executed(tmp_path: Path, version: int) -> None:
+def test_a_group_of_an_archive_that_names_pickle_as_its_codec_is_not_executed(
+    tmp_path: Path, version: int
+) -> None:
     """zarr opens old formats too, and one of the codecs of these is pickle."""
     from robot_rl.dataset.archive import _read_group
 
@@ -337,7 +367,14 @@ def test_a_group_of_an_archive_that_names_pickle_as_its_codec_is_not_executed(tm
     codec = {"id": "pickle", "protocol": 5}
     if version == 2:
         (tmp_path / "group" / ".zgroup").write_text('{"zarr_format": 2}')
-        head = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "fill_value": None, "order": "C"}
+        head = {
+            "zarr_format": 2,
+            "shape": [1],
+            "chunks": [1],
+            "dtype": "|O",
+            "fill_value": None,
+            "order": "C",
+        }
         (array / ".zarray").write_text(json.dumps(head | {"compressor": None, "filters": [codec]}))
         (array / "0").write_bytes(pickle.dumps([Bomb(mark)]))
     else:
@@ -407,12 +444,26 @@ def test_of_a_run_full_of_pickles_no_library_unpickles_any(tmp_path: Path) -> No
     parts = {"run": RunSettings("peg_insert", "sim_panda", obs="state"), "learner": LearnerConfig()}
     RunFolder.create(run, parts)
     (run / "checkpoints" / "step_00000001").mkdir(parents=True)
-    names = ["steps.log", "demos.log", "outcomes.log", "features.bin", "demos.json", "outcomes.json", "episodes.jsonl"]
-    names += [f"checkpoints/step_00000001/{name}" for name in ("checkpoint.json", "agent.safetensors")]
+    names = [
+        "steps.log",
+        "demos.log",
+        "outcomes.log",
+        "features.bin",
+        "demos.json",
+        "outcomes.json",
+        "episodes.jsonl",
+    ]
+    names += [
+        f"checkpoints/step_00000001/{name}" for name in ("checkpoint.json", "agent.safetensors")
+    ]
     for name in names:
         (run / name).write_bytes(pickle.dumps(Bomb(mark)))
     watched = subprocess.run([sys.executable, "-c", WATCH, str(run)], cwd=tmp_path, timeout=120, text=True,
                              capture_output=True, check=False)  # fmt: skip
     codes, found = json.loads(watched.stdout.splitlines()[-1])
     assert codes[-1] == 2 and not mark.exists(), watched.stderr
-    assert {name.split(".")[0] for name in {*found} - {"builtins.object"}} <= {"numba", "numpy", "copyreg"}, found
+    assert {name.split(".")[0] for name in {*found} - {"builtins.object"}} <= {
+        "numba",
+        "numpy",
+        "copyreg",
+    }, found

@@ -1,4 +1,6 @@
-"""What is declared is what is used: dependencies, pinned versions, licence, and the folders that the wheel carries."""
+"""What is declared is what is used: dependencies, pinned versions, licence, and the folders that
+the wheel carries.
+"""
 
 import ast
 import re
@@ -28,7 +30,10 @@ def names_in(lines: list[str]) -> set[str]:
 
 def declared(*extras: str) -> set[str]:
     optional = PROJECT["project"]["optional-dependencies"]
-    return names_in([*PROJECT["project"]["dependencies"], *(line for extra in extras for line in optional[extra])])
+    return names_in([
+        *PROJECT["project"]["dependencies"],
+        *(line for extra in extras for line in optional[extra]),
+    ])
 
 
 def imported(folder: str) -> set[str]:
@@ -53,12 +58,17 @@ def test_constraints_pin_exact_versions_of_all_that_is_declared() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [PIN.match(line) for line in lines if line and not line.startswith("#")]
     assert all(pins), "each line is NAME==VERSION: no paths, no addresses, no local builds"
-    assert declared(*PROJECT["project"]["optional-dependencies"]) <= {pin.group(1).lower() for pin in pins if pin}
+    assert declared(*PROJECT["project"]["optional-dependencies"]) <= {
+        pin.group(1).lower() for pin in pins if pin
+    }
 
 
 def test_the_wheel_carries_tasks_and_hardware_files() -> None:
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["sources"] == {"tasks": "robot_rl/tasks", "hardware_configs": "robot_rl/hardware_configs"}
+    assert wheel["sources"] == {
+        "tasks": "robot_rl/tasks",
+        "hardware_configs": "robot_rl/hardware_configs",
+    }
     assert set(wheel["only-include"]) == {"robot_rl", "tasks", "hardware_configs"}
 
 

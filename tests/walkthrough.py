@@ -1,7 +1,9 @@
-"""The commands of docs/franka.md, played in their order on a simulated FR3: `python -m tests.walkthrough`.
+"""The commands of docs/franka.md, played in their order on a simulated FR3: `python -m
+tests.walkthrough`.
 
-The lines under "The same without a robot" are run as they stand, on the real clock. Of those for a real robot, the ones
-that only make files, measure and check are run against a simulated control unit: nothing but the address is another.
+The lines under "The same without a robot" are run as they stand, on the real clock. Of those for a
+real robot, the ones that only make files, measure and check are run against a simulated control
+unit: nothing but the address is another.
 """
 
 import json
@@ -24,12 +26,21 @@ FACTORY_IP = "172.16.0.2"
 
 
 def sections(page: Path) -> Iterator[tuple[str, list[list[str]]]]:
-    """Each section of a page with the words of its commands: lines of its blocks that begin with robot-rl."""
+    """Each section of a page with the words of its commands: lines of its blocks that begin with
+    robot-rl.
+    """
     for section in re.split(r"(?m)^## ", page.read_text())[1:]:
         title, _, text = section.partition("\n")
         blocks = re.findall(r"(?ms)^ *```\n(.*?)^ *```$", text)
         lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
-        yield title, [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("robot-rl ")]
+        yield (
+            title,
+            [
+                shlex.split(line, comments=True)[1:]
+                for line in lines
+                if line.startswith("robot-rl ")
+            ],
+        )
 
 
 def play(words: list[str], place: Path) -> str:
@@ -45,8 +56,13 @@ def play(words: list[str], place: Path) -> str:
         stderr=subprocess.STDOUT,
         timeout=900.0,
     )
-    print(f"{time.monotonic() - begun:6.1f} s  exit {done.returncode}  robot-rl {shlex.join(words)}", flush=True)
-    if done.returncode not in ((0, 1) if words[0] == "check" else (0,)):  # 1: something of this machine is to mend
+    print(
+        f"{time.monotonic() - begun:6.1f} s  exit {done.returncode}  robot-rl {shlex.join(words)}",
+        flush=True,
+    )
+    if done.returncode not in (
+        (0, 1) if words[0] == "check" else (0,)
+    ):  # 1: something of this machine is to mend
         raise SystemExit(done.stdout)
     return done.stdout
 

@@ -1,7 +1,8 @@
 """Recording demonstrations: the operator drives, and every step is on disk when it is made.
 
-An attempt that fails is recorded too, with a mark that it does not count; nothing is deleted. What a recording has
-come to is read from its log, so one that was broken off (a crash, an evening) goes on where it was.
+An attempt that fails is recorded too, with a mark that it does not count; nothing is deleted. What
+a recording has come to is read from its log, so one that was broken off (a crash, an evening) goes
+on where it was.
 """
 
 import time
@@ -26,10 +27,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class DemoTally:
-    """What a log of demonstrations holds. `steps` counts every control step that the arm made, good or not.
+    """What a log of demonstrations holds. `steps` counts every control step that the arm made, good
+    or not.
 
-    `verdicts` are its episodes, by process and number (those of other runs have the same numbers); `episodes` is a
-    number that none of them has yet.
+    `verdicts` are its episodes, by process and number (those of other runs have the same numbers);
+    `episodes` is a number that none of them has yet.
     """
 
     verdicts: defaultdict[EpisodeOf, Verdict] = field(default_factory=lambda: defaultdict(Verdict))
@@ -42,7 +44,9 @@ class DemoTally:
     def kept(self) -> list[EpisodeOf]:
         """The demonstrations to learn from: those that succeeded and count."""
         said = self.verdicts.items()
-        return [key for key, each in said if each.is_demonstration and each.succeeded and each.counts]
+        return [
+            key for key, each in said if each.is_demonstration and each.succeeded and each.counts
+        ]
 
     @property
     def successes(self) -> int:
@@ -83,10 +87,12 @@ class DemoTally:
 
 
 class DemoRecorder:
-    """Records demonstrations in a sitting, each followed by a stretch of wandering about its goal if asked for.
+    """Records demonstrations in a sitting, each followed by a stretch of wandering about its goal
+    if asked for.
 
-    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier sittings. With `review`
-    the arm holds after each demonstration until somebody has said whether to keep it (`success`) or not (`discard`).
+    Episodes are numbered from 0 in their log; `tally` is what is in it, from this and earlier
+    sittings. With `review` the arm holds after each demonstration until somebody has said whether
+    to keep it (`success`) or not (`discard`).
     """
 
     def __init__(self, sitting: RecordingSession, *, review: bool = False):
@@ -99,19 +105,34 @@ class DemoRecorder:
         self._setbacks = Setbacks(sitting.env, sitting.operator)
         env, wander = sitting.env, sitting.env.task.wander
         limits = tighten(env.hardware.arms[0].limits, env.task.limits)
-        self._wanderer = GoalExplorer(env.task, wander, limits, sitting.rng) if wander is not None else None
+        self._wanderer = (
+            GoalExplorer(env.task, wander, limits, sitting.rng) if wander is not None else None
+        )
 
-    def record(self, successes: int, *, wander_steps: int = 0, progress: Progress = lambda done, tried: None) -> None:
-        """Record until there are `successes` demonstrations, each followed by wandering if the task allows it.
+    def record(
+        self,
+        successes: int,
+        *,
+        wander_steps: int = 0,
+        progress: Progress = lambda done, tried: None,
+    ) -> None:
+        """Record until there are `successes` demonstrations, each followed by wandering if the task
+        allows it.
 
-        Raises GivenUpError if it makes no sense to go on, StoppedError if a stop is asked for at the gate.
+        Raises GivenUpError if it makes no sense to go on, StoppedError if a stop is asked for at
+        the gate.
         """
         self._tell(successes)
         while self.tally.successes < successes:
             self._sitting.pass_gate()
             success = self._demonstrate()
             self._tell(successes)
-            if success and (not self._review or self._kept()) and self._wanderer is not None and wander_steps:
+            if (
+                success
+                and (not self._review or self._kept())
+                and self._wanderer is not None
+                and wander_steps
+            ):
                 self._wander(self._wanderer, wander_steps)
             self._sitting.listen()  # also after the last one
             self._tell(successes)
@@ -161,10 +182,11 @@ class DemoRecorder:
         self._sitting.tell(demos=self.tally.successes, attempts=self.tally.attempts, wanted=wanted)
 
     def _wander(self, wanderer: GoalExplorer, count: int) -> None:
-        """An episode that starts where the demonstration ended, at the goal, if a person lets the arm move by itself.
+        """An episode that starts where the demonstration ended, at the goal, if a person lets the
+        arm move by itself.
 
-        What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm then holds until they
-        say that it may go to the next start.
+        What they say meanwhile counts: stop ends it. So does taking hold of the device; the arm
+        then holds until they say that it may go to the next start.
         """
         sitting, env, episode = self._sitting, self._sitting.env, self.tally.episodes
         motion = f"the arm moves about the goal by itself, for {count * env.period_s:.0f} s"
@@ -173,7 +195,12 @@ class DemoRecorder:
         wanderer.begin_episode(env.arm_states[0])
         person = sitting.operator if sitting.operator.is_person else None
         onlooker = Intervention(
-            person, locked_out=True, yields=True, desk=sitting.desk, gate=sitting.gate, marks=sitting.marks
+            person,
+            locked_out=True,
+            yields=True,
+            desk=sitting.desk,
+            gate=sitting.gate,
+            marks=sitting.marks,
         )
 
         def each(step: Step) -> None:

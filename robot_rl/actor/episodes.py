@@ -1,4 +1,6 @@
-"""Running episodes in an environment and turning them into steps: one function for demos, training and evaluation."""
+"""Running episodes in an environment and turning them into steps: one function for demos, training
+and evaluation.
+"""
 
 import logging
 import math
@@ -30,7 +32,9 @@ from robot_rl.types import (
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.1  # for a camera or an arm that is silent
 UNMOVED = "waiting for you to move: the episode begins with your first motion"
-FAILED_RESETS_AT_MOST = 3  # one after the other, in simulation, before somebody has to come and look
+FAILED_RESETS_AT_MOST = (
+    3  # one after the other, in simulation, before somebody has to come and look
+)
 
 OVER = "cut short: the run was over"
 """The `reason` of an episode that was neither judged nor ended by the operator or a device."""
@@ -41,11 +45,12 @@ Act = Callable[[Observation], Array]
 
 @dataclass
 class EpisodeSummary:
-    """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the operator's.
+    """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the
+    operator's.
 
-    `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator wants it not to
-    count; `on_last` are their words on the episode before. `missed_resets` came before the one that began it, and
-    `seed` is that one's.
+    `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
+    wants it not to count; `on_last` are their words on the episode before. `missed_resets` came
+    before the one that began it, and `seed` is that one's.
     """
 
     episode: int
@@ -56,7 +61,9 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
-    broken_off: bool = False  # nothing was observed behind its last step; a mark TRUNCATED is to say so
+    broken_off: bool = (
+        False  # nothing was observed behind its last step; a mark TRUNCATED is to say so
+    )
     reason: str = ""
     discarded: bool = False
     on_last: tuple[OperatorCommand, ...] = ()
@@ -83,12 +90,15 @@ class EpisodeRunner:
     ```
     """
 
-    def __init__(self, env: RobotEnv, desk: ConsoleLink | None = None, gate: PauseGate | None = None):
+    def __init__(
+        self, env: RobotEnv, desk: ConsoleLink | None = None, gate: PauseGate | None = None
+    ):
         """Each step is left at the `desk`, for whoever looks.
 
-        While a camera or an arm is silent the `gate` tells of it, and a stop that is asked for there gives the episode
-        up. A reset that the operator stops begins anew when the gate opens again; so does one that misses, or meets a
-        fault, when somebody has seen to it. Without a gate the former gives the episode up, and the latter is raised.
+        While a camera or an arm is silent the `gate` tells of it, and a stop that is asked for
+        there gives the episode up. A reset that the operator stops begins anew when the gate opens
+        again; so does one that misses, or meets a fault, when somebody has seen to it. Without a
+        gate the former gives the episode up, and the latter is raised.
         """
         self._env = env
         self._desk, self._gate = desk, gate
@@ -110,15 +120,17 @@ class EpisodeRunner:
         most: float = math.inf,
         idle: Callable[[float], None] | None = None,
     ) -> Iterator[Step]:
-        """Yield the steps of one episode as they happen; none at all if it was given up before it began.
+        """Yield the steps of one episode as they happen; none at all if it was given up before it
+        began.
 
-        With `idle` it begins when the operator first moves the arm, which holds until then: nothing before that is of
-        the episode. `idle` is told for how long [s] nobody has moved, in every period; what it raises ends the wait.
+        With `idle` it begins when the operator first moves the arm, which holds until then: nothing
+        before that is of the episode. `idle` is told for how long [s] nobody has moved, in every
+        period; what it raises ends the wait.
 
         `provenance` overrides who is named as the author (a demonstration, a script). When `stop()`
-        turns true the episode is cut short at that step; `most` steps are a time limit. When a camera
-        has no fresh frame or an arm no fresh state, it is `broken_off` behind the step before. A
-        generator that is closed early leaves the arm holding its last target.
+        turns true the episode is cut short at that step; `most` steps are a time limit. When a
+        camera has no fresh frame or an arm no fresh state, it is `broken_off` behind the step
+        before. A generator that is closed early leaves the arm holding its last target.
         """
         env, events = self._env, intervention.events
         self.summary = EpisodeSummary(episode)
@@ -127,7 +139,9 @@ class EpisodeRunner:
         if observation is None:
             return
         events.episode = episode
-        yield self._shown(self._first(observation, Provenance.POLICY if provenance is None else provenance))
+        yield self._shown(
+            self._first(observation, Provenance.POLICY if provenance is None else provenance)
+        )
 
         done = False
         while not done:
@@ -142,7 +156,9 @@ class EpisodeRunner:
                 self.summary.broken_off, self.summary.reason = True, str(error)
                 break
             cut = intervention.ends or (OVER if not (terminated or truncated) and stop() else "")
-            truncated = not terminated and (truncated or bool(cut) or self.summary.steps + 1 >= most)
+            truncated = not terminated and (
+                truncated or bool(cut) or self.summary.steps + 1 >= most
+            )
             done = terminated or truncated
             step = self._step(
                 self.summary.steps + 1,
@@ -163,7 +179,11 @@ class EpisodeRunner:
         self.summary.on_last = intervention.take_on_last()
 
     def _begin(
-        self, seed: int | None, keep_pose: bool, intervention: Intervention, idle: Callable[[float], None] | None
+        self,
+        seed: int | None,
+        keep_pose: bool,
+        intervention: Intervention,
+        idle: Callable[[float], None] | None,
     ) -> Observation | None:
         """The first observation of the episode; None if that is no longer wanted."""
         while True:
@@ -185,13 +205,17 @@ class EpisodeRunner:
     def _await_motion(
         self, observation: Observation, intervention: Intervention, idle: Callable[[float], None]
     ) -> Observation | None:
-        """Hold until the operator moves the arm: the newest observation then. None if the arm has to be reset again.
+        """Hold until the operator moves the arm: the newest observation then. None if the arm has
+        to be reset again.
 
-        That is after a stop, and after a fault, or where a camera or an arm is silent: the reset sees to those.
+        That is after a stop, and after a fault, or where a camera or an arm is silent: the reset
+        sees to those.
         """
         periods, told = 0, ""
         while not intervention.begins(self._env.arm_states):
-            if intervention.stopped or (self._gate is not None and not self._gate.wait(intervention.listen)):
+            if intervention.stopped or (
+                self._gate is not None and not self._gate.wait(intervention.listen)
+            ):
                 return None
             reason = intervention.problem or UNMOVED
             if reason != told:
@@ -209,10 +233,14 @@ class EpisodeRunner:
             idle(periods * self._env.period_s)
         return observation
 
-    def _reset(self, seed: int | None, keep_pose: bool, intervention: Intervention) -> Observation | None:
-        """Reset, as soon as every camera and every arm has something new to say; None if that is no longer wanted.
+    def _reset(
+        self, seed: int | None, keep_pose: bool, intervention: Intervention
+    ) -> Observation | None:
+        """Reset, as soon as every camera and every arm has something new to say; None if that is no
+        longer wanted.
 
-        After a reset that missed, the next one goes to another start, in another scene: the next seed's.
+        After a reset that missed, the next one goes to another start, in another scene: the next
+        seed's.
         """
         awaited = ""  # a camera, or an arm
         options = {"keep_pose": keep_pose, "stopped": intervention.hears_stop}
@@ -248,11 +276,14 @@ class EpisodeRunner:
             return observation
 
     def _reopens(self, intervention: Intervention) -> bool:
-        """Whether the operator who has stopped what was before the first step wants to go on: wait until they say."""
+        """Whether the operator who has stopped what was before the first step wants to go on: wait
+        until they say.
+        """
         return self._gate is not None and self._gate.wait(intervention.listen)
 
     def _tries_again(self, error: DeviceError, intervention: Intervention) -> bool:
-        """Whether a reset is to be tried again that was missed: as soon as a person says so, in simulation at once.
+        """Whether a reset is to be tried again that was missed: as soon as a person says so, in
+        simulation at once.
 
         There nobody would notice that it goes on missing: after a few in a row the error is raised.
         """
@@ -261,7 +292,9 @@ class EpisodeRunner:
         if self._gate is None:
             raise error
         if self._gate.acknowledges and missed > FAILED_RESETS_AT_MOST:
-            raise type(error)(f"{missed} resets in a row, each of another scene, began no episode: {error}") from error
+            raise type(error)(
+                f"{missed} resets in a row, each of another scene, began no episode: {error}"
+            ) from error
         return self._gate.tries_again(error, intervention.listen)
 
     def _tell_waiting(self, reason: str) -> None:
@@ -274,7 +307,9 @@ class EpisodeRunner:
         if self._desk is not None:
             self._desk.tell(phase=phase, reason=reason)
 
-    def _shown(self, step: Step, late_s: float = 0.0, probability: float | None = None, held: bool = False) -> Step:
+    def _shown(
+        self, step: Step, late_s: float = 0.0, probability: float | None = None, held: bool = False
+    ) -> Step:
         """The step, left at the desk as well."""
         if self._desk is not None:
             self._desk.show(step, self._env.arm_states, late_s, probability, held)

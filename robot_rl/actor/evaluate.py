@@ -1,4 +1,6 @@
-"""Evaluation: operator locked out, a stated number of episodes, and each on disk when it has been played."""
+"""Evaluation: operator locked out, a stated number of episodes, and each on disk when it has been
+played.
+"""
 
 import csv
 import logging
@@ -24,7 +26,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EvaluationEpisode:
-    """One row of the table. `missed_resets` came before it; `seed` is that of the reset that began it."""
+    """One row of the table. `missed_resets` came before it; `seed` is that of the reset that began
+    it.
+    """
 
     episode: int
     seed: int
@@ -37,7 +41,8 @@ class EvaluationEpisode:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The episodes of one evaluation, and what follows from them. `mean_cycle_s` is over the successes.
+    """The episodes of one evaluation, and what follows from them. `mean_cycle_s` is over the
+    successes.
 
     So many were `asked` for; a stop leaves fewer.
     """
@@ -82,17 +87,20 @@ def evaluate(
     desk: ConsoleLink | None = None,
     gate: PauseGate | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed` determines.
+    """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed`
+    determines.
 
-    `begin` is told the seed of each episode before it starts, for a policy that remembers the episode it is in.
+    `begin` is told the seed of each episode before it starts, for a policy that remembers the
+    episode it is in.
 
-    The operator is locked out: all they have is the word on an episode, where the task's reward needs it, and STOP,
-    which ends the evaluation with the episodes before; so does a stop that is asked for at the `gate`. The first
-    `max_videos` episodes and as many failures are written to the folder `videos`, if the environment renders; every
-    step of all of them goes to the `log`. Each
-    episode waits until the gate lets it begin, after a fault or a missed reset until somebody has looked at the arm;
-    who looks at the `desk` sees it. Raises ConfigError if the word is needed and there is no device; without a gate
-    ArmFaultError if a real arm has a fault, and ResetMissedError.
+    The operator is locked out: all they have is the word on an episode, where the task's reward
+    needs it, and STOP, which ends the evaluation with the episodes before; so does a stop that is
+    asked for at the `gate`. The first `max_videos` episodes and as many failures are written to the
+    folder `videos`, if the environment renders; every step of all of them goes to the `log`. Each
+    episode waits until the gate lets it begin, after a fault or a missed reset until somebody has
+    looked at the arm; who looks at the `desk` sees it. Raises ConfigError if the word is needed and
+    there is no device; without a gate ArmFaultError if a real arm has a fault, and
+    ResetMissedError.
     """
     operator = open_intervention(env, corrects=False, seed=seed, desk=desk, gate=gate)
     if gate is not None:
@@ -123,7 +131,11 @@ def evaluate(
         if videos is not None and (number < max_videos or failure):
             filmed_failures += failure
             name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
-            write_video(videos / name, evaluation_film(frames, env.task.rate_hz, row.success), env.task.rate_hz)
+            write_video(
+                videos / name,
+                evaluation_film(frames, env.task.rate_hz, row.success),
+                env.task.rate_hz,
+            )
         progress(row)
     player.close()
     return Evaluation(seed, episodes, tuple(rows))
@@ -142,7 +154,13 @@ class _Player:
         gate: PauseGate | None,
         log: StepLog | None,
     ):
-        self._env, self._act, self._begin, self._operator, self._gate = env, act, begin, operator, gate
+        self._env, self._act, self._begin, self._operator, self._gate = (
+            env,
+            act,
+            begin,
+            operator,
+            gate,
+        )
         self._log, self._played = log, 0
         self._runner = EpisodeRunner(env, desk=desk, gate=gate)
         self.missed_resets = 0
@@ -160,8 +178,8 @@ class _Player:
     def may_begin(self) -> bool:
         """Wait until the next episode may begin; False if a stop is asked for.
 
-        A fault of the episode before is acknowledged, in simulation, or waited for at the gate. Without a gate a real
-        arm's is an ArmFaultError: somebody has to look at it.
+        A fault of the episode before is acknowledged, in simulation, or waited for at the gate.
+        Without a gate a real arm's is an ArmFaultError: somebody has to look at it.
         """
         env = self._env
         if self._gate is not None:
@@ -174,7 +192,8 @@ class _Player:
         return True
 
     def play(self, number: int, seed: int, *, films: bool) -> list[Array]:
-        """Play an episode, and return its pictures. One that a silent device broke off says nothing of the policy.
+        """Play an episode, and return its pictures. One that a silent device broke off says nothing
+        of the policy.
 
         It is played once more. `missed_resets` counts those of all its tries.
         """
@@ -182,7 +201,9 @@ class _Player:
         while True:
             frames = []
             self._begin(seed)
-            for step in self._runner.play(self._played, self._act, self._operator, seed=seed, stop=self._interrupted):
+            for step in self._runner.play(
+                self._played, self._act, self._operator, seed=seed, stop=self._interrupted
+            ):
                 self._keep(step)
                 if films:
                     frames.append(self._env.render())
@@ -204,7 +225,9 @@ class _Player:
             self._log.append_mark(said)
 
     def _end(self) -> None:
-        """The episode is over; the next one, of another number in the log, may be the same once more."""
+        """The episode is over; the next one, of another number in the log, may be the same once
+        more.
+        """
         if self.summary.broken_off:
             self._keep(truncated(self._played, self.summary.reason))
         self._played += 1
@@ -217,7 +240,9 @@ class _Player:
 
 
 def add_to_table(row: EvaluationEpisode, path: Path) -> None:
-    """One more row of a CSV; that of the first episode begins it anew. Raises DataError if the disk refuses."""
+    """One more row of a CSV; that of the first episode begins it anew. Raises DataError if the disk
+    refuses.
+    """
     first = row.episode == 0
     try:
         with path.open("w" if first else "a", newline="") as file:
@@ -227,6 +252,6 @@ def add_to_table(row: EvaluationEpisode, path: Path) -> None:
             writer.writerow(astuple(row))
     except OSError as error:
         raise DataError(
-            f"{path} cannot be written: {error.strerror}. Make room, or move away what has this name, then evaluate "
-            "again"
+            f"{path} cannot be written: {error.strerror}. Make room, or move away what has this"
+            " name, then evaluate again"
         ) from error

@@ -1,8 +1,10 @@
-"""Free wandering about a goal that has just been reached: frames with a known relative goal, without any label.
+"""Free wandering about a goal that has just been reached: frames with a known relative goal,
+without any label.
 
-At a demonstration's success the tool pose *is* the goal pose. An episode that starts there and wanders about
-therefore knows, for each of its frames, where the goal is seen from the tool: goal-relative pretraining
-(`learner/pretrain.py`) regresses it. It needs nothing that a real arm does not have, and a task that allows it.
+At a demonstration's success the tool pose *is* the goal pose. An episode that starts there and
+wanders about therefore knows, for each of its frames, where the goal is seen from the tool:
+goal-relative pretraining (`learner/pretrain.py`) regresses it. It needs nothing that a real arm
+does not have, and a task that allows it.
 """
 
 import numpy as np
@@ -22,10 +24,11 @@ TRIES = 20
 
 
 class GoalExplorer:
-    """Chooses waypoints about the goal and steers towards them: out along the approach first, then at random.
+    """Chooses waypoints about the goal and steers towards them: out along the approach first, then
+    at random.
 
-    Half of the waypoints are close to the entrance, where accuracy counts; the others fill the space that the task's
-    `wander` states, as far as it lies in the workspace of `limits`.
+    Half of the waypoints are close to the entrance, where accuracy counts; the others fill the
+    space that the task's `wander` states, as far as it lies in the workspace of `limits`.
     """
 
     def __init__(self, task: Task, wander: Wander, limits: ArmLimits, rng: np.random.Generator):
@@ -47,10 +50,16 @@ class GoalExplorer:
         self._waypoint = self._clear()
 
     def act(self, arm: ArmState) -> Array:
-        """The action `(6,)` towards the current waypoint. One that the arm's limits keep out of reach is given up."""
+        """The action `(6,)` towards the current waypoint. One that the arm's limits keep out of
+        reach is given up.
+        """
         left = geometry.pose_delta(arm.target_base_tcp, self._waypoint)
         arrived = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
-        stopped = bool((np.abs(geometry.pose_delta(self._target, arm.target_base_tcp)) < 0.05 * self._scale).all())
+        stopped = bool(
+            (
+                np.abs(geometry.pose_delta(self._target, arm.target_base_tcp)) < 0.05 * self._scale
+            ).all()
+        )
         self._target = arm.target_base_tcp
         if arrived or stopped:
             self._waypoint = self._choose()
@@ -59,7 +68,9 @@ class GoalExplorer:
         return np.clip(action / max(1.0, float(np.abs(action).max())), -1.0, 1.0).astype(np.float32)
 
     def _choose(self) -> Array:
-        """The next waypoint `(7,)`, inside the workspace; where none is found, the end of the way out."""
+        """The next waypoint `(7,)`, inside the workspace; where none is found, the end of the way
+        out.
+        """
         for _ in range(TRIES):
             pose = self._draw()
             if (pose[:3] >= self._low).all() and (pose[:3] <= self._high).all():
@@ -73,13 +84,17 @@ class GoalExplorer:
     def _draw(self) -> Array:
         near = self._rng.random() < 0.5
         spread = self._rng.uniform(-1.0, 1.0, 6) * self._spread
-        if near:  # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool at the
+        # near in place, but turned as far as anywhere: an encoder that has never seen a tilted tool
+        # at the
+        if near:
             spread[:3] *= NEAR_ASIDE  # entrance takes every tool there for an upright one
         low, high = (0.0, NEAR_M) if near else (LOWEST_M, self._wander.height)
         return self._at(spread, self._rng.uniform(low, high))
 
     def _at(self, spread: Array, height_m: float) -> Array:
-        """The pose `(7,)` that is `height_m` beyond the way out, moved aside and turned by `spread (6,)`."""
+        """The pose `(7,)` that is `height_m` beyond the way out, moved aside and turned by `spread
+        (6,)`.
+        """
         aside = spread[:3] - (spread[:3] @ self._out) * self._out
         move = np.concatenate([aside + (self._depth_m + height_m) * self._out, spread[3:]])
         return geometry.pose_move(self._goal, move)

@@ -1,4 +1,6 @@
-"""The actor process: drives the arm with the newest policy, lets the operator correct it, and hands on every step."""
+"""The actor process: drives the arm with the newest policy, lets the operator correct it, and hands
+on every step.
+"""
 
 import logging
 import time
@@ -54,7 +56,8 @@ class ActorConfig:
 
 
 def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:
-    """Whether the program acknowledges faults of this run, and makes its resets: a simulation's, unless said otherwise.
+    """Whether the program acknowledges faults of this run, and makes its resets: a simulation's,
+    unless said otherwise.
 
     Else that needs somebody who looks at the arm.
     """
@@ -63,7 +66,9 @@ def acknowledges(env: RobotEnv, folder: RunFolder) -> bool:
 
 
 def run_actor(run: str | Path) -> None:
-    """Act until the run has its steps, or until a stop is asked for; then drain what was not yet acknowledged."""
+    """Act until the run has its steps, or until a stop is asked for; then drain what was not yet
+    acknowledged.
+    """
     settle_memory()
     folder = RunFolder(run)
     with StopRequest() as stop:
@@ -73,7 +78,8 @@ def run_actor(run: str | Path) -> None:
         except StoppedError:
             log.warning("stopped before the first step")
             return
-        use_one_thread()  # one image at a time; the other cores belong to the learner and the simulation
+        # one image at a time; the other cores belong to the learner and the simulation
+        use_one_thread()
         try:
             actor.run()
         finally:
@@ -92,7 +98,9 @@ class Actor:
 
         self._calls = CallClient(self._settings.calls_address)
         self._hello = Hello.of("actor", task, hardware, folder.spaces(), self._settings.id)
-        learner = self._ask_learner()  # one that does not fit refuses here, before it gets any steps
+        learner = (
+            self._ask_learner()
+        )  # one that does not fit refuses here, before it gets any steps
         if not learner["has_demos"]:
             upload(self._calls, folder.demos_log, folder.demos())
         lockstep = self._settings.clock == "lockstep"
@@ -102,23 +110,33 @@ class Actor:
             actor=self._config.name,
             run=self._settings.id,
             spool=folder.spool / self._config.name,
-            limit=1 if lockstep else 2_000,  # lockstep: a kill takes at most this one and the one being made
+            limit=(
+                1 if lockstep else 2_000
+            ),  # lockstep: a kill takes at most this one and the one being made
             wait_when_full=lockstep,
         )
-        self._sender.drain_leftovers(PATIENCE_S)  # of a process that was killed: they count as steps of the run
+        self._sender.drain_leftovers(
+            PATIENCE_S
+        )  # of a process that was killed: they count as steps of the run
         learner = self._ask_learner()
         self._total_steps = learner["online_steps"]
         self._step = learner["steps_done"]
         self._episode = learner["episodes_done"]
         self._policy = fetch_policy(self._calls)
-        self._weights = WeightsSubscriber(self._settings.weights_address, self._policy.changing_layout)
+        self._weights = WeightsSubscriber(
+            self._settings.weights_address, self._policy.changing_layout
+        )
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
         self._desk = ConsoleLink(self._settings.desk_address)
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
         self._gate = PauseGate(
-            self._env, self._desk, acknowledges=acknowledges(self._env, folder), stop=stop.is_set, say=self._say_waiting
+            self._env,
+            self._desk,
+            acknowledges=acknowledges(self._env, folder),
+            stop=stop.is_set,
+            say=self._say_waiting,
         )
         self._runner = EpisodeRunner(self._env, self._desk, self._gate)
         self._marks = OperatorMarks(self._sender.send)
@@ -134,11 +152,13 @@ class Actor:
     def run(self) -> None:
         """Episode after episode: act, let the operator correct, send, until the run has its steps.
 
-        When the steps cannot be stored (disk full, read-only), the episode ends at once and the arm holds; the learner
-        still gets what is in memory, and the DataError goes on.
+        When the steps cannot be stored (disk full, read-only), the episode ends at once and the arm
+        holds; the learner still gets what is in memory, and the DataError goes on.
         """
         lockstep = self._settings.clock == "lockstep"
-        if lockstep and not self._is_over():  # also in the middle of a block, after this actor's predecessor died
+        if (
+            lockstep and not self._is_over()
+        ):  # also in the middle of a block, after this actor's predecessor died
             self._wait_for_weights(self._step // self._settings.block_steps)
         while not self._is_over():
             try:
@@ -151,19 +171,25 @@ class Actor:
                 raise
 
     def _settle(self) -> None:
-        """Wait until the learner has every record; what is said of the last episode meanwhile is among them."""
+        """Wait until the learner has every record; what is said of the last episode meanwhile is
+        among them.
+        """
         self._intervention.listen()
         self._sender.drain(STOP_PATIENCE_S if self._stop.is_set() else PATIENCE_S)
         while not (self._stop.is_set() or self._recount()):
             time.sleep(ASK_AGAIN_S)
         if self._intervention.listen():
-            with suppress(LinkError):  # a learner that is through has gone; the spool keeps what was said
+            with suppress(
+                LinkError
+            ):  # a learner that is through has gone; the spool keeps what was said
                 self._sender.drain(STOP_PATIENCE_S)
 
     def _play_episode(self) -> None:
         if not self._gate.wait(self._intervention.listen):
             return
-        episode_seed = int(np.random.default_rng([self._settings.seed, self._episode]).integers(2**31))
+        episode_seed = int(
+            np.random.default_rng([self._settings.seed, self._episode]).integers(2**31)
+        )
         self._policy.begin_episode(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
@@ -200,13 +226,17 @@ class Actor:
         return self._calls.call("hello", asdict(self._hello), timeout_s=PATIENCE_S).body
 
     def _act(self, observation: Observation) -> Array:
-        """The policy's proposal; in lockstep with the very weights that this step is to be made with."""
+        """The policy's proposal; in lockstep with the very weights that this step is to be made
+        with.
+        """
         if self._settings.clock == "lockstep" and self._step % self._settings.block_steps == 0:
             self._wait_for_weights(self._step // self._settings.block_steps)
         return self._policy.act(observation)
 
     def _wait_for_weights(self, version: int) -> None:
-        """Lockstep: the learner grants the next block of steps by publishing the weights that they are made with."""
+        """Lockstep: the learner grants the next block of steps by publishing the weights that they
+        are made with.
+        """
         look_again = time.monotonic() + RECOUNT_S
         while not self._stop.is_set():
             if self._weights.wait_for(version, timeout_s=1.0):
@@ -218,10 +248,12 @@ class Actor:
         self._take_newest_weights()
 
     def _recount(self) -> bool:
-        """A learner whose log was damaged and repaired has fewer steps than were sent, and waits for as many more.
+        """A learner whose log was damaged and repaired has fewer steps than were sent, and waits
+        for as many more.
 
-        Only once its log has every record that was sent does its count mean that; what a power cut took from it is
-        sent again first. Returns whether it has them all, or is gone. RefusedError if it is another now.
+        Only once its log has every record that was sent does its count mean that; what a power cut
+        took from it is sent again first. Returns whether it has them all, or is gone. RefusedError
+        if it is another now.
         """
         try:
             learner = self._calls.call("hello", asdict(self._hello)).body

@@ -1,7 +1,9 @@
-"""Collecting outcomes: frames that show success and frames that do not, for a classifier to learn the difference.
+"""Collecting outcomes: frames that show success and frames that do not, for a classifier to learn
+the difference.
 
-The operator drives about the goal. Frames are negatives until success is said; that frame and those after it are
-positives until failure is said, or until the episode has enough of them. Every frame is on disk when it is seen.
+The operator drives about the goal. Frames are negatives until success is said; that frame and those
+after it are positives until failure is said, or until the episode has enough of them. Every frame
+is on disk when it is seen.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +22,9 @@ Progress = Callable[[int, int], None]
 class LabelJudge(interfaces.Reward):
     """The label of each frame as its reward. It stands in for the task's judge.
 
-    `judge` is whom it asks. An operator speaks when something changes, and what they said holds until then; the
-    simulator's truth is asked anew for each frame. An episode ends when it has `per_episode` positives.
+    `judge` is whom it asks. An operator speaks when something changes, and what they said holds
+    until then; the simulator's truth is asked anew for each frame. An episode ends when it has
+    `per_episode` positives.
     """
 
     def __init__(self, judge: Reward, per_episode: int):
@@ -39,7 +42,9 @@ class LabelJudge(interfaces.Reward):
         self._judge.begin_episode()
         self._label, self._positives = 0.0, 0
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
+    def judge(
+        self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand
+    ) -> RewardResult:
         """The frame's label, and whether the episode has enough positives."""
         _, speaks, success = evaluate(self._judge, observation, arms, outcome)
         if speaks or not self.needs_operator:
@@ -52,8 +57,9 @@ class LabelJudge(interfaces.Reward):
 class OutcomeRecorder:
     """Records outcomes into a log: `episodes` is what is in it, from this and earlier sittings.
 
-    The sitting's `env` has a judge who says what a frame shows: `operator`, or `simulator`. An episode ends after
-    `per_episode` positives, so that there are many: scenes differ, and whole episodes can be held out.
+    The sitting's `env` has a judge who says what a frame shows: `operator`, or `simulator`. An
+    episode ends after `per_episode` positives, so that there are many: scenes differ, and whole
+    episodes can be held out.
     """
 
     def __init__(self, sitting: RecordingSession, *, per_episode: int = 10):
@@ -70,7 +76,13 @@ class OutcomeRecorder:
         each = [episode.counts for episode in self.episodes.values()]
         return sum(positives for positives, _ in each), sum(negatives for _, negatives in each)
 
-    def record(self, positives: int, negatives: int, *, progress: Progress = lambda positives, negatives: None) -> None:
+    def record(
+        self,
+        positives: int,
+        negatives: int,
+        *,
+        progress: Progress = lambda positives, negatives: None,
+    ) -> None:
         """Record until there are as many of both. StoppedError if a stop is asked for at the gate."""
 
         def tell(good: int, bad: int) -> None:

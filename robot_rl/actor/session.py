@@ -1,4 +1,6 @@
-"""A sitting of recording: the operator drives, episode after episode, and every step is in the log when it is made."""
+"""A sitting of recording: the operator drives, episode after episode, and every step is in the log
+when it is made.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,9 +22,11 @@ STOPPED = "stopped, and what was recorded is saved"
 
 
 class RecordingSession:
-    """What those who record share: scenes, the gate before each episode, steps and marks in the log.
+    """What those who record share: scenes, the gate before each episode, steps and marks in the
+    log.
 
-    With a `desk` a console sees it and its words count; with a `gate` each episode waits until it may begin.
+    With a `desk` a console sees it and its words count; with a `gate` each episode waits until it
+    may begin.
 
     ```
     sitting = RecordingSession(env, operator, log, seed=0)
@@ -30,7 +34,8 @@ class RecordingSession:
     sitting.pass_gate()
     summary, marks = sitting.drive(episode)
     ```
-    What is said of an episode between it and the next one is in the log at once; `heard` is told these marks.
+    What is said of an episode between it and the next one is in the log at once; `heard` is told
+    these marks.
     """
 
     def __init__(
@@ -66,7 +71,8 @@ class RecordingSession:
             raise StoppedError(STOPPED)
 
     def permits(self, motion: str) -> bool:
-        """Whether the arm may make a motion that nobody steers: a person is asked, and has let go of the device.
+        """Whether the arm may make a motion that nobody steers: a person is asked, and has let go
+        of the device.
 
         A program at the device always says yes. StoppedError if a stop is asked for instead.
         """
@@ -74,7 +80,9 @@ class RecordingSession:
             return True
         intervention = self._intervention
         if self.gate.permits(
-            f"let go of the device: {motion}", intervention.listen, lambda: intervention.holds(self.env.arm_states)
+            f"let go of the device: {motion}",
+            intervention.listen,
+            lambda: intervention.holds(self.env.arm_states),
         ):
             return True
         if self.gate.stopped:
@@ -96,8 +104,9 @@ class RecordingSession:
     ) -> tuple[EpisodeSummary, list[Mark]]:
         """One episode that the operator drives: what it came to, and the marks on it.
 
-        It begins when they first move the arm; until then `idle` is told, in every period, for how long [s] nobody has,
-        and what it raises ends the wait. One that `fails` does not count, whatever is said. `each` is shown every step.
+        It begins when they first move the arm; until then `idle` is told, in every period, for how
+        long [s] nobody has, and what it raises ends the wait. One that `fails` does not count,
+        whatever is said. `each` is shown every step.
         """
         summary = self.play(
             episode,
@@ -127,7 +136,8 @@ class RecordingSession:
     ) -> EpisodeSummary:
         """One episode into the log, with `EpisodeRunner.play`'s options.
 
-        A stop that is asked for at the gate cuts it short. StoppedError if it was given up before it began.
+        A stop that is asked for at the gate cuts it short. StoppedError if it was given up before
+        it began.
         """
         runner, begun = self._runner, False
 

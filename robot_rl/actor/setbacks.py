@@ -31,15 +31,19 @@ class Setbacks:
         """Nobody has moved the arm for `waited_s` [s]. Raises GivenUpError after ten minutes."""
         if waited_s >= IDLE_AT_MOST_S:
             raise GivenUpError(
-                f"nobody has moved the arm for {waited_s:.0f} s: {self._operator.device.name} said nothing. Is it the "
-                "right device, and its clutch closed? `robot-rl teleop` shows what it says"
+                f"nobody has moved the arm for {waited_s:.0f} s: {self._operator.device.name} said"
+                " nothing. Is it the right device, and its clutch closed? `robot-rl teleop` shows"
+                " what it says"
             )
 
     def watch(self, step: Step) -> None:
         """A step of the attempt that is going on."""
         goals = self._goals()
         arms = self._env.arm_states[: len(goals)]
-        away = [float(np.linalg.norm(arm.pose_base_tcp[:3] - g[:3])) for arm, g in zip(arms, goals, strict=True)]
+        away = [
+            float(np.linalg.norm(arm.pose_base_tcp[:3] - g[:3]))
+            for arm, g in zip(arms, goals, strict=True)
+        ]
         self._nearest_m = min(self._nearest_m, max(away, default=math.inf))
 
     def end_attempt(self, *, success: bool) -> None:
@@ -48,7 +52,9 @@ class Setbacks:
         if success:
             self._nearest_m = math.inf
         if self._failures >= FAILURES_AT_MOST:
-            raise GivenUpError("; ".join([f"{self._failures} attempts in a row have failed", *self._reasons()]))
+            raise GivenUpError(
+                "; ".join([f"{self._failures} attempts in a row have failed", *self._reasons()])
+            )
 
     def _reasons(self) -> list[str]:
         """What is known of why."""
@@ -56,17 +62,26 @@ class Setbacks:
         said = f"the operator never said success, which reward '{task.reward.name}' goes by"
         reasons = [said if reward.needs_operator else f"reward '{task.reward.name}' never fired"]
         if math.isfinite(self._nearest_m):
-            reasons.append(f"nearest to the goal the tool was {1e3 * self._nearest_m:.0f} mm from it")
+            reasons.append(
+                f"nearest to the goal the tool was {1e3 * self._nearest_m:.0f} mm from it"
+            )
         if not self._operator.is_person:
             scene = f"scene '{task.scene.name}'" if task.scene else "no scene"
             reasons.append(
-                f"{self._operator.device.name} knows insertions alone, along the tool's z, and task '{task.name}' has "
-                f"{scene}: show it yourself, with another `teleop` in the hardware file"
+                f"{self._operator.device.name} knows insertions alone, along the tool's z, and task"
+                f" '{task.name}' has {scene}: show it yourself, with another `teleop` in the"
+                " hardware file"
             )
         return reasons
 
     def _goals(self) -> list[Array]:
-        """The tool's goal for each arm, as far as it is known: the reward's, or the simulator's of the first arm."""
+        """The tool's goal for each arm, as far as it is known: the reward's, or the simulator's of
+        the first arm.
+        """
         if "goals" in self._env.task.reward.options:
             return [np.array(goal) for goal in self._env.task.reward.options["goals"]]
-        return [self._env.world.latest.goal_base_tcp] if self._env.world and self._env.task.scene else []
+        return (
+            [self._env.world.latest.goal_base_tcp]
+            if self._env.world and self._env.task.scene
+            else []
+        )

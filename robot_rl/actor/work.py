@@ -1,4 +1,6 @@
-"""Work: the policy acts, episode after episode, as in a training, and nothing is recorded or learnt."""
+"""Work: the policy acts, episode after episode, as in a training, and nothing is recorded or
+learnt.
+"""
 
 from collections.abc import Callable
 from itertools import count
@@ -23,10 +25,12 @@ def work(
     begin: Callable[[int], None] = lambda seed: None,
     each: Callable[[EpisodeSummary], None] = lambda summary: None,
 ) -> None:
-    """Play `episodes` episodes, or with 0 as many as there are until a stop is asked for at the `gate`.
+    """Play `episodes` episodes, or with 0 as many as there are until a stop is asked for at the
+    `gate`.
 
-    Each passes the gate, as in a training: faults are acknowledged, a `manual_reset` is waited for, the operator's stop
-    holds. `begin` is told the seed of an episode before it, `each` what it came to. The arms hold at the end.
+    Each passes the gate, as in a training: faults are acknowledged, a `manual_reset` is waited for,
+    the operator's stop holds. `begin` is told the seed of an episode before it, `each` what it came
+    to. The arms hold at the end.
     """
     operator = _open_operator(env, desk, gate)
     runner = EpisodeRunner(env, desk, gate)
@@ -40,14 +44,17 @@ def work(
             for _ in runner.play(number, act, operator, seed=seed, stop=lambda: gate.stopped):
                 begun = True
             gate.end_episode()
-            if begun and not gate.stopped:  # one that was cut short, or given up on its way, says nothing
+            if (
+                begun and not gate.stopped
+            ):  # one that was cut short, or given up on its way, says nothing
                 each(runner.summary)
     finally:
         operator.close()
 
 
 def _open_operator(env: RobotEnv, desk: ConsoleLink, gate: PauseGate) -> Intervention:
-    """A person at the bench's device may take over. A simulated one judges, where the task asks one to.
+    """A person at the bench's device may take over. A simulated one judges, where the task asks one
+    to.
 
     Without a device nobody has to judge: what is said in the console counts.
     """

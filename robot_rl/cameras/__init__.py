@@ -16,7 +16,8 @@ def open_camera(
     world: World | None = None,
     scene: Use | None = None,
 ) -> Camera:
-    """The camera of a hardware file, by its driver. `image_size` (height, width) None: frames as they come.
+    """The camera of a hardware file, by its driver. `image_size` (height, width) None: frames as
+    they come.
 
     `world` and `scene` are what a simulated one draws.
     """
@@ -36,7 +37,10 @@ def lines_for_file(camera: CameraConfig, **changes: Any) -> str:
     `lines_for_file(camera, crop=(160, 80, 320, 320))` is what marking a crop comes to.
     """
     options = flow({**camera.options, **changes})
-    return f"cameras:\n  - name: {json.dumps(camera.name)}\n    driver: {camera.driver}\n    options: {options}"
+    return (
+        f"cameras:\n  - name: {json.dumps(camera.name)}\n    driver: {camera.driver}\n    options:"
+        f" {options}"
+    )
 
 
 def flow(options: Mapping[str, Any]) -> str:

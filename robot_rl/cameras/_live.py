@@ -1,9 +1,11 @@
-"""What every real camera shares: a thread that grabs, a slot with the newest frame, and a way back when it is lost.
+"""What every real camera shares: a thread that grabs, a slot with the newest frame, and a way back
+when it is lost.
 
-A driver file opens its device, takes frames from it and closes it; everything else is here. The thread writes the slot
-at the camera's rate, the actor reads it whenever it likes; nothing queues. A frame counts as fresh if its number and
-its bytes differ from those of the one before. When none has come for a while the device is closed and opened again, in
-the background, until it is back; meanwhile a reader gets a CameraStaleError.
+A driver file opens its device, takes frames from it and closes it; everything else is here. The
+thread writes the slot at the camera's rate, the actor reads it whenever it likes; nothing queues. A
+frame counts as fresh if its number and its bytes differ from those of the one before. When none has
+come for a while the device is closed and opened again, in the background, until it is back;
+meanwhile a reader gets a CameraStaleError.
 """
 
 import atexit
@@ -28,13 +30,19 @@ log = logging.getLogger(__name__)
 FIRST_FRAME_S = 5.0
 """From opening to the first frame: a RealSense takes about a second, a network camera a few."""
 REOPEN_AFTER_S = 1.0
-"""So long without a fresh frame, and the device is opened again: longer than a hiccup of the USB bus."""
+"""So long without a fresh frame, and the device is opened again: longer than a hiccup of the USB
+bus.
+"""
 RESTART_S = 10.0
-"""For so long a device that was reset may be away: it loads its firmware, then the bus lists it anew."""
+"""For so long a device that was reset may be away: it loads its firmware, then the bus lists it
+anew.
+"""
 SETTLE_S = 1.0
 """Automatic exposure has found its value by then, if the device does not say so itself."""
 LOCK_S = 0.15
-"""A locked exposure is in force by then: it is set when frames flow already, and some are still on the way."""
+"""A locked exposure is in force by then: it is set when frames flow already, and some are still on
+the way.
+"""
 SETTLED_FRAMES, SETTLED_SHARE = 10, 0.02
 """Exposure that stays within this share of itself over so many frames has come to rest."""
 BACK_OFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -46,7 +54,9 @@ Crop = tuple[int, int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class LiveOptions:
-    """What a hardware file says of any real camera. Raises ConfigError for values that no camera can have."""
+    """What a hardware file says of any real camera. Raises ConfigError for values that no camera
+    can have.
+    """
 
     width: int = 640
     """Of the mode that the camera is asked for [pixels]; 0: its own."""
@@ -55,28 +65,37 @@ class LiveOptions:
     rate_hz: int = 30
     """Of that mode [Hz]; 0: the camera's own."""
     crop: Crop | None = None
-    """The part that is kept, x y width height in pixels of that mode, before it is resized; None: all of it."""
+    """The part that is kept, x y width height in pixels of that mode, before it is resized; None:
+    all of it.
+    """
     max_age_s: float = 0.2
     """An older frame is shown to nobody [s]."""
     detect_frozen: bool = True
-    """Whether a picture that equals the one before to the last bit, as no real sensor's does, is no fresh one."""
+    """Whether a picture that equals the one before to the last bit, as no real sensor's does, is no
+    fresh one.
+    """
 
     def __post_init__(self) -> None:
         problems = [f"{key} = {getattr(self, key)}: wanted 0 or more" for key in ("width", "height", "rate_hz")
                     if getattr(self, key) < 0]  # fmt: skip
         if self.crop is not None and (min(self.crop[:2]) < 0 or min(self.crop[2:]) < 1):
-            problems.append(f"crop = {list(self.crop)}: wanted x, y, width, height with none negative and some area")
+            problems.append(
+                f"crop = {list(self.crop)}: wanted x, y, width, height with none negative and some"
+                " area"
+            )
         least = 2.0 / self.rate_hz if self.rate_hz > 0 else 0.0
         if self.max_age_s <= least:
-            problems.append(f"max_age_s = {self.max_age_s:g}: wanted more than two frame periods, {least:.3f}")
+            problems.append(
+                f"max_age_s = {self.max_age_s:g}: wanted more than two frame periods, {least:.3f}"
+            )
         if problems:
             raise ConfigError("\n".join(problems))
 
 
 class Grab(NamedTuple):
-    """What a device delivers: an RGB picture `(H, W, 3)` uint8 that is valid until the next grab, when it was taken
-    [s, monotonic clock], the camera's own number of it, if it counts, and whether the exposure has settled: a picture
-    from before is shown to nobody."""
+    """What a device delivers: an RGB picture `(H, W, 3)` uint8 that is valid until the next grab,
+    when it was taken [s, monotonic clock], the camera's own number of it, if it counts, and whether
+    the exposure has settled: a picture from before is shown to nobody."""
 
     image: Array
     t: float
@@ -85,7 +104,9 @@ class Grab(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A frame as it is shown: `(H, W, 3)` uint8 RGB, when it was taken [s, monotonic clock], how many came before."""
+    """A frame as it is shown: `(H, W, 3)` uint8 RGB, when it was taken [s, monotonic clock], how
+    many came before.
+    """
 
     image: Array
     t: float
@@ -93,19 +114,27 @@ class Frame(NamedTuple):
 
 
 class Restarting(DeviceError):
-    """The device was reset, and is away for a moment: whoever opens the camera waits for it, up to `RESTART_S`."""
+    """The device was reset, and is away for a moment: whoever opens the camera waits for it, up to
+    `RESTART_S`.
+    """
 
 
 class Settling:
-    """When the pictures of a camera that was just opened are like those to come: its exposure changes no more."""
+    """When the pictures of a camera that was just opened are like those to come: its exposure
+    changes no more.
+    """
 
     def __init__(self, wait_s: float):
-        """It has settled `wait_s` [s] after the first frame, whatever it says; 0: there is nothing to wait for."""
+        """It has settled `wait_s` [s] after the first frame, whatever it says; 0: there is nothing
+        to wait for.
+        """
         self._wait_s, self._until = wait_s, math.inf
         self._exposures: deque[float] = deque(maxlen=SETTLED_FRAMES)
 
     def has_settled(self, now: float, exposure: float | None = None) -> bool:
-        """A frame has come at `now` [s], with this exposure (any unit, more than 0) if the device says it."""
+        """A frame has come at `now` [s], with this exposure (any unit, more than 0) if the device
+        says it.
+        """
         if self._until == math.inf:
             self._until = now + self._wait_s
         if now < self._until and exposure is not None:
@@ -123,7 +152,9 @@ class Device(Protocol):
     """How it is connected, as far as it says: `USB 3.2`, or ""."""
 
     def grab(self, timeout_s: float) -> Grab | None:
-        """The next frame, or None if there is none within about `timeout_s`. Raises DeviceError if it is lost."""
+        """The next frame, or None if there is none within about `timeout_s`. Raises DeviceError if
+        it is lost.
+        """
         ...
 
     def controls(self) -> dict[str, float]:
@@ -136,13 +167,18 @@ class Device(Protocol):
 class LiveCamera(interfaces.Camera):
     """A camera that is grabbed from in the background. Any thread may read.
 
-    `image_size` (height, width) is what frames are resized to; None leaves them as they are. The constructor waits for
-    the first frame; it raises DeviceError if the camera is absent, busy or silent, ConfigError if its options do not
-    fit it. From then on only `read` says what is wrong, and the camera comes back by itself.
+    `image_size` (height, width) is what frames are resized to; None leaves them as they are. The
+    constructor waits for the first frame; it raises DeviceError if the camera is absent, busy or
+    silent, ConfigError if its options do not fit it. From then on only `read` says what is wrong,
+    and the camera comes back by itself.
     """
 
     def __init__(
-        self, name: str, options: LiveOptions, image_size: tuple[int, int] | None, open_device: Callable[[], Device]
+        self,
+        name: str,
+        options: LiveOptions,
+        image_size: tuple[int, int] | None,
+        open_device: Callable[[], Device],
     ):
         self.name, self.port = name, ""
         self.options, self._image_size, self._open = options, image_size, open_device
@@ -158,7 +194,9 @@ class LiveCamera(interfaces.Camera):
         self._thread.start()
         atexit.register(self.close)  # librealsense aborts a process that ends while it streams
         with self._changed:
-            while not self._changed.wait_for(lambda: self._frame or self._error, FIRST_FRAME_S + 2.0):
+            while not self._changed.wait_for(
+                lambda: self._frame or self._error, FIRST_FRAME_S + 2.0
+            ):
                 if time.monotonic() >= self._back_by:
                     break
         if self._frame is None:
@@ -168,12 +206,16 @@ class LiveCamera(interfaces.Camera):
             raise DeviceError(f"camera '{name}': it does not answer") from self._error
 
     def read(self) -> Array:
-        """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError. Nobody writes into it any more."""
+        """The newest frame, `(H, W, 3)` uint8 RGB, or CameraStaleError. Nobody writes into it any
+        more.
+        """
         return self.newest().image
 
     @property
     def whole(self) -> Array:  # type: ignore[override]
-        """The newest picture as it came, neither cropped nor resized, however old. Nobody writes into it any more."""
+        """The newest picture as it came, neither cropped nor resized, however old. Nobody writes
+        into it any more.
+        """
         return self._raw
 
     def newest(self) -> Frame:
@@ -182,15 +224,18 @@ class LiveCamera(interfaces.Camera):
         assert frame is not None, "the constructor waits for the first"
         if (age := time.monotonic() - frame.t) > self.options.max_age_s:
             raise CameraStaleError(
-                f"camera '{self.name}': its newest frame is {age:.2f} s old, {self.options.max_age_s:g} s is allowed; "
-                f"{self._problem or 'no frames come'}. It is opened again in the background: if it stays away, look "
-                "at its cable and power, and whether another program uses it",
+                f"camera '{self.name}': its newest frame is {age:.2f} s old,"
+                f" {self.options.max_age_s:g} s is allowed; {self._problem or 'no frames come'}. It"
+                " is opened again in the background: if it stays away, look at its cable and"
+                " power, and whether another program uses it",
                 self.name,
             )
         return frame
 
     def controls(self) -> dict[str, float]:
-        """Exposure and white balance as they are now, by the names of the options that lock them; empty if unknown."""
+        """Exposure and white balance as they are now, by the names of the options that lock them;
+        empty if unknown.
+        """
         with self._changed:
             self._controls = None  # asks the thread, which alone may ask the device
             self._changed.wait_for(lambda: self._controls is not None, REOPEN_AFTER_S)
@@ -202,7 +247,7 @@ class LiveCamera(interfaces.Camera):
         self._stop.set()
         self._thread.join(FIRST_FRAME_S)
 
-    # ------------------------------------------------------------------------------------------ the camera's thread
+    # -------------------------------------------------------------------------- the camera's thread
 
     def _run(self) -> None:
         failures = 0
@@ -216,7 +261,9 @@ class LiveCamera(interfaces.Camera):
             self._stop.wait(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
 
     def _grab(self) -> None:
-        """Open the device and fill the slot until a stop. Nothing of the device is left when this returns."""
+        """Open the device and fill the slot until a stop. Nothing of the device is left when this
+        returns.
+        """
         with contextlib.closing(self._open()) as device:
             self._grab_from(device)
 
@@ -228,7 +275,11 @@ class LiveCamera(interfaces.Camera):
             grab = device.grab(0.1)
             if grab is not None and not grab.settled:
                 continue
-            if grab is not None and (grab.number is None or grab.number != number) and not self._repeats(grab.image):
+            if (
+                grab is not None
+                and (grab.number is None or grab.number != number)
+                and not self._repeats(grab.image)
+            ):
                 number = grab.number
                 self._show(grab)
                 if self._controls is None:
@@ -241,7 +292,9 @@ class LiveCamera(interfaces.Camera):
                 raise DeviceError(f"camera '{self.name}': {self._problem or 'no frames come'}")
 
     def _repeats(self, image: Array) -> bool:
-        """Whether the picture is the last one, to the last bit: of this device, or before it was opened again."""
+        """Whether the picture is the last one, to the last bit: of this device, or before it was
+        opened again.
+        """
         repeats = self.options.detect_frozen and np.array_equal(image, self._raw)
         if not repeats:
             self._raw = image.copy()
@@ -259,7 +312,11 @@ class LiveCamera(interfaces.Camera):
 
     def _lose(self, error: Exception) -> None:
         unexpected = error if not isinstance(error, RobotRLError) else None
-        text = str(error).removeprefix(f"camera '{self.name}': ") if unexpected is None else repr(error)
+        text = (
+            str(error).removeprefix(f"camera '{self.name}': ")
+            if unexpected is None
+            else repr(error)
+        )
         if text != self._problem and self._frame is not None:
             log.warning("camera '%s': %s; it is opened again", self.name, text, exc_info=unexpected)
         with self._changed:
@@ -271,8 +328,11 @@ class LiveCamera(interfaces.Camera):
             self._changed.notify_all()
 
 
-def crop_and_resize(image: Array, crop: Crop | None, size: tuple[int, int] | None, name: str) -> Array:
-    """The part of a picture that is kept, at the size (height, width) that is wanted, in memory of its own.
+def crop_and_resize(
+    image: Array, crop: Crop | None, size: tuple[int, int] | None, name: str
+) -> Array:
+    """The part of a picture that is kept, at the size (height, width) that is wanted, in memory of
+    its own.
 
     Raises ConfigError if the crop is not inside the picture.
     """
@@ -283,15 +343,19 @@ def crop_and_resize(image: Array, crop: Crop | None, size: tuple[int, int] | Non
     if size is None or image.shape[:2] == size:
         return image.copy()
     shrinks = size[0] < image.shape[0]
-    resized: Array = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    resized: Array = cv2.resize(
+        image, size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    )
     return resized
 
 
 def require_inside(crop: Crop, size: tuple[int, ...], name: str) -> None:
-    """Raise ConfigError unless the crop has some area, all of it inside pictures of `size` (height, width)."""
+    """Raise ConfigError unless the crop has some area, all of it inside pictures of `size` (height,
+    width).
+    """
     (x, y, width, height), (rows, columns) = crop, size
     if min(x, y) < 0 or min(width, height) < 1 or x + width > columns or y + height > rows:
         raise ConfigError(
-            f"camera '{name}': crop {list(crop)} (x, y, width, height) is not inside its pictures, which are "
-            f"{columns} x {rows} pixels"
+            f"camera '{name}': crop {list(crop)} (x, y, width, height) is not inside its pictures,"
+            f" which are {columns} x {rows} pixels"
         )

@@ -1,8 +1,8 @@
 """Cameras of the simulated world: rendered in the actor's process, from the world channel's poses.
 
-The picture is drawn from a model of its own, which never steps: joint angles and object poses are copied into it. All
-cameras of a process that look at the same scene share that model and one GL context; a new world state is copied in
-once, whoever looks first. Used by one thread.
+The picture is drawn from a model of its own, which never steps: joint angles and object poses are
+copied into it. All cameras of a process that look at the same scene share that model and one GL
+context; a new world state is copied in once, whoever looks first. Used by one thread.
 """
 
 import contextlib
@@ -23,12 +23,15 @@ from robot_rl.sim.stage import build_model, find_scene
 from robot_rl.types import Array, ConfigError, DeviceError, Use, WorldState
 
 GL_PACKAGES = ("libegl1", "libegl-mesa0", "libopengl0", "libgl1-mesa-dri")
-"""Debian's packages for EGL with Mesa's software renderer; PyOpenGL looks for libopengl0. The Makefile asks here."""
+"""Debian's packages for EGL with Mesa's software renderer; PyOpenGL looks for libopengl0. The
+Makefile asks here.
+"""
 
 GL_HELP = (
-    "rendering the simulated cameras needs OpenGL without a display. On Debian or Ubuntu: "
-    f"`sudo apt-get install --no-install-recommends {' '.join(GL_PACKAGES)}`. Set MUJOCO_GL=osmesa (with "
-    "libosmesa6) or MUJOCO_GL=glfw (with a display) for another way, or train with `--obs state`, which renders nothing"
+    "rendering the simulated cameras needs OpenGL without a display. On Debian or Ubuntu: `sudo"
+    f" apt-get install --no-install-recommends {' '.join(GL_PACKAGES)}`. Set MUJOCO_GL=osmesa (with"
+    " libosmesa6) or MUJOCO_GL=glfw (with a display) for another way, or train with `--obs state`,"
+    " which renders nothing"
 )
 
 
@@ -43,7 +46,9 @@ class Options:
     view: str = ""
     """The camera's name in the scene; "": the same as here."""
     crop: Crop | None = None
-    """A part of its picture of 640 x 480, x y width height, drawn at the task's image size; None: all that it sees."""
+    """A part of its picture of 640 x 480, x y width height, drawn at the task's image size; None:
+    all that it sees.
+    """
 
 
 class Camera(interfaces.Camera):
@@ -52,11 +57,15 @@ class Camera(interfaces.Camera):
     simulated = True
 
     def __init__(self, options: Options, given: Given):
-        """Raises DeviceError without GL or without a world, ConfigError if the scene has no such camera."""
+        """Raises DeviceError without GL or without a world, ConfigError if the scene has no such
+        camera.
+        """
         if options.crop is not None:
             require_inside(options.crop, DEFAULT_SIZE, given.name)
         if given.world is None:
-            raise DeviceError(f"camera '{given.name}' draws a simulated world, but the arm is not simulated")
+            raise DeviceError(
+                f"camera '{given.name}' draws a simulated world, but the arm is not simulated"
+            )
         height, width = given.image_size or DEFAULT_SIZE
         self._world, self._crop = given.world, options.crop
         self._stage = _Stage.shared(given.scene, width, height)
@@ -123,7 +132,9 @@ class _Stage:
         return names.index(name)
 
     def show(self, world: WorldState) -> None:
-        """Take over joint angles and object poses, and the looks of a new episode, unless they are there already."""
+        """Take over joint angles and object poses, and the looks of a new episode, unless they are
+        there already.
+        """
         if world is self._shown:
             return
         if self._shown is None or world.seed != self._shown.seed:
@@ -146,7 +157,13 @@ class _Stage:
         self._camera.fixedcamid = index
         everything = mujoco.mjtCatBit.mjCAT_ALL
         mujoco.mjv_updateScene(
-            self._model, self._data, self._options, self._perturbation, self._camera, everything, self._view
+            self._model,
+            self._data,
+            self._options,
+            self._perturbation,
+            self._camera,
+            everything,
+            self._view,
         )
         if crop is not None:
             self._look_at(crop)
@@ -159,12 +176,17 @@ class _Stage:
         (x, y, across, down), (height, width) = crop, DEFAULT_SIZE
         for eye in self._view.camera:
             pixel = (eye.frustum_top - eye.frustum_bottom) / height
-            eye.frustum_center, eye.frustum_width = pixel * (x + across / 2 - width / 2), pixel * across / 2
+            eye.frustum_center, eye.frustum_width = (
+                pixel * (x + across / 2 - width / 2),
+                pixel * across / 2,
+            )
             eye.frustum_bottom = pixel * (height / 2 - y - down)
             eye.frustum_top = pixel * (height / 2 - y)
 
     def release(self) -> None:
-        """One camera less; the last one frees the context, which must not be left to the interpreter's exit."""
+        """One camera less; the last one frees the context, which must not be left to the
+        interpreter's exit.
+        """
         self._cameras -= 1
         if self._cameras == 0:
             self._context.make_current()
@@ -179,20 +201,25 @@ _stages: dict[str, _Stage] = {}
 def open_gl(width: int, height: int) -> Any:
     """A GL context that is current. Raises DeviceError with what to install if there is none.
 
-    MuJoCo's own choice is made when `mujoco` is imported, which the arm's process does too, on machines without GL; so
-    the module of the platform is taken by name here: EGL, or what MUJOCO_GL says.
+    MuJoCo's own choice is made when `mujoco` is imported, which the arm's process does too, on
+    machines without GL; so the module of the platform is taken by name here: EGL, or what MUJOCO_GL
+    says.
     """
     platform = os.environ.get("MUJOCO_GL") or "egl"
     if platform not in ("egl", "osmesa", "glfw"):
         raise DeviceError(f"MUJOCO_GL is '{platform}'; allowed: egl, osmesa, glfw")
-    # Mesa's software renderer: pictures this small do not repay its threads, and the learner needs the cores
+    # Mesa's software renderer: pictures this small do not repay its threads, and the learner needs
+    # the cores
     os.environ.setdefault("LP_NUM_THREADS", "1")
     try:
         context = importlib.import_module(f"mujoco.{platform}").GLContext(width, height)
         context.make_current()
-    # PyOpenGL answers a missing library with whatever its lookup stumbles over: ImportError, AttributeError, its own
+    # PyOpenGL answers a missing library with whatever its lookup stumbles over: ImportError,
+    # AttributeError, its own
     except Exception as error:
-        raise DeviceError(f"no OpenGL context by '{platform}' ({type(error).__name__}: {error}); {GL_HELP}") from error
+        raise DeviceError(
+            f"no OpenGL context by '{platform}' ({type(error).__name__}: {error}); {GL_HELP}"
+        ) from error
     return context
 
 

@@ -1,6 +1,8 @@
-"""What OpenCV opens: USB cameras (Video4Linux), MJPEG and RTSP streams, video files, which begin again at their end.
+"""What OpenCV opens: USB cameras (Video4Linux), MJPEG and RTSP streams, video files, which begin
+again at their end.
 
-A frame's time is when it arrived here: Video4Linux and network streams tell no other that OpenCV hands on unchanged.
+A frame's time is when it arrived here: Video4Linux and network streams tell no other that OpenCV
+hands on unchanged.
 """
 
 import fcntl
@@ -14,20 +16,37 @@ from pathlib import Path
 import cv2
 
 from robot_rl.cameras import _live
-from robot_rl.cameras._live import FIRST_FRAME_S, REOPEN_AFTER_S, Grab, LiveCamera, LiveOptions, Settling
+from robot_rl.cameras._live import (
+    FIRST_FRAME_S,
+    REOPEN_AFTER_S,
+    Grab,
+    LiveCamera,
+    LiveOptions,
+    Settling,
+)
 from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, FoundCamera
 
 V4L2_AUTOMATIC, V4L2_MANUAL = 3.0, 1.0
-"""Of the control V4L2_CID_EXPOSURE_AUTO (linux/v4l2-controls.h): aperture priority, which every webcam has; manual."""
+"""Of the control V4L2_CID_EXPOSURE_AUTO (linux/v4l2-controls.h): aperture priority, which every
+webcam has; manual.
+"""
 
 VIDIOC_S_CTRL, EXPOSURE_AUTO_PRIORITY = 0xC008561C, 0x009A0903
-"""Request and control (linux/videodev2.h, v4l2-controls.h), whose name for people is `exposure_dynamic_framerate`."""
+"""Request and control (linux/videodev2.h, v4l2-controls.h), whose name for people is
+`exposure_dynamic_framerate`.
+"""
 
 RATE_SHARE = 0.05
-"""Share by which a rate that was granted may differ from the one that was asked for: 29.97 Hz are 30."""
+"""Share by which a rate that was granted may differ from the one that was asked for: 29.97 Hz are
+30.
+"""
 
-BY_ID, BY_PATH, CLASS = Path("/dev/v4l/by-id"), Path("/dev/v4l/by-path"), Path("/sys/class/video4linux")
+BY_ID, BY_PATH, CLASS = (
+    Path("/dev/v4l/by-id"),
+    Path("/dev/v4l/by-path"),
+    Path("/sys/class/video4linux"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +54,9 @@ class Options(LiveOptions):
     """The driver's part of a hardware file."""
 
     device: int | str
-    """A path (`/dev/v4l/by-id/...` stays the same whatever else is plugged in, `/dev/v4l/by-path/...` is whatever is in
-    that port: for two of a model that have no serial number), a number (2 is /dev/video2), a URL or a video file."""
+    """A path (`/dev/v4l/by-id/...` stays the same whatever else is plugged in,
+    `/dev/v4l/by-path/...` is whatever is in that port: for two of a model that have no serial
+    number), a number (2 is /dev/video2), a URL or a video file."""
     width: int = 0
     height: int = 0
     rate_hz: int = 0
@@ -58,7 +78,9 @@ class Camera(LiveCamera):
 
     def __init__(self, options: Options, given: Given):
         known: set[str] = set()
-        super().__init__(given.name, options, given.image_size, lambda: _Capture(given.name, options, known))
+        super().__init__(
+            given.name, options, given.image_size, lambda: _Capture(given.name, options, known)
+        )
 
     @classmethod
     def found(cls) -> list[FoundCamera]:
@@ -66,11 +88,15 @@ class Camera(LiveCamera):
 
 
 def found() -> list[FoundCamera]:
-    """The USB cameras that are plugged in now. Their second nodes, which deliver no pictures, are left out.
+    """The USB cameras that are plugged in now. Their second nodes, which deliver no pictures, are
+    left out.
 
-    Two of a model without serial numbers share one link in `by-id`, which leads to either: they are listed by port.
+    Two of a model without serial numbers share one link in `by-id`, which leads to either: they are
+    listed by port.
     """
-    nodes = [node for node in sorted(CLASS.glob("video*")) if (node / "index").read_text().strip() == "0"]
+    nodes = [
+        node for node in sorted(CLASS.glob("video*")) if (node / "index").read_text().strip() == "0"
+    ]
     names = {node: (node / "name").read_text().strip() for node in nodes}
     by_id, by_path = _links(BY_ID), _links(BY_PATH)
     there = []
@@ -89,7 +115,9 @@ def _links(folder: Path) -> dict[Path, Path]:
 
 
 def _identity(node: Path) -> str:
-    """What a USB camera is known by: its serial number, if it has one, else its port; "" if nobody knows."""
+    """What a USB camera is known by: its serial number, if it has one, else its port; "" if nobody
+    knows.
+    """
     interface = (CLASS / node.name / "device").resolve()
     if not interface.exists():
         return ""
@@ -109,7 +137,10 @@ class _Capture:
         self._name = name
         place = f"/dev/video{options.device}" if isinstance(options.device, int) else options.device
         self._place = place
-        self._is_file, self._is_usb = Path(place).is_file(), "://" not in place and not Path(place).is_file()
+        self._is_file, self._is_usb = (
+            Path(place).is_file(),
+            "://" not in place and not Path(place).is_file(),
+        )
         if self._is_usb:
             self._check_node(place)
             identity = self._check_identity(Path(place).resolve(), known)
@@ -123,7 +154,11 @@ class _Capture:
             limits += [cv2.CAP_PROP_READ_TIMEOUT_MSEC, int(1e3 * REOPEN_AFTER_S)]
             self._capture = cv2.VideoCapture(place, cv2.CAP_FFMPEG, [] if self._is_file else limits)
         if not self._capture.isOpened():
-            why = "does another program use it?" if self._is_usb else "does it exist, and is it a video?"
+            why = (
+                "does another program use it?"
+                if self._is_usb
+                else "does it exist, and is it a video?"
+            )
             raise DeviceError(f"camera '{name}': {place} cannot be opened; {why}")
         try:
             self._check_mode(options)
@@ -147,7 +182,11 @@ class _Capture:
         there, picture = self._capture.retrieve()
         if not there:
             return None
-        return Grab(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), taken, settled=self._settling.has_settled(taken))
+        return Grab(
+            cv2.cvtColor(picture, cv2.COLOR_BGR2RGB),
+            taken,
+            settled=self._settling.has_settled(taken),
+        )
 
     def controls(self) -> dict[str, float]:
         if not self._is_usb:
@@ -164,45 +203,75 @@ class _Capture:
     def _check_node(self, place: str) -> None:
         if not Path(place).exists():
             there = ", ".join(str(camera.options["device"]) for camera in found()) or "none"
-            raise DeviceError(f"camera '{self._name}': there is no {place}; cameras that are plugged in: {there}")
+            raise DeviceError(
+                f"camera '{self._name}': there is no {place}; cameras that are plugged in: {there}"
+            )
         if not os.access(place, os.R_OK | os.W_OK):
             raise DeviceError(f"camera '{self._name}': {place} is not yours to read: `sudo usermod -aG video $USER`, "
                               "then log in again")  # fmt: skip
 
     def _check_identity(self, node: Path, known: set[str]) -> str:
-        """A node or a link may lead to another camera by now, where two were plugged in anew or share a link."""
+        """A node or a link may lead to another camera by now, where two were plugged in anew or
+        share a link.
+        """
         identity = _identity(node)
         if known and identity not in known:
             raise DeviceError(
-                f"camera '{self._name}': {node} is another camera now ({identity}) than the one that was in use "
-                f"({', '.join(known)}): plug that one back in where it was, or start anew"
+                f"camera '{self._name}': {node} is another camera now ({identity}) than the one"
+                f" that was in use ({', '.join(known)}): plug that one back in where it was, or"
+                " start anew"
             )
         return identity
 
     def _check_mode(self, options: Options) -> None:
         """A driver takes the mode that is nearest to the one that was asked for, and says nothing."""
-        size = tuple(int(self._capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+        size = tuple(
+            int(self._capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT)
+        )
         lists = "`v4l2-ctl --list-formats-ext` lists what a USB camera has"
         problems = []
-        if any(wanted not in (0, got) for wanted, got in zip((options.width, options.height), size, strict=True)):
+        if any(
+            wanted not in (0, got)
+            for wanted, got in zip((options.width, options.height), size, strict=True)
+        ):
             problems.append(
-                f"{options.width} x {options.height} pixels are asked for, it delivers {size[0]} x {size[1]}"
+                f"{options.width} x {options.height} pixels are asked for, it delivers {size[0]} x"
+                f" {size[1]}"
             )
         if self._is_usb:
-            rate, fourcc = self._capture.get(cv2.CAP_PROP_FPS), _letters(self._capture.get(cv2.CAP_PROP_FOURCC))
-            if options.rate_hz and rate > 0.0 and abs(rate - options.rate_hz) > RATE_SHARE * options.rate_hz:
-                problems.append(f"rate_hz = {options.rate_hz} is asked for, it delivers {rate:g} in this mode")
+            rate, fourcc = (
+                self._capture.get(cv2.CAP_PROP_FPS),
+                _letters(self._capture.get(cv2.CAP_PROP_FOURCC)),
+            )
+            if (
+                options.rate_hz
+                and rate > 0.0
+                and abs(rate - options.rate_hz) > RATE_SHARE * options.rate_hz
+            ):
+                problems.append(
+                    f"rate_hz = {options.rate_hz} is asked for, it delivers {rate:g} in this mode"
+                )
             if options.fourcc and fourcc != options.fourcc:
                 problems.append(f"fourcc = {options.fourcc!r} is asked for, it sends {fourcc!r}")
         if problems:
-            raise ConfigError("\n".join(f"camera '{self._name}': options: {each}; {lists}" for each in problems))
+            raise ConfigError(
+                "\n".join(f"camera '{self._name}': options: {each}; {lists}" for each in problems)
+            )
 
     def _set_controls(self, options: Options) -> None:
-        """Lock what the options give; make the rest automatic, if the camera has it, but never slower in the dark."""
+        """Lock what the options give; make the rest automatic, if the camera has it, but never
+        slower in the dark.
+        """
         if self._is_usb:
             _keep_rate(self._place)
         for name, automatic, on, off, control in (
-            ("exposure", cv2.CAP_PROP_AUTO_EXPOSURE, V4L2_AUTOMATIC, V4L2_MANUAL, cv2.CAP_PROP_EXPOSURE),
+            (
+                "exposure",
+                cv2.CAP_PROP_AUTO_EXPOSURE,
+                V4L2_AUTOMATIC,
+                V4L2_MANUAL,
+                cv2.CAP_PROP_EXPOSURE,
+            ),
             ("white_balance", cv2.CAP_PROP_AUTO_WB, 1.0, 0.0, cv2.CAP_PROP_WB_TEMPERATURE),
         ):
             value = getattr(options, name)
@@ -211,11 +280,14 @@ class _Capture:
             if value is None:
                 continue
             if not (self._is_usb and self._capture.set(control, value)):
-                raise ConfigError(f"camera '{self._name}': options: {name} = {value:g}: this camera does not take it")
+                raise ConfigError(
+                    f"camera '{self._name}': options: {name} = {value:g}: this camera does not"
+                    " take it"
+                )
             if abs((taken := self._capture.get(control)) - value) >= 1.0:
                 raise ConfigError(
-                    f"camera '{self._name}': options: {name} = {value:g}: this camera takes {taken:g} instead; write "
-                    "that, or what `v4l2-ctl --list-ctrls` allows"
+                    f"camera '{self._name}': options: {name} = {value:g}: this camera takes"
+                    f" {taken:g} instead; write that, or what `v4l2-ctl --list-ctrls` allows"
                 )
 
     def _settles_s(self, options: Options) -> float:
@@ -231,7 +303,9 @@ def _letters(fourcc: float) -> str:
 
 
 def _keep_rate(node: str) -> None:
-    """Forbid a USB camera to halve its rate in the dark (`exposure_dynamic_framerate`), if it can be told."""
+    """Forbid a USB camera to halve its rate in the dark (`exposure_dynamic_framerate`), if it can
+    be told.
+    """
     with suppress(OSError):  # this camera has no such control
         descriptor = os.open(node, os.O_RDWR | os.O_NONBLOCK)
         try:

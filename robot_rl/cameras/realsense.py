@@ -1,10 +1,12 @@
-"""Intel RealSense cameras (D400 series) through Intel's own pyrealsense2: the colour stream of one device.
+"""Intel RealSense cameras (D400 series) through Intel's own pyrealsense2: the colour stream of one
+device.
 
-Traps. The unit of `exposure` is the camera's own: 100 us for the colour sensor of a D435, 1 us for a D405, whose colour
-comes from its stereo module. Controls outlive the program that set them, so both exposure and white balance are set
-each time, to a value or to automatic. Starting two pipelines at the same moment confuses librealsense: one at a time.
-A call about a device that is gone may hang: each has a time limit. A program that was killed leaves a camera that opens
-and sends nothing: such a one is reset.
+Traps. The unit of `exposure` is the camera's own: 100 us for the colour sensor of a D435, 1 us for
+a D405, whose colour comes from its stereo module. Controls outlive the program that set them, so
+both exposure and white balance are set each time, to a value or to automatic. Starting two
+pipelines at the same moment confuses librealsense: one at a time. A call about a device that is
+gone may hang: each has a time limit. A program that was killed leaves a camera that opens and sends
+nothing: such a one is reset.
 """
 
 import contextlib
@@ -40,9 +42,13 @@ log = logging.getLogger(__name__)
 START_S, STOP_S = 5.0, 2.0
 """For how long librealsense may take to start a stream, and to stop it."""
 SILENT_S = 3.0
-"""A camera that was opened and has sent no frame for so long is wedged: the first one comes after about a second."""
+"""A camera that was opened and has sent no frame for so long is wedged: the first one comes after
+about a second.
+"""
 REFUSALS = 2
-"""So often in a row a camera that this process has had may refuse to start. Any other one may be another program's."""
+"""So often in a row a camera that this process has had may refuse to start. Any other one may be
+another program's.
+"""
 RESET_EVERY_S = 60.0
 """A camera is reset no more often: what a reset does not mend, another one does not."""
 
@@ -58,7 +64,9 @@ class Options(LiveOptions):
     exposure: float | None = None
     """Locks the exposure (the camera's own units); None leaves it automatic."""
     gain: float | None = None
-    """Locks the gain (the camera's own units), for a locked exposure only; None leaves it automatic."""
+    """Locks the gain (the camera's own units), for a locked exposure only; None leaves it
+    automatic.
+    """
     white_balance: float | None = None
     """Locks the white balance [K]; None leaves it automatic."""
 
@@ -75,7 +83,9 @@ class Camera(LiveCamera):
 
     def __init__(self, options: Options, given: Given):
         history = _History()
-        super().__init__(given.name, options, given.image_size, lambda: _Stream(given.name, options, history))
+        super().__init__(
+            given.name, options, given.image_size, lambda: _Stream(given.name, options, history)
+        )
 
     @classmethod
     def found(cls) -> list[FoundCamera]:
@@ -85,14 +95,18 @@ class Camera(LiveCamera):
 def found() -> list[FoundCamera]:
     """The devices that are plugged in now."""
     return [
-        FoundCamera("realsense", {"serial": serial}, f"{_info(device, rs.camera_info.name)}, {_usb(device)}")
+        FoundCamera(
+            "realsense", {"serial": serial}, f"{_info(device, rs.camera_info.name)}, {_usb(device)}"
+        )
         for serial, device in _devices().items()
     ]
 
 
 @dataclass
 class _History:
-    """What is known of a camera from one opening to the next: frames ever, refusals in a row, when it was reset."""
+    """What is known of a camera from one opening to the next: frames ever, refusals in a row, when
+    it was reset.
+    """
 
     has_delivered: bool = False
     refusals: int = 0
@@ -111,12 +125,19 @@ class _Stream:
         try:
             with _opening:
                 self._pipeline, self._device = _within(START_S, lambda: self._start(options))
-            self._sensor = next(sensor for sensor in self._device.query_sensors() if _is_colour(sensor))
+            self._sensor = next(
+                sensor for sensor in self._device.query_sensors() if _is_colour(sensor)
+            )
             self._set_controls(options)
-        except (RuntimeError, TimeoutError) as error:  # of librealsense: a device may go at any moment
+        except (
+            RuntimeError,
+            TimeoutError,
+        ) as error:  # of librealsense: a device may go at any moment
             self.close()
             self._refuse(options.serial)
-            raise DeviceError(f"camera '{name}': it does not start: {error}. Does another program use it?") from error
+            raise DeviceError(
+                f"camera '{name}': it does not start: {error}. Does another program use it?"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -127,22 +148,29 @@ class _Stream:
         history.refusals = 0
 
     def _start(self, options: Options) -> tuple[Any, Any]:
-        """Pipeline and device. Nothing of `self` changes: if this comes too late, nobody waits for it any more."""
+        """Pipeline and device. Nothing of `self` changes: if this comes too late, nobody waits for
+        it any more.
+        """
         config, pipeline = rs.config(), rs.pipeline(_context())
         if options.recording:
             config.enable_device_from_file(options.recording, True)
         else:
             config.enable_device(self._find(options.serial))
-        config.enable_stream(rs.stream.color, options.width, options.height, rs.format.rgb8, options.rate_hz)
+        config.enable_stream(
+            rs.stream.color, options.width, options.height, rs.format.rgb8, options.rate_hz
+        )
         if not config.can_resolve(rs.pipeline_wrapper(pipeline)):
             raise DeviceError(
-                f"camera '{self._name}': it has no {options.width} x {options.height} pixels at {options.rate_hz} Hz"
+                f"camera '{self._name}': it has no {options.width} x {options.height} pixels at"
+                f" {options.rate_hz} Hz"
                 + ("" if options.recording else f"; it has: {_modes(_devices()[options.serial])}")
             )
         return pipeline, pipeline.start(config).get_device()
 
     def _refuse(self, serial: str) -> None:
-        """It did not start. One that this process has had, and is plugged in, is reset when that happens again."""
+        """It did not start. One that this process has had, and is plugged in, is reset when that
+        happens again.
+        """
         self._history.refusals += 1
         if not self._history.has_delivered or self._history.refusals < REFUSALS:
             return
@@ -150,7 +178,9 @@ class _Stream:
             self._reset(there[serial], "it refuses to start again")
 
     def _reset(self, device: Any, why: str) -> None:
-        """Start the camera itself anew, unless that was done a moment ago. Raises Restarting if it does."""
+        """Start the camera itself anew, unless that was done a moment ago. Raises Restarting if it
+        does.
+        """
         if time.monotonic() - self._history.reset_t < RESET_EVERY_S:
             return
         self._history.reset_t, self._history.refusals = time.monotonic(), 0
@@ -165,9 +195,13 @@ class _Stream:
     def _find(self, serial: str) -> str:
         devices = _devices()
         if serial not in devices:
-            there = ", ".join(devices) or "none (or librealsense's udev rules are missing: docs/cameras.md)"
+            there = (
+                ", ".join(devices)
+                or "none (or librealsense's udev rules are missing: docs/cameras.md)"
+            )
             raise DeviceError(
-                f"camera '{self._name}': no RealSense with serial {serial!r} is plugged in; there is: {there}"
+                f"camera '{self._name}': no RealSense with serial {serial!r} is plugged in; there"
+                f" is: {there}"
             )
         return serial
 
@@ -178,7 +212,11 @@ class _Stream:
             raise DeviceError(f"camera '{self._name}': {error}") from error
         frame = frames.get_color_frame() if arrived else None
         if not frame:
-            if self._is_silent and time.monotonic() - self._started_t > SILENT_S and not self._is_recorded:
+            if (
+                self._is_silent
+                and time.monotonic() - self._started_t > SILENT_S
+                and not self._is_recorded
+            ):
                 self._reset(self._device, "it was opened and sends no frame")
             return None
         self._is_silent, self._history.has_delivered = False, True
@@ -205,16 +243,24 @@ class _Stream:
             log.warning("camera '%s': librealsense did not stop it within %g s", self._name, STOP_S)
 
     def _settles_s(self, options: Options) -> float:
-        """For how long frames at most count for nothing, because their exposure is not yet what it will be."""
+        """For how long frames at most count for nothing, because their exposure is not yet what it
+        will be.
+        """
         if not self._sensor.supports(rs.option.exposure):
             return 0.0
-        is_automatic = options.exposure is None and self._sensor.supports(rs.option.enable_auto_exposure)
+        is_automatic = options.exposure is None and self._sensor.supports(
+            rs.option.enable_auto_exposure
+        )
         return _live.SETTLE_S if is_automatic else _live.LOCK_S
 
     def _set_controls(self, options: Options) -> None:
-        """Lock what the options give, make the rest automatic, but never at the cost of the frame rate."""
+        """Lock what the options give, make the rest automatic, but never at the cost of the frame
+        rate.
+        """
         if self._sensor.supports(rs.option.auto_exposure_priority):
-            self._sensor.set_option(rs.option.auto_exposure_priority, 0.0)  # 1 lets a dark scene halve the rate
+            self._sensor.set_option(
+                rs.option.auto_exposure_priority, 0.0
+            )  # 1 lets a dark scene halve the rate
         for name, (option, automatic) in _CONTROLS.items():
             value = getattr(options, name)
             if automatic is not None and self._sensor.supports(automatic):
@@ -222,12 +268,14 @@ class _Stream:
             if value is None:
                 continue
             if not self._sensor.supports(option):
-                raise ConfigError(f"camera '{self._name}': options: this camera has no {name} to lock")
+                raise ConfigError(
+                    f"camera '{self._name}': options: this camera has no {name} to lock"
+                )
             span = self._sensor.get_option_range(option)
             if not span.min <= value <= span.max:
                 raise ConfigError(
-                    f"camera '{self._name}': options: {name} = {value:g}: this camera takes {span.min:g} to "
-                    f"{span.max:g} in steps of {span.step:g}"
+                    f"camera '{self._name}': options: {name} = {value:g}: this camera takes"
+                    f" {span.min:g} to {span.max:g} in steps of {span.step:g}"
                 )
             self._sensor.set_option(option, value)
 
@@ -244,7 +292,9 @@ _shared: list[Any] = []
 
 
 def _within(limit_s: float, call: Callable[[], Any]) -> Any:
-    """What a call of librealsense's returns or raises, or TimeoutError if it hangs; it is left to itself then."""
+    """What a call of librealsense's returns or raises, or TimeoutError if it hangs; it is left to
+    itself then.
+    """
     answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def run() -> None:
@@ -283,15 +333,23 @@ def _devices() -> dict[str, Any]:
 
 
 def _is_colour(sensor: Any) -> bool:
-    """Whether the colour stream comes from this sensor: on a D405 that is not the one that is called so."""
+    """Whether the colour stream comes from this sensor: on a D405 that is not the one that is
+    called so.
+    """
     return any(profile.stream_type() == rs.stream.color for profile in sensor.get_stream_profiles())
 
 
 def _modes(device: Any) -> str:
     """The colour modes of a device, in words, and its port: USB 2 has fewer."""
-    profiles = [profile for sensor in device.query_sensors() for profile in sensor.get_stream_profiles()]
+    profiles = [
+        profile for sensor in device.query_sensors() for profile in sensor.get_stream_profiles()
+    ]
     colour = [p.as_video_stream_profile() for p in profiles if p.stream_type() == rs.stream.color]
-    modes = {f"{p.width()} x {p.height()} at {p.fps()} Hz" for p in colour if p.format() == rs.format.rgb8}
+    modes = {
+        f"{p.width()} x {p.height()} at {p.fps()} Hz"
+        for p in colour
+        if p.format() == rs.format.rgb8
+    }
     return f"{', '.join(sorted(modes)) or 'nothing'} on {_usb(device)}"
 
 
@@ -308,15 +366,19 @@ def _exposure_of(frame: Any) -> float | None:
     values = rs.frame_metadata_value
     if not frame.supports_frame_metadata(values.actual_exposure):
         return None
-    gain = frame.get_frame_metadata(values.gain_level) if frame.supports_frame_metadata(values.gain_level) else 1
+    gain = (
+        frame.get_frame_metadata(values.gain_level)
+        if frame.supports_frame_metadata(values.gain_level)
+        else 1
+    )
     return float(max(frame.get_frame_metadata(values.actual_exposure), 1) * max(gain, 1))
 
 
 def _time_of(frame: Any, clock: FrameClock) -> float:
     """When the frame was taken [s, monotonic clock].
 
-    librealsense tells it on the system's clock, from the camera's (global time) or as the kernel's time of arrival, or
-    on the camera's alone; of most frames the camera's own count comes as well.
+    librealsense tells it on the system's clock, from the camera's (global time) or as the kernel's
+    time of arrival, or on the camera's alone; of most frames the camera's own count comes as well.
     """
     arrived = time.monotonic()
     ahead = _system_ahead_s()
@@ -329,9 +391,10 @@ def _time_of(frame: Any, clock: FrameClock) -> float:
 
 
 def _system_ahead_s() -> float:
-    """What the system's clock is ahead of the monotonic one [s], read in one go: a pause between the two would look
-    like a clock that was set."""
+    """What the system's clock is ahead of the monotonic one [s], read in one go: a pause between
+    the two would look like a clock that was set."""
     before, system, after = min(
-        ((time.monotonic(), time.time(), time.monotonic()) for _ in range(3)), key=lambda read: read[2] - read[0]
+        ((time.monotonic(), time.time(), time.monotonic()) for _ in range(3)),
+        key=lambda read: read[2] - read[0],
     )
     return system - 0.5 * (before + after)

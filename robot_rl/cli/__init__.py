@@ -1,4 +1,5 @@
-"""The command line: `robot-rl VERB [TASK | RUN | HARDWARE] [--options]`. The verbs stand in `cli/verbs.py`.
+"""The command line: `robot-rl VERB [TASK | RUN | HARDWARE] [--options]`. The verbs stand in
+`cli/verbs.py`.
 
 Nothing else is imported here before a Ctrl-C is watched for: what it becomes in the midst of an
 import is up to the library that is being imported.
@@ -15,9 +16,9 @@ from robot_rl.machine.signals import remembered
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Exit code 0; 1 for what a check has found; 2 for what the user must mend; 3 if the
-    other side of a link or a device is gone, which another start may find again; 130 after a Ctrl-C,
-    however early it came; 141 if nobody reads on, as behind `| head`."""
+    """Run one verb. Exit code 0; 1 for what a check has found; 2 for what the user must mend; 3 if
+    the other side of a link or a device is gone, which another start may find again; 130 after a
+    Ctrl-C, however early it came; 141 if nobody reads on, as behind `| head`."""
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
     except (BrokenPipeError, SystemExit):
@@ -44,8 +45,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _is_read() -> bool:
-    """Whether what was printed has gone somewhere. If not, nothing more is said, at the interpreter's
-    end either."""
+    """Whether what was printed has gone somewhere. If not, nothing more is said, at the
+    interpreter's end either."""
     pipe = select.poll()
     try:
         pipe.register(sys.stdout, 0)  # errors alone

@@ -22,9 +22,13 @@ DEFAULT_TASK = "peg_insert"
 DEFAULT_HARDWARE = "sim_panda"
 A_RUN = "Folder of a run, or its name in runs/"
 A_BENCH = "A file of hardware_configs/"
-TaskName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="A file of tasks/.")]
+TaskName = Annotated[
+    tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="A file of tasks/.")
+]
 RunName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN", help=f"{A_RUN}.")]
-HardwareName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}.")]
+HardwareName = Annotated[
+    tyro.conf.Positional[str], tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}.")
+]
 Flag = tyro.conf.FlagCreatePairsOff[bool]  # --json alone, without a --no-json
 Json = Annotated[Flag, tyro.conf.arg(help="One JSON object on stdout instead of text.")]
 HIDDEN: Any = tyro.conf.Suppress
@@ -42,11 +46,17 @@ def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str], more
 
     Exits with help, `more` under its text, or with what is wrong in a line.
     """
-    command.__doc__ = re.sub(r"\n {8}", " ", inspect.cleandoc(command.__doc__ or ""))  # a sentence is a line
+    command.__doc__ = re.sub(
+        r"\n {8}", " ", inspect.cleandoc(command.__doc__ or "")
+    )  # a sentence is a line
     paragraphs = (command.__doc__.partition("\n\nArgs:")[0] + more).split("\n\n")
     # tyro joins the lines of a paragraph that are not indented, and breaks none
-    filled = [textwrap.fill(each, 80, initial_indent="  ", subsequent_indent="  ") for each in paragraphs]
-    return tyro.cli(command, prog=f"robot-rl {verb}", args=plain(arguments), description="\n".join(filled))
+    filled = [
+        textwrap.fill(each, 80, initial_indent="  ", subsequent_indent="  ") for each in paragraphs
+    ]
+    return tyro.cli(
+        command, prog=f"robot-rl {verb}", args=plain(arguments), description="\n".join(filled)
+    )
 
 
 def plain(arguments: Sequence[str]) -> list[str]:
@@ -79,8 +89,8 @@ def parse_run(verb: str, command: Callable[..., Any], arguments: Sequence[str]) 
 
 
 def said_to(command: Callable[..., Any], options: Any) -> Callable[..., dict[str, Any]]:
-    """What takes the command line of a verb, with `options` as the defaults of its parameter of that name;
-    it returns what was said."""
+    """What takes the command line of a verb, with `options` as the defaults of its parameter of
+    that name; it returns what was said."""
 
     def said(**values: Any) -> dict[str, Any]:
         return values
@@ -96,7 +106,9 @@ def said_to(command: Callable[..., Any], options: Any) -> Callable[..., dict[str
 
 
 def brief(cls: type, shown: Collection[str], prefix: str = "") -> type:
-    """The dataclass `cls` with those of its fields alone in its help that are shown, by dotted name."""
+    """The dataclass `cls` with those of its fields alone in its help that are shown, by dotted
+    name.
+    """
     hints = get_type_hints(cls, include_extras=True)
     changed: list[Any] = []
     for each in fields(cls):
@@ -111,28 +123,41 @@ def brief(cls: type, shown: Collection[str], prefix: str = "") -> type:
 
 
 def with_task_defaults(task: str, options: T) -> T:
-    """Run options as the task file wants them. Raises ConfigError with every default that is none, with its line."""
+    """Run options as the task file wants them. Raises ConfigError with every default that is none,
+    with its line.
+    """
     loaded, problems = config.load_task(task), []
     for key, value in loaded.defaults.items():
         try:
             options = config.apply_overrides(options, {key: value}, source="")
         except ConfigError as error:
-            lines = (line.removeprefix(f": {key}").removeprefix(": ").lstrip() for line in str(error).splitlines())
+            lines = (
+                line.removeprefix(f": {key}").removeprefix(": ").lstrip()
+                for line in str(error).splitlines()
+            )
             problems += [(("defaults", key), line) for line in lines]
     config.complain(loaded, problems)
     return options
 
 
 def for_algorithm(options: Any, arguments: Sequence[str]) -> Any:
-    """Options of a run with those of the algorithm that the line names, which may say more about them."""
+    """Options of a run with those of the algorithm that the line names, which may say more about
+    them.
+    """
     said = dict(zip(arguments, [*arguments[1:], ""], strict=True))
-    said |= dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    said |= dict(
+        argument.split("=", 1)
+        for argument in arguments
+        if argument.startswith("--") and "=" in argument
+    )
     algorithm = said.get("--learner.algorithm", options.learner.algorithm)
     return replace(options, learner=replace(options.learner, algorithm=algorithm))
 
 
 def read_files(task: str, hardware: str) -> tuple[Task, Hardware]:
-    """The two files, each sound, and fit for each other, on the machine that the arms' processes run on."""
+    """The two files, each sound, and fit for each other, on the machine that the arms' processes
+    run on.
+    """
     read = config.load_task(task), config.load_hardware(hardware)
     config.check_fit(*read)
     config.require_machine(read[1])
@@ -140,13 +165,18 @@ def read_files(task: str, hardware: str) -> tuple[Task, Hardware]:
 
 
 def look_at_files(arguments: Sequence[str]) -> None:
-    """Read the files that the line of a new run names, before libraries are loaded that take seconds.
+    """Read the files that the line of a new run names, before libraries are loaded that take
+    seconds.
 
-    A mistake in them is told at once. The verb itself reads the line properly, and the files again; where the line does
-    not say plainly which task it means, it alone does.
+    A mistake in them is told at once. The verb itself reads the line properly, and the files again;
+    where the line does not say plainly which task it means, it alone does.
     """
     said = dict(zip(arguments, [*arguments[1:], ""], strict=True))
-    said |= dict(argument.split("=", 1) for argument in arguments if argument.startswith("--") and "=" in argument)
+    said |= dict(
+        argument.split("=", 1)
+        for argument in arguments
+        if argument.startswith("--") and "=" in argument
+    )
     if {"--help", "--help-all", "-h", "--resume"} & said.keys():
         return
     first = arguments[0] if arguments and not arguments[0].startswith("-") else ""
@@ -164,7 +194,9 @@ def choose_arm(hardware: config.Hardware, name: str, address: str) -> config.Arm
     """The named arm of a hardware file, or its first, listening at `address` if one is given."""
     arms = {arm.name: arm for arm in hardware.arms}
     if name and name not in arms:
-        raise ConfigError(f"arm {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, arms)}")
+        raise ConfigError(
+            f"arm {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, arms)}"
+        )
     chosen = arms[name] if name else hardware.arms[0]
     return replace(chosen, address=address) if address else chosen
 

@@ -61,7 +61,9 @@ def _ask(command: Any, said: list[str]) -> list[str]:
     for field in fields(files.Answers):
         option = f"--{field.name.replace('_', '-')}"
         task, _, answers = parse("new", command, said)
-        if any(word.split("=")[0] == option for word in said) or not files.applies(field.name, task, answers):
+        if any(word.split("=")[0] == option for word in said) or not files.applies(
+            field.name, task, answers
+        ):
             continue
         while True:
             words = _answer(field.name, task, answers)
@@ -79,8 +81,16 @@ def _answer(name: str, task: str, answers: "Answers") -> list[str]:
     from robot_rl.tools import new as files
 
     default = getattr(answers, name)
-    shown = f" [{' '.join(map(str, default)) if isinstance(default, tuple) else default}]" if default else ""
-    hint = f"\n  guide the arm {GUIDED[name]} and press Enter, or type the numbers" if name in GUIDED else ""
+    shown = (
+        f" [{' '.join(map(str, default)) if isinstance(default, tuple) else default}]"
+        if default
+        else ""
+    )
+    hint = (
+        f"\n  guide the arm {GUIDED[name]} and press Enter, or type the numbers"
+        if name in GUIDED
+        else ""
+    )
     print(f"{texts(files.Answers)[name]}{shown}{hint}: ", end="", flush=True)
     read: Sequence[float] = ()
     if name == "box":

@@ -32,7 +32,8 @@ MaybeHardware = Annotated[
     tyro.conf.arg(metavar="HARDWARE", help=f"{A_BENCH}; without one, what is plugged in."),
 ]
 RunOrHardware = Annotated[
-    tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN | HARDWARE", help=f"{A_RUN}; or {A_BENCH.lower()}.")
+    tyro.conf.Positional[str],
+    tyro.conf.arg(metavar="RUN | HARDWARE", help=f"{A_RUN}; or {A_BENCH.lower()}."),
 ]
 Crop = Annotated[tuple[str, int, int, int, int] | None, tyro.conf.arg(metavar="NAME X Y W H")]
 FileName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
@@ -95,8 +96,8 @@ def check(
     Args:
         task: A task whose limits and start poses are to fit as well.
         seconds: For how long the loop's rhythm is watched.
-        driver: Instead of a bench: whether a driver keeps the contract of its kind, such as rewards/mine,
-            cameras/opencv, arms/package.module:Class.
+        driver: Instead of a bench: whether a driver keeps the contract of its kind, such as
+            rewards/mine, cameras/opencv, arms/package.module:Class.
         options: The driver's options as JSON, such as '{"height_m": 0.3}'.
     """
     from robot_rl.machine.compiled import COMPILES, is_first_time
@@ -134,7 +135,8 @@ def cameras(
     They are drawn in one picture. The exit code is 1 if one of them has a problem.
 
     Args:
-        crop: The part of a camera's picture that the policy is to see, in pixels: try it, and print its lines.
+        crop: The part of a camera's picture that the policy is to see, in pixels: try it, and print
+            its lines.
         task: A task whose scene simulated cameras see; without one, an empty table.
         seconds: For how long rate and age are measured.
         out: File of the picture.
@@ -161,9 +163,17 @@ def cameras(
     if live:
         looked, also = camera_check.look(live, seconds)
         seen, complaints = seen + looked, complaints | also
-    picture = str(camera_check.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {})) if seen else None
+    picture = (
+        str(camera_check.write_sheet(Path(out), seen, {crop[0]: crop[1:]} if crop else {}))
+        if seen
+        else None
+    )
     if json:
-        print_json({"cameras": [view.to_json() for view in seen], "problems": complaints, "picture": picture})
+        print_json({
+            "cameras": [view.to_json() for view in seen],
+            "problems": complaints,
+            "picture": picture,
+        })
     else:
         terminal().print(camera_check.table(hardware, seen))
         print(picture or "there is nothing to see")
@@ -174,7 +184,11 @@ def cameras(
 
 
 def pose(
-    hardware: HardwareName, arm: WhichArm = "", task: str = "", seconds: float = 0.0, margin_m: float = 0.01
+    hardware: HardwareName,
+    arm: WhichArm = "",
+    task: str = "",
+    seconds: float = 0.0,
+    margin_m: float = 0.01,
 ) -> None:
     """Guide the arm by hand; its pose and its room are printed.
 
@@ -198,7 +212,9 @@ def pose(
         while time.monotonic() < until:
             now = watcher.look()
             if sys.stderr.isatty():
-                print("\r" + "  ".join(f"{x:8.4f}" for x in now), end="", file=sys.stderr, flush=True)
+                print(
+                    "\r" + "  ".join(f"{x:8.4f}" for x in now), end="", file=sys.stderr, flush=True
+                )
             time.sleep(0.05)
     except KeyboardInterrupt:
         print(file=sys.stderr)

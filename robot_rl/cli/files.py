@@ -32,13 +32,19 @@ def data(arguments: Sequence[str]) -> None:
         Args:
             failures: Only list episodes that did not succeed.
         """
-        listed = [each for each in data_tools.listing(run_path(path)) if each.facts.verdict.has_failed or not failures]
+        listed = [
+            each
+            for each in data_tools.listing(run_path(path))
+            if each.facts.verdict.has_failed or not failures
+        ]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})
         else:
             console.print(data_tools.listing_table(listed, path))
 
-    def show(path: DataPath, episode: EpisodeName = "last", out: str = "", json: Json = False) -> None:
+    def show(
+        path: DataPath, episode: EpisodeName = "last", out: str = "", json: Json = False
+    ) -> None:
         """Show one episode: its steps, a contact sheet for each camera and a film.
 
         Args:
@@ -51,7 +57,11 @@ def data(arguments: Sequence[str]) -> None:
         folder = Path(out) if out else data_tools.beside(place)
         pictures = [str(picture) for picture in data_tools.write_pictures(listed, recorded, folder)]
         if json:
-            print_json({**listed.to_json(), "pictures": pictures, "rows": list(data_tools.step_rows(recorded))})
+            print_json({
+                **listed.to_json(),
+                "pictures": pictures,
+                "rows": list(data_tools.step_rows(recorded)),
+            })
             return
         console.print(data_tools.facts_table(listed))
         console.print(data_tools.steps_table(recorded))
@@ -68,16 +78,23 @@ def data(arguments: Sequence[str]) -> None:
         for warning in found.warnings:
             console.print(f"warning: {warning}", style="yellow", highlight=False)
 
-    def archive(run_name: RunName, out: str = "", compress: Flag = True, json: Json = False) -> None:
+    def archive(
+        run_name: RunName, out: str = "", compress: Flag = True, json: Json = False
+    ) -> None:
         """Archive the finished episodes of a run as zarr; what is there already stays.
 
         Args:
             out: The archive's folder; archive/ in the run folder, if not said.
             compress: Compress the arrays with zstd.
         """
-        folder, done = data_tools.archive_run(run_path(run_name), Path(out) if out else None, compress)
+        folder, done = data_tools.archive_run(
+            run_path(run_name), Path(out) if out else None, compress
+        )
         if json:
-            print_json({"archive": str(folder), "logs": {name: vars(each) for name, each in done.items()}})
+            print_json({
+                "archive": str(folder),
+                "logs": {name: vars(each) for name, each in done.items()},
+            })
             return
         for name, each in done.items():
             print(f"{folder}: {name}: {each.added} added, {each.present} there before, "
@@ -93,19 +110,28 @@ def data(arguments: Sequence[str]) -> None:
         if aside is None:
             print(f"{path}: sound, with {kept} records: nothing was changed")
         else:
-            print(f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before: {aside}")
+            print(
+                f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before:"
+                f" {aside}"
+            )
 
     def convert(path: FilePath) -> None:
         """Bring a log or spool of an older version up to date; nobody may use it.
 
         Args:
-            path: A .log file, or the folder of an actor in spool/; the old file is kept beside the new one.
+            path: A .log file, or the folder of an actor in spool/; the old file is kept beside the
+                new one.
         """
         new, kept, lost = convert_file(Path(path))
-        print(f"{new}: {kept} records kept, {lost} lost, each with a mark in its place; before: NAME.old beside it")
+        print(
+            f"{new}: {kept} records kept, {lost} lost, each with a mark in its place; before:"
+            " NAME.old beside it"
+        )
 
     verbs = {verb.__name__: verb for verb in (ls, show, stats, archive, repair, convert)}
-    tyro.extras.subcommand_cli_from_dict(verbs, prog="robot-rl data", args=plain(arguments), description=data.__doc__)
+    tyro.extras.subcommand_cli_from_dict(
+        verbs, prog="robot-rl data", args=plain(arguments), description=data.__doc__
+    )
 
 
 def list_runs(folder: FolderPath = "runs", json: Json = False) -> None:
@@ -145,15 +171,23 @@ def keys(trust: Trust = None, revoke: str = "", list: Flag = False, json: Json =
         keyring.revoke(revoke)
     if trust:
         keyring.trust(*trust)
-    own, trusted = keyring.make().public.hex(), {n: key.hex() for n, key in keyring.trusted().items()}
+    own, trusted = (
+        keyring.make().public.hex(),
+        {n: key.hex() for n, key in keyring.trusted().items()},
+    )
     if json:
         print_json({"folder": str(keyring.folder), "name": name, "public": own, "trusted": trusted})
     elif list:
         print("\n".join([f"{key}  {n}" for n, key in trusted.items()] or ["no machine is trusted"]))
     elif revoke and not trust:
-        print(f"'{revoke}' is no longer trusted; a connection that it has ends when a process on it is restarted")
+        print(
+            f"'{revoke}' is no longer trusted; a connection that it has ends when a process on it"
+            " is restarted"
+        )
     else:
         there = "On the other machine, run"
         if trust:
             there = f"'{trust[0]}' is trusted. So that it trusts this machine, run there"
-        print(f"This machine's public key: {own}\n{there}\n\n    robot-rl keys --trust {name} {own}\n")
+        print(
+            f"This machine's public key: {own}\n{there}\n\n    robot-rl keys --trust {name} {own}\n"
+        )

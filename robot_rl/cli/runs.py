@@ -15,17 +15,26 @@ from robot_rl.types import ConfigError
 if TYPE_CHECKING:
     from robot_rl.runs.create import TrainConfig
 
-OtherBench = Annotated[str, tyro.conf.arg(help=f"Another bench than the run was trained at, {A_BENCH.lower()}.")]
-ADDRESS = "Where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted here."
-LearnerAddress = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ADDRESS", help=ADDRESS)]
+OtherBench = Annotated[
+    str, tyro.conf.arg(help=f"Another bench than the run was trained at, {A_BENCH.lower()}.")
+]
+ADDRESS = (
+    "Where `robot-rl train --listen` listens: tcp://NAME@HOST:PORT, NAME as its key is trusted"
+    " here."
+)
+LearnerAddress = Annotated[
+    tyro.conf.Positional[str], tyro.conf.arg(metavar="ADDRESS", help=ADDRESS)
+]
 
 
-def train(task: TaskName = DEFAULT_TASK, resume: str = "", trust: Trust = None, *, options: "TrainConfig") -> None:
+def train(
+    task: TaskName = DEFAULT_TASK, resume: str = "", trust: Trust = None, *, options: "TrainConfig"
+) -> None:
     """Teach a task: demonstrations, training, evaluation.
 
     Args:
-        resume: The run to go on with, stopped or finished (--steps makes it longer), with its own task
-            and options but for those that are said.
+        resume: The run to go on with, stopped or finished (--steps makes it longer), with its own
+            task and options but for those that are said.
         trust: With --listen: the robot's machine, as `robot-rl keys --trust` takes it.
         options: Options of the run.
     """
@@ -57,7 +66,8 @@ def join(address: LearnerAddress, name: str = "", eval_episodes: int | None = No
 
     Args:
         name: Name of this machine's folder in runs/.
-        eval_episodes: How many episodes the evaluation at the end has; as many as the run was made with, if not said.
+        eval_episodes: How many episodes the evaluation at the end has; as many as the run was made
+            with, if not said.
     """
     from robot_rl.runs import remote
 
@@ -112,7 +122,9 @@ def outcomes(
     from robot_rl.runs import create, train
 
     if min(positives, negatives, per_episode) < 1:
-        raise ConfigError("a classifier learns from positives and negatives: ask for at least one of each")
+        raise ConfigError(
+            "a classifier learns from positives and negatives: ask for at least one of each"
+        )
     if resume:
         folder = resumed(resume, options, "--positives, --negatives and --per-episode")
     else:
@@ -126,7 +138,9 @@ def resumed(run: str, options: "TrainConfig", allowed: str) -> RunFolder:
 
     folder = RunFolder(run_path(run))
     if options != options_of(folder):
-        raise ConfigError(f"--resume goes on with the run's own options; only {allowed} may stand beside it")
+        raise ConfigError(
+            f"--resume goes on with the run's own options; only {allowed} may stand beside it"
+        )
     return folder
 
 
@@ -144,10 +158,10 @@ def evaluate(
     Args:
         episodes: How many episodes are played.
         seed: Seed of the start poses and scenes.
-        sampled: Act as in training, with the policy's own noise, instead of greedily: it frees a tool
-            that sticks.
-        step: Step of the checkpoint to evaluate instead of the newest; train's --learner.keep-checkpoints
-            keeps more.
+        sampled: Act as in training, with the policy's own noise, instead of greedily: it frees a
+            tool that sticks.
+        step: Step of the checkpoint to evaluate instead of the newest; train's
+            --learner.keep-checkpoints keeps more.
     """
     folder = sound_run(run_name)
     from robot_rl.machine.signals import StopRequest
@@ -164,15 +178,19 @@ def evaluate(
         print_json(summary)
 
 
-def let_work(run_name: RunName, hardware: OtherBench = "", greedy: Flag = False, episodes: int = 0) -> None:
+def let_work(
+    run_name: RunName, hardware: OtherBench = "", greedy: Flag = False, episodes: int = 0
+) -> None:
     """Let a run's policy work, without learning, until Ctrl-C.
 
-    There is no learner, and nothing is recorded; the safety is that of a training. Ctrl-C ends it; the
-    arm holds. An operator at the bench may take over, stop, and say success or failure, as in training;
-    so may the console. Where nobody has to judge, the task's reward ends an episode, else its time limit.
+    There is no learner, and nothing is recorded; the safety is that of a training. Ctrl-C ends it;
+    the arm holds. An operator at the bench may take over, stop, and say success or failure, as in
+    training; so may the console. Where nobody has to judge, the task's reward ends an episode, else
+    its time limit.
 
     Args:
-        greedy: Act without the policy's own noise, with which it has learnt and which frees a tool that sticks.
+        greedy: Act without the policy's own noise, with which it has learnt and which frees a tool
+            that sticks.
         episodes: How many episodes are played; 0: until Ctrl-C.
     """
     if episodes < 0:
@@ -183,7 +201,9 @@ def let_work(run_name: RunName, hardware: OtherBench = "", greedy: Flag = False,
     from robot_rl.runs.progress import Display
 
     with Display() as display, StopRequest() as stop:
-        work.let_work(folder, hardware, greedy=greedy, episodes=episodes, display=display, stop=stop.is_set)
+        work.let_work(
+            folder, hardware, greedy=greedy, episodes=episodes, display=display, stop=stop.is_set
+        )
 
 
 def sound_run(name: str) -> RunFolder:
@@ -193,7 +213,9 @@ def sound_run(name: str) -> RunFolder:
     return folder
 
 
-def benchmark(json: Json = False, arm: Flag = False, seconds: float = 60.0, burners: int = 0) -> None:
+def benchmark(
+    json: Json = False, arm: Flag = False, seconds: float = 60.0, burners: int = 0
+) -> None:
     """Measure the speed of each part, in one table.
 
     With --arm, that of the arm's loop against a simulated FR3 behind its wire.
@@ -227,8 +249,9 @@ def actor(run: RunName) -> None:
 
 def learner(run: RunName) -> None:
     """The learner's process of a run."""
-    # before torch is loaded: threads that spin while they wait for one another take the actor's core from it, and
-    # beside any other load make two threads fifty times slower than one (87 to 2 updates/s)
+    # before torch is loaded: threads that spin while they wait for one another take the actor's
+    # core from it, and beside any other load make two threads fifty times slower than one (87 to 2
+    # updates/s)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from robot_rl.learner.loop import run_learner
 

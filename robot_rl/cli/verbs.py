@@ -1,8 +1,10 @@
-"""The one table of verbs. A verb is a function: its docstring is its help, its parameters are its options.
+"""The one table of verbs. A verb is a function: its docstring is its help, its parameters are its
+options.
 
-Options are typed; the sentence of each stands under `Args` in the docstring, at the type that several
-verbs share (`cli/arguments.py`), or at the field of the dataclass that holds it. What a verb needs is
-imported inside it, so that help comes at once and the arm's process stays free of the learner's libraries.
+Options are typed; the sentence of each stands under `Args` in the docstring, at the type that
+several verbs share (`cli/arguments.py`), or at the field of the dataclass that holds it. What a
+verb needs is imported inside it, so that help comes at once and the arm's process stays free of the
+learner's libraries.
 """
 
 import errno
@@ -17,10 +19,28 @@ from robot_rl.cli import arguments as line
 from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
 from robot_rl.cli.files import data, keys, list_runs
-from robot_rl.cli.runs import actor, benchmark, demo, evaluate, join, learner, let_work, outcomes, train
+from robot_rl.cli.runs import (
+    actor,
+    benchmark,
+    demo,
+    evaluate,
+    join,
+    learner,
+    let_work,
+    outcomes,
+    train,
+)
 from robot_rl.config.validation import nearest
 from robot_rl.runs.processes import GONE
-from robot_rl.types import ArmFaultError, ConfigError, DeviceError, LinkError, RefusedError, RobotRLError, StoppedError
+from robot_rl.types import (
+    ArmFaultError,
+    ConfigError,
+    DeviceError,
+    LinkError,
+    RefusedError,
+    RobotRLError,
+    StoppedError,
+)
 
 GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
     "a bench": {"new": new, "cameras": cameras, "teleop": teleop, "check": check, "pose": pose},
@@ -71,14 +91,18 @@ def run(arguments: Sequence[str]) -> int:
     if verb in ("-h", "--help", "--help-all"):
         print(overview())
         return 0
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     try:
         return call(verb, rest) or 0
     except StoppedError as error:
         raise KeyboardInterrupt from error  # what a Ctrl-C is, and ends in the same words
     except RobotRLError as error:
         print(f"robot-rl: {error}", file=sys.stderr)
-        may_come_back = isinstance(error, LinkError | DeviceError) and not isinstance(error, MUST_BE_MENDED)
+        may_come_back = isinstance(error, LinkError | DeviceError) and not isinstance(
+            error, MUST_BE_MENDED
+        )
         return GONE if may_come_back else 2
     except OSError as error:
         file = error.filename or "a file"
@@ -88,16 +112,16 @@ def run(arguments: Sequence[str]) -> int:
         if error.errno not in DISK_REFUSES:
             raise
         print(
-            f"robot-rl: {file} cannot be written: {error.strerror}. What was written before is not lost: "
-            "make room on that disk, or make it writable, then start again",
+            f"robot-rl: {file} cannot be written: {error.strerror}. What was written before is not"
+            " lost: make room on that disk, or make it writable, then start again",
             file=sys.stderr,
         )
         return 2
 
 
 def call(verb: str, arguments: Sequence[str]) -> int | None:
-    """Call a verb with what the command line says. One that takes `arguments` reads them itself; one that
-    takes `options` has those of a run beside its own."""
+    """Call a verb with what the command line says. One that takes `arguments` reads them itself;
+    one that takes `options` has those of a run beside its own."""
     if verb not in VERBS:
         raise ConfigError(f"{verb!r} is not a verb; there is: {nearest(verb, VERBS)}")
     command = VERBS[verb]

@@ -1,4 +1,6 @@
-"""What the two files hold, where they are found, what kinds there are, and how a mistake is reported."""
+"""What the two files hold, where they are found, what kinds there are, and how a mistake is
+reported.
+"""
 
 from robot_rl.config.files import (
     check_fit,
@@ -14,7 +16,17 @@ from robot_rl.config.files import (
     task_from_json,
     with_teleop,
 )
-from robot_rl.config.kinds import KINDS, NAMES_ARE, PACKAGE, driver, find, is_name, make, make_options, names_of
+from robot_rl.config.kinds import (
+    KINDS,
+    NAMES_ARE,
+    PACKAGE,
+    driver,
+    find,
+    is_name,
+    make,
+    make_options,
+    names_of,
+)
 from robot_rl.config.limits import tighten
 from robot_rl.config.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types.files import (

@@ -1,8 +1,8 @@
 """Task and hardware files: where they are found, and how a mistake in them is reported.
 
-A task file is typed Python (`tasks/NAME.py` with `TASK = Task(...)`), a hardware file validated YAML
-(`hardware_configs/NAME.yaml`). Both folders are looked for in the working directory first, then inside the package.
-Spaces follow from the two files, without opening anything.
+A task file is typed Python (`tasks/NAME.py` with `TASK = Task(...)`), a hardware file validated
+YAML (`hardware_configs/NAME.yaml`). Both folders are looked for in the working directory first,
+then inside the package. Spaces follow from the two files, without opening anything.
 """
 
 import ast
@@ -16,7 +16,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from robot_rl.config.hardware_problems import complete_limits, hardware_problems, machine_problems, unused_problems
+from robot_rl.config.hardware_problems import (
+    complete_limits,
+    hardware_problems,
+    machine_problems,
+    unused_problems,
+)
 from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, name_problems
 from robot_rl.config.python_lines import PythonFile
 from robot_rl.config.task_problems import fit_problems, task_problems
@@ -38,14 +43,17 @@ from robot_rl.types.files import Hardware, ObsKind, StartPose, Task, Wander
 def load_task(name: str) -> Task:
     """`tasks/NAME.py`, the working directory's before the package's: every value of it is sound.
 
-    Raises ConfigError with everything that is wrong, one thing per line: file, line, key, what is allowed.
+    Raises ConfigError with everything that is wrong, one thing per line: file, line, key, what is
+    allowed.
     """
     path = _locate("tasks", name, ".py")
     tree = _parsed(path)
     task = getattr(_run(name, path, tree), "TASK", None)
     source = Source(path, tree.lines("TASK"))
     if not isinstance(task, Task):
-        what = "there is no TASK" if task is None else f"TASK is {type(task).__name__}: {task!r:.60}"
+        what = (
+            "there is no TASK" if task is None else f"TASK is {type(task).__name__}: {task!r:.60}"
+        )
         raise ConfigError(source.complaints([((), f"wanted TASK = Task(...), and {what}")]))
     problems = list(plain_problems(asdict(task))) or problems_of(Task, _plain(task))
     if not problems and task.name != name:
@@ -70,14 +78,22 @@ def _parsed(path: Path) -> PythonFile:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except SyntaxError as error:
         text = f": {error.text.strip()}" if error.text else ""
-        raise ConfigError(f"{path}:{error.lineno or 1}: not valid Python: {error.msg}{text}") from error
+        raise ConfigError(
+            f"{path}:{error.lineno or 1}: not valid Python: {error.msg}{text}"
+        ) from error
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}:1: this is no text in UTF-8, or cannot be read: {error}") from error
-    return PythonFile(tree, {cls.__name__: tuple(field.name for field in fields(cls)) for cls in _IN_TASKS})
+        raise ConfigError(
+            f"{path}:1: this is no text in UTF-8, or cannot be read: {error}"
+        ) from error
+    return PythonFile(
+        tree, {cls.__name__: tuple(field.name for field in fields(cls)) for cls in _IN_TASKS}
+    )
 
 
 def _run(name: str, path: Path, file: PythonFile) -> ModuleType:
-    """The module of a task file. Whatever goes wrong in it is a ConfigError, with the line at which it did."""
+    """The module of a task file. Whatever goes wrong in it is a ConfigError, with the line at which
+    it did.
+    """
     spec = importlib.util.spec_from_file_location(f"robot_rl_task_{name}", path)
     assert spec is not None and spec.loader is not None, f"{path} ends in .py"
     module = importlib.util.module_from_spec(spec)
@@ -85,13 +101,18 @@ def _run(name: str, path: Path, file: PythonFile) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None) or 1
+        line = (
+            next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
+            or 1
+        )
         raise ConfigError(_what_went_wrong(error, path, line, file)) from error
     return module
 
 
 def _what_went_wrong(error: Exception, path: Path, line: int, file: PythonFile) -> str:
-    """File, line and cause of an error in a task file; of a wrong argument, the line of that argument."""
+    """File, line and cause of an error in a task file; of a wrong argument, the line of that
+    argument.
+    """
     if isinstance(error, ConfigError):  # of a file that this one begins with
         return f"{path}:{line}: {error}"
     called = _CALLED_WRONGLY.match(str(error))
@@ -106,7 +127,9 @@ def _what_went_wrong(error: Exception, path: Path, line: int, file: PythonFile) 
 
 
 def task_from_json(data: Mapping[str, Any], source: str) -> Task:
-    """A task from what `to_json` made of it: nothing is executed but the kinds that it names. Raises as `load_task`."""
+    """A task from what `to_json` made of it: nothing is executed but the kinds that it names.
+    Raises as `load_task`.
+    """
     task = from_json(Task, data, source)
     complain(task, task_problems(task))
     return task
@@ -120,7 +143,9 @@ def hardware_from_json(data: Mapping[str, Any], source: str) -> Hardware:
 
 
 def load_hardware(name: str) -> Hardware:
-    """`hardware_configs/NAME.yaml`, the working directory's before the package's: every value of it is sound."""
+    """`hardware_configs/NAME.yaml`, the working directory's before the package's: every value of it
+    is sound.
+    """
     path = _locate("hardware_configs", name, ".yaml")
     hardware, source = from_yaml(Hardware, path, hardware_problems, complete_limits, name=name)
     object.__setattr__(hardware, "source", source)
@@ -128,7 +153,8 @@ def load_hardware(name: str) -> Hardware:
 
 
 def with_teleop(hardware: Hardware, name: str) -> Hardware:
-    """The bench with another operator's device, a file of `teleop` (`human-like` for `human_like.py`); "": its own.
+    """The bench with another operator's device, a file of `teleop` (`human-like` for
+    `human_like.py`); "": its own.
 
     Raises ConfigError if there is no such file.
     """
@@ -141,7 +167,9 @@ def with_teleop(hardware: Hardware, name: str) -> Hardware:
 
 
 def require_machine(hardware: Hardware) -> None:
-    """Raise ConfigError if the arms of a bench are not to run on this machine as its file says (`loop_cpu`)."""
+    """Raise ConfigError if the arms of a bench are not to run on this machine as its file says
+    (`loop_cpu`).
+    """
     complain(hardware, machine_problems(hardware))
 
 
@@ -152,7 +180,9 @@ def has_task(name: str) -> bool:
 
 def has_hardware(name: str) -> bool:
     """Whether there is a hardware file of this name."""
-    return is_name(name) and any((folder / f"{name}.yaml").is_file() for folder in _folders("hardware_configs"))
+    return is_name(name) and any(
+        (folder / f"{name}.yaml").is_file() for folder in _folders("hardware_configs")
+    )
 
 
 def require_name(folder: str, name: str) -> None:
@@ -162,12 +192,16 @@ def require_name(folder: str, name: str) -> None:
 
 
 def _folders(folder: str) -> list[Path]:
-    """Where files are looked for: the user's own, those in the wheel (`robot_rl/FOLDER`), those of the source tree."""
+    """Where files are looked for: the user's own, those in the wheel (`robot_rl/FOLDER`), those of
+    the source tree.
+    """
     return [Path.cwd() / folder, PACKAGE / folder, PACKAGE.parent / folder]
 
 
 def _locate(folder: str, name: str, ending: str) -> Path:
-    """The first file of this name in the folders. What is no name is refused before it is made into a path."""
+    """The first file of this name in the folders. What is no name is refused before it is made into
+    a path.
+    """
     folders = _folders(folder)
     require_name(folder, name)
     for candidate in folders:
@@ -178,20 +212,26 @@ def _locate(folder: str, name: str, ending: str) -> Path:
 
 
 def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
-    """The spaces of a task on a hardware: from the two files alone. Raises ConfigError if they do not fit together.
+    """The spaces of a task on a hardware: from the two files alone. Raises ConfigError if they do
+    not fit together.
 
-    `state/...` is float32 `(6,)`, or `(3,)` of a direction, under `state/ARM/...` if there are several arms;
-    `image/NAME` is uint8 `(H, W, 3)`.
+    `state/...` is float32 `(6,)`, or `(3,)` of a direction, under `state/ARM/...` if there are
+    several arms; `image/NAME` is uint8 `(H, W, 3)`.
     """
     _require_fit(task, hardware)
     if obs == "state" and task.scene is None:
-        raise ConfigError(f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs 'pixels'")
+        raise ConfigError(
+            f"task {task.name!r} has no simulated scene, whose truth obs 'state' shows; use obs"
+            " 'pixels'"
+        )
     sizes = {"tcp_pose": 6, "tcp_twist": 6, "tcp_wrench": 6, "target_offset": 6}
     if obs == "state":
         sizes["sim_goal"] = 6
     elif task.observe_gravity:
         sizes["projected_gravity"] = 3
-    prefixes = [f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms]
+    prefixes = [
+        f"state/{arm.name}/" if len(hardware.arms) > 1 else "state/" for arm in hardware.arms
+    ]
     observations: dict[str, tuple[tuple[int, ...], str]] = {
         prefix + name: ((size,), "float32") for prefix in prefixes for name, size in sizes.items()
     }
@@ -201,7 +241,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
 
 
 def check_fit(task: Task, hardware: Hardware) -> None:
-    """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one thing per line.
+    """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one
+    thing per line.
 
     And for what no task can use yet: a second arm, a gripper that moves.
     """
@@ -214,13 +255,17 @@ def _require_fit(task: Task, hardware: Hardware) -> None:
 
 
 def complain(about: Task | Hardware, problems: Iterable[Problem]) -> None:
-    """Raise ConfigError about problems, if there are any: with file and line, if it is as its file has it."""
+    """Raise ConfigError about problems, if there are any: with file and line, if it is as its file
+    has it.
+    """
     if problems := list(problems):
         what = f"{type(about).__name__.lower()} {about.name!r}"
         lines = "\n".join(f"{what}: {dotted(place)}{text}" for place, text in problems)
         raise ConfigError(about.source.complaints(problems) if about.source else lines)
 
 
-_CALLED_WRONGLY = re.compile(r"(\w+)\.__init__\(\) (?:got an unexpected keyword argument '(\w+)'|missing .*?: (.*))")
+_CALLED_WRONGLY = re.compile(
+    r"(\w+)\.__init__\(\) (?:got an unexpected keyword argument '(\w+)'|missing .*?: (.*))"
+)
 _IN_TASKS = (Task, StartPose, Wander, Compliance, Use)
 """The dataclasses that a task file is made of."""

@@ -1,8 +1,9 @@
-"""What is wrong with a hardware file beyond keys and types: told when it is read, before anything is opened.
+"""What is wrong with a hardware file beyond keys and types: told when it is read, before anything
+is opened.
 
-Values are compared with what can be meant on any arm (`limits.RANGES`), with what the driver's maker says of this one
-(`types.ArmFacts`), and options with what the driver takes. A driver whose packages this machine lacks is left out: the
-arm's own process reads the same file, and has them.
+Values are compared with what can be meant on any arm (`limits.RANGES`), with what the driver's
+maker says of this one (`types.ArmFacts`), and options with what the driver takes. A driver whose
+packages this machine lacks is left out: the arm's own process reads the same file, and has them.
 """
 
 import os
@@ -28,13 +29,21 @@ _BENCH = Range(-10.0, 10.0, "m")
 _ON_FLANGE = Range(-0.5, 0.5, "m")
 _RADIUS = Range(0.0, 0.3, "m", above=True)
 _MASS = Range(0.0, 20.0, "kg")
-_ADDRESS = re.compile(r"tcp://([\w.-]+@)?[^\s:@/]+:(\*|\d{1,5})|local://[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-_NO_TORQUES = {"max_torque": 1.0, "max_torque_rate": 1.0, "joint_margin": 0.0, "joint_speed_margin": 0.0}
+_ADDRESS = re.compile(
+    r"tcp://([\w.-]+@)?[^\s:@/]+:(\*|\d{1,5})|local://[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
+)
+_NO_TORQUES = {
+    "max_torque": 1.0,
+    "max_torque_rate": 1.0,
+    "joint_margin": 0.0,
+    "joint_speed_margin": 0.0,
+}
 """Limits that an arm that follows poses has no use for, and numbers that do no harm in their place."""
 
 
 def complete_limits(data: dict[str, Any]) -> None:
-    """Add to the plain data of a file what an arm that follows poses may leave out: the limits of joint torques.
+    """Add to the plain data of a file what an arm that follows poses may leave out: the limits of
+    joint torques.
 
     Where the driver cannot be asked (its package is not here) they may be missing as well.
     """
@@ -59,23 +68,33 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
             for problem in name_problems(kind, device.driver):
                 yield (section, i, "driver"), problem
             if device.name in [other.name for other in devices[:i]]:
-                yield (section, i, "name"), f"= {device.name!r} is taken by another of the {section}"
+                yield (
+                    (section, i, "name"),
+                    f"= {device.name!r} is taken by another of the {section}",
+                )
             for place, message in option_problems(kind, Use(device.driver, device.options)):
                 yield (section, i, "options", *place), message
     for i, arm in enumerate(hardware.arms):
         for place, message in _arm_problems(arm):
             yield ("arms", i, *place), message
         if arm.address in [other.address for other in hardware.arms[:i]]:
-            yield ("arms", i, "address"), f"= {arm.address!r} is taken by another arm: each has a process of its own"
+            yield (
+                ("arms", i, "address"),
+                f"= {arm.address!r} is taken by another arm: each has a process of its own",
+            )
     if hardware.teleop is not None:
-        for place, message in _teleop_problems(hardware.teleop, [arm.name for arm in hardware.arms]):
+        for place, message in _teleop_problems(
+            hardware.teleop, [arm.name for arm in hardware.arms]
+        ):
             yield ("teleop", *place), message
 
 
 def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
     """What a hardware file may hold for `robot-rl check`, and no task can use yet."""
     if len(hardware.arms) > 1:
-        what = "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
+        what = (
+            "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
+        )
         yield ("arms", 1), what
     if hardware.grippers:
         what = "no task moves a gripper so far: leave them out of a file that tasks use"
@@ -87,16 +106,22 @@ def machine_problems(hardware: "Hardware") -> Iterator[Problem]:
     cores = os.cpu_count() or 1
     for i, arm in enumerate(hardware.arms):
         if arm.loop_cpu is not None and arm.loop_cpu >= cores:
-            yield ("arms", i, "loop_cpu"), f"= {arm.loop_cpu}: this machine has the cores 0 to {cores - 1}"
+            yield (
+                ("arms", i, "loop_cpu"),
+                f"= {arm.loop_cpu}: this machine has the cores 0 to {cores - 1}",
+            )
 
 
-# ------------------------------------------------------------------------------------------------------ arms
+# --------------------------------------------------------------------------------------------- arms
 
 
 def _arm_problems(arm: "ArmConfig") -> Iterator[Problem]:
     port = re.search(r":(\d+)$", arm.address)
     if not _ADDRESS.fullmatch(arm.address) or (port and int(port[1]) > 65535):
-        yield ("address",), f"= {arm.address!r}: wanted local://NAME, as local://arm, or tcp://HOST:PORT"
+        yield (
+            ("address",),
+            f"= {arm.address!r}: wanted local://NAME, as local://arm, or tcp://HOST:PORT",
+        )
     if arm.loop_cpu is not None:
         yield from beyond(("loop_cpu",), arm.loop_cpu, Range(0, 1023))
     for name, room in (("pose_flange_tcp", _NEAR), ("pose_bench_base", _BENCH)):
@@ -111,7 +136,10 @@ def _arm_problems(arm: "ArmConfig") -> Iterator[Problem]:
     if driver and arm.guards and not (facts and facts.dh):
         yield (
             ("guards",),
-            f"cannot be watched: the driver {arm.driver!r} does not say how its arm is built (`facts.dh`)",
+            (
+                f"cannot be watched: the driver {arm.driver!r} does not say how its arm is built"
+                " (`facts.dh`)"
+            ),
         )
     joints = len(facts.joint_low) if facts else _usual_number(arm)
     if len(arm.home) != joints:
@@ -136,7 +164,13 @@ def _arm_problems(arm: "ArmConfig") -> Iterator[Problem]:
 def _usual_number(arm: "ArmConfig") -> int:
     """How many joints an arm has of which nobody says: as many as most of its lists have numbers."""
     limits = arm.limits
-    lists = (limits.joint_low, limits.joint_high, limits.max_joint_speed, arm.home, limits.max_torque)
+    lists = (
+        limits.joint_low,
+        limits.joint_high,
+        limits.max_joint_speed,
+        arm.home,
+        limits.max_torque,
+    )
     return Counter(len(numbers) for numbers in lists).most_common(1)[0][0]
 
 
@@ -159,8 +193,14 @@ def _load_problems(load: Load | None) -> Iterator[Problem]:
     yield from beyond(("load", "centre_m"), load.centre_m, _ON_FLANGE)
     xx, yy, zz, *products = load.inertia
     largest = max(xx, yy, zz)
-    if min(xx, yy, zz) < 0.0 or 2.0 * largest > xx + yy + zz + 1e-12 or max(map(abs, products)) > largest:
-        wrong = f"= {list(load.inertia)}: no body has these moments; xx, yy, zz, xy, xz, yz [kg m^2]"
+    if (
+        min(xx, yy, zz) < 0.0
+        or 2.0 * largest > xx + yy + zz + 1e-12
+        or max(map(abs, products)) > largest
+    ):
+        wrong = (
+            f"= {list(load.inertia)}: no body has these moments; xx, yy, zz, xy, xz, yz [kg m^2]"
+        )
         yield ("load", "inertia"), wrong
 
 
@@ -174,7 +214,7 @@ def _guard_problems(guards: "Sequence[Guard]") -> Iterator[Problem]:
         yield from beyond((*place, "radius_m"), guard.radius_m, _RADIUS)
 
 
-# ---------------------------------------------------------------------------------------------------- teleop
+# ------------------------------------------------------------------------------------------- teleop
 
 
 def _teleop_problems(use: Use, arms: Sequence[str]) -> Iterator[Problem]:
@@ -182,7 +222,11 @@ def _teleop_problems(use: Use, arms: Sequence[str]) -> Iterator[Problem]:
         yield ("name",), problem
     problems = list(option_problems("teleop", use))
     if not problems and (driver := driver_here("teleop", use.name)) is not None:
-        felt = {field.name: use.options[field.name] for field in fields(TeleopMapping) if field.name in use.options}
+        felt = {
+            field.name: use.options[field.name]
+            for field in fields(TeleopMapping)
+            if field.name in use.options
+        }
         problems += feel_problems(from_json(TeleopMapping, asdict(driver.feel) | felt), arms)
     for place, message in problems:
         yield ("options", *place), message
@@ -193,13 +237,22 @@ def feel_problems(feel: TeleopMapping, arms: Sequence[str] = ()) -> Iterator[Pro
     if not 0.0 <= feel.deadband < 1.0:
         yield ("deadband",), f"= {feel.deadband}: wanted 0 to less than 1"
     if not 0.0 <= feel.release <= feel.engage <= 1.0:
-        yield ("engage",), f"is {feel.engage} and release {feel.release}; wanted 0 <= release <= engage <= 1"
+        yield (
+            ("engage",),
+            f"is {feel.engage} and release {feel.release}; wanted 0 <= release <= engage <= 1",
+        )
     yield from beyond(("release_s",), feel.release_s, Range(0.0, 10.0, "s"))
     yield from beyond(("speed",), feel.speed, Range(0.0, 1.0, above=True))
     if len(feel.axes) != 6 or any(axis.lstrip("+-") not in AXES for axis in feel.axes):
         axes = ", ".join(AXES)
-        yield ("axes",), f"= {list(feel.axes)}: wanted six of {axes}, each with a minus sign or without"
+        yield (
+            ("axes",),
+            f"= {list(feel.axes)}: wanted six of {axes}, each with a minus sign or without",
+        )
     if len(feel.scale) != 6 or min(feel.scale) < 0.0:
-        yield ("scale",), f"= {list(feel.scale)}: wanted six factors, none below 0: the signs stand in axes"
+        yield (
+            ("scale",),
+            f"= {list(feel.scale)}: wanted six factors, none below 0: the signs stand in axes",
+        )
     if feel.arm and arms and feel.arm not in arms:
         yield ("arm",), f"= {feel.arm!r} is not in the file; it has: {nearest(feel.arm, arms)}"

@@ -1,7 +1,8 @@
-"""The folders of kinds: what there is of a kind, how one of it is found and made, and which options it takes.
+"""The folders of kinds: what there is of a kind, how one of it is found and made, and which options
+it takes.
 
-What a file asks of a kind is looked at without opening anything: unknown options, wrong types, and the values that the
-kind itself refuses.
+What a file asks of a kind is looked at without opening anything: unknown options, wrong types, and
+the values that the kind itself refuses.
 """
 
 import ast
@@ -38,7 +39,9 @@ KINDS = {
     "sim/scenes": "Scene",
     "teleop": "Teleop",
 }
-"""The folders that hold one file for each device or method of a kind, and the class that each of the files offers."""
+"""The folders that hold one file for each device or method of a kind, and the class that each of
+the files offers.
+"""
 
 NAMES_ARE = "a name is made of letters, digits, _ and -, and is no path"
 
@@ -51,7 +54,9 @@ class NotInstalledError(ConfigError):
 
 
 def is_name(name: str) -> bool:
-    """Whether a task, a hardware file or a kind may be called so: what others say names a file of ours, and no path."""
+    """Whether a task, a hardware file or a kind may be called so: what others say names a file of
+    ours, and no path.
+    """
     return re.fullmatch(r"[A-Za-z0-9_-]+", name) is not None
 
 
@@ -61,21 +66,29 @@ def is_class_path(name: str) -> bool:
 
 
 def short_name(kind: str) -> str:
-    """How the user's folder of a kind is called, and its entry points behind `robot_rl.`: `arms`, `scenes`, ..."""
+    """How the user's folder of a kind is called, and its entry points behind `robot_rl.`: `arms`,
+    `scenes`, ...
+    """
     return kind.rpartition("/")[2]
 
 
 def folders_of(kind: str) -> list[Path]:
-    """Where files of a kind are looked for: `./arms` (or `./scenes`, ...) where one works, then inside the package."""
+    """Where files of a kind are looked for: `./arms` (or `./scenes`, ...) where one works, then
+    inside the package.
+    """
     own = Path.cwd() / short_name(kind)
     return [own, PACKAGE / kind] if own != PACKAGE / kind else [own]
 
 
 def names_of(kind: str) -> list[str]:
-    """What there is of a kind, `names_of("cameras")`: files of its folders, entry points of installed packages."""
+    """What there is of a kind, `names_of("cameras")`: files of its folders, entry points of
+    installed packages.
+    """
     files = {path.stem for folder in folders_of(kind) for path in folder.glob("*.py")}
     installed = _installed(f"robot_rl.{short_name(kind)}", tuple(sys.path))
-    return sorted(name for name in {*files, *installed} if is_name(name) and not name.startswith("_"))
+    return sorted(
+        name for name in {*files, *installed} if is_name(name) and not name.startswith("_")
+    )
 
 
 @cache
@@ -85,10 +98,11 @@ def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def find(kind: str, name: str) -> ModuleType:
-    """The module `./KIND/NAME.py` or `robot_rl/KIND/NAME.py`, or that of an entry point or of `package.module:Class`.
+    """The module `./KIND/NAME.py` or `robot_rl/KIND/NAME.py`, or that of an entry point or of
+    `package.module:Class`.
 
-    The folder is the registry. Raises ConfigError if there is none, if it needs a package that is not installed, or,
-    with file and line, if a user's own file does not run.
+    The folder is the registry. Raises ConfigError if there is none, if it needs a package that is
+    not installed, or, with file and line, if a user's own file does not run.
     """
     return sys.modules[_find_class(kind, name).__module__]
 
@@ -110,15 +124,18 @@ def _find_class(kind: str, name: str) -> type:
         module, class_name = _imported(f"{kind}/{name}", point.module), point.attr or class_name
     found = vars(module).get(class_name)
     if not isinstance(found, type):
-        raise ConfigError(f"{module.__file__}: there is no class {class_name}, which every file of {kind} has")
+        raise ConfigError(
+            f"{module.__file__}: there is no class {class_name}, which every file of {kind} has"
+        )
     return found
 
 
 def _not_there(kind: str, name: str) -> str:
     short = short_name(kind)
     return (
-        f"is not in robot_rl/{kind}; it has: {nearest(name, names_of(kind))}; nor is there ./{short}/{name}.py or an "
-        f"entry point {name!r} of robot_rl.{short}, and a class of a package is named package.module:Class"
+        f"is not in robot_rl/{kind}; it has: {nearest(name, names_of(kind))}; nor is there"
+        f" ./{short}/{name}.py or an entry point {name!r} of robot_rl.{short}, and a class of a"
+        " package is named package.module:Class"
     )
 
 
@@ -131,11 +148,13 @@ def _imported(what: str, module: str) -> ModuleType:
             raise
         extra = what.rpartition("/")[2]
         raise NotInstalledError(
-            f"{what} needs the package {error.name!r}, which is not installed here; if robot_rl has an extra of "
-            f"that name: pip install 'robot_rl[{extra}]'"
+            f"{what} needs the package {error.name!r}, which is not installed here; if robot_rl has"
+            f" an extra of that name: pip install 'robot_rl[{extra}]'"
         ) from error
     except Exception as error:
-        raise ConfigError(f"{what}: {module} does not run: {type(error).__name__}: {error}") from error
+        raise ConfigError(
+            f"{what}: {module} does not run: {type(error).__name__}: {error}"
+        ) from error
 
 
 def load_own(path: Path) -> ModuleType:
@@ -161,11 +180,14 @@ def load_own(path: Path) -> ModuleType:
 def line_in(path: str | Path, error: Exception) -> int:
     """The last line of a file that an error came through; 1 if it came through none."""
     frames = traceback.extract_tb(error.__traceback__)
-    return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None) or 1
+    return (
+        next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None) or 1
+    )
 
 
 def driver(kind: str, name: str) -> Any:
-    """The class of a device, reward or scene, with its contract's default for each optional member that it leaves out.
+    """The class of a device, reward or scene, with its contract's default for each optional member
+    that it leaves out.
 
     Raises ConfigError as `find`, and if the class lacks what its contract asks for.
     """
@@ -194,14 +216,20 @@ def missing_of(whole: Any) -> list[str]:
         needed = "follow" if whole.mode == "pose" else "write"
         missing |= {needed} if getattr(whole, needed) is getattr(interfaces.Arm, needed) else set()
         if whole.simulated:
-            missing |= {name for name in ("world", "reset") if vars(interfaces.Arm)[name] is getattr(whole, name)}
+            missing |= {
+                name
+                for name in ("world", "reset")
+                if vars(interfaces.Arm)[name] is getattr(whole, name)
+            }
     return sorted(missing)
 
 
 def driver_here(kind: str, name: str) -> Any:
-    """The same, or None where there is none to be used, or where this machine lacks a package that it needs.
+    """The same, or None where there is none to be used, or where this machine lacks a package that
+    it needs.
 
-    A learner reads the files of a bench whose devices it has no libraries for; the bench's own machine has them.
+    A learner reads the files of a bench whose devices it has no libraries for; the bench's own
+    machine has them.
     """
     try:
         return driver(kind, name)
@@ -210,21 +238,33 @@ def driver_here(kind: str, name: str) -> Any:
 
 
 def options_class(kind: str, cls: type) -> type:
-    """The dataclass that the options of a driver make: `Options` of its file; of a device with those of `TeleopMapping`."""
+    """The dataclass that the options of a driver make: `Options` of its file; of a device with
+    those of `TeleopMapping`.
+    """
     own: type = vars(sys.modules[cls.__module__]).get("Options", NoOptions)
     if not is_dataclass(own):
-        raise ConfigError(f"{inspect.getfile(cls)}: Options is no dataclass: put @dataclass(frozen=True) above it")
-    return make_dataclass("Options", (), bases=(TeleopMapping, own), frozen=True) if kind == "teleop" else own
+        raise ConfigError(
+            f"{inspect.getfile(cls)}: Options is no dataclass: put @dataclass(frozen=True) above it"
+        )
+    return (
+        make_dataclass("Options", (), bases=(TeleopMapping, own), frozen=True)
+        if kind == "teleop"
+        else own
+    )
 
 
 def make_options(kind: str, use: Use, about: str = "") -> Any:
-    """The options of a driver, from plain data. Raises ConfigError with every complaint; `about` names the device."""
+    """The options of a driver, from plain data. Raises ConfigError with every complaint; `about`
+    names the device.
+    """
     source = f"{KINDS[kind].lower()} {about or use.name!r}: options"
     return from_json(options_class(kind, driver(kind, use.name)), use.options, source=source)
 
 
 def make(kind: str, use: Use, given: Given = NOTHING_GIVEN) -> Any:
-    """One of a kind, with the options that its file was given. Raises ConfigError for options that do not fit."""
+    """One of a kind, with the options that its file was given. Raises ConfigError for options that
+    do not fit.
+    """
     return driver(kind, use.name)(make_options(kind, use, given.name), given)
 
 
@@ -250,13 +290,19 @@ def option_problems(kind: str, use: Use) -> Iterator[Problem]:
 
 
 def texts_of(options: type) -> list[tuple[str, str, str]]:
-    """Name, default ("" if it must be given) and text of each option: the text stands under the field."""
+    """Name, default ("" if it must be given) and text of each option: the text stands under the
+    field.
+    """
     texts: dict[str, str] = {}
     for cls in reversed(options.__mro__):
         if is_dataclass(cls) and cls.__module__ != "types":
             texts |= _texts_in(cls)
     return [
-        (field.name, "" if field.default is MISSING else repr(field.default), texts.get(field.name, ""))
+        (
+            field.name,
+            "" if field.default is MISSING else repr(field.default),
+            texts.get(field.name, ""),
+        )
         for field in fields(options)
     ]
 
@@ -270,6 +316,10 @@ def _texts_in(cls: type) -> dict[str, str]:
     assert isinstance(tree, ast.ClassDef), "the source of a class is a class"
     texts = {}
     for field, text in pairwise(tree.body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+        ):
             texts[field.target.id] = " ".join(ast.literal_eval(text.value).split())
     return texts

@@ -1,4 +1,5 @@
-"""What an arm may do, as a hardware file states it and a task may narrow it down; whether a range of poses is inside.
+"""What an arm may do, as a hardware file states it and a task may narrow it down; whether a range
+of poses is inside.
 
 No numba here: this runs once, when the files are read.
 """
@@ -9,7 +10,15 @@ from dataclasses import fields, replace
 from typing import Any
 
 from robot_rl.config.ranges import Range, beyond
-from robot_rl.config.validation import Place, Problem, dotted, from_json, plain_problems, problems_of, to_json
+from robot_rl.config.validation import (
+    Place,
+    Problem,
+    dotted,
+    from_json,
+    plain_problems,
+    problems_of,
+    to_json,
+)
 from robot_rl.types import ArmFacts, ArmLimits, ConfigError
 
 _GROWS = ("workspace_low", "body_low", "joint_low", "joint_margin", "joint_speed_margin")
@@ -48,19 +57,23 @@ RANGES = {
     "body_low": _ROOM,
     "body_high": _ROOM,
 }
-"""What can be meant on any arm that works beside people: far wider than a bench wants it, far narrower than a slip of
-the unit. What an arm can really do its driver says (`types.ArmFacts`), and `fact_problems` compares."""
+"""What can be meant on any arm that works beside people: far wider than a bench wants it, far
+narrower than a slip of the unit. What an arm can really do its driver says (`types.ArmFacts`), and
+`fact_problems` compares."""
 
 
 def tighten(limits: ArmLimits, changes: Mapping[str, Any]) -> ArmLimits:
-    """`limits` with the task's `changes`, which may tighten and never widen. Raises ConfigError that names the field.
+    """`limits` with the task's `changes`, which may tighten and never widen. Raises ConfigError
+    that names the field.
 
-    `workspace_quat` may turn as long as the new cone of orientations lies inside the old one; `keep_out` boxes of a
-    task stand beside the hardware's.
+    `workspace_quat` may turn as long as the new cone of orientations lies inside the old one;
+    `keep_out` boxes of a task stand beside the hardware's.
     """
     tight, problems = tightened(limits, changes)
     if problems:
-        raise ConfigError("\n".join(f"the task's limits: {dotted(place)}{text}" for place, text in problems))
+        raise ConfigError(
+            "\n".join(f"the task's limits: {dotted(place)}{text}" for place, text in problems)
+        )
     return tight
 
 
@@ -79,13 +92,19 @@ def tightened(limits: ArmLimits, changes: Mapping[str, Any]) -> tuple[ArmLimits,
 
 
 def require_tighter(limits: ArmLimits, asked: ArmLimits) -> None:
-    """Raise ConfigError that names the fields if `asked` makes no sense, or allows anything that `limits` does not."""
+    """Raise ConfigError that names the fields if `asked` makes no sense, or allows anything that
+    `limits` does not.
+    """
     if problems := list(widening_problems(limits, asked)):
-        raise ConfigError("\n".join(f"the task's limits: {dotted(place)}{text}" for place, text in problems))
+        raise ConfigError(
+            "\n".join(f"the task's limits: {dotted(place)}{text}" for place, text in problems)
+        )
 
 
 def widening_problems(limits: ArmLimits, asked: ArmLimits) -> Iterator[Problem]:
-    """What `asked` allows that `limits` does not; if there is nothing of that, what makes no sense in it."""
+    """What `asked` allows that `limits` does not; if there is nothing of that, what makes no sense
+    in it.
+    """
     wider = "a task may tighten a limit of the hardware, never widen it"
     some = False
     for field in fields(ArmLimits):
@@ -94,9 +113,14 @@ def widening_problems(limits: ArmLimits, asked: ArmLimits) -> Iterator[Problem]:
             continue
         sign = -1.0 if field.name in _GROWS else 1.0
         # written so that a number that is none widens
-        if len(before) != len(after) or not all(sign * b <= sign * a for a, b in zip(before, after, strict=True)):
+        if len(before) != len(after) or not all(
+            sign * b <= sign * a for a, b in zip(before, after, strict=True)
+        ):
             some = True
-            yield (field.name,), f"= {_text(after)}: {wider}; it is {_text(before)} in the hardware file"
+            yield (
+                (field.name,),
+                f"= {_text(after)}: {wider}; it is {_text(before)} in the hardware file",
+            )
     if missing := [box for box in limits.keep_out if box not in asked.keep_out]:
         some = True
         yield ("keep_out",), f"lacks {missing[0]}: {wider}"
@@ -104,7 +128,8 @@ def widening_problems(limits: ArmLimits, asked: ArmLimits) -> Iterator[Problem]:
     if not some and not turn + asked.workspace_angle <= limits.workspace_angle + 1e-9:
         some = True
         room = (
-            f"workspace_angle may be {limits.workspace_angle - turn:.4g} rad at most; it is {asked.workspace_angle:.4g}"
+            f"workspace_angle may be {limits.workspace_angle - turn:.4g} rad at most; it is"
+            f" {asked.workspace_angle:.4g}"
         )
         yield ("workspace_quat",), f"is turned by {turn:.4g} rad, so that {room}: {wider}"
     if not some:
@@ -130,13 +155,26 @@ def limit_problems(limits: ArmLimits, joints: int) -> Iterator[Problem]:
 
 def fact_problems(limits: ArmLimits, facts: ArmFacts, driver: str) -> Iterator[Problem]:
     """What a file asks of an arm that its maker says it cannot do; both are about as many joints."""
-    for name in ("joint_low", "joint_high", "max_joint_speed", "max_torque", "max_torque_rate", "max_tcp_speed"):
+    for name in (
+        "joint_low",
+        "joint_high",
+        "max_joint_speed",
+        "max_torque",
+        "max_torque_rate",
+        "max_tcp_speed",
+    ):
         sign, word = (-1.0, "least") if name in _GROWS else (1.0, "most")
         asked, most = _numbers(getattr(limits, name)), _numbers(getattr(facts, name))
         for i, (value, limit) in enumerate(zip(asked, most, strict=True)):
             if sign * value > sign * limit + 1e-9:
                 place: Place = (name, i) if len(asked) > 1 else (name,)
-                yield place, f"= {value:g}: the arm of driver {driver!r} can do {limit:g}, wanted at {word} that"
+                yield (
+                    place,
+                    (
+                        f"= {value:g}: the arm of driver {driver!r} can do {limit:g}, wanted at"
+                        f" {word} that"
+                    ),
+                )
 
 
 def _order_problems(limits: ArmLimits) -> Iterator[Problem]:
@@ -145,18 +183,34 @@ def _order_problems(limits: ArmLimits) -> Iterator[Problem]:
         yield ("workspace_low",), f"must be below workspace_high; it is not on {empty}"
     for i, (low, high) in enumerate(zip(limits.joint_low, limits.joint_high, strict=False)):
         if not high - low > 2.0 * limits.joint_margin:
-            yield ("joint_low", i), f"= {low:g}: wanted more than two joint_margin below joint_high, {high:g}"
+            yield (
+                ("joint_low", i),
+                f"= {low:g}: wanted more than two joint_margin below joint_high, {high:g}",
+            )
     if limits.joint_speed_margin >= min(limits.max_joint_speed, default=math.inf):
-        yield ("joint_speed_margin",), f"= {limits.joint_speed_margin:g}: wanted less than every max_joint_speed"
+        yield (
+            ("joint_speed_margin",),
+            f"= {limits.joint_speed_margin:g}: wanted less than every max_joint_speed",
+        )
     for retreat, stop in (("retreat_force", "max_force"), ("retreat_moment", "max_moment")):
         if getattr(limits, retreat) < getattr(limits, stop):
-            yield (retreat,), f"= {getattr(limits, retreat):g}: wanted at least {stop}, {getattr(limits, stop):g}"
+            yield (
+                (retreat,),
+                (
+                    f"= {getattr(limits, retreat):g}: wanted at least {stop},"
+                    f" {getattr(limits, stop):g}"
+                ),
+            )
     yield from _body_problems(limits)
     if len(limits.keep_out) > MOST_KEEP_OUT:
         yield ("keep_out",), f"has {len(limits.keep_out)} boxes; there is room for {MOST_KEEP_OUT}"
     for i, box in enumerate(limits.keep_out):
         corners = (("low", box.low), ("high", box.high))
-        far = [problem for name, corner in corners for problem in beyond(("keep_out", i, name), corner, _ROOM)]
+        far = [
+            problem
+            for name, corner in corners
+            for problem in beyond(("keep_out", i, name), corner, _ROOM)
+        ]
         if far:
             yield from far
         elif empty := _empty_axes(box.low, box.high):
@@ -176,23 +230,38 @@ def _body_problems(limits: ArmLimits) -> Iterator[Problem]:
 
 
 def _empty_axes(lows: Sequence[float], highs: Sequence[float]) -> str:
-    return ", ".join(axis for axis, low, high in zip("xyz", lows, highs, strict=True) if low >= high)
+    return ", ".join(
+        axis for axis, low, high in zip("xyz", lows, highs, strict=True) if low >= high
+    )
 
 
-def outside(limits: ArmLimits, pose: Sequence[float], translation: Sequence[float], rotation: Sequence[float]) -> str:
-    """How a pose with half-widths `translation` [m] and `rotation` [rad] leaves the workspace; "" if it does not."""
+def outside(
+    limits: ArmLimits,
+    pose: Sequence[float],
+    translation: Sequence[float],
+    rotation: Sequence[float],
+) -> str:
+    """How a pose with half-widths `translation` [m] and `rotation` [rad] leaves the workspace; ""
+    if it does not.
+    """
     for axis, at, half, low, high in zip(
         "xyz", pose, translation, limits.workspace_low, limits.workspace_high, strict=False
     ):
         if at - half < low or at + half > high:
-            return f"on {axis}: it is {at - half:.4g} to {at + half:.4g} m, the workspace {low:.4g} to {high:.4g} m"
+            return (
+                f"on {axis}: it is {at - half:.4g} to {at + half:.4g} m, the workspace {low:.4g} to"
+                f" {high:.4g} m"
+            )
     for box in limits.keep_out:
         reach = zip(pose, translation, box.low, box.high, strict=False)
         if all(at + half > low and at - half < high for at, half, low, high in reach):
             return f"into the keep-out box {list(box.low)} to {list(box.high)}"
     angle = quat_angle(limits.workspace_quat, pose[3:]) + math.hypot(*rotation)
     if angle > limits.workspace_angle:
-        return f"in orientation: it turns up to {angle:.4g} rad away, the workspace allows {limits.workspace_angle:.4g}"
+        return (
+            f"in orientation: it turns up to {angle:.4g} rad away, the workspace allows"
+            f" {limits.workspace_angle:.4g}"
+        )
     return ""
 
 
@@ -213,4 +282,8 @@ def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _text(numbers: tuple[float, ...]) -> str:
-    return f"{numbers[0]:g}" if len(numbers) == 1 else f"[{', '.join(f'{number:g}' for number in numbers)}]"
+    return (
+        f"{numbers[0]:g}"
+        if len(numbers) == 1
+        else f"[{', '.join(f'{number:g}' for number in numbers)}]"
+    )

@@ -1,8 +1,10 @@
-"""Where in a Python file the values of a dataclass stand: the line of each argument, found without running the file.
+"""Where in a Python file the values of a dataclass stand: the line of each argument, found without
+running the file.
 
-Of `TASK = Task(start=(StartPose(pose_base_tool=...),), scene=Use("peg_insert", {"depth_m": 0.025}))` the line of
-`("start", 0, "pose_base_tool")` and of `("scene", "options", "depth_m")`. `replace(base, ...)` is followed into a
-`base` of the same file, as is every name that the file assigns. What is computed has the line of what is around it.
+Of `TASK = Task(start=(StartPose(pose_base_tool=...),), scene=Use("peg_insert", {"depth_m":
+0.025}))` the line of `("start", 0, "pose_base_tool")` and of `("scene", "options", "depth_m")`.
+`replace(base, ...)` is followed into a `base` of the same file, as is every name that the file
+assigns. What is computed has the line of what is around it.
 """
 
 import ast
@@ -17,13 +19,17 @@ DEEPEST = 10
 
 @dataclass(frozen=True)
 class PythonFile:
-    """The text of a Python file. `fields` are the names of each known dataclass's fields, by the class's name."""
+    """The text of a Python file. `fields` are the names of each known dataclass's fields, by the
+    class's name.
+    """
 
     tree: ast.Module
     fields: Mapping[str, tuple[str, ...]]
 
     def lines(self, variable: str) -> dict[Place, int]:
-        """The line of each place of what the file assigns to a variable; `()` is the variable itself."""
+        """The line of each place of what the file assigns to a variable; `()` is the variable
+        itself.
+        """
         found: dict[Place, int] = {(): 1}
         if (value := self._assigned(variable)) is not None:
             found[()] = value.lineno
@@ -31,7 +37,8 @@ class PythonFile:
         return found
 
     def argument_line(self, name: str, line: int) -> int:
-        """The line of the argument `name=...` of the innermost call around a line; the line itself, if there is none.
+        """The line of the argument `name=...` of the innermost call around a line; the line itself,
+        if there is none.
 
         Python says of a wrong argument where the call begins, which may be a hundred lines above.
         """

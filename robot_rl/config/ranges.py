@@ -1,4 +1,6 @@
-"""Ranges of numbers that can be meant, and the complaint about one that cannot: degrees for radians, mm for m."""
+"""Ranges of numbers that can be meant, and the complaint about one that cannot: degrees for
+radians, mm for m.
+"""
 
 import math
 from collections.abc import Iterator
@@ -22,7 +24,11 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         """Whether a number is finite and inside."""
-        return math.isfinite(value) and (self.low < value if self.above else self.low <= value) and value <= self.high
+        return (
+            math.isfinite(value)
+            and (self.low < value if self.above else self.low <= value)
+            and value <= self.high
+        )
 
     def __str__(self) -> str:
         least = f"more than {self.low:g}, at most " if self.above else f"{self.low:g} to "
@@ -33,12 +39,16 @@ class Range:
         factor, slip = _SLIPS.get(self.unit, (1.0, ""))
         # a number that is only a little too large is no slip of the unit
         slipped = abs(value) > 3.0 * max(abs(self.low), abs(self.high)) and value * factor in self
-        hint = f"; {value:g} {slip} are {value * factor:.4g} {self.unit}" if slip and slipped else ""
+        hint = (
+            f"; {value:g} {slip} are {value * factor:.4g} {self.unit}" if slip and slipped else ""
+        )
         return f"= {value:g}: wanted {self}{hint}"
 
 
 def beyond(place: Place, value: float | tuple[float, ...], allowed: Range) -> Iterator[Problem]:
-    """The complaint about a number that is not in its range; of a tuple, about the first that is not."""
+    """The complaint about a number that is not in its range; of a tuple, about the first that is
+    not.
+    """
     if not isinstance(value, tuple):
         if value not in allowed:
             yield place, allowed.complaint(value)

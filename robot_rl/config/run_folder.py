@@ -1,4 +1,6 @@
-"""The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume it."""
+"""The run folder `runs/NAME/`: where everything about a run lies, enough to know, repeat and resume
+it.
+"""
 
 import logging
 import os
@@ -27,14 +29,20 @@ MOST_STEPS = 10**9
 
 
 def evaluation_file(run: Path, sampled: bool, step: int | None = None, bench: str = "") -> Path:
-    """The run's evaluation of one kind: of the newest policy, greedy, or beside it `sampled`, of an older `step`, or at
-    another `bench`."""
-    kind = ("" if step is None else f"-{step}") + ("-sampled" if sampled else "") + (f"-at-{bench}" if bench else "")
+    """The run's evaluation of one kind: of the newest policy, greedy, or beside it `sampled`, of an
+    older `step`, or at another `bench`."""
+    kind = (
+        ("" if step is None else f"-{step}")
+        + ("-sampled" if sampled else "")
+        + (f"-at-{bench}" if bench else "")
+    )
     return run / f"evaluation{kind}.json"
 
 
 class EvaluationFiles:
-    """What one evaluation leaves in a folder of its own, `evaluations/001`: nothing of an earlier one is touched."""
+    """What one evaluation leaves in a folder of its own, `evaluations/001`: nothing of an earlier
+    one is touched.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -46,7 +54,11 @@ class EvaluationFiles:
     @staticmethod
     def all_of(run: Path) -> "list[EvaluationFiles]":
         """Those that were begun, oldest first."""
-        return [EvaluationFiles(folder) for folder in sorted((run / "evaluations").glob("[0-9]*")) if folder.is_dir()]
+        return [
+            EvaluationFiles(folder)
+            for folder in sorted((run / "evaluations").glob("[0-9]*"))
+            if folder.is_dir()
+        ]
 
     @staticmethod
     def begin(run: Path) -> "EvaluationFiles":
@@ -58,9 +70,13 @@ class EvaluationFiles:
             try:
                 folder.mkdir(parents=True)
                 return EvaluationFiles(folder)
-            except FileExistsError as error:  # somebody else evaluates at the same time, or it is no folder
+            except (
+                FileExistsError
+            ) as error:  # somebody else evaluates at the same time, or it is no folder
                 if not folder.is_dir():
-                    raise DataError(f"{error.filename} is no folder: move it away, then evaluate again") from error
+                    raise DataError(
+                        f"{error.filename} is no folder: move it away, then evaluate again"
+                    ) from error
             except OSError as error:
                 raise DataError(f"{folder} cannot be made: {error.strerror}. Make room, or make it writable, then "
                                 "evaluate again") from error  # fmt: skip
@@ -70,12 +86,13 @@ class EvaluationFiles:
 class RunSettings:
     """What actor, learner and evaluation of one run share.
 
-    `steps` are the control steps of the whole run, demonstrations and wandering included: robot time; 0: no others.
-    In lockstep the weights change every `block_steps` steps. `id` is drawn when the run is created, and stands in the
-    heads of its files and greetings, so that no run takes another's steps; runs made before there was one have none.
-    The addresses are where the processes listen; `arm_addresses`, if given, stand in for those of the hardware file,
-    and so does `teleop`, the name of an operator's device. `remote_actor`: the robot is on another machine than the
-    learner. `eval_episodes` are those of the evaluation at the end.
+    `steps` are the control steps of the whole run, demonstrations and wandering included: robot
+    time; 0: no others. In lockstep the weights change every `block_steps` steps. `id` is drawn when
+    the run is created, and stands in the heads of its files and greetings, so that no run takes
+    another's steps; runs made before there was one have none. The addresses are where the processes
+    listen; `arm_addresses`, if given, stand in for those of the hardware file, and so does
+    `teleop`, the name of an operator's device. `remote_actor`: the robot is on another machine than
+    the learner. `eval_episodes` are those of the evaluation at the end.
     """
 
     task: str
@@ -101,25 +118,37 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        for name, least in (("steps", 0), ("demos", 0), ("wander_steps", 0), ("block_steps", 1), ("eval_episodes", 0)):
+        for name, least in (
+            ("steps", 0),
+            ("demos", 0),
+            ("wander_steps", 0),
+            ("block_steps", 1),
+            ("eval_episodes", 0),
+        ):
             if not least <= getattr(self, name) <= MOST_STEPS:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least} to {MOST_STEPS}"
+                    f"{name} is {getattr(self, name)!s:.40}; it must be a whole number from {least}"
+                    f" to {MOST_STEPS}"
                 )
 
 
 def check_seed(seed: int) -> None:
-    """Raise ConfigError for a seed that a generator does not take, or an arm's message cannot carry."""
+    """Raise ConfigError for a seed that a generator does not take, or an arm's message cannot
+    carry.
+    """
     if not 0 <= seed < MOST_SEEDS:
-        raise ConfigError(f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}")
+        raise ConfigError(
+            f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}"
+        )
 
 
 class RunFolder:
     """Paths and the resolved config of one run.
 
-    `config.json` is written when the run is created, with a checksum. Whoever changes it on purpose removes the key
-    `crc32`: then it is taken as it is, as one of a run from before there was a checksum. It holds the task and the
-    hardware file as data, so that the run needs neither any more; a run from before it did goes by their names.
+    `config.json` is written when the run is created, with a checksum. Whoever changes it on purpose
+    removes the key `crc32`: then it is taken as it is, as one of a run from before there was a
+    checksum. It holds the task and the hardware file as data, so that the run needs neither any
+    more; a run from before it did goes by their names.
     """
 
     def __init__(self, path: str | Path):
@@ -140,7 +169,10 @@ class RunFolder:
         self.blackbox = self.path / "blackbox"
         self.logs = self.path / "logs"
         if not os.path.lexists(self.config_file):  # a link that leads nowhere is a damaged file
-            raise ConfigError(f"'{self.path}' is not a run: it has no config.json. They are listed by: robot-rl runs")
+            raise ConfigError(
+                f"'{self.path}' is not a run: it has no config.json. They are listed by: robot-rl"
+                " runs"
+            )
         self._data = read_config(self.config_file)
         self.settings: RunSettings = self.read("run", RunSettings)
         self._copies: dict[str, Any] = {}
@@ -154,16 +186,18 @@ class RunFolder:
         verb: str = "train",
         fill: Callable[[Path, RunSettings], None] = lambda path, settings: None,
     ) -> "RunFolder":
-        """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings, "learner": ...}`.
+        """Make the folder, for this user alone, with its resolved config: `{"run": RunSettings,
+        "learner": ...}`.
 
-        A run without an `id` gets one. `fill` puts into the folder what the run begins with; the config is written
-        last. Raises ConfigError if somebody else made the folder, or if there is a run already, which `verb` would go
-        on with, unless it is to be written `again`.
+        A run without an `id` gets one. `fill` puts into the folder what the run begins with; the
+        config is written last. Raises ConfigError if somebody else made the folder, or if there is
+        a run already, which `verb` would go on with, unless it is to be written `again`.
         """
         path = Path(path)
         if (path / "config.json").exists() and not again:
             raise ConfigError(
-                f"'{path}' exists already: continue it with 'robot-rl {verb} --resume {path}', or choose another --name"
+                f"'{path}' exists already: continue it with 'robot-rl {verb} --resume {path}', or"
+                " choose another --name"
             )
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if {path.lstat().st_uid, path.stat().st_uid} != {os.geteuid()}:
@@ -190,15 +224,27 @@ class RunFolder:
 
     def read(self, name: str, cls: type[T]) -> T:
         """A section of the resolved config as the dataclass that it was written from."""
-        section = {key: value for key, value in self.section(name).items() if key not in RETIRED.get(name, ())}
-        if name == "learner" and section.get("algorithm") != "rlpd" and "imitation" in self.section(name):
+        section = {
+            key: value
+            for key, value in self.section(name).items()
+            if key not in RETIRED.get(name, ())
+        }
+        if (
+            name == "learner"
+            and section.get("algorithm") != "rlpd"
+            and "imitation" in self.section(name)
+        ):
             section["agent"] = self.section(name)["imitation"]  # where such a run had its options
         return config.from_json(cls, section, f"{self.config_file}: {name}")
 
     def change(self, sections: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """Go on with other options: `sections` take the place of those that there were, and the config keeps what was
-        `changed`, and when, under `history`."""
-        entry = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "revision": code_revision(), "changed": dict(changed)}
+        """Go on with other options: `sections` take the place of those that there were, and the
+        config keeps what was `changed`, and when, under `history`."""
+        entry = {
+            "when": time.strftime("%Y-%m-%d %H:%M:%S"),
+            "revision": code_revision(),
+            "changed": dict(changed),
+        }
         earlier = self._data.get("history", {}).get("changes", [])
         data = self._data | {name: as_json(section) for name, section in sections.items()}
         write_config(self.config_file, data | {"history": {"changes": [*earlier, entry]}})
@@ -214,22 +260,28 @@ class RunFolder:
             counts = read_json(self.demos_file)
             for name in DEMO_COUNTS:
                 if not (type(counts.get(name)) is int and 0 <= counts[name] <= MOST_STEPS):
-                    raise DataError(f"{self.demos_file} is damaged: {name} is {counts.get(name)!r:.40}, no count")
+                    raise DataError(
+                        f"{self.demos_file} is damaged: {name} is {counts.get(name)!r:.40}, no"
+                        " count"
+                    )
         except DataError as error:
             raise DataError(
-                f"{error}. It only counts what is in {self.demos_log.name}: 'robot-rl train --resume {self.path}' "
-                "counts that anew"
+                f"{error}. It only counts what is in {self.demos_log.name}: 'robot-rl train"
+                f" --resume {self.path}' counts that anew"
             ) from error
         if self.settings.id and counts.get("run", self.settings.id) != self.settings.id:
             raise ConfigError(
-                f"{self.demos_file} is of run {counts['run']!r}, and {self.config_file} of run {self.settings.id!r}: "
-                "one of the two was put here from another run. Put back the one that belongs here"
+                f"{self.demos_file} is of run {counts['run']!r}, and {self.config_file} of run"
+                f" {self.settings.id!r}: one of the two was put here from another run. Put back the"
+                " one that belongs here"
             )
         return {name: counts[name] for name in DEMO_COUNTS}
 
     def write_demos(self, counts: Mapping[str, int]) -> None:
         """Say that the demonstrations are complete, and how many there are."""
-        write_json(self.demos_file, dict(counts) | ({"run": self.settings.id} if self.settings.id else {}))
+        write_json(
+            self.demos_file, dict(counts) | ({"run": self.settings.id} if self.settings.id else {})
+        )
 
     def load_task(self) -> Task:
         """The task as the run holds it."""
@@ -237,33 +289,51 @@ class RunFolder:
 
     def load_hardware(self) -> Hardware:
         """The bench as the run holds it, with this run's addresses of its arms."""
-        hardware = self._copy("hardware", self.settings.hardware, config.hardware_from_json, config.load_hardware)
+        hardware = self._copy(
+            "hardware", self.settings.hardware, config.hardware_from_json, config.load_hardware
+        )
         addresses = self.settings.arm_addresses or [arm.address for arm in hardware.arms]
         if len(addresses) != len(hardware.arms):
             raise ConfigError(
-                f"{self.config_file}: run: arm_addresses has {len(addresses)} addresses, and hardware "
-                f"{hardware.name!r} has {len(hardware.arms)} arms. {CURE}"
+                f"{self.config_file}: run: arm_addresses has {len(addresses)} addresses, and"
+                f" hardware {hardware.name!r} has {len(hardware.arms)} arms. {CURE}"
             )
-        arms = (replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
+        arms = (
+            replace(arm, address=address)
+            for arm, address in zip(hardware.arms, addresses, strict=True)
+        )
         return replace(config.with_teleop(hardware, self.settings.teleop), arms=tuple(arms))
 
     def at_bench(self, hardware: Hardware, clock: ClockKind) -> "RunFolder":
-        """The run with another bench in the place of its own, for a policy that works there; nothing is written."""
+        """The run with another bench in the place of its own, for a policy that works there;
+        nothing is written.
+        """
         moved = RunFolder(self.path)
         moved._copies["hardware"] = hardware
-        moved.settings = replace(self.settings, hardware=hardware.name, clock=clock, teleop="", arm_addresses=())
+        moved.settings = replace(
+            self.settings, hardware=hardware.name, clock=clock, teleop="", arm_addresses=()
+        )
         return moved
 
     def _copy(
-        self, section: str, name: str, read: Callable[[Mapping[str, Any], str], T], by_name: Callable[[str], T]
+        self,
+        section: str,
+        name: str,
+        read: Callable[[Mapping[str, Any], str], T],
+        by_name: Callable[[str], T],
     ) -> T:
-        """What the config holds of a file, read once; of a run from before it held any, the file of that name."""
+        """What the config holds of a file, read once; of a run from before it held any, the file of
+        that name.
+        """
         if section not in self._copies:
             config.require_name(FOLDERS[section], name)
             if section in self._data:
                 value = read(self._data[section], f"{self.config_file}: {section}")
                 if value.name != name:  # type: ignore[attr-defined]
-                    raise ConfigError(f"{self.config_file} is damaged: {section} is not the run's, {name!r}. {CURE}")
+                    raise ConfigError(
+                        f"{self.config_file} is damaged: {section} is not the run's, {name!r}."
+                        f" {CURE}"
+                    )
             else:
                 self._warn_of_no_copies()
                 value = by_name(name)
@@ -280,7 +350,8 @@ class RunFolder:
         _warned.add(self.path)
 
     def edited(self) -> list[str]:
-        """What task and hardware file say otherwise today than the run, which goes by what it holds: a sentence each.
+        """What task and hardware file say otherwise today than the run, which goes by what it
+        holds: a sentence each.
 
         Nothing of files that are not there. The task file is executed.
         """
@@ -295,15 +366,18 @@ class RunFolder:
             try:
                 today = config.to_json(load(name))
             except ConfigError as error:
-                said.append(f"{error}. The run goes by the {section} as it was when the run was made")
+                said.append(
+                    f"{error}. The run goes by the {section} as it was when the run was made"
+                )
                 continue
             own()
             before = config.to_json(self._copies[section])
             if differ := [key for key in before if before[key] != today[key]]:
                 said.append(
-                    f"{section} '{name}' was edited since this run was made ({', '.join(differ)}): the run goes by the "
-                    "one that it holds. The edited one is for a new run, which may begin with these demonstrations: "
-                    f"robot-rl train {self.settings.task} --demos-from {self.path}"
+                    f"{section} '{name}' was edited since this run was made ({', '.join(differ)}):"
+                    " the run goes by the one that it holds. The edited one is for a new run,"
+                    " which may begin with these demonstrations: robot-rl train"
+                    f" {self.settings.task} --demos-from {self.path}"
                     + f"; this run takes another device with --resume {self.path} --teleop NAME"
                     * ("teleop" in differ)
                 )
@@ -332,19 +406,23 @@ def as_json(section: Any) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The sections of a run's config file. Raises ConfigError if it is damaged, or was changed behind its checksum."""
+    """The sections of a run's config file. Raises ConfigError if it is damaged, or was changed
+    behind its checksum.
+    """
     try:
         data = read_json(path)
         require_seal(data)
         sections = {name: section for name, section in data.items() if name != CRC}
         wrong = [name for name, section in sections.items() if not isinstance(section, dict)]
         if wrong:
-            raise DataError(f"section {wrong[0]!r} is {sections[wrong[0]]!r:.40}, and wanted keys with values")
+            raise DataError(
+                f"section {wrong[0]!r} is {sections[wrong[0]]!r:.40}, and wanted keys with values"
+            )
     except DataError as error:
         text = str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")
         raise ConfigError(
-            f"{path} is damaged: {text}. {CURE}; if you have changed it yourself, remove the key {CRC!r} from it, and "
-            "it is taken as it is"
+            f"{path} is damaged: {text}. {CURE}; if you have changed it yourself, remove the key"
+            f" {CRC!r} from it, and it is taken as it is"
         ) from error
     return sections
 
@@ -359,6 +437,8 @@ def code_revision() -> str:
     here = Path(__file__).resolve().parent
     command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=5
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -1,4 +1,6 @@
-"""What is wrong with a task file beyond its types, alone and on a bench: told before anything moves."""
+"""What is wrong with a task file beyond its types, alone and on a bench: told before anything
+moves.
+"""
 
 import math
 from collections.abc import Iterator
@@ -21,14 +23,16 @@ RANGES = {
     "action_translation": Range(0.0, 0.1, "m", above=True),
     "action_rotation": Range(0.0, 0.5, "rad", above=True),
 }
-"""What can be meant. An action is a step of 1 to 200 a second: more than 10 cm or 30 degrees is a slip of the unit."""
+"""What can be meant. An action is a step of 1 to 200 a second: more than 10 cm or 30 degrees is a
+slip of the unit.
+"""
 
 MAX_DRIFT = Range(0.05, math.pi, "rad")
 """Less than a move in joint space misses by, and every reset would begin with one."""
 
 FASTEST_ACTION = 4.0
-"""Times `max_reference_speed` is the most that actions may ask for: the reference falls behind, and the leash catches
-the target, so that most of the action would mean nothing."""
+"""Times `max_reference_speed` is the most that actions may ask for: the reference falls behind, and
+the leash catches the target, so that most of the action would mean nothing."""
 
 WANDER = {
     "height": Range(0.01, 0.3, "m"),
@@ -52,7 +56,10 @@ def task_problems(task: "Task") -> Iterator[Problem]:
         yield from _leash_problems(task)
     yield from beyond(("pose_tcp_tool",), task.pose_tcp_tool[:3], _TOOL)
     if not is_unit(task.pose_tcp_tool[3:]):
-        yield ("pose_tcp_tool",), f"= {list(task.pose_tcp_tool)} does not end in a unit quaternion xyzw"
+        yield (
+            ("pose_tcp_tool",),
+            f"= {list(task.pose_tcp_tool)} does not end in a unit quaternion xyzw",
+        )
     for i, start in enumerate(task.start):
         yield from beyond(("start", i, "pose_base_tool"), start.pose_base_tool[:3], _REACH)
         if not is_unit(start.pose_base_tool[3:]):
@@ -98,13 +105,18 @@ def _laws(task: "Task") -> list[tuple[str, Compliance]]:
 
 
 def _leash_problems(task: "Task") -> Iterator[Problem]:
-    """The leash against what an action moves, and against the clip, whose force it has to let through."""
+    """The leash against what an action moves, and against the clip, whose force it has to let
+    through.
+    """
     law = task.compliance
     for name, part in (("translation", slice(0, 3)), ("rotation", slice(3, 6))):
         leash, action = getattr(task, f"leash_{name}"), getattr(task, f"action_{name}")
         clip = max((*law.error_clip[part], *law.error_clip_minus[part]), default=0.0)
         if leash < clip:
-            why = f"the largest error_clip of the compliance, {clip:g}, or the full force is never reached"
+            why = (
+                f"the largest error_clip of the compliance, {clip:g}, or the full force is never"
+                " reached"
+            )
             yield (f"leash_{name}",), f"= {leash:g}: wanted at least {why}"
         if leash < action and action in RANGES[f"action_{name}"]:
             why = f"leash_{name}, {leash:g}: the target goes no further ahead of the arm"
@@ -117,7 +129,10 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     for i, name in enumerate(task.cameras):
         if name not in cameras:
             hint = nearest(name, cameras)
-            yield ("cameras", i), f"= {name!r}: camera {name!r} is not in hardware {hardware.name!r}; it has: {hint}"
+            yield (
+                ("cameras", i),
+                f"= {name!r}: camera {name!r} is not in hardware {hardware.name!r}; it has: {hint}",
+            )
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
@@ -135,7 +150,10 @@ def _arm_problems(task: "Task", i: int, arm: "ArmConfig", limits: ArmLimits) -> 
         start = task.start[i]
         if where := outside(limits, start.pose_base_tool, start.translation, start.rotation):
             at = ", ".join(f"{x:g}" for x in start.pose_base_tool[:3])
-            yield ("start", i), f"at {at} m: the start range leaves the workspace of arm {arm.name!r} {where}"
+            yield (
+                ("start", i),
+                f"at {at} m: the start range leaves the workspace of arm {arm.name!r} {where}",
+            )
     for name, law in _laws(task):
         for place, message in compliance_problems(law, limits):
             yield (name, *place), f"{message} (arm {arm.name!r})"
@@ -146,7 +164,10 @@ def _arm_problems(task: "Task", i: int, arm: "ArmConfig", limits: ArmLimits) -> 
         asked, most = getattr(task, action) * task.rate_hz, getattr(limits, limit)
         if asked > FASTEST_ACTION * most:
             speed = f"at rate_hz {task.rate_hz:g} that is {asked:.4g} {unit}"
-            bound = f"wanted at most {FASTEST_ACTION:g} times {limit} of arm {arm.name!r}, {most:g} {unit}"
+            bound = (
+                f"wanted at most {FASTEST_ACTION:g} times {limit} of arm {arm.name!r}, {most:g}"
+                f" {unit}"
+            )
             yield (action,), f"= {getattr(task, action):g}: {speed}; {bound}"
     if task.max_drift is not None:
         yield from _drift_problems(task, arm, limits)
@@ -160,4 +181,7 @@ def _drift_problems(task: "Task", arm: "ArmConfig", limits: ArmLimits) -> Iterat
         yield ("max_drift",), f"= {task.max_drift:g}: {why}: leave max_drift out"
     for place, message in posture_problems((), arm.home, limits):
         joint = int(place[-1]) + 1
-        yield ("max_drift",), f"leads home, and joint {joint} of arm {arm.name!r} has its home {message}"
+        yield (
+            ("max_drift",),
+            f"leads home, and joint {joint} of arm {arm.name!r} has its home {message}",
+        )

@@ -1,6 +1,8 @@
-"""Plain data into dataclasses, strictly: a complaint names file, line and key, what is allowed, and the nearest name.
+"""Plain data into dataclasses, strictly: a complaint names file, line and key, what is allowed, and
+the nearest name.
 
-A YAML file keeps the line of each of its keys and values, so that every later complaint can point at one.
+A YAML file keeps the line of each of its keys and values, so that every later complaint can point
+at one.
 """
 
 import difflib
@@ -33,27 +35,41 @@ class Source:
     lines: Mapping[Place, int]
 
     def complaints(self, problems: Iterable[Problem]) -> str:
-        """`FILE:LINE: key what is wrong`, one per line; the line is that of the nearest thing around the place."""
-        return "\n".join(f"{self.path}:{_line(self.lines, place)}: {dotted(place)}{text}" for place, text in problems)
+        """`FILE:LINE: key what is wrong`, one per line; the line is that of the nearest thing
+        around the place.
+        """
+        return "\n".join(
+            f"{self.path}:{_line(self.lines, place)}: {dotted(place)}{text}"
+            for place, text in problems
+        )
 
 
 _MOST_CHARACTERS = 200
 """Of a name that is compared with others: the time for it grows with the square."""
 
-# No coercion: "0.3" is not a number and 1 is not a bool. JSON mode lets a list stand for a tuple, an int for a float.
+# No coercion: "0.3" is not a number and 1 is not a bool. JSON mode lets a list stand for a tuple,
+# an int for a float.
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`a, b, c (did you mean 'b'?)`: what every complaint about a name ends with. A very long one is near to none."""
+    """`a, b, c (did you mean 'b'?)`: what every complaint about a name ends with. A very long one
+    is near to none.
+    """
     names = sorted(allowed)
     listing = ", ".join(names) or "nothing"
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5) if len(name) <= _MOST_CHARACTERS else []
+    close = (
+        difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        if len(name) <= _MOST_CHARACTERS
+        else []
+    )
     return f"{listing} (did you mean {close[0]!r}?)" if close else listing
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """A config dataclass as plain data that JSON can hold: what is saved with a run and sent to a process."""
+    """A config dataclass as plain data that JSON can hold: what is saved with a run and sent to a
+    process.
+    """
     data = asdict(config)
     for place, message in plain_problems(data):
         raise ConfigError(f"{type(config).__name__}: {dotted(place)}{message}")
@@ -62,7 +78,9 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def plain_problems(data: Any, place: Place = ()) -> Iterator[Problem]:
-    """The values that JSON cannot hold: numbers that are not finite, arrays, functions, keys that are no text."""
+    """The values that JSON cannot hold: numbers that are not finite, arrays, functions, keys that
+    are no text.
+    """
     if isinstance(data, float) and not math.isfinite(data):
         yield place, f"= {data}: wanted a finite number"
     elif isinstance(data, Mapping):
@@ -76,7 +94,13 @@ def plain_problems(data: Any, place: Place = ()) -> Iterator[Problem]:
             yield from plain_problems(value, (*place, i))
     elif data is not None and not isinstance(data, str | int | float | bool):
         kind = type(data).__name__
-        yield place, f"= {data!r}: wanted a text, number, bool, list or mapping, not {kind}: JSON cannot hold it"
+        yield (
+            place,
+            (
+                f"= {data!r}: wanted a text, number, bool, list or mapping, not {kind}: JSON cannot"
+                " hold it"
+            ),
+        )
 
 
 def from_json(cls: type[T], data: Mapping[str, Any], source: str = "config") -> T:
@@ -84,12 +108,15 @@ def from_json(cls: type[T], data: Mapping[str, Any], source: str = "config") -> 
     with _said_of(source):
         value, problems = _validate(cls, dict(data))
     if problems:
-        raise ConfigError("\n".join(f"{source}: {dotted(place)}{message}" for place, message in problems))
+        raise ConfigError(
+            "\n".join(f"{source}: {dotted(place)}{message}" for place, message in problems)
+        )
     return value
 
 
 def problems_of(cls: Any, data: Any) -> list[Problem]:
-    """What keeps plain data from being a `cls` (a dataclass, or any type), by place: nothing, if it is one.
+    """What keeps plain data from being a `cls` (a dataclass, or any type), by place: nothing, if it
+    is one.
 
     A value that a dataclass itself refuses stands at the first of its keys that the refusal names.
     """
@@ -106,7 +133,9 @@ def refusals(error: ConfigError, data: Any) -> Iterator[Problem]:
 
 
 def place_in(message: str, data: Any) -> Place:
-    """The place of the keys of `data` that a message names: `looks: tint is 3` is about `("looks", "tint")`."""
+    """The place of the keys of `data` that a message names: `looks: tint is 3` is about `("looks",
+    "tint")`.
+    """
     if not isinstance(data, Mapping):
         return ()
     named = [key for key in data if re.search(rf"\b{re.escape(str(key))}\b", message)]
@@ -123,14 +152,18 @@ def apply_overrides(config: T, changes: Mapping[str, Any], source: str = "defaul
 
 def _replaced(config: Any, keys: list[str], value: Any, where: str) -> Any:
     if keys[0] not in _names(config):
-        raise ConfigError(f"{where}: {keys[0]!r} is not a known key; allowed: {nearest(keys[0], _names(config))}")
+        raise ConfigError(
+            f"{where}: {keys[0]!r} is not a known key; allowed: {nearest(keys[0], _names(config))}"
+        )
     if len(keys) > 1:
         value = _replaced(getattr(config, keys[0]), keys[1:], value, where)
     else:
         with _said_of(where):
             value, problems = _validate(get_type_hints(type(config))[keys[0]], value)
         if problems:
-            raise ConfigError("\n".join(f"{where} {dotted(place)}{message}" for place, message in problems))
+            raise ConfigError(
+                "\n".join(f"{where} {dotted(place)}{message}" for place, message in problems)
+            )
     with _said_of(where):
         return replace(config, **{keys[0]: value})
 
@@ -143,7 +176,9 @@ def _said_of(source: str) -> Iterator[None]:
     except ConfigError as error:
         if str(error).startswith(source):
             raise
-        raise ConfigError("\n".join(f"{source}: {line}" for line in str(error).splitlines())) from error
+        raise ConfigError(
+            "\n".join(f"{source}: {line}" for line in str(error).splitlines())
+        ) from error
 
 
 def from_yaml(
@@ -155,14 +190,18 @@ def from_yaml(
 ) -> tuple[T, Source]:
     """The dataclass `cls` from a YAML file, and where in the file each value stands.
 
-    `given` fields are not the file's; `complete` may add to the plain data before it is looked at; `check` yields
-    complaints of its own about the value.
+    `given` fields are not the file's; `complete` may add to the plain data before it is looked at;
+    `check` yields complaints of its own about the value.
     """
     data, lines = read_yaml(path)
     source = Source(path, lines)
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}:1: a mapping is wanted; keys: {', '.join(sorted(_names(cls) - given.keys()))}")
-    problems: list[Problem] = [((key,), "is not for this file to say") for key in sorted(given.keys() & data.keys())]
+        raise ConfigError(
+            f"{path}:1: a mapping is wanted; keys: {', '.join(sorted(_names(cls) - given.keys()))}"
+        )
+    problems: list[Problem] = [
+        ((key,), "is not for this file to say") for key in sorted(given.keys() & data.keys())
+    ]
     complete(data)
     value, more = _validate(cls, data | given, tuple(given))
     problems += more
@@ -195,11 +234,17 @@ def _problem(cls: type, item: dict[str, Any], given: tuple[str, ...]) -> Problem
 
 
 def _lower(message: str) -> str:
-    message = message.replace("Input should be a valid dictionary or object to field from", "wanted a mapping for")
-    message = re.sub(
-        r"^Tuple should have at most (\d+) items? after validation, not (\d+)", r"wanted \1 items", message
+    message = message.replace(
+        "Input should be a valid dictionary or object to field from", "wanted a mapping for"
     )
-    message = message.replace("be an object", "be a mapping").replace("be a valid array", "be a list")  # JSON's words
+    message = re.sub(
+        r"^Tuple should have at most (\d+) items? after validation, not (\d+)",
+        r"wanted \1 items",
+        message,
+    )
+    message = message.replace("be an object", "be a mapping").replace(
+        "be a valid array", "be a list"
+    )  # JSON's words
     return message.replace("Input should be", "wanted").replace("Input should", "it should")
 
 
@@ -213,7 +258,11 @@ def _type_at(cls: Any, place: Place) -> Any:
     for key in place:
         hints = get_type_hints(cls) if is_dataclass(cls) else {}
         cls = hints.get(str(key)) if isinstance(key, str) else next(iter(get_args(cls)), None)
-        cls = next((arg for arg in get_args(cls) if is_dataclass(arg)), cls) if type(None) in get_args(cls) else cls
+        cls = (
+            next((arg for arg in get_args(cls) if is_dataclass(arg)), cls)
+            if type(None) in get_args(cls)
+            else cls
+        )
     return cls
 
 
@@ -231,7 +280,9 @@ def _line(lines: Mapping[Place, int], place: Place) -> int:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe types, where 1e-3 is a number too (YAML 1.1 wants 1.0e-3 and reads a text otherwise)."""
+    """YAML's safe types, where 1e-3 is a number too (YAML 1.1 wants 1.0e-3 and reads a text
+    otherwise).
+    """
 
 
 _NUMBER = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
@@ -239,12 +290,16 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.01234
 
 
 def read_yaml(path: Path) -> tuple[Any, dict[Place, int]]:
-    """Plain data of a YAML file and the line of each place. Duplicate keys, tags and dates are refused."""
+    """Plain data of a YAML file and the line of each place. Duplicate keys, tags and dates are
+    refused.
+    """
     lines: dict[Place, int] = {}
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
-        raise ConfigError(f"{path}: this is no text in UTF-8, or cannot be read: {error}") from error
+        raise ConfigError(
+            f"{path}: this is no text in UTF-8, or cannot be read: {error}"
+        ) from error
     try:
         node = loader.get_single_node()
         return (_plain(loader, node, (), lines, path) if node else {}), lines
@@ -258,25 +313,34 @@ def read_yaml(path: Path) -> tuple[Any, dict[Place, int]]:
         loader.dispose()
 
 
-def _plain(loader: _Loader, node: yaml.Node, place: Place, lines: dict[Place, int], path: Path) -> Any:
+def _plain(
+    loader: _Loader, node: yaml.Node, place: Place, lines: dict[Place, int], path: Path
+) -> Any:
     """Plain data of a node; `lines` is written."""
     line = node.start_mark.line + 1
     lines.setdefault(place, line)
     if len(place) > 20:
         raise ConfigError(f"{path}:{line}: nested too deeply (an alias inside its own anchor?)")
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(loader, child, (*place, i), lines, path) for i, child in enumerate(node.value)]
+        return [
+            _plain(loader, child, (*place, i), lines, path) for i, child in enumerate(node.value)
+        ]
     if isinstance(node, yaml.MappingNode):
         result: dict[str, Any] = {}
         for key_node, child in node.value:
             key, line = str(key_node.value), key_node.start_mark.line + 1
             if key in result:
                 first = lines[(*place, key)]
-                raise ConfigError(f"{path}:{line}: {dotted((*place, key))}is given twice (first on line {first})")
+                raise ConfigError(
+                    f"{path}:{line}: {dotted((*place, key))}is given twice (first on line {first})"
+                )
             lines[(*place, key)] = line
             result[key] = _plain(loader, child, (*place, key), lines, path)
         return result
     value = loader.construct_object(node)
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    raise ConfigError(f"{path}:{line}: {dotted(place)}= {node.value}: wanted a text, number, bool, list or mapping")
+    raise ConfigError(
+        f"{path}:{line}: {dotted(place)}= {node.value}: wanted a text, number, bool, list or"
+        " mapping"
+    )

@@ -1,4 +1,6 @@
-"""Marking a camera's crop on the page: its whole picture, live, two sliders, and the lines for the hardware file."""
+"""Marking a camera's crop on the page: its whole picture, live, two sliders, and the lines for the
+hardware file.
+"""
 
 import html
 from collections.abc import Sequence
@@ -18,16 +20,29 @@ LEAST = 8  # pixels of a side: a slider's two knobs are not to meet
 
 
 class CropTab:
-    """What is on the page for it. `gui` is viser's; `show` is called by one thread, ten times a second."""
+    """What is on the page for it. `gui` is viser's; `show` is called by one thread, ten times a
+    second.
+    """
 
     def __init__(self, gui: Any, cameras: Sequence[CameraConfig]):
         self._configs = {camera.name: camera for camera in cameras}
         self._choice = gui.add_dropdown("Camera", (NONE, *self._configs), initial_value=NONE)
-        self._image = gui.add_image(np.zeros((48, 64, 3), np.uint8), format="jpeg", jpeg_quality=80, visible=False)
-        knobs = {"min": 0, "max": 640, "step": 1, "initial_value": (0, 640), "min_range": LEAST, "visible": False}
+        self._image = gui.add_image(
+            np.zeros((48, 64, 3), np.uint8), format="jpeg", jpeg_quality=80, visible=False
+        )
+        knobs = {
+            "min": 0,
+            "max": 640,
+            "step": 1,
+            "initial_value": (0, 640),
+            "min_range": LEAST,
+            "visible": False,
+        }
         self._across = gui.add_multi_slider("Left, right", **knobs)
         self._down = gui.add_multi_slider("Top, bottom", **knobs)
-        self._lines = gui.add_html(_paragraph("Choose a camera: its whole picture is only sent while one is chosen."))
+        self._lines = gui.add_html(
+            _paragraph("Choose a camera: its whole picture is only sent while one is chosen.")
+        )
         self._marked: tuple[str, tuple[int, int]] | None = None
 
     @property
@@ -48,7 +63,9 @@ class CropTab:
                 handle.visible = picture is not None
         if picture is None:
             if self.camera:
-                self._write(_paragraph("This camera shows nothing yet: nobody acts, or not from pixels."))
+                self._write(
+                    _paragraph("This camera shows nothing yet: nobody acts, or not from pixels.")
+                )
             return
         config = self._configs[picture.camera]
         if self._marked != (picture.camera, picture.size):
@@ -62,7 +79,10 @@ class CropTab:
         width, height = picture.size
         given = config.options.get("crop") if picture.whole else None
         x, y, w, h = given or (0, 0, width, height)
-        for slider, most, ends in ((self._across, width, (x, x + w)), (self._down, height, (y, y + h))):
+        for slider, most, ends in (
+            (self._across, width, (x, x + w)),
+            (self._down, height, (y, y + h)),
+        ):
             slider.max = most
             slider.value = ends
 
@@ -79,16 +99,19 @@ def marked(picture: Picture, crop: Crop) -> Array:
 
 
 def crop_html(camera: CameraConfig, picture: Picture, crop: Crop) -> str:
-    """The lines for the hardware file, as `robot-rl cameras --crop` prints them; or why there are none."""
+    """The lines for the hardware file, as `robot-rl cameras --crop` prints them; or why there are
+    none.
+    """
     if not picture.whole:
         width, height = picture.size
         return _paragraph(
-            f"{list(crop)} of the {width} x {height} pixels that the policy sees: this camera has no other picture "
-            "here (a simulated one is drawn at that size, with its crop)"
+            f"{list(crop)} of the {width} x {height} pixels that the policy sees: this camera has"
+            " no other picture here (a simulated one is drawn at that size, with its crop)"
         )
     lines = html.escape(lines_for_file(camera, crop=crop))
     return (
-        f'<pre id="robot-rl-crop" style="padding:4px 12px;font-size:12px;white-space:pre-wrap">{lines}</pre>'
+        '<pre id="robot-rl-crop" style="padding:4px'
+        f' 12px;font-size:12px;white-space:pre-wrap">{lines}</pre>'
         + _paragraph("In the hardware file; it is read when the next process starts.")
     )
 

@@ -1,4 +1,6 @@
-"""What the episodes of a run came to, as the page shows it: counts, curves and the newest ones, in words."""
+"""What the episodes of a run came to, as the page shows it: counts, curves and the newest ones, in
+words.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -27,7 +29,9 @@ class Ended:
 
 @dataclass(frozen=True)
 class History:
-    """What the episodes of a run came to, all and the recent ones; `last` are the newest, newest first."""
+    """What the episodes of a run came to, all and the recent ones; `last` are the newest, newest
+    first.
+    """
 
     episodes: int = 0
     total: Figures = field(default_factory=Figures)
@@ -46,7 +50,9 @@ class Tally:
     def add(self, row: dict[str, Any]) -> None:
         """One more episode: a line of `episodes.jsonl`."""
         if self.progress.add(row):
-            self._last[-1] = replace(self._last[-1], verdict=f"{self._last[-1].verdict}, taken back", good=None)
+            self._last[-1] = replace(
+                self._last[-1], verdict=f"{self._last[-1].verdict}, taken back", good=None
+            )
         self._last.append(ended(row))
 
     @property
@@ -54,7 +60,11 @@ class Tally:
         """All of it, as it is shown."""
         progress = self.progress
         return History(
-            progress.episodes, progress.total, progress.recent, tuple(progress.curve), tuple(reversed(self._last))
+            progress.episodes,
+            progress.total,
+            progress.recent,
+            tuple(progress.curve),
+            tuple(reversed(self._last)),
         )
 
 
@@ -62,7 +72,9 @@ def ended(row: dict[str, Any]) -> Ended:
     """A line of `episodes.jsonl` in words."""
     success, helped = bool(row["success"]), row["human_steps"] > 0
     verdict = str(row["reason"]) if not is_judged(row) else "success" if success else "failure"
-    number, corrections = (int(row[name]) if is_number(row.get(name)) else 0 for name in ("episode", "segments"))
+    number, corrections = (
+        int(row[name]) if is_number(row.get(name)) else 0 for name in ("episode", "segments")
+    )
     return Ended(
         number,
         verdict + (", helped" if helped else ""),
@@ -83,5 +95,8 @@ def results_of(run: Path) -> list[str]:
         except (DataError, KeyError, TypeError, ValueError):
             continue
         low, high = wilson_interval(good, count)
-        lines.append(f"evaluation, {how}: {good} of {count} succeeded (95 % interval {low:.0%} to {high:.0%})")
+        lines.append(
+            f"evaluation, {how}: {good} of {count} succeeded (95 % interval {low:.0%} to"
+            f" {high:.0%})"
+        )
     return lines

@@ -1,4 +1,6 @@
-"""What the page says, as markup: who acts, what the episodes came to, what was just pressed. No name of viser here."""
+"""What the page says, as markup: who acts, what the episodes came to, what was just pressed. No
+name of viser here.
+"""
 
 import base64
 import html
@@ -17,7 +19,12 @@ from robot_rl.types import Fault
 
 FULL_RED, GREEN, BLUE, AMBER, GREY = "#e5484d", "#30a46c", "#5b8def", "#f5a623", "#888"
 GREEDY, SAMPLED = "greedy policy", "sampled policy"  # how an evaluated policy acts
-EVENTS = {"success": (GREEN, 880), "failure": (FULL_RED, 330), "takeover": (AMBER, 660), "fault": (FULL_RED, 220)}
+EVENTS = {
+    "success": (GREEN, 880),
+    "failure": (FULL_RED, 330),
+    "takeover": (AMBER, 660),
+    "fault": (FULL_RED, 220),
+}
 EVENTS["person"] = (AMBER, 440)
 """The colour of its flash and the pitch of its sound [Hz]."""
 
@@ -32,17 +39,21 @@ ACTORS = {
 
 
 def style_html(stop: str, others: Sequence[str], views: int) -> str:
-    """How the page is laid out where viser leaves it open: `stop` and `others` are the ids of the buttons.
+    """How the page is laid out where viser leaves it open: `stop` and `others` are the ids of the
+    buttons.
 
-    The camera views come first, as large as width and height leave room beside the buttons; STOP is large, apart from
-    the others, and at the lower edge of what is to be seen, however far one has scrolled. A phone's only sheet is as
-    large as its screen; two views stand one below the other there.
+    The camera views come first, as large as width and height leave room beside the buttons; STOP is
+    large, apart from the others, and at the lower edge of what is to be seen, however far one has
+    scrolled. A phone's only sheet is as large as its screen; two views stand one below the other
+    there.
     """
     panel = f'div:has(> div > button[id="{stop}"])'
     pinned = f'{panel} > div:has(> button[id="{stop}"])'
-    clipped = f'div:has(> div > div > div > button[id="{stop}"])'  # nothing sticks within what hides its overflow
+    # nothing sticks within what hides its overflow
+    clipped = f'div:has(> div > div > div > button[id="{stop}"])'
     halves = ", ".join(
-        f"{panel} > {each}" for each in [*(f'div:has(> button[id="{b}"])' for b in others), "div:has(input)"]
+        f"{panel} > {each}"
+        for each in [*(f'div:has(> button[id="{b}"])' for b in others), "div:has(input)"]
     )
     buttons = ", ".join(f'button[id="{each}"]' for each in others)
     view, columns, phone_columns = f"{panel} > div:has(> div > img)", min(2, views), 1 + (views > 2)
@@ -75,17 +86,23 @@ button[id="{stop}"] .mantine-Button-label {{ font-weight: 800 !important; }}
 
 
 def event_html(event: str, number: int, *, sound: bool) -> str:
-    """A frame around the page that fades, and a short tone: something has happened; `number` makes it a new one."""
+    """A frame around the page that fades, and a short tone: something has happened; `number` makes
+    it a new one.
+    """
     colour, pitch = EVENTS[event]
     tone = f'<audio autoplay src="data:audio/wav;base64,{_tone(pitch)}"></audio>' if sound else ""
     frame = f'<div class="robot-rl-flash" style="box-shadow:inset 0 0 0 14px {colour}"></div>'
-    return f'<div id="robot-rl-event" data-event="{event}" data-number="{number}">{frame}{tone}</div>'
+    return (
+        f'<div id="robot-rl-event" data-event="{event}" data-number="{number}">{frame}{tone}</div>'
+    )
 
 
 def _tone(pitch_hz: int, seconds: float = 0.18, rate: int = 8_000) -> str:
     """A tone as a WAV file of 8 bit, in base 64."""
     t = np.arange(int(seconds * rate)) / rate
-    wave_form = (128 + 60 * np.sin(2 * np.pi * pitch_hz * t) * np.minimum(1.0, 20 * (seconds - t))).astype(np.uint8)
+    wave_form = (
+        128 + 60 * np.sin(2 * np.pi * pitch_hz * t) * np.minimum(1.0, 20 * (seconds - t))
+    ).astype(np.uint8)
     file = io.BytesIO()
     with wave.open(file, "wb") as written:
         written.setparams((1, 1, rate, 0, "NONE", ""))
@@ -96,44 +113,64 @@ def _tone(pitch_hz: int, seconds: float = 0.18, rate: int = 8_000) -> str:
 def note_html(text: str, problem: bool = False) -> str:
     """The answer to what was pressed last."""
     colour = FULL_RED if problem else GREEN
-    return f'<div id="robot-rl-note" style="padding:2px 12px;min-height:1.4em;color:{colour}">{html.escape(text)}</div>'
+    return (
+        '<div id="robot-rl-note" style="padding:2px'
+        f' 12px;min-height:1.4em;color:{colour}">{html.escape(text)}</div>'
+    )
 
 
 def lamp_html(sight: Snapshot) -> str:
-    """In one line: whether the operator has hold of the arm, how long the episode has been and how much is left."""
+    """In one line: whether the operator has hold of the arm, how long the episode has been and how
+    much is left.
+    """
     step = sight.view.step if sight.view is not None else None
     if step is None or sight.phase != "acting":
         return f'<div id="robot-rl-lamp" style="padding:2px 12px">{html.escape(sight.phase)}</div>'
     lamp = f'<span style="color:{AMBER if sight.is_held else GREY}">&#9679;</span>'
     clutch = "operator has hold" if sight.is_held else "clutch open"
     time_left = "" if sight.left_s is None else f", {sight.left_s:.0f} s left"
-    hint = f'<div style="color:{AMBER};font-weight:700">{html.escape(sight.hint)}</div>' if sight.hint else ""
+    hint = (
+        f'<div style="color:{AMBER};font-weight:700">{html.escape(sight.hint)}</div>'
+        if sight.hint
+        else ""
+    )
     return (
-        f'<div id="robot-rl-lamp" style="padding:2px 12px;font-size:14px">{lamp} {clutch} &middot; episode '
+        f'<div id="robot-rl-lamp" style="padding:2px 12px;font-size:14px">{lamp} {clutch} &middot;'
+        " episode "
         f"{step['episode']}, step {step['index']}{time_left}{hint}</div>"
     )
 
 
 def list_html(history: History) -> str:
-    """The newest episodes, newest first: how each ended, how long it was, how often somebody corrected."""
+    """The newest episodes, newest first: how each ended, how long it was, how often somebody
+    corrected.
+    """
     colours = {True: GREEN, False: FULL_RED, None: GREY}
     rows = "".join(
-        f'<tr><td>{each.episode}</td><td style="color:{colours[each.good]}">{html.escape(each.verdict)}</td>'
-        f'<td style="white-space:nowrap">{length_text(each)}</td></tr>'
+        f"<tr><td>{each.episode}</td><td"
+        f' style="color:{colours[each.good]}">{html.escape(each.verdict)}</td><td'
+        f' style="white-space:nowrap">{length_text(each)}</td></tr>'
         for each in history.last
     )
-    return f'<table id="robot-rl-episodes" style="margin:2px 12px;font-size:12px;border-spacing:6px 0">{rows}</table>'
+    return (
+        '<table id="robot-rl-episodes" style="margin:2px 12px;font-size:12px;border-spacing:6px'
+        f' 0">{rows}</table>'
+    )
 
 
 def length_text(episode: Ended) -> str:
     """Its steps, and how many stretches of them were corrections."""
-    return f"{episode.steps} steps" + (f", {episode.corrections} corrected" if episode.corrections else "")
+    return f"{episode.steps} steps" + (
+        f", {episode.corrections} corrected" if episode.corrections else ""
+    )
 
 
 def status_html(sight: Snapshot) -> str:
     """Who acts and where the run stands, faults and whoever is silent in red."""
     if sight.is_at_rest:
-        said = "".join(f"<div>{html.escape(line)}</div>" for line in sight.results or ["not evaluated yet"])
+        said = "".join(
+            f"<div>{html.escape(line)}</div>" for line in sight.results or ["not evaluated yet"]
+        )
         return (
             '<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">'
             f'<div style="font-size:1.5em;font-weight:700;color:{GREY}">at rest</div>{said}</div>'
@@ -141,25 +178,47 @@ def status_html(sight: Snapshot) -> str:
     rows: list[tuple[str, str]] = []
     alarms = [f"{who} does not answer" for who in sight.problems]
     named = sight.named_arms()
-    alarms += [f"{name}FAULT {Fault(arm.fault).name}: {arm.reason}" for name, arm in named if arm.fault]
+    alarms += [
+        f"{name}FAULT {Fault(arm.fault).name}: {arm.reason}" for name, arm in named if arm.fault
+    ]
     author = phase = ""
     if sight.view is not None:
         facts, step = sight.view.facts, sight.view.step
         phase = str(facts.get("phase", ""))
         if facts.get("reason"):
-            alarms.append(str(facts["reason"])) if phase in ("waiting", NEEDS_HUMAN) else rows.append((
-                "",
-                str(facts["reason"]),
-            ))
+            (
+                alarms.append(str(facts["reason"]))
+                if phase
+                in (
+                    "waiting",
+                    NEEDS_HUMAN,
+                )
+                else rows.append((
+                    "",
+                    str(facts["reason"]),
+                ))
+            )
         if "demos" in facts:
-            rows.append(("demonstrations", f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts"))
+            rows.append((
+                "demonstrations",
+                f"{facts['demos']} of {facts['wanted']}, {facts['attempts']} attempts",
+            ))
         if "positives" in facts:
-            rows += [(kind, f"{facts[kind]} of {facts['wanted_' + kind]}") for kind in ("positives", "negatives")]
+            rows += [
+                (kind, f"{facts[kind]} of {facts['wanted_' + kind]}")
+                for kind in ("positives", "negatives")
+            ]
         if "evaluated" in facts:
-            rows.append(("evaluation", evaluation_text(facts["evaluated"], facts["wanted"], facts["succeeded"])))
+            rows.append((
+                "evaluation",
+                evaluation_text(facts["evaluated"], facts["wanted"], facts["succeeded"]),
+            ))
         if facts.get("verb") == "run":
             done, good = facts.get("episodes", 0), facts.get("succeeded", 0)
-            rows.append(("at work", f"{done} episodes, {good} of them successes; nobody learns from them"))
+            rows.append((
+                "at work",
+                f"{done} episodes, {good} of them successes; nobody learns from them",
+            ))
         if facts.get("missed_resets"):
             rows.append(("missed resets", str(facts["missed_resets"])))
         if facts.get("total_steps"):
@@ -170,18 +229,27 @@ def status_html(sight: Snapshot) -> str:
                 author = SAMPLED if facts.get("sampled") else GREEDY
             rows += [
                 ("reward", reward_text(step)),
-                ("rate, late by", f"{number(facts['rate_hz']):.1f} Hz, {1e3 * number(step['late_s']):.0f} ms"),
+                (
+                    "rate, late by",
+                    f"{number(facts['rate_hz']):.1f} Hz, {1e3 * number(step['late_s']):.0f} ms",
+                ),
             ]
     for name, arm in named:
         x, y, z = arm.pose_base_tcp[:3]
-        rows.append((f"{name}tool", f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else "")))
+        rows.append((
+            f"{name}tool",
+            f"{x:.3f} {y:.3f} {z:.3f} m" + (", holds" if arm.holding else ""),
+        ))
         rows.append((f"{name}force", f"{np.linalg.norm(arm.wrench_base_tcp[:3]):.1f} N"))
         rows.append((f"{name}limits", arm.verdict.reasons))
         if arm.command_success < 1.0:
             rows.append((f"{name}commands", f"{100.0 * arm.command_success:.0f} % reach the robot"))
     learner = sight.learner
     if learner.get("phase"):
-        rows.append(("learner", f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}"))
+        rows.append((
+            "learner",
+            f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}",
+        ))
     if learner.get("q") is not None:
         rows.append(("critic's value, of batches", f"{learner['q']:.3f}"))
     if learner.get("updates_per_s") is not None:
@@ -190,25 +258,40 @@ def status_html(sight: Snapshot) -> str:
     if author == "demo" and not sight.is_held:
         who = "waits for the operator", GREY
     who = who if phase == "acting" else (phase, AMBER if phase == NEEDS_HUMAN else GREY)
-    parts = [f'<div style="font-size:1.5em;font-weight:700;color:{who[1]}">{html.escape(who[0] or "-")}</div>']
-    parts += [f'<div style="color:{FULL_RED};font-weight:700">{html.escape(alarm)}</div>' for alarm in alarms]
-    parts += [
-        f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>' for name, value in rows
+    parts = [
+        "<div"
+        f' style="font-size:1.5em;font-weight:700;color:{who[1]}">{html.escape(who[0] or "-")}</div>'
     ]
-    return f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
+    parts += [
+        f'<div style="color:{FULL_RED};font-weight:700">{html.escape(alarm)}</div>'
+        for alarm in alarms
+    ]
+    parts += [
+        f'<div><span style="opacity:.6">{html.escape(name)}</span> {html.escape(value)}</div>'
+        for name, value in rows
+    ]
+    return (
+        f'<div id="robot-rl-status" style="padding:4px 12px;font-size:13px">{"".join(parts)}</div>'
+    )
 
 
 def reward_text(step: Mapping[str, Any]) -> str:
     """What the judge said of the newest step, and how sure of success it was, if it weighs."""
     done = ", done" if step["terminated"] else ""
-    weighed = "" if step.get("probability") is None else f", success {step['probability']:.0%} probable"
+    weighed = (
+        "" if step.get("probability") is None else f", success {step['probability']:.0%} probable"
+    )
     return f"{number(step['reward']):g}{done}{weighed}"
 
 
 def evaluation_text(done: int, wanted: int, succeeded: int) -> str:
     """How far an evaluation is, and what it has come to."""
     low, high = wilson_interval(succeeded, done)
-    rate = f": {succeeded / done:.0%} succeeded (95 % interval {low:.0%} to {high:.0%})" if done else ""
+    rate = (
+        f": {succeeded / done:.0%} succeeded (95 % interval {low:.0%} to {high:.0%})"
+        if done
+        else ""
+    )
     return f"{done} of {wanted} episodes{rate}"
 
 
@@ -224,7 +307,8 @@ def history_html(history: History) -> str:
         return '<div style="padding:4px 12px">no episodes yet</div>'
     low, high = total.interval
     return (
-        f'<div style="padding:4px 12px;font-size:13px"><b style="color:{GREEN}">{history.recent.without_help:.0%} '
-        f"without help</b> of the last {history.recent.episodes}. Of all {total.episodes}: {total.alone} without help "
-        f"(95 % interval {low:.0%} to {high:.0%}), {total.successes} in all</div>"
+        '<div style="padding:4px 12px;font-size:13px"><b'
+        f' style="color:{GREEN}">{history.recent.without_help:.0%} without help</b> of the last'
+        f" {history.recent.episodes}. Of all {total.episodes}: {total.alone} without help (95 %"
+        f" interval {low:.0%} to {high:.0%}), {total.successes} in all</div>"
     )

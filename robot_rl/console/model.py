@@ -1,4 +1,6 @@
-"""What a console looks at: the actor's desk, the learner's status, the arms, and the list of episodes on disk."""
+"""What a console looks at: the actor's desk, the learner's status, the arms, and the list of
+episodes on disk.
+"""
 
 import time
 from collections import deque
@@ -30,8 +32,11 @@ TRACE_S = 60.0
 TRACE_EVERY_S = 0.25
 FALLS = 0.3  # of the probability of success within a few seconds: worth a look
 FALLS_WITHIN_S = 4.0
-FALLS_TO = 0.5  # of what the critic expected: with a discount of 0.97, success is 23 steps further away
-LEAST_VALUE = 0.1  # of a success, which is worth 1 in nearly all tasks: less than that is expected of anything
+FALLS_TO = (
+    0.5  # of what the critic expected: with a discount of 0.97, success is 23 steps further away
+)
+# of a success, which is worth 1 in nearly all tasks: less than that is expected of anything
+LEAST_VALUE = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class Sources:
     @property
     def asks_operator(self) -> bool:
         """Whether the operator's word on an episode is the reward."""
-        return self.task is not None and bool(driver("rewards", self.task.reward.name).needs_operator)
+        return self.task is not None and bool(
+            driver("rewards", self.task.reward.name).needs_operator
+        )
 
     @staticmethod
     def of_run(folder: RunFolder) -> "Sources":
@@ -67,13 +74,19 @@ class Sources:
     def of_bench(hardware: Hardware) -> "Sources":
         """A bench without a run: its arms, and the desk of `robot-rl teleop`."""
         device = hardware.teleop
-        desk = str(device.options.get("address", ADDRESS)) if device and device.name == "browser" else None
+        desk = (
+            str(device.options.get("address", ADDRESS))
+            if device and device.name == "browser"
+            else None
+        )
         return Sources(hardware.name, hardware, desk=desk)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The last minute: seconds ago, the episode, what the critic expected, and how probable success was (or NaN)."""
+    """The last minute: seconds ago, the episode, what the critic expected, and how probable success
+    was (or NaN).
+    """
 
     times: Sequence[float] = ()
     episodes: Sequence[int] = ()
@@ -83,11 +96,12 @@ class Trace:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that is to be seen at one moment. `picture`: of the camera whose crop is being marked, if one is.
+    """Everything that is to be seen at one moment. `picture`: of the camera whose crop is being
+    marked, if one is.
 
-    `problems`: who does not answer, by name. `world`: the truth of a simulation. `left_s`: what is left of the
-    episode's time. `results`: what the evaluations of a run came to in which nobody acts. `hint`: why a look is worth
-    while.
+    `problems`: who does not answer, by name. `world`: the truth of a simulation. `left_s`: what is
+    left of the episode's time. `results`: what the evaluations of a run came to in which nobody
+    acts. `hint`: why a look is worth while.
     """
 
     view: View | None = None
@@ -111,7 +125,11 @@ class Snapshot:
     @property
     def is_held(self) -> bool:
         """Whether the operator has hold of the arm."""
-        return self.view is not None and self.view.step is not None and bool(self.view.step.get("held"))
+        return (
+            self.view is not None
+            and self.view.step is not None
+            and bool(self.view.step.get("held"))
+        )
 
     @property
     def is_at_rest(self) -> bool:
@@ -119,13 +137,19 @@ class Snapshot:
         return self.results is not None and all(arm is None for arm in self.arms)
 
     def named_arms(self) -> list[tuple[str, ArmState]]:
-        """The arms that answer, each with what to put before what is said of it: nothing, if there is one arm."""
-        names = [f"{name}: " for name in self.names] if len(self.arms) > 1 else [""] * len(self.arms)
+        """The arms that answer, each with what to put before what is said of it: nothing, if there
+        is one arm.
+        """
+        names = (
+            [f"{name}: " for name in self.names] if len(self.arms) > 1 else [""] * len(self.arms)
+        )
         return [(name, arm) for name, arm in zip(names, self.arms, strict=True) if arm is not None]
 
 
 class ConsoleModel:
-    """Asks everybody, for one thread: `sight = watch.look()` ten times a second. Whoever is silent is asked seldom."""
+    """Asks everybody, for one thread: `sight = watch.look()` ten times a second. Whoever is silent
+    is asked seldom.
+    """
 
     def __init__(self, sources: Sources):
         self.sources = sources
@@ -139,16 +163,27 @@ class ConsoleModel:
         episodes = RunFolder(sources.run).episodes_file if sources.run else None
         self._tail = Tail(episodes, Tally, EPISODES, at_most=AT_ONCE) if episodes else None
         self._history = History()
-        self._trace: deque[tuple[float, int, float, float]] = deque(maxlen=int(TRACE_S / TRACE_EVERY_S))
+        self._trace: deque[tuple[float, int, float, float]] = deque(
+            maxlen=int(TRACE_S / TRACE_EVERY_S)
+        )
         self._results: tuple[str, ...] = ()
         self._results_t = -LOOK_AGAIN_S
 
     def look(self, marked: str = "") -> Snapshot:
-        """What is to be seen now, also the whole picture of the camera whose crop is `marked`, if one is."""
+        """What is to be seen now, also the whole picture of the camera whose crop is `marked`, if
+        one is.
+        """
         view = self._ask("actor", self._desk.look) if self._desk else None
         self._follow(view)
-        picture = self._ask("actor", partial(self._desk.picture, marked)) if self._desk and marked else None
-        arms = [self._ask(f"arm {arm.name}", partial(self._arm, i)) for i, arm in enumerate(self.sources.hardware.arms)]
+        picture = (
+            self._ask("actor", partial(self._desk.picture, marked))
+            if self._desk and marked
+            else None
+        )
+        arms = [
+            self._ask(f"arm {arm.name}", partial(self._arm, i))
+            for i, arm in enumerate(self.sources.hardware.arms)
+        ]
         statuses = self._status.latest()
         learner = dict(statuses["learner"].values) if "learner" in statuses else {}
         names = [arm.name for arm in self.sources.hardware.arms]
@@ -164,13 +199,21 @@ class ConsoleModel:
             self._truth(),
             self._left_s(view),
             trace,
-            falls(trace) if view is not None and view.step is not None and not view.step.get("held") else "",
+            (
+                falls(trace)
+                if view is not None and view.step is not None and not view.step.get("held")
+                else ""
+            ),
             self._came_to() if view is None and self.sources.run is not None else None,
         )
 
     def _truth(self) -> WorldState | None:
         """How a simulated scene is; None where there is none."""
-        has_scene = bool(self.arm_addresses) and self.sources.task is not None and self.sources.task.scene is not None
+        has_scene = (
+            bool(self.arm_addresses)
+            and self.sources.task is not None
+            and self.sources.task.scene is not None
+        )
         if not has_scene or time.monotonic() < self._again.get("", 0.0):
             return None
         try:
@@ -265,24 +308,36 @@ class ConsoleModel:
 
 
 def falls(trace: Trace) -> str:
-    """Why a correction may be due, "" if none is: within seconds of this episode success has become much less
-    probable, or the critic expects half of what it did."""
+    """Why a correction may be due, "" if none is: within seconds of this episode success has become
+    much less probable, or the critic expects half of what it did."""
     here = [
         i
         for i, (t, episode) in enumerate(zip(trace.times, trace.episodes, strict=True))
         if t > -FALLS_WITHIN_S and episode == trace.episodes[-1]
     ]
-    values, probabilities = ([x[i] for i in here if x[i] == x[i]] for x in (trace.values, trace.probabilities))
+    values, probabilities = (
+        [x[i] for i in here if x[i] == x[i]] for x in (trace.values, trace.probabilities)
+    )
     if probabilities and max(probabilities) - probabilities[-1] >= FALLS:
-        return f"success was {max(probabilities):.0%} probable and is {probabilities[-1]:.0%} now: does it need you?"
+        return (
+            f"success was {max(probabilities):.0%} probable and is {probabilities[-1]:.0%} now:"
+            " does it need you?"
+        )
     if values and values[-1] <= FALLS_TO * max(values) and max(values) >= LEAST_VALUE:
-        return f"the critic expected {max(values):.2f} and expects {values[-1]:.2f} now: does it need you?"
+        return (
+            f"the critic expected {max(values):.2f} and expects {values[-1]:.2f} now: does it need"
+            " you?"
+        )
     return ""
 
 
 def event_between(before: Snapshot, now: Snapshot) -> str:
-    """What has happened that a person should notice, "" if nothing has: fault, person, success, failure, takeover."""
-    faults = [sum(arm.fault != Fault.NONE for _, arm in sight.named_arms()) for sight in (before, now)]
+    """What has happened that a person should notice, "" if nothing has: fault, person, success,
+    failure, takeover.
+    """
+    faults = [
+        sum(arm.fault != Fault.NONE for _, arm in sight.named_arms()) for sight in (before, now)
+    ]
     if faults[1] > faults[0]:
         return "fault"
     if before.view is None or now.view is None:
@@ -304,13 +359,25 @@ def without_effect(word: str, sight: Snapshot, *, asks_operator: bool) -> str:
         if phase == "acting":
             return "" if asks_operator else "this task's reward judges by itself"
         trains = sight.view is not None and sight.view.facts.get("verb") == "train"
-        if phase == "review" or (phase == NEEDS_HUMAN and word == "success") or (asks_operator and trains):
+        if (
+            phase == "review"
+            or (phase == NEEDS_HUMAN and word == "success")
+            or (asks_operator and trains)
+        ):
             return ""
         return f"no episode runs now ({phase})" if phase else ""
     if word == "start" and phase == "acting":
         return "an episode runs already"
-    if word == "undo" and sight.view is not None and sight.view.facts.get("verb") in ("eval", "run"):
+    if (
+        word == "undo"
+        and sight.view is not None
+        and sight.view.facts.get("verb") in ("eval", "run")
+    ):
         return "nobody learns from these episodes"
-    if word == "undo" and not sight.history.episodes and "attempts" not in (sight.view.facts if sight.view else {}):
+    if (
+        word == "undo"
+        and not sight.history.episodes
+        and "attempts" not in (sight.view.facts if sight.view else {})
+    ):
         return "there is no episode before this one"
     return ""

@@ -1,6 +1,8 @@
-"""The page: a viser server behind the door, its layout, what an operator does on it. The only file that knows viser.
+"""The page: a viser server behind the door, its layout, what an operator does on it. The only file
+that knows viser.
 
-Its callbacks run in viser's threads; they leave what was done in `UiEvents`, for whoever passes it on.
+Its callbacks run in viser's threads; they leave what was done in `UiEvents`, for whoever passes it
+on.
 """
 
 import io
@@ -46,8 +48,14 @@ from robot_rl.dataset.counts import WINDOW
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import Array
 
-EYE, LOOK_AT = (1.25, -0.80, 0.65), (0.38, 0.0, 0.20)  # where the page looks from at first, in the arm's base [m]
-LEFT, RIGHT = 1000, 330  # pixels of the two panels; viser narrows both where that leaves too little for the scene
+EYE, LOOK_AT = (
+    (1.25, -0.80, 0.65),
+    (0.38, 0.0, 0.20),
+)  # where the page looks from at first, in the arm's base [m]
+LEFT, RIGHT = (
+    1000,
+    330,
+)  # pixels of the two panels; viser narrows both where that leaves too little for the scene
 LEFT_OF_GIZMO = 600  # the gizmo needs room in the scene
 VALUE, PROBABLE = "critic's value: the last minute", "success probable: the last minute"
 SAID_AGAIN_S = 0.7  # a key that is held down repeats itself sooner
@@ -67,7 +75,9 @@ KEYS = {"space": "halt", "S": "success", "F": "failure", "D": "discard", "U": "u
 
 
 class UiEvents:
-    """What was done on the page, said by viser's threads and taken by one other: words, and where the gizmo is held."""
+    """What was done on the page, said by viser's threads and taken by one other: words, and where
+    the gizmo is held.
+    """
 
     def __init__(self) -> None:
         self.waiting = threading.Event()
@@ -82,7 +92,9 @@ class UiEvents:
         self.waiting.set()
 
     def key(self, word: str) -> None:
-        """A key was pressed; one that is held down says its word once, and nothing of the next episode."""
+        """A key was pressed; one that is held down says its word once, and nothing of the next
+        episode.
+        """
         now, before = time.monotonic(), self._keys.get(word, -SAID_AGAIN_S)
         self._keys[word] = now
         if now - before > SAID_AGAIN_S:
@@ -107,16 +119,24 @@ class UiEvents:
 
 @contextmanager
 def _behind(door: Door, listener: socket.socket) -> Iterator[None]:
-    """A viser server that is made meanwhile listens at this socket alone, and whoever comes is asked at the door.
+    """A viser server that is made meanwhile listens at this socket alone, and whoever comes is
+    asked at the door.
 
-    viser takes a host and a port, and lets everybody in. What it calls to listen also takes a socket, and somebody who
-    looks at each request, of a page or of a websocket, before anything else does.
+    viser takes a host and a port, and lets everybody in. What it calls to listen also takes a
+    socket, and somebody who looks at each request, of a page or of a websocket, before anything
+    else does.
     """
     listen, used = websockets.asyncio.server.serve, threading.Event()
 
     def serve(handler: Any, *_: Any, process_request: Any, **options: Any) -> Any:
         used.set()
-        return listen(handler, sock=listener, process_request=_asking(door, process_request), logger=QUIET, **options)
+        return listen(
+            handler,
+            sock=listener,
+            process_request=_asking(door, process_request),
+            logger=QUIET,
+            **options,
+        )
 
     websockets.asyncio.server.serve = serve  # type: ignore[assignment, misc]
     try:
@@ -125,12 +145,15 @@ def _behind(door: Door, listener: socket.socket) -> Iterator[None]:
         websockets.asyncio.server.serve = listen  # type: ignore[misc]
     if not used.is_set():
         raise RuntimeError(
-            f"viser {viser.__version__} listens in another way than this file knows: the page has no door"
+            f"viser {viser.__version__} listens in another way than this file knows: the page has"
+            " no door"
         )
 
 
 def _asking(door: Door, page: Callable[[ServerConnection, Request], Response | None]) -> Any:
-    """Whoever looks at a request: the door first, then the page, which sees the path without what the door needs."""
+    """Whoever looks at a request: the door first, then the page, which sees the path without what
+    the door needs.
+    """
 
     def process_request(connection: ServerConnection, request: Request) -> Response | None:
         peer = connection.remote_address
@@ -153,7 +176,11 @@ def _asking(door: Door, page: Callable[[ServerConnection, Request], Response | N
 
 
 QUIET = logging.getLogger(f"{__name__}.websockets")
-QUIET.addFilter(lambda record: not record.getMessage().startswith(("opening handshake failed", "connection rejected")))
+QUIET.addFilter(
+    lambda record: (
+        not record.getMessage().startswith(("opening handshake failed", "connection rejected"))
+    )
+)
 """It says nothing of strangers: they could fill a disk with what they send."""
 
 
@@ -170,12 +197,19 @@ class Page:
         gizmo: str | None,
         cameras: Sequence[CameraConfig] = (),
     ):
-        """It listens at `listener` and nowhere else, and asks the door. `gizmo` names the arm that it drives."""
+        """It listens at `listener` and nowhere else, and asks the door. `gizmo` names the arm that
+        it drives.
+        """
         self.said = UiEvents()
-        with redirect_stdout(io.StringIO()), _behind(door, listener):  # it prints an address without the token
+        with (
+            redirect_stdout(io.StringIO()),
+            _behind(door, listener),
+        ):  # it prints an address without the token
             self._server = viser.ViserServer(label=f"robot_rl: {title}", verbose=False)
         gui, scene = self._server.gui, self._server.scene
-        gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108))
+        gui.configure_theme(
+            dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108)
+        )
         self._shown: dict[str, Any] = {}
         self._sight = Snapshot()
         self._events = 0
@@ -223,7 +257,9 @@ class Page:
                 view.gizmo.on_update(self._take)
 
     def show(self, sight: Snapshot, poses: Sequence[Array | None]) -> None:
-        """Everything anew; `poses (n, 7)`: of each arm's shapes in its base. What has not changed is not sent."""
+        """Everything anew; `poses (n, 7)`: of each arm's shapes in its base. What has not changed
+        is not sent.
+        """
         with self._server.atomic():
             self._set("status", self._status, status_html(sight))
             self._set("lamp", self._lamp, lamp_html(sight))
@@ -272,7 +308,9 @@ class Page:
         return str(button._impl.uuid)
 
     async def _take(self, event: Any) -> None:
-        """The gizmo was taken, moved or let go. A coroutine: only those are told in the order in which it happened."""
+        """The gizmo was taken, moved or let go. A coroutine: only those are told in the order in
+        which it happened.
+        """
         w, x, y, z = event.target.wxyz
         self.said.hold(event.phase != "end", np.array([*event.target.position, x, y, z, w], float))
 
@@ -286,7 +324,12 @@ class Page:
         self._curve.data = tuple(np.array(curve, float).reshape(-1, 4).T.copy())
 
     def _show_trace(self, trace: Trace) -> None:
-        self._set("trace", self._trace, bool(np.isfinite([*trace.values, *trace.probabilities]).any()), "visible")
+        self._set(
+            "trace",
+            self._trace,
+            bool(np.isfinite([*trace.values, *trace.probabilities]).any()),
+            "visible",
+        )
         if self._trace.visible:
             weighs = bool(np.isfinite(trace.probabilities).any())
             column = np.array(trace.probabilities if weighs else trace.values, float)
@@ -300,7 +343,9 @@ class Page:
             for handle in self._views.values():
                 handle.remove()
             self._views = {
-                name: self._gui.add_image(image, format="jpeg", jpeg_quality=80, order=i - len(images))
+                name: self._gui.add_image(
+                    image, format="jpeg", jpeg_quality=80, order=i - len(images)
+                )
                 for i, (name, image) in enumerate(images.items())
             }
             self._style.content = self._style_of(max(1, len(images)))
@@ -308,7 +353,9 @@ class Page:
             self._views[name].image = titled(image, name)
 
     def _show_event(self, sight: Snapshot) -> None:
-        """A flash, and a sound unless it is off, when something has happened that a person should notice."""
+        """A flash, and a sound unless it is off, when something has happened that a person should
+        notice.
+        """
         if event := event_between(self._sight, sight):
             self._events += 1
             self._event.content = event_html(event, self._events, sound=self._sound.value)

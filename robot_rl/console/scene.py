@@ -1,4 +1,6 @@
-"""What is drawn on the page: an arm in its scene, as viser's handles, and a camera's view with its name."""
+"""What is drawn on the page: an arm in its scene, as viser's handles, and a camera's view with its
+name.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,27 +13,42 @@ from robot_rl.config import ArmConfig
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import ArmState, Array
 
-CELL = 384  # pixels of a view's longer side as it is sent; the browser makes it as large as there is room
+# pixels of a view's longer side as it is sent; the browser makes it as large as there is room
+CELL = 384
 PLAIN = {"cast_shadow": False, "receive_shadow": False}  # a laptop without a GPU draws it, too
 
 
 class ArmView:
-    """One arm in the scene, standing where its hardware file says; perhaps with the gizmo at its target."""
+    """One arm in the scene, standing where its hardware file says; perhaps with the gizmo at its
+    target.
+    """
 
     def __init__(self, scene: Any, arm: ArmConfig, shapes: Sequence[Shape], *, gizmo: bool):
         x, y, z, w = arm.pose_bench_base[3:]
         foot = f"/arms/{arm.name}"
-        self.foot = scene.add_frame(foot, show_axes=False, position=arm.pose_bench_base[:3], wxyz=(w, x, y, z))
-        self._shapes = [_add_shape(scene, f"{foot}/shapes/{i}", shape) for i, shape in enumerate(shapes)]
-        low, high = (np.array(corner) for corner in (arm.limits.workspace_low, arm.limits.workspace_high))
+        self.foot = scene.add_frame(
+            foot, show_axes=False, position=arm.pose_bench_base[:3], wxyz=(w, x, y, z)
+        )
+        self._shapes = [
+            _add_shape(scene, f"{foot}/shapes/{i}", shape) for i, shape in enumerate(shapes)
+        ]
+        low, high = (
+            np.array(corner) for corner in (arm.limits.workspace_low, arm.limits.workspace_high)
+        )
         scene.add_box(
             f"{foot}/workspace", dimensions=high - low, position=(low + high) / 2, color=(245, 166, 35), wireframe=True,
             **PLAIN,
         )  # fmt: skip
-        self._target = scene.add_frame(f"{foot}/target", axes_length=0.06, axes_radius=0.002, visible=False)
-        self._tool = scene.add_frame(f"{foot}/tool", axes_length=0.04, axes_radius=0.004, visible=False)
+        self._target = scene.add_frame(
+            f"{foot}/target", axes_length=0.06, axes_radius=0.002, visible=False
+        )
+        self._tool = scene.add_frame(
+            f"{foot}/tool", axes_length=0.04, axes_radius=0.004, visible=False
+        )
         self.gizmo = (
-            scene.add_transform_controls(f"{foot}/gizmo", scale=0.22, depth_test=False, visible=False)
+            scene.add_transform_controls(
+                f"{foot}/gizmo", scale=0.22, depth_test=False, visible=False
+            )
             if gizmo
             else None
         )
@@ -75,7 +92,9 @@ def _add_shape(scene: Any, name: str, shape: Shape) -> Any:
     if shape.kind == "box":
         return scene.add_box(name, color=shape.colour, dimensions=(2 * a, 2 * b, 2 * c), **PLAIN)
     if shape.kind == "cylinder":
-        return scene.add_cylinder(name, radius=a, height=2 * b, color=shape.colour, radial_segments=20, **PLAIN)
+        return scene.add_cylinder(
+            name, radius=a, height=2 * b, color=shape.colour, radial_segments=20, **PLAIN
+        )
     if shape.kind == "sphere":
         return scene.add_icosphere(name, radius=a, color=shape.colour, **PLAIN)
     mesh = trimesh.creation.capsule(height=2 * b, radius=a, count=[10, 16])

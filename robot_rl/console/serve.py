@@ -17,14 +17,20 @@ from robot_rl.types import ConfigError, DeviceError, LinkError
 PERIOD_S = 0.1
 GRIP_S = 0.05  # how often it is said that the gizmo is held
 SAID = {"halt": "stop"}  # what the actor hears
-HALT_TRIES = 10  # a second each, until an actor that is busy has heard it: said twice it means the same
+HALT_TRIES = (
+    10  # a second each, until an actor that is busy has heard it: said twice it means the same
+)
 
 
 class Console:
     """The page, the door to it, and the threads behind them. `url` is the link with the token."""
 
-    def __init__(self, sources: Sources, *, host: str = "127.0.0.1", port: int = 8080, token: str = ""):
-        """A new token, if none is given. Raises LinkError if nobody can listen there, ConfigError without the extra."""
+    def __init__(
+        self, sources: Sources, *, host: str = "127.0.0.1", port: int = 8080, token: str = ""
+    ):
+        """A new token, if none is given. Raises LinkError if nobody can listen there, ConfigError
+        without the extra.
+        """
         try:
             from robot_rl.console.page import Page
         except ModuleNotFoundError as error:
@@ -35,13 +41,26 @@ class Console:
         hardware = sources.hardware
         scene = sources.task.scene if sources.task else None
         self._shapes = [ArmShapes(scene, scenery=i == 0) for i in range(len(hardware.arms))]
-        drawn = [(arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)]
+        drawn = [
+            (arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)
+        ]
         teleop = hardware.teleop
-        gizmo = teleop.options.get("arm", hardware.arms[0].name) if teleop and teleop.name == "browser" else None
+        gizmo = (
+            teleop.options.get("arm", hardware.arms[0].name)
+            if teleop and teleop.name == "browser"
+            else None
+        )
         listener = _listen(host, port)
         door = Door(host, listener.getsockname()[1], token or new_token())
         self.url = door.url
-        self.page = Page(sources.title, drawn, listener=listener, door=door, gizmo=gizmo, cameras=hardware.cameras)
+        self.page = Page(
+            sources.title,
+            drawn,
+            listener=listener,
+            door=door,
+            gizmo=gizmo,
+            cameras=hardware.cameras,
+        )
         self._watch = ConsoleModel(sources)
         self._closing = threading.Event()
         self._mouth = threading.Thread(target=self._speak, name="console mouth", daemon=True)
@@ -59,7 +78,9 @@ class Console:
         """Show what there is to see now."""
         sight = self._watch.look(self.page.marked)
         poses = [
-            shapes.poses(arm.q, sight.world) if arm is not None and len(arm.q) == shapes.joints else None
+            shapes.poses(arm.q, sight.world)
+            if arm is not None and len(arm.q) == shapes.joints
+            else None
             for shapes, arm in zip(self._shapes, sight.arms, strict=True)
         ]
         self.page.show(sight, poses)
@@ -73,7 +94,9 @@ class Console:
         self._watch.close()
 
     def _speak(self) -> None:
-        """In a thread of its own: pass on words as they come, and where the gizmo is held twenty times a second."""
+        """In a thread of its own: pass on words as they come, and where the gizmo is held twenty
+        times a second.
+        """
         desk = ConsoleLinkClient(self._sources.desk) if self._sources.desk else None
         held = False
         while not self._closing.is_set():
@@ -97,7 +120,10 @@ class Console:
         idle = without_effect(word, self.page.sight, asks_operator=self._sources.asks_operator)
         try:
             act()
-            self.page.note(f"{said}: heard, without effect: {idle}" if idle else f"{said}: heard", problem=bool(idle))
+            self.page.note(
+                f"{said}: heard, without effect: {idle}" if idle else f"{said}: heard",
+                problem=bool(idle),
+            )
         except (LinkError, DeviceError) as error:
             self.page.note(f"{said}: {error}", problem=True)
 
@@ -125,8 +151,12 @@ class Console:
 def _listen(host: str, port: int) -> socket.socket:
     """A socket at an address that nobody has. Raises LinkError."""
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         return socket.create_server(address, family=family)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise LinkError(f"cannot listen at {host}:{port}: {reason}. Choose another --port or --host") from error
+        raise LinkError(
+            f"cannot listen at {host}:{port}: {reason}. Choose another --port or --host"
+        ) from error

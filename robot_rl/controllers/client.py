@@ -43,11 +43,12 @@ ASK_AGAIN_S = 2.0
 class ArmLink:
     """Requests and answers over one socket. Used by one thread; one request is under way at a time.
 
-    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones for 10 s at most, or
-    20 for those of `DELIBERATE`.
-    The first request is INFO, whose answer says with which life of the arm's process this link speaks, and which set-up
-    is in force; the answer to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
-    `secret` is what the arm's process wants of whoever moves it; without one, that which lies beside its socket.
+    The first answer is awaited for `timeout_s`, because the arm may still be starting; later ones
+    for 10 s at most, or 20 for those of `DELIBERATE`. The first request is INFO, whose answer says
+    with which life of the arm's process this link speaks, and which set-up is in force; the answer
+    to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
+    `secret` is what the arm's process wants of whoever moves it; without one, that which lies
+    beside its socket.
     """
 
     def __init__(self, address: str, timeout_s: float, secret: bytes | None = None):
@@ -60,18 +61,23 @@ class ArmLink:
         self._socket.setsockopt(zmq.MAXMSGSIZE, messages.MAX_BYTES)
         connect(self._socket, address)
 
-    def ask(self, kind: Kind, body: Array | bytes = b"", each: Callable[[], None] = lambda: None) -> bytes:
+    def ask(
+        self, kind: Kind, body: Array | bytes = b"", each: Callable[[], None] = lambda: None
+    ) -> bytes:
         """The body of the answer; `each` is called before every try to get it.
 
-        Raises LinkError if none comes in time, DeviceError if the arm refuses, ConfigError for what may not be asked.
-        An arm whose process was started anew in the meantime refuses everything but INFO; one that another program has
-        set up since refuses what moves it.
+        Raises LinkError if none comes in time, DeviceError if the arm refuses, ConfigError for what
+        may not be asked. An arm whose process was started anew in the meantime refuses everything
+        but INFO; one that another program has set up since refuses what moves it.
         """
         number = next(self._numbers) & 0xFFFFFFFF
         setup = self._in_force if kind in messages.DELIBERATE else self._own
-        request = messages.encode(kind, self._life, number, body, setup=setup, client=self._client, secret=self._secret)
+        request = messages.encode(
+            kind, self._life, number, body, setup=setup, client=self._client, secret=self._secret
+        )
         timeout_s = ORDER_S if kind in messages.DELIBERATE else self._timeout_s
-        # who is there is asked again and again: a process that ends takes the question along that it has just heard
+        # who is there is asked again and again: a process that ends takes the question along that
+        # it has just heard
         tries = max(1, round(timeout_s / ASK_AGAIN_S)) if kind == Kind.INFO else 1
         for _ in range(tries):
             each()
@@ -85,9 +91,13 @@ class ArmLink:
         self._timeout_s = min(self._timeout_s, ANSWER_S)
         if answer.status != messages.OK:
             error = ConfigError if answer.status == messages.WRONG else DeviceError
-            raise error(f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}")
+            raise error(
+                f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}"
+            )
         if kind == Kind.INFO:
-            if not self._life and self._reads_secret:  # now that the process is up, which draws it as it starts
+            if (
+                not self._life and self._reads_secret
+            ):  # now that the process is up, which draws it as it starts
                 self._secret = read_secret(self._address)
             self._life, self._in_force = self._life or answer.life, answer.setup
         elif kind == Kind.CONFIGURE:
@@ -115,16 +125,21 @@ class ArmClient:
     arm = ArmClient("local://arm")
     arm.configure(pose_flange_tool, compliance, limits, leash_translation=0.02, leash_rotation=0.15)
     while running:
-        arm.command(ArmTarget(pose_base_tcp, period_s))   # lockstep: the world advances by period_s meanwhile
+        # lockstep: the world advances by period_s meanwhile
+        arm.command(ArmTarget(pose_base_tcp, period_s))
         ...wait for the deadline...
         state = arm.state()
     ```
 
-    A target that does not say from which state it was made is stamped with the newest that this client has seen.
+    A target that does not say from which state it was made is stamped with the newest that this
+    client has seen.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 180.0, each: Callable[[], None] = lambda: None):
-        """Connect and ask who is there. The first start of an arm compiles its law, hence the patience.
+    def __init__(
+        self, address: str, *, timeout_s: float = 180.0, each: Callable[[], None] = lambda: None
+    ):
+        """Connect and ask who is there. The first start of an arm compiles its law, hence the
+        patience.
 
         `each` is called about every two seconds meanwhile; what it raises ends the wait.
         """
@@ -146,25 +161,42 @@ class ArmClient:
         leash_translation: float = DEFAULT_LEASH[0],
         leash_rotation: float = DEFAULT_LEASH[1],
     ) -> ArmState:
-        """Set the tool, the compliance, the limits and the leash of a task; the arm holds where it is.
+        """Set the tool, the compliance, the limits and the leash of a task; the arm holds where it
+        is.
 
-        Another program that had set it up cannot move it any more. Raises ConfigError with the arm's reason if it
-        refuses.
+        Another program that had set it up cannot move it any more. Raises ConfigError with the
+        arm's reason if it refuses.
         """
-        setup = ArmSetup(np.asarray(pose_flange_tool, float), compliance, limits, leash_translation, leash_rotation)
+        setup = ArmSetup(
+            np.asarray(pose_flange_tool, float),
+            compliance,
+            limits,
+            leash_translation,
+            leash_rotation,
+        )
         self._link.ask(Kind.INFO)  # whose set-up this one replaces
-        return self._ask(Kind.CONFIGURE, messages.record(messages.setup_layout(self.info.joints), setup))
+        return self._ask(
+            Kind.CONFIGURE, messages.record(messages.setup_layout(self.info.joints), setup)
+        )
 
     def tune(self, compliance: Compliance) -> ArmState:
-        """Another compliance, while the arm goes on with what it does. Raises ConfigError if the arm refuses."""
-        return self._ask(Kind.TUNE, messages.record(messages.compliance_layout(self.info.joints), compliance))
+        """Another compliance, while the arm goes on with what it does. Raises ConfigError if the
+        arm refuses.
+        """
+        return self._ask(
+            Kind.TUNE, messages.record(messages.compliance_layout(self.info.joints), compliance)
+        )
 
     def tare(self) -> ArmState:
-        """The arm stands still and touches nothing: its wrench is zero now. Raises DeviceError if it is far off."""
+        """The arm stands still and touches nothing: its wrench is zero now. Raises DeviceError if
+        it is far off.
+        """
         return self._ask(Kind.TARE)
 
     def command(self, target: ArmTarget) -> ArmState:
-        """Send a target. In lockstep the answer is the state one period later, on the real clock the state now."""
+        """Send a target. In lockstep the answer is the state one period later, on the real clock
+        the state now.
+        """
         return self._ask(Kind.COMMAND, messages.record(messages.TARGET, self._stamped(target)))
 
     def hold(self) -> ArmState:
@@ -179,11 +211,13 @@ class ArmClient:
         tolerance: float = 0.01,
         each: Callable[[], None] = lambda: None,
     ) -> ArmState:
-        """Move to a posture and wait until the arm stands there, within `tolerance` [rad] of each joint.
+        """Move to a posture and wait until the arm stands there, within `tolerance` [rad] of each
+        joint.
 
-        `each` is called before each request; what it raises ends the move, and the arm holds. Raises ArmFaultError if a
-        fault stops it, DeviceError if the way there leaves the workspace, or if it has not arrived after `patience_s`
-        of the arm's time: then something is in its way, against which it presses no harder than the joint clip allows.
+        `each` is called before each request; what it raises ends the move, and the arm holds.
+        Raises ArmFaultError if a fault stops it, DeviceError if the way there leaves the workspace,
+        or if it has not arrived after `patience_s` of the arm's time: then something is in its way,
+        against which it presses no harder than the joint clip allows.
         """
         layout, begun = messages.joint_target_layout(self.info.joints), self.refresh().t
         while True:
@@ -195,12 +229,14 @@ class ArmClient:
             state = self._ask(Kind.MOVE_JOINTS, messages.record(layout, self._stamped(target)))
             if state.verdict & Verdict.REFUSED_PATH:
                 raise DeviceError(
-                    "the arm does not go there: on the straight way in joint space its tool would leave the workspace "
-                    "or enter a keep-out box, or its elbow, forearm or hand would leave body_low to body_high"
+                    "the arm does not go there: on the straight way in joint space its tool would"
+                    " leave the workspace or enter a keep-out box, or its elbow, forearm or hand"
+                    " would leave body_low to body_high"
                 )
             if state.fault:
                 raise ArmFaultError(
-                    f"the move stopped: {state.fault.name}: {state.reason}; look at it, then acknowledge"
+                    f"the move stopped: {state.fault.name}: {state.reason}; look at it, then"
+                    " acknowledge"
                 )
             away = np.abs(state.q - target.q)
             if (away < tolerance).all() and np.abs(state.dq).max() < 0.02:
@@ -209,7 +245,8 @@ class ArmClient:
                 joint = int(away.argmax())
                 limited = state.verdict & (Verdict.WORKSPACE | Verdict.KEEP_OUT | Verdict.BODY)
                 raise DeviceError(
-                    f"the arm did not arrive within {patience_s:g} s: joint {joint + 1} is off by {away[joint]:.3f} rad"
+                    f"the arm did not arrive within {patience_s:g} s: joint {joint + 1} is off by"
+                    f" {away[joint]:.3f} rad"
                     + (f"; it was stopped in front of: {limited.reasons}" if limited else "")
                 )
             if self.info.clock == "real":
@@ -220,7 +257,11 @@ class ArmClient:
         return messages.to_stats(messages.body_as(messages.STATS, self._link.ask(Kind.STATS)))
 
     def _stamped(self, target: Any) -> Any:
-        return target if target.seen_t is not None else replace(target, seen_t=(self._latest or self.refresh()).t)
+        return (
+            target
+            if target.seen_t is not None
+            else replace(target, seen_t=(self._latest or self.refresh()).t)
+        )
 
     def state(self) -> ArmState:
         """The newest state. In lockstep, where nothing moves by itself, that of the last answer."""
@@ -233,11 +274,15 @@ class ArmClient:
         return self._ask(Kind.STATE)
 
     def acknowledge_fault(self) -> ArmState:
-        """Somebody has looked: clear the latched fault. The arm goes on holding until the next command."""
+        """Somebody has looked: clear the latched fault. The arm goes on holding until the next
+        command.
+        """
         return self._ask(Kind.ACKNOWLEDGE)
 
     def _ask(self, kind: Kind, body: Array | bytes = b"") -> ArmState:
-        self._latest = messages.to_state(messages.body_as(self._state_layout, self._link.ask(kind, body)))
+        self._latest = messages.to_state(
+            messages.body_as(self._state_layout, self._link.ask(kind, body))
+        )
         return self._latest
 
     def close(self) -> None:

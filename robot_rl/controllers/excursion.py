@@ -1,4 +1,6 @@
-"""An arm that was found outside its limits and acknowledged comes back in at a crawl, and goes no further out."""
+"""An arm that was found outside its limits and acknowledged comes back in at a crawl, and goes no
+further out.
+"""
 
 import numpy as np
 
@@ -12,11 +14,15 @@ CRAWL = (0.02, 0.1)
 """[m/s], [rad/s]: an arm that was found outside its limits comes back in no faster."""
 
 EXCURSION_M, EXCURSION_RAD = 0.005, 0.02
-"""How much further out it may be measured on its way in than it was: it swings, and a sensor has noise."""
+"""How much further out it may be measured on its way in than it was: it swings, and a sensor has
+noise.
+"""
 
 
 class Excursion:
-    """The slack of the `bounds` in force, which is as far out as the arm was found, and shrinks on its way in."""
+    """The slack of the `bounds` in force, which is as far out as the arm was found, and shrinks on
+    its way in.
+    """
 
     def __init__(self, bounds: Bounds):
         self._bounds = bounds
@@ -40,9 +46,15 @@ class Excursion:
             slack[:], joint_slack[:], self.under_way = 0.0, 0.0, False
 
     def _outside(self, r: ArmReading) -> tuple[Array, Array]:
-        """How far beyond its limits the arm is `(3,)`, as `Bounds.slack` [m], and its joints `(n,)` [rad]."""
+        """How far beyond its limits the arm is `(3,)`, as `Bounds.slack` [m], and its joints `(n,)`
+        [rad].
+        """
         b = self._bounds
         workspace = safety.outside_workspace(r.pose, b.workspace) - b.margin
         clearance, _ = body_clearance(r.q, b.chain, b.capsules, b.room, b.keep_out)
         joints = np.maximum(b.joints[safety.JOINT_LOW] - r.q, r.q - b.joints[safety.JOINT_HIGH])
-        return np.array([workspace, safety.too_deep(r.pose, b.keep_out, b.margin), -clearance]), joints
+        return np.array([
+            workspace,
+            safety.too_deep(r.pose, b.keep_out, b.margin),
+            -clearance,
+        ]), joints

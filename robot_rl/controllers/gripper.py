@@ -1,6 +1,8 @@
-"""A gripper's process: its calls take seconds and pylibfranka's hold the GIL, so nothing else may wait for them.
+"""A gripper's process: its calls take seconds and pylibfranka's hold the GIL, so nothing else may
+wait for them.
 
-Orders and reports go through latest slots in shared memory (`shared_memory.py`), as those of the arm's loop do:
+Orders and reports go through latest slots in shared memory (`shared_memory.py`), as those of the
+arm's loop do:
 
 | slot   | writer, rate                       | reader             | if the writer is silent                     |
 |--------|------------------------------------|--------------------|---------------------------------------------|
@@ -51,11 +53,13 @@ REPORT = np.dtype([
 
 
 class GripperProcess:
-    """The holder's side. No call but the constructor waits for the fingers; `state` tells how they get on.
+    """The holder's side. No call but the constructor waits for the fingers; `state` tells how they
+    get on.
 
-    A fault (the hand is gone, or a movement failed) is latched: orders are refused until `acknowledge`, which also asks
-    the driver to connect anew. One order at a time; a later one waits, `stop` included, until the hand is through.
-    Each fault leaves a black box in the folder `blackbox`: the last 30 s of orders and measurements.
+    A fault (the hand is gone, or a movement failed) is latched: orders are refused until
+    `acknowledge`, which also asks the driver to connect anew. One order at a time; a later one
+    waits, `stop` included, until the hand is through. Each fault leaves a black box in the folder
+    `blackbox`: the last 30 s of orders and measurements.
     """
 
     def __init__(self, config: GripperConfig, blackbox: Path | None = None):
@@ -63,7 +67,9 @@ class GripperProcess:
         self._orders, self._report = LatestSlot(ORDERS), LatestSlot(REPORT)
         self._order = np.zeros((), ORDERS)
         args = (config, self._orders.block, self._report.block, blackbox or blackbox_folder())
-        self._process = multiprocessing.get_context("spawn").Process(target=run_gripper, args=args, daemon=True)
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=run_gripper, args=args, daemon=True
+        )
         self._process.start()
         deadline = time.monotonic() + START_TIMEOUT_S
         while self._report.read()["t"] == 0.0:
@@ -83,9 +89,13 @@ class GripperProcess:
         """Go to a width [m] at a speed [m/s]."""
         self._send(Order.MOVE, width_m=width_m, speed=speed)
 
-    def grasp(self, width_m: float, speed: float = 0.05, force_n: float = 20.0, tolerance_m: float = 0.005) -> None:
+    def grasp(
+        self, width_m: float, speed: float = 0.05, force_n: float = 20.0, tolerance_m: float = 0.005
+    ) -> None:
         """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`."""
-        self._send(Order.GRASP, width_m=width_m, speed=speed, force_n=force_n, tolerance_m=tolerance_m)
+        self._send(
+            Order.GRASP, width_m=width_m, speed=speed, force_n=force_n, tolerance_m=tolerance_m
+        )
 
     def stop(self) -> None:
         """Stand still."""
@@ -103,7 +113,9 @@ class GripperProcess:
         r = self._report.read()
         return GripperState(
             t=float(r["t"]),
-            reading=GripperReading(float(r["width_m"]), float(r["max_width_m"]), bool(r["grasped"])),
+            reading=GripperReading(
+                float(r["width_m"]), float(r["max_width_m"]), bool(r["grasped"])
+            ),
             busy=int(r["number"]) != int(self._order["number"]),
             succeeded=bool(r["succeeded"]),
             reason=bytes(r["reason"]).decode(errors="replace"),
@@ -114,7 +126,10 @@ class GripperProcess:
             raise DeviceError(f"{reason} (acknowledge this to go on)")
         for name, value in values.items():
             if not (np.isfinite(value) and 0.0 <= value <= LARGEST[name]):
-                raise ConfigError(f"gripper '{self._config.name}': {name} is {value}; allowed: 0 to {LARGEST[name]}")
+                raise ConfigError(
+                    f"gripper '{self._config.name}': {name} is {value}; allowed: 0 to"
+                    f" {LARGEST[name]}"
+                )
             self._order[name] = value
         self._order["order"] = order
         self._order["number"] += 1
@@ -131,11 +146,17 @@ class GripperProcess:
 
 
 LARGEST = {"width_m": 0.2, "speed": 0.5, "force_n": 200.0, "tolerance_m": 0.1}
-"""[m], [m/s], [N], [m]: beyond any gripper on a table; the hand refuses what is beyond its own range."""
+"""[m], [m/s], [N], [m]: beyond any gripper on a table; the hand refuses what is beyond its own
+range.
+"""
 
 
-def run_gripper(config: GripperConfig, orders_block: SharedBlock, report_block: SharedBlock, blackbox: Path) -> None:
-    """The gripper's process: do what is ordered, report, until told to leave or until the holder is gone."""
+def run_gripper(
+    config: GripperConfig, orders_block: SharedBlock, report_block: SharedBlock, blackbox: Path
+) -> None:
+    """The gripper's process: do what is ordered, report, until told to leave or until the holder is
+    gone.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
     orders, report = LatestSlot(ORDERS, orders_block), LatestSlot(REPORT, report_block)
@@ -169,7 +190,9 @@ class _Hand:
             self._driver, self._done["reason"] = None, str(error).encode()[:256]
 
     def obey(self, order: Array) -> Array:
-        """Carry out a new order, if there is one, and measure; a failure becomes the reason of a fault."""
+        """Carry out a new order, if there is one, and measure; a failure becomes the reason of a
+        fault.
+        """
         done = self._done
         if order["acknowledgements"] != done["acknowledgements"]:
             done["acknowledgements"] = order["acknowledgements"]
@@ -197,7 +220,9 @@ class _Hand:
             case Order.MOVE:
                 return bool(driver.move(width, speed))
             case Order.GRASP:
-                return bool(driver.grasp(width, speed, float(order["force_n"]), float(order["tolerance_m"])))
+                return bool(
+                    driver.grasp(width, speed, float(order["force_n"]), float(order["tolerance_m"]))
+                )
             case Order.STOP:
                 driver.stop()
         return True
@@ -209,12 +234,19 @@ class _Hand:
 
 
 ORDERED, MEASURED = ("order", "width_m", "speed", "force_n"), ("width_m", "grasped", "succeeded")
-COLUMNS = ("t", "fault", *(f"ordered_{name}" for name in ORDERED), *(f"measured_{name}" for name in MEASURED))
+COLUMNS = (
+    "t",
+    "fault",
+    *(f"ordered_{name}" for name in ORDERED),
+    *(f"measured_{name}" for name in MEASURED),
+)
 """Of a black box. While the fingers move there are no rows: the call blocks."""
 
 
 class _Record:
-    """The last 30 s of orders and reports; a fault writes them to disk, unless there is nothing before it."""
+    """The last 30 s of orders and reports; a fault writes them to disk, unless there is nothing
+    before it.
+    """
 
     def __init__(self, config: GripperConfig, blackbox: Path):
         self._config, self._folder = config, blackbox
@@ -228,7 +260,17 @@ class _Record:
         self._rows.append((float(done["t"]), float(fault), *map(float, values)))
         if fault and not self._was_fault and len(self._rows) > 1:
             config, reason = self._config, done["reason"].item().decode(errors="replace")
-            about = {"gripper": config.name, "driver": config.driver, "event": "GRIPPER", "reason": reason}
+            about = {
+                "gripper": config.name,
+                "driver": config.driver,
+                "event": "GRIPPER",
+                "reason": reason,
+            }
             when = {"t_wall": time.time(), "event_t": float(done["t"])}
-            store(new_file(self._folder, config.name, "GRIPPER"), np.array(self._rows), COLUMNS, about | when)
+            store(
+                new_file(self._folder, config.name, "GRIPPER"),
+                np.array(self._rows),
+                COLUMNS,
+                about | when,
+            )
         self._was_fault = fault

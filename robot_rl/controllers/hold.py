@@ -1,4 +1,6 @@
-"""A hold, compiled: the arm brakes, then stays in the posture that it has come to; after a hard blow it backs away."""
+"""A hold, compiled: the arm brakes, then stays in the posture that it has come to; after a hard
+blow it backs away.
+"""
 
 import numpy as np
 
@@ -25,8 +27,8 @@ from robot_rl.types import Array
 
 AT_REST = 0.02
 BRAKE_S = 0.4
-"""A hold first stops the arm, until no joint is faster than this [rad/s] or for so long [s]; then it locks the posture
-that the arm has come to, so that nothing swings back."""
+"""A hold first stops the arm, until no joint is faster than this [rad/s] or for so long [s]; then
+it locks the posture that the arm has come to, so that nothing swings back."""
 
 FASTEST_RETREAT = 0.5
 FARTHEST_RETREAT = 0.2
@@ -41,13 +43,17 @@ def stay_at(move: Move, q: Array) -> None:
 
 
 @njit
-def brake_into(wanted: Array, move: Move, measured: Measured, tau: Array, damping: Array, rate: float) -> bool:
-    """The first part of a hold: torques `wanted (n,)` that stop the arm; where it is meanwhile is what will be held.
+def brake_into(
+    wanted: Array, move: Move, measured: Measured, tau: Array, damping: Array, rate: float
+) -> bool:
+    """The first part of a hold: torques `wanted (n,)` that stop the arm; where it is meanwhile is
+    what will be held.
 
-    Every direction of the joints is damped with its own inertia, `-M v / T`, none stiffer than another. A torque falls
-    no faster than at `rate` [Nm/s], and on its way to zero the one in force, `tau (n,)`, still turns the joints by
-    `M^-1 tau |tau| / 2 rate`: `v` is the speed that they will have then. Without that a quick arm is thrown back.
-    An inertia that is no number is done without: `damping (n,)` brakes. Returns whether the arm stands, and will.
+    Every direction of the joints is damped with its own inertia, `-M v / T`, none stiffer than
+    another. A torque falls no faster than at `rate` [Nm/s], and on its way to zero the one in
+    force, `tau (n,)`, still turns the joints by `M^-1 tau |tau| / 2 rate`: `v` is the speed that
+    they will have then. Without that a quick arm is thrown back. An inertia that is no number is
+    done without: `damping (n,)` brakes. Returns whether the arm stands, and will.
     """
     q, dq, mass = measured.q, measured.dq, measured.mass
     stay_at(move, q)
@@ -64,7 +70,9 @@ def brake_into(wanted: Array, move: Move, measured: Measured, tau: Array, dampin
 
 @njit
 def begin_retreat_into(control: Control, bounds: Bounds, measured: Measured) -> None:
-    """A held arm backs away from what hit it, by its joints' shortest way; not if a body would get stuck."""
+    """A held arm backs away from what hit it, by its joints' shortest way; not if a body would get
+    stuck.
+    """
     move, q, chain, capsules = control.move, measured.q, bounds.chain, bounds.capsules
     control.target[:] = safety.retreat_from(
         measured.pose, control.felt, bounds.retreat_m,
@@ -89,10 +97,14 @@ def begin_retreat_into(control: Control, bounds: Bounds, measured: Measured) -> 
 
 
 @njit
-def hold_torque(control: Control, law: Law, bounds: Bounds, now: Measured, measured: bool, whole: bool) -> Array:
-    """The torques `(n,)` of a hold: with angles and speeds alone (`measured`) it brakes and stays where it is.
+def hold_torque(
+    control: Control, law: Law, bounds: Bounds, now: Measured, measured: bool, whole: bool
+) -> Array:
+    """The torques `(n,)` of a hold: with angles and speeds alone (`measured`) it brakes and stays
+    where it is.
 
-    Without them the torques fade to zero. Where the state is `whole`, the target is the pose that the arm comes to.
+    Without them the torques fade to zero. Where the state is `whole`, the target is the pose that
+    the arm comes to.
     """
     flags, move, dt = control.flags, control.move, law.dt
     wanted = np.zeros(now.q.shape[0])
@@ -111,11 +123,15 @@ def hold_torque(control: Control, law: Law, bounds: Bounds, now: Measured, measu
         move.speed[:] = 0.0
         if whole and move.clock[PHASE] < 1.0:
             advance_into(move, now.q, slowed_for_tool(move, now.jacobian, law), dt)
-        wanted = joint_torque(now.q, now.dq, np.zeros(wanted.shape[0]), move.now, move.speed, law.joint_gains)
+        wanted = joint_torque(
+            now.q, now.dq, np.zeros(wanted.shape[0]), move.now, move.speed, law.joint_gains
+        )
     if measured and safety.all_finite(now.coriolis):
         wanted += now.coriolis
     if not law.follows:
         control.reference[:] = control.target
     elif whole and flags[LOCKED] == 1:
-        control.reference[:] = filter_reference(control.reference, control.target, law.filter, law.step, law.angle)
+        control.reference[:] = filter_reference(
+            control.reference, control.target, law.filter, law.step, law.angle
+        )
     return wanted

@@ -1,4 +1,6 @@
-"""Joint-space moves, compiled: a minimum-jerk way from posture to posture that keeps the limits of the tool."""
+"""Joint-space moves, compiled: a minimum-jerk way from posture to posture that keeps the limits of
+the tool.
+"""
 
 import numpy as np
 
@@ -6,7 +8,15 @@ from robot_rl.controllers import safety
 from robot_rl.controllers.impedance import JOINT_CLIP, joint_torque, minimum_jerk
 from robot_rl.controllers.kinematics import body_clearance, path_leaves
 from robot_rl.controllers.law import Law
-from robot_rl.controllers.tick_values import DURATION, PHASE, VERDICT, Bounds, Control, Measured, Move
+from robot_rl.controllers.tick_values import (
+    DURATION,
+    PHASE,
+    VERDICT,
+    Bounds,
+    Control,
+    Measured,
+    Move,
+)
 from robot_rl.geometry import twist_of
 from robot_rl.machine.compiled import njit
 from robot_rl.types import Array
@@ -16,7 +26,9 @@ LOOK_AHEAD_S = 0.06
 
 
 LOOK_EVERY_RAD = 0.03
-"""A joint move is looked through before it begins, a posture every so many radians: in a third of a tick."""
+"""A joint move is looked through before it begins, a posture every so many radians: in a third of a
+tick.
+"""
 
 
 @njit
@@ -49,7 +61,8 @@ def advance_into(move: Move, q: Array, slow: float, dt: float) -> None:
 
 @njit
 def obstacle_ahead(dq: Array, twist: Array, bounds: Bounds, measured: Measured) -> int:
-    """The `Verdict` bits of what an arm would leave or enter that goes on with `dq` and `twist` for `LOOK_AHEAD_S`.
+    """The `Verdict` bits of what an arm would leave or enter that goes on with `dq` and `twist` for
+    `LOOK_AHEAD_S`.
 
     What is outside already may go on as long as it does not get further out.
     """
@@ -65,7 +78,9 @@ def obstacle_ahead(dq: Array, twist: Array, bounds: Bounds, measured: Measured) 
             depth = safety.depth_inside(at, bounds.keep_out[k])
             if depth > max(safety.depth_inside(pose, bounds.keep_out[k]), 0.0) + 1e-6:
                 return safety.KEPT_OUT
-    then, _ = body_clearance(q + LOOK_AHEAD_S * dq, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out)
+    then, _ = body_clearance(
+        q + LOOK_AHEAD_S * dq, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out
+    )
     if then < 0.0:
         now, _ = body_clearance(q, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out)
         if then < now:
@@ -75,7 +90,9 @@ def obstacle_ahead(dq: Array, twist: Array, bounds: Bounds, measured: Measured) 
 
 @njit
 def joint_move_torque(control: Control, law: Law, bounds: Bounds, measured: Measured) -> Array:
-    """The torques `(n,)` of a joint move, which stops in front of an obstacle; its reference moves on by a tick."""
+    """The torques `(n,)` of a joint move, which stops in front of an obstacle; its reference moves
+    on by a tick.
+    """
     move = control.move
     control.target[:] = measured.pose
     control.reference[:] = measured.pose
@@ -88,16 +105,22 @@ def joint_move_torque(control: Control, law: Law, bounds: Bounds, measured: Meas
         move.speed[:] = 0.0
     else:
         advance_into(move, measured.q, slow, law.dt)
-    return joint_torque(measured.q, measured.dq, measured.coriolis, move.now, move.speed, law.joint_gains)
+    return joint_torque(
+        measured.q, measured.dq, measured.coriolis, move.now, move.speed, law.joint_gains
+    )
 
 
 def way_leaves(begun: Array, goal: Array, tool: Array, bounds: Bounds) -> bool:
-    """Whether the straight way between two postures leads out of workspace or room, or into a keep-out box.
+    """Whether the straight way between two postures leads out of workspace or room, or into a
+    keep-out box.
 
-    `tool (3,)` [m] is the controlled point on the flange. False where the arm's kinematics are not known.
+    `tool (3,)` [m] is the controlled point on the flange. False where the arm's kinematics are not
+    known.
     """
     b = bounds
     if not len(b.chain):
         return False
     looks = 2 + int(np.abs(goal - begun).max() / LOOK_EVERY_RAD)
-    return bool(path_leaves(begun, goal, looks, b.chain, tool, b.capsules, b.room, b.workspace, b.keep_out))
+    return bool(
+        path_leaves(begun, goal, looks, b.chain, tool, b.capsules, b.room, b.workspace, b.keep_out)
+    )

@@ -1,6 +1,8 @@
-"""Where the links of an arm are, and how far its guarded bodies are from what they must not touch. Compiled: 1 kHz.
+"""Where the links of an arm are, and how far its guarded bodies are from what they must not touch.
+Compiled: 1 kHz.
 
-An arm's own kinematics are in `ArmFacts.dh`; a guarded body is a capsule on one of its links (`types.Capsule`).
+An arm's own kinematics are in `ArmFacts.dh`; a guarded body is a capsule on one of its links
+(`types.Capsule`).
 """
 
 import math
@@ -16,7 +18,9 @@ LINK, START, END, RADIUS = 0, slice(1, 4), slice(4, 7), 7
 """Columns of `capsules (k, 8)`."""
 
 HALVINGS = 12
-"""Ternary search for the point of a capsule's axis that is nearest to a box: to a hundredth of its length."""
+"""Ternary search for the point of a capsule's axis that is nearest to a box: to a hundredth of its
+length.
+"""
 
 
 def chain_of(facts: ArmFacts | None, joints: int) -> Array:
@@ -28,12 +32,16 @@ def chain_of(facts: ArmFacts | None, joints: int) -> Array:
 
 def capsules_of(bodies: Sequence[Capsule]) -> Array:
     """Guarded bodies as `(k, 8)`."""
-    return np.array([[body.link - 1, *body.start, *body.end, body.radius_m] for body in bodies]).reshape(-1, 8)
+    return np.array([
+        [body.link - 1, *body.start, *body.end, body.radius_m] for body in bodies
+    ]).reshape(-1, 8)
 
 
 @njit
 def frames_of(q, chain):
-    """The frames `(n + 1, 3, 4)` of the links and of the flange in the base, `[R | p]`, for joint angles `q (n,)`."""
+    """The frames `(n + 1, 3, 4)` of the links and of the flange in the base, `[R | p]`, for joint
+    angles `q (n,)`.
+    """
     frames = np.empty((chain.shape[0], 3, 4))
     R = np.eye(3)
     p = np.zeros(3)
@@ -48,7 +56,12 @@ def frames_of(q, chain):
             R[r, 0] = x * ct + ahead * st
             R[r, 1] = -x * st + ahead * ct
             R[r, 2] = -y * sa + z * ca
-            frames[i, r, 0], frames[i, r, 1], frames[i, r, 2], frames[i, r, 3] = R[r, 0], R[r, 1], R[r, 2], p[r]
+            frames[i, r, 0], frames[i, r, 1], frames[i, r, 2], frames[i, r, 3] = (
+                R[r, 0],
+                R[r, 1],
+                R[r, 2],
+                p[r],
+            )
     return frames
 
 
@@ -57,13 +70,17 @@ def place(frame, point):
     """A point `(3,)` of a link, in the base."""
     out = np.empty(3)
     for r in range(3):
-        out[r] = frame[r, 0] * point[0] + frame[r, 1] * point[1] + frame[r, 2] * point[2] + frame[r, 3]
+        out[r] = (
+            frame[r, 0] * point[0] + frame[r, 1] * point[1] + frame[r, 2] * point[2] + frame[r, 3]
+        )
     return out
 
 
 @njit
 def distance_to_box(start, end, share, box):
-    """Signed distance [m] to a box of the point at `share` of the way from `start` to `end`; negative inside."""
+    """Signed distance [m] to a box of the point at `share` of the way from `start` to `end`;
+    negative inside.
+    """
     outside, inside = 0.0, -np.inf
     for i in range(3):
         at = start[i] + share * (end[i] - start[i])
@@ -89,9 +106,11 @@ def segment_to_box(start, end, box):
 
 @njit
 def body_clearance(q, chain, capsules, room, boxes):
-    """How far [m] the guarded bodies are from the walls of the `room (2, 3)` and the `boxes (k, 2, 3)`, and which.
+    """How far [m] the guarded bodies are from the walls of the `room (2, 3)` and the `boxes (k, 2,
+    3)`, and which.
 
-    The smallest of all, with the index of its capsule; negative: it is in there. Infinite if nothing is guarded.
+    The smallest of all, with the index of its capsule; negative: it is in there. Infinite if
+    nothing is guarded.
     """
     best, which = np.inf, -1
     if chain.shape[0] == 0 or capsules.shape[0] == 0:
@@ -99,10 +118,20 @@ def body_clearance(q, chain, capsules, room, boxes):
     frames = frames_of(q, chain)
     for k in range(capsules.shape[0]):
         frame = frames[int(capsules[k, LINK])]
-        start, end, radius = place(frame, capsules[k, START]), place(frame, capsules[k, END]), capsules[k, RADIUS]
+        start, end, radius = (
+            place(frame, capsules[k, START]),
+            place(frame, capsules[k, END]),
+            capsules[k, RADIUS],
+        )
         clear = np.inf
         for i in range(3):  # a wall is flat: an end is nearest
-            clear = min(clear, start[i] - room[0, i], end[i] - room[0, i], room[1, i] - start[i], room[1, i] - end[i])
+            clear = min(
+                clear,
+                start[i] - room[0, i],
+                end[i] - room[0, i],
+                room[1, i] - start[i],
+                room[1, i] - end[i],
+            )
         for b in range(boxes.shape[0]):
             # no nearer than its middle less half its length: most boxes are far
             half = 0.0
@@ -117,10 +146,11 @@ def body_clearance(q, chain, capsules, room, boxes):
 
 @njit
 def path_leaves(begun, goal, looks, chain, tool, capsules, room, workspace, boxes):
-    """Whether a straight way in joint space leads out of the workspace or the bodies' room, or into a keep-out box.
+    """Whether a straight way in joint space leads out of the workspace or the bodies' room, or into
+    a keep-out box.
 
-    `tool (3,)` [m] is the controlled point in the flange's frame. What is outside at the beginning may come in: on no
-    posture on the way may it be further out than on any before.
+    `tool (3,)` [m] is the controlled point in the flange's frame. What is outside at the beginning
+    may come in: on no posture on the way may it be further out than on any before.
     """
     outside = deep = close = 0.0
     for look in range(looks):

@@ -1,4 +1,6 @@
-"""What an arm is driven with: the gains of a task on their way to those that were asked for, and how fast it may go."""
+"""What an arm is driven with: the gains of a task on their way to those that were asked for, and
+how fast it may go.
+"""
 
 import math
 from typing import NamedTuple
@@ -14,16 +16,19 @@ BRAKE_TIME_S = 0.01
 """Time constant of the brake [s]."""
 
 STIFFNESS_PER_TORQUE, DAMPING_PER_TORQUE = 7.0, 0.6
-"""[1/rad], [s/rad]: what a joint is held with, by its largest torque, for an arm that says nothing of it."""
+"""[1/rad], [s/rad]: what a joint is held with, by its largest torque, for an arm that says nothing
+of it.
+"""
 
 
 class Law(NamedTuple):
     """What the arm is driven with.
 
-    `gains (5, 6)` are on their way to `gains_goal`, and so is `nullspace (2,)` [Nm/rad], now and soon; `blend` is the
-    share that they take over per tick, `filter` the reference filter's, `tare_gain` that of the tare. A tick `dt` [s]
-    moves the reference by at most `step` [m] and `angle` [rad]. `joint_gains (2, n)` hold the joints, `posture (n,)`
-    [rad] is what the elbow is pulled to. With `follows` the arm's own controller follows the reference.
+    `gains (5, 6)` are on their way to `gains_goal`, and so is `nullspace (2,)` [Nm/rad], now and
+    soon; `blend` is the share that they take over per tick, `filter` the reference filter's,
+    `tare_gain` that of the tare. A tick `dt` [s] moves the reference by at most `step` [m] and
+    `angle` [rad]. `joint_gains (2, n)` hold the joints, `posture (n,)` [rad] is what the elbow is
+    pulled to. With `follows` the arm's own controller follows the reference.
     """
 
     dt: float
@@ -41,16 +46,25 @@ class Law(NamedTuple):
 
     def tuned(self, c: Compliance) -> "Law":
         """The law on its way to another compliance, within a few `gain_time_s`."""
-        self.gains_goal[:] = (c.stiffness, c.damping, c.error_clip, c.error_clip_minus or c.error_clip, c.integral)
+        self.gains_goal[:] = (
+            c.stiffness,
+            c.damping,
+            c.error_clip,
+            c.error_clip_minus or c.error_clip,
+            c.integral,
+        )
         self.nullspace[1] = c.nullspace_stiffness
         if c.posture:
             self.posture[:] = c.posture
         return self._replace(
-            filter=share_per_tick(c.filter_time_s, self.dt), blend=share_per_tick(c.gain_time_s, self.dt)
+            filter=share_per_tick(c.filter_time_s, self.dt),
+            blend=share_per_tick(c.gain_time_s, self.dt),
         )
 
     def settle(self) -> None:
-        """The compliance in force is the one that was asked for, at once: for a hold, which has gains of its own."""
+        """The compliance in force is the one that was asked for, at once: for a hold, which has
+        gains of its own.
+        """
         self.gains[:] = self.gains_goal
         self.nullspace[0] = self.nullspace[1]
 
@@ -89,6 +103,10 @@ def share_per_tick(time_constant_s: float, dt: float) -> float:
 
 def joint_gains_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
     """`joint_gains (2, n)`: what holds this arm, whatever a task asks for."""
-    stiffness = (facts and facts.joint_stiffness) or STIFFNESS_PER_TORQUE * np.array(limits.max_torque)
-    damping = np.array((facts and facts.joint_damping) or DAMPING_PER_TORQUE * np.array(limits.max_torque))
+    stiffness = (facts and facts.joint_stiffness) or STIFFNESS_PER_TORQUE * np.array(
+        limits.max_torque
+    )
+    damping = np.array(
+        (facts and facts.joint_damping) or DAMPING_PER_TORQUE * np.array(limits.max_torque)
+    )
     return np.array([stiffness, damping])

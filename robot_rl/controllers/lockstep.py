@@ -1,6 +1,8 @@
-"""The lockstep clock of a simulated arm: a target comes, the world advances by its period, the state goes back.
+"""The lockstep clock of a simulated arm: a target comes, the world advances by its period, the
+state goes back.
 
-The loop is ticked in place, in the server's own thread; between two targets nothing moves, however long that takes.
+The loop is ticked in place, in the server's own thread; between two targets nothing moves, however
+long that takes.
 """
 
 import time
@@ -25,7 +27,9 @@ class LockstepArm:
     clock: ClockKind = "lockstep"
 
     def __init__(self, arm: Arm, setup: ArmSetup, guards: Sequence[Guard] = ()):
-        warm_up(arm.joints)  # the first start on a machine compiles the law: not while somebody waits for an answer
+        warm_up(
+            arm.joints
+        )  # the first start on a machine compiles the law: not while somebody waits for an answer
         self._arm = arm
         self.ring = Ring(arm.joints)
         self._loop = ArmLoop(arm, setup, self.ring, guards)
@@ -50,7 +54,9 @@ class LockstepArm:
         """Advance the world by one period under this target."""
         loop = self._loop
         if not loop.tick_s <= target.period_s <= LONGEST_PERIOD_S:
-            raise ConfigError(f"period_s is {target.period_s}; allowed: {loop.tick_s} to {LONGEST_PERIOD_S} s")
+            raise ConfigError(
+                f"period_s is {target.period_s}; allowed: {loop.tick_s} to {LONGEST_PERIOD_S} s"
+            )
         # half a tick of slack: the lease ends between two ticks, whatever the rounding of t
         loop.obey(target, loop.t + target.lease_s + 0.5 * loop.tick_s)
         self._tick(round(target.period_s / loop.tick_s))

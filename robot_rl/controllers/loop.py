@@ -1,8 +1,9 @@
-"""The arm loop: one function, a thousand times a second, the same on a real arm and in the simulation.
+"""The arm loop: one function, a thousand times a second, the same on a real arm and in the
+simulation.
 
-`ArmLoop` owns the arm. It is used by one thread: by the real-time process (`realtime.py`) once per millisecond, or in
-lockstep by the server itself, as often as a control period has milliseconds. Whatever has to be slow (a new set-up,
-an acknowledgement, a reset) happens between two ticks.
+`ArmLoop` owns the arm. It is used by one thread: by the real-time process (`realtime.py`) once per
+millisecond, or in lockstep by the server itself, as often as a control period has milliseconds.
+Whatever has to be slow (a new set-up, an acknowledgement, a reset) happens between two ticks.
 """
 
 import math
@@ -56,11 +57,12 @@ class ArmLoop:
 
     ```
     loop.command(pose_base_tcp, expires)     # whenever a target arrives; or move_joints
-    loop.tick(t)                             # read -> lease -> reference -> impedance -> safety -> write
+    # read -> lease -> reference -> impedance -> safety -> write
+    loop.tick(t)
     ```
-    `t` and `expires` are seconds of one clock, which is the caller's. After a fault, once the lease has run out, or
-    when it is told to, the arm holds: it stops, and stays in the posture that was measured then, with gains of its own.
-    A command ends a hold; only `acknowledge` ends a fault.
+    `t` and `expires` are seconds of one clock, which is the caller's. After a fault, once the lease
+    has run out, or when it is told to, the arm holds: it stops, and stays in the posture that was
+    measured then, with gains of its own. A command ends a hold; only `acknowledge` ends a fault.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class ArmLoop:
         self._write = arm.follow if self._follows_poses else arm.write
         self.tick_s = float(arm.tick_s)
         self._facts = arm.facts
-        mounted = tuple(Capsule(guard.name, n + 1, guard.start, guard.end, guard.radius_m) for guard in guards)
+        mounted = tuple(
+            Capsule(guard.name, n + 1, guard.start, guard.end, guard.radius_m) for guard in guards
+        )
         known = len(chain_of(self._facts, n)) > 0
         self._bodies = ((self._facts.bodies if self._facts else ()) + mounted) if known else ()
         self._ring = ring or Ring(n)
@@ -96,7 +100,9 @@ class ArmLoop:
         self.control.tau[:] = self._reading.tau
 
     def configure(self, setup: ArmSetup) -> None:
-        """Take over a task's set-up (checked before, `setup.check_setup`) and hold where the arm is."""
+        """Take over a task's set-up (checked before, `setup.check_setup`) and hold where the arm
+        is.
+        """
         before = self._read().pose.copy()
         self._arm.set_tool(np.array(setup.pose_flange_tool, float))
         self._tool = np.array(setup.pose_flange_tool, float)
@@ -106,12 +112,16 @@ class ArmLoop:
         self.excursion = Excursion(self._bounds)
         self._set_reference_speed()
         self.law.joint_gains[:] = joint_gains_of(setup.limits, self._facts)
-        self._mass = np.diag(BRAKE_TIME_S * self.law.joint_gains[1])  # of an arm that does not say: damping brakes it
+        self._mass = np.diag(
+            BRAKE_TIME_S * self.law.joint_gains[1]
+        )  # of an arm that does not say: damping brakes it
         self.tune(setup.compliance)
         self.law.settle()
         self.control.tare[:] = 0.0
         self._reading = self._read()
-        if self._follows_poses and not np.array_equal(before, self._reading.pose):  # it is another point's now
+        if self._follows_poses and not np.array_equal(
+            before, self._reading.pose
+        ):  # it is another point's now
             self.control.reference[:] = self._reading.pose
         self.hold()
 
@@ -123,23 +133,31 @@ class ArmLoop:
         self.law = self.law.at_speed(speed, turn)
 
     def tune(self, compliance: Compliance) -> None:
-        """Another compliance (checked before, `setup.check_compliance`), while the arm goes on: nothing jumps."""
+        """Another compliance (checked before, `setup.check_compliance`), while the arm goes on:
+        nothing jumps.
+        """
         self.law = self.law.tuned(compliance)
         self._wanted_posture = compliance.posture
         self._arm.set_compliance(compliance)
 
     def hold(self) -> None:
-        """Stop, and stay where that is, until the next command: whatever was asked for before is forgotten."""
+        """Stop, and stay where that is, until the next command: whatever was asked for before is
+        forgotten.
+        """
         if safety.pose_is_valid(self._reading.pose):
             self.control.target[:] = self._reading.pose
-            if not self._follows_poses:  # its own controller is where the reference is, which does not jump
+            if (
+                not self._follows_poses
+            ):  # its own controller is where the reference is, which does not jump
                 self.control.reference[:] = self._reading.pose
         begin_hold_into(self.control)
         self._expires = math.inf
 
     @property
     def holding(self) -> bool:
-        """Whether the arm holds, because nothing has been commanded or the lease ran out or for a fault."""
+        """Whether the arm holds, because nothing has been commanded or the lease ran out or for a
+        fault.
+        """
         return bool(self.control.flags[MODE] == HOLD)
 
     @property
@@ -148,7 +166,8 @@ class ArmLoop:
         return self.holding and bool(self.control.flags[LOCKED])
 
     def obey(self, target: Command, expires: float) -> None:
-        """Follow a target of any kind until `expires`, or until its lease and one period after what it was made from.
+        """Follow a target of any kind until `expires`, or until its lease and one period after what
+        it was made from.
 
         So a command that was long on its way moves the arm no longer than one that arrived at once.
         """
@@ -160,10 +179,11 @@ class ArmLoop:
             self.move_joints(target.q, target.speed, expires, target.seen_t)
 
     def command(self, pose_base_tcp: Array, expires: float, seen_t: float | None = None) -> None:
-        """Follow a target `(7,)` until `expires`, within all limits. The verdict is in the next state.
+        """Follow a target `(7,)` until `expires`, within all limits. The verdict is in the next
+        state.
 
-        A target that is not a pose latches a fault. While a fault is latched, targets are refused; so are those made
-        from a state too old, or older than the last target's.
+        A target that is not a pose latches a fault. While a fault is latched, targets are refused;
+        so are those made from a state too old, or older than the last target's.
         """
         numbers = safety.pose_is_valid(pose_base_tcp) and math.isfinite(expires)
         if not self._accepts(numbers, seen_t, expires):
@@ -178,11 +198,15 @@ class ArmLoop:
         )  # fmt: skip
         self._take(bits, expires)
 
-    def move_joints(self, q: Array, speed: float, expires: float, seen_t: float | None = None) -> None:
-        """Move to the joint angles `(n,)` (checked before, `setup.check_joint_target`) while this is repeated.
+    def move_joints(
+        self, q: Array, speed: float, expires: float, seen_t: float | None = None
+    ) -> None:
+        """Move to the joint angles `(n,)` (checked before, `setup.check_joint_target`) while this
+        is repeated.
 
-        Where the arm's kinematics are known, a way that leaves the workspace or the bodies' room, or leads through a
-        keep-out box, is refused before it begins; where they are not, the arm stops in front of that.
+        Where the arm's kinematics are known, a way that leaves the workspace or the bodies' room,
+        or leads through a keep-out box, is refused before it begins; where they are not, the arm
+        stops in front of that.
         """
         numbers = safety.all_finite(q) and math.isfinite(speed + expires) and speed > 0.0
         if not self._accepts(numbers, seen_t, expires):
@@ -195,7 +219,10 @@ class ArmLoop:
                 flags[VERDICT] = Verdict.REFUSED_PATH
                 return
             move.start[:], move.goal[:], move.now[:], move.speed[:] = q_now, q, q_now, 0.0
-            move.clock[:] = 0.0, max(PEAK_OF_MINIMUM_JERK * float(np.abs(q - q_now).max()) / speed, 0.1)
+            move.clock[:] = (
+                0.0,
+                max(PEAK_OF_MINIMUM_JERK * float(np.abs(q - q_now).max()) / speed, 0.1),
+            )
         self._set_out(JOINTS)
         self._take(0, expires)
 
@@ -207,7 +234,8 @@ class ArmLoop:
         elif not numbers or (seen_t is not None and not math.isfinite(seen_t)):
             refusal = Verdict.REFUSED_NOT_A_POSE
             self._latch(
-                Fault.TARGET_NOT_FINITE, "the target has numbers that are not finite or far too large, or is no pose"
+                Fault.TARGET_NOT_FINITE,
+                "the target has numbers that are not finite or far too large, or is no pose",
             )
         elif seen_t is not None:
             if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
@@ -237,11 +265,12 @@ class ArmLoop:
         self._expires = expires
 
     def acknowledge(self) -> None:
-        """Clear the fault; the arm holds where it is now, wherever somebody has guided it, until the next command.
+        """Clear the fault; the arm holds where it is now, wherever somebody has guided it, until
+        the next command.
 
-        An arm that stopped by itself is asked to recover, and the fault stays if it cannot. An arm that was found
-        outside its workspace, in a keep-out box or beyond a joint's limit may then be driven back in, at a crawl: only
-        if it gets further out is that a fault again.
+        An arm that stopped by itself is asked to recover, and the fault stays if it cannot. An arm
+        that was found outside its workspace, in a keep-out box or beyond a joint's limit may then
+        be driven back in, at a crawl: only if it gets further out is that a fault again.
         """
         if self.fault in DRIVER_FAULTS:
             try:
@@ -258,7 +287,8 @@ class ArmLoop:
         self.hold()
 
     def tare(self) -> None:
-        """What the tool feels now is zero from now on: for an arm that stands still and touches nothing.
+        """What the tool feels now is zero from now on: for an arm that stands still and touches
+        nothing.
 
         Raises DeviceError if it feels more than a wrong load explains: it touches something.
         """
@@ -311,7 +341,13 @@ class ArmLoop:
 
     def _step(self) -> int:
         code: int = control_into(
-            self.control, self.law, self._bounds, self._measured(), int(self.fault), self._times, self._row()
+            self.control,
+            self.law,
+            self._bounds,
+            self._measured(),
+            int(self.fault),
+            self._times,
+            self._row(),
         )
         return code
 
@@ -328,7 +364,14 @@ class ArmLoop:
 
     def explain(self) -> str:
         """The latched fault in words."""
-        return explain(self.fault, self._measured(), self.control.felt, self._limits, self._bounds, self._bodies)
+        return explain(
+            self.fault,
+            self._measured(),
+            self.control.felt,
+            self._limits,
+            self._bounds,
+            self._bodies,
+        )
 
     def observe(self) -> ArmState:
         """Measure anew and report: lockstep only, where the world stands still between two ticks."""
@@ -360,7 +403,9 @@ class ArmLoop:
 
     @property
     def command_success(self) -> float:
-        """The share of commands that the robot itself says it has got lately, 1 if it says nothing of it."""
+        """The share of commands that the robot itself says it has got lately, 1 if it says nothing
+        of it.
+        """
         share = self._arm.success_rate
         return 1.0 if share is None or math.isnan(share) else share
 

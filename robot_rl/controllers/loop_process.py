@@ -1,7 +1,9 @@
-"""The process of an arm's loop on the real clock: it ticks, takes orders and reports, and does nothing else.
+"""The process of an arm's loop on the real clock: it ticks, takes orders and reports, and does
+nothing else.
 
-No sockets, no logging, no garbage collection: orders and reports go through latest slots in shared memory
-(`shared_memory.py`), each tick into the black box's ring (`recorder.py`). `realtime.py` is the other side.
+No sockets, no logging, no garbage collection: orders and reports go through latest slots in shared
+memory (`shared_memory.py`), each tick into the black box's ring (`recorder.py`). `realtime.py` is
+the other side.
 """
 
 import ctypes
@@ -42,7 +44,9 @@ COMPILING, OPENING, RUNNING = range(3)
 """Phases of the loop's process."""
 
 LEAVE_S, STANDS_S = 1.0, 0.1
-"""The loop stops the arm before it leaves, and sees it stand for so long, but tries no longer than this."""
+"""The loop stops the arm before it leaves, and sees it stand for so long, but tries no longer than
+this.
+"""
 
 JOURNAL_BYTES = 1 << 16
 
@@ -55,9 +59,14 @@ PRIORITY = 80
 
 WITHOUT = {
     1: "memory is not locked (a page fault may cost a tick): raise `ulimit -l`, or run as root",
-    2: f"no real-time priority (any busy process delays it): allow rtprio {PRIORITY} in /etc/security/limits.conf, or "
-    "run as root",
-    4: "it could not be bound to the core `loop_cpu` of the hardware file: does this machine have it?",
+    2: (
+        f"no real-time priority (any busy process delays it): allow rtprio {PRIORITY} in"
+        " /etc/security/limits.conf, or run as root"
+    ),
+    4: (
+        "it could not be bound to the core `loop_cpu` of the hardware file: does this machine"
+        " have it?"
+    ),
 }
 """What the loop's process may have to do without, by bit, and what to do about it."""
 
@@ -81,7 +90,9 @@ TARGETS: tuple[tuple[type, str, Callable[[Array], Command]], ...] = (
     (ArmTarget, "pose", messages.to_target),
     (JointTarget, "joints", messages.to_joint_target),
 )
-"""By `kind` in the orders: the type of a target, the field that it lies in, and how to get it out again."""
+"""By `kind` in the orders: the type of a target, the field that it lies in, and how to get it out
+again.
+"""
 
 
 def report_layout(joints: int) -> np.dtype:
@@ -103,7 +114,9 @@ JOURNAL = np.dtype([("length", "<i8"), ("text", f"S{JOURNAL_BYTES}")])
 
 @dataclass(frozen=True)
 class Job:
-    """What the loop's process is started with: the arm, its scene, and the memory of slots and ring."""
+    """What the loop's process is started with: the arm, its scene, and the memory of slots and
+    ring.
+    """
 
     config: ArmConfig
     scene: Use | None
@@ -119,12 +132,16 @@ class Job:
 
 
 def run_loop(job: Job) -> None:
-    """The loop's process: tick to absolute deadlines until told to stop, or until the network side is gone.
+    """The loop's process: tick to absolute deadlines until told to stop, or until the network side
+    is gone.
 
-    A late tick moves all later deadlines: the loop slips, it never hurries through the ticks it has missed. An arm that
-    is paced keeps time by itself: `read` waits for it. Before it leaves the loop stops the arm.
+    A late tick moves all later deadlines: the loop slips, it never hurries through the ticks it has
+    missed. An arm that is paced keeps time by itself: `read` waits for it. Before it leaves the
+    loop stops the arm.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the network side, which then asks this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the network side, which then asks this process
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent = os.getppid()
     warm_up(job.joints)  # before the arm is opened, which may not wait afterwards
@@ -151,7 +168,9 @@ def run_loop(job: Job) -> None:
         loop.tick(now)
         if leaves_by == math.inf:
             ears.listen()
-            if ears.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):  # nobody is left to command
+            if ears.stop or (
+                loop.ticks % 10 == 0 and os.getppid() != parent
+            ):  # nobody is left to command
                 leaves_by = now + LEAVE_S
                 loop.hold()
         else:
@@ -163,7 +182,8 @@ def run_loop(job: Job) -> None:
 
 
 def be_undisturbed(cpu: int | None) -> int:
-    """Nothing may pause the loop: no collection, no page faults; priority and a core of its own where that is allowed.
+    """Nothing may pause the loop: no collection, no page faults; priority and a core of its own
+    where that is allowed.
 
     Returns what had to be done without, as bits of `WITHOUT`.
     """
@@ -230,13 +250,16 @@ class _LoopEndpoint:
             return
         self._version = version
         loop = self.loop
-        # a target that is still here came first: whoever sends another order waits until it is carried out
+        # a target that is still here came first: whoever sends another order waits until it is
+        # carried out
         if order["targets"] != self._targets:
             _, field, unpack = TARGETS[order["kind"]]
             self._targets = int(order["targets"])
             self._try(lambda: loop.obey(unpack(order[field]), float(order["expires"])))
         self._carry_out(order, "setups", lambda: loop.configure(messages.to_setup(order["setup"])))
-        self._carry_out(order, "tunings", lambda: loop.tune(messages.to_compliance(order["compliance"])))
+        self._carry_out(
+            order, "tunings", lambda: loop.tune(messages.to_compliance(order["compliance"]))
+        )
         self._carry_out(order, "holds", loop.hold)
         self._carry_out(order, "acknowledgements", loop.acknowledge)
         self._carry_out(order, "tares", loop.tare)

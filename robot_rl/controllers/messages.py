@@ -1,14 +1,16 @@
-"""What an arm's process and its clients say to each other: fixed layouts, sizes checked, nothing that executes.
+"""What an arm's process and its clients say to each other: fixed layouts, sizes checked, nothing
+that executes.
 
-A message is one ZeroMQ frame: a header of 36 bytes and a body whose layout follows from the kind. The answer repeats
-kind and number of its request, so that an answer that comes after its client has given up is recognised and dropped.
-An answer with another `status` than OK has an error's text as its body. `life` is a number that the arm's process
-draws when it starts; a request carries the one that its client knows, so that an arm that was started anew, and has
-forgotten tool and limits of the task, obeys nobody who does not know. `setup` numbers the CONFIGURE requests of that
-life, from a random one on. What moves the arm carries the number that its client got: tool and limits are then those
-that it asked for. What sets it up or acknowledges carries the number that is in force, which an answer to INFO says: so
-nobody does it by accident. `client` is a number that each link draws; its `number` only grows, so that a message that
-comes a second time is none. Little endian.
+A message is one ZeroMQ frame: a header of 36 bytes and a body whose layout follows from the kind.
+The answer repeats kind and number of its request, so that an answer that comes after its client has
+given up is recognised and dropped. An answer with another `status` than OK has an error's text as
+its body. `life` is a number that the arm's process draws when it starts; a request carries the one
+that its client knows, so that an arm that was started anew, and has forgotten tool and limits of
+the task, obeys nobody who does not know. `setup` numbers the CONFIGURE requests of that life, from
+a random one on. What moves the arm carries the number that its client got: tool and limits are then
+those that it asked for. What sets it up or acknowledges carries the number that is in force, which
+an answer to INFO says: so nobody does it by accident. `client` is a number that each link draws;
+its `number` only grows, so that a message that comes a second time is none. Little endian.
 """
 
 import math
@@ -43,7 +45,9 @@ MAGIC = b"RRA7"
 NO_SECRET = bytes(16)
 SETUPS = 1 << 16
 OK, ERROR, WRONG = 0, 1, 2
-"""What became of a request. WRONG: it asks for what may not be asked for, so that another try will not help."""
+"""What became of a request. WRONG: it asks for what may not be asked for, so that another try will
+not help.
+"""
 
 MAX_BYTES = 1 << 16
 """Larger messages are not accepted by either side."""
@@ -78,9 +82,11 @@ OPEN = (Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD)
 
 @dataclass(frozen=True)
 class ArmInfo:
-    """Who answers at an address. `joints`, `objects` and `scene_joints` fix the sizes of all other messages.
+    """Who answers at an address. `joints`, `objects` and `scene_joints` fix the sizes of all other
+    messages.
 
-    `scene_joints` is how many numbers say where the joints of the scene are (7 of a free body, 1 of a hinge).
+    `scene_joints` is how many numbers say where the joints of the scene are (7 of a free body, 1 of
+    a hinge).
     """
 
     name: str
@@ -95,7 +101,12 @@ INFO = np.dtype([
     ("joints", "<u4"), ("objects", "<u4"), ("scene_joints", "<u4"),
     ("lockstep", "?"), ("simulated", "?"), ("name", "S64"),
 ])  # fmt: skip
-TARGET = np.dtype([("pose_base_tcp", "<f8", 7), ("period_s", "<f8"), ("lease_periods", "<f8"), ("seen_t", "<f8")])
+TARGET = np.dtype([
+    ("pose_base_tcp", "<f8", 7),
+    ("period_s", "<f8"),
+    ("lease_periods", "<f8"),
+    ("seen_t", "<f8"),
+])
 STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
 REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
@@ -149,7 +160,13 @@ def compliance_layout(joints: int) -> np.dtype:
 
 def limits_layout(joints: int) -> np.dtype:
     """`ArmLimits`; of `keep_out` the low and high corners, NaN where there is no box."""
-    sizes = {"workspace_low": 3, "workspace_high": 3, "workspace_quat": 4, "body_low": 3, "body_high": 3}
+    sizes = {
+        "workspace_low": 3,
+        "workspace_high": 3,
+        "workspace_quat": 4,
+        "body_low": 3,
+        "body_high": 3,
+    }
     sizes |= dict.fromkeys(("max_joint_speed", "max_torque", "joint_low", "joint_high"), joints)
     return _layout_of(ArmLimits, {**sizes, "keep_out": (MOST_KEEP_OUT, 2, 3)})
 
@@ -168,12 +185,14 @@ def setup_layout(joints: int) -> np.dtype:
 def _layout_of(kind: type, sizes: Mapping[str, int | tuple[int, ...]]) -> np.dtype:
     """The numbers of a dataclass, one after the other."""
     return np.dtype([
-        (field.name, "<f8", sizes[field.name]) if field.name in sizes else (field.name, "<f8") for field in fields(kind)
+        (field.name, "<f8", sizes[field.name]) if field.name in sizes else (field.name, "<f8")
+        for field in fields(kind)
     ])
 
 
 def record(layout: np.dtype, value: object) -> Array:
-    """A structured value `()` of a dataclass whose fields are the layout's; a wrong size raises DataError.
+    """A structured value `()` of a dataclass whose fields are the layout's; a wrong size raises
+    DataError.
 
     What is None or empty is NaN.
     """
@@ -190,7 +209,9 @@ def record(layout: np.dtype, value: object) -> Array:
         elif own is None or (isinstance(own, tuple) and not own):
             out[name] = np.nan
         elif np.shape(own) != out[name].shape:
-            raise DataError(f"{name} must have shape {out[name].shape} for this arm; it has {np.shape(own)}")
+            raise DataError(
+                f"{name} must have shape {out[name].shape} for this arm; it has {np.shape(own)}"
+            )
         else:
             out[name] = own
     return out
@@ -199,7 +220,8 @@ def record(layout: np.dtype, value: object) -> Array:
 def _fields(value: Array) -> dict[str, Any]:
     """Arrays and numbers by name, of a structured value; a `seen_t` of NaN is None."""
     out = {
-        name: value[name].copy() if value.dtype[name].shape else value[name].item() for name in value.dtype.names or ()
+        name: value[name].copy() if value.dtype[name].shape else value[name].item()
+        for name in value.dtype.names or ()
     }
     if "seen_t" in out and math.isnan(out["seen_t"]):
         out["seen_t"] = None
@@ -241,7 +263,10 @@ def to_compliance(value: Array) -> Compliance:
 def _numbers(value: Array) -> dict[str, Any]:
     """Numbers and tuples by name; a tuple of nothing but NaN is empty."""
     plain = {name: value[name].tolist() for name in value.dtype.names or ()}
-    return {name: _tuple(number) if isinstance(number, list) else number for name, number in plain.items()}
+    return {
+        name: _tuple(number) if isinstance(number, list) else number
+        for name, number in plain.items()
+    }
 
 
 def _tuple(numbers: list[Any]) -> tuple[Any, ...]:
@@ -267,14 +292,18 @@ def to_info(value: Array) -> ArmInfo:
     """The `ArmInfo` of a structured value."""
     clock: ClockKind = "lockstep" if value["lockstep"] else "real"
     name = bytes(value["name"]).decode()
-    joints, objects, scene_joints = (int(value[size]) for size in ("joints", "objects", "scene_joints"))
+    joints, objects, scene_joints = (
+        int(value[size]) for size in ("joints", "objects", "scene_joints")
+    )
     return ArmInfo(name, joints, objects, scene_joints, clock, bool(value["simulated"]))
 
 
 def info_record(info: ArmInfo) -> Array:
     """A structured value of an `ArmInfo`."""
     sizes = (info.joints, info.objects, info.scene_joints)
-    return np.array((*sizes, info.clock == "lockstep", info.simulated, info.name.encode()[:64]), INFO)
+    return np.array(
+        (*sizes, info.clock == "lockstep", info.simulated, info.name.encode()[:64]), INFO
+    )
 
 
 def encode(
@@ -309,12 +338,19 @@ class Message(NamedTuple):
 def decode(message: bytes) -> Message:
     """The parts of a message. Raises DataError if it is none."""
     if len(message) < HEADER.size:
-        raise DataError(f"a message of {len(message)} bytes is shorter than its header of {HEADER.size}")
+        raise DataError(
+            f"a message of {len(message)} bytes is shorter than its header of {HEADER.size}"
+        )
     magic, kind, status, setup, life, client, number, secret = HEADER.unpack_from(message)
     if magic != MAGIC:
-        raise DataError(f"a message must begin with {MAGIC!r}, not {magic!r}: another program or another version")
+        raise DataError(
+            f"a message must begin with {MAGIC!r}, not {magic!r}: another program or another"
+            " version"
+        )
     if kind not in Kind.__members__.values():
-        raise DataError(f"unknown kind {kind}; known: {', '.join(f'{k.value} {k.name}' for k in Kind)}")
+        raise DataError(
+            f"unknown kind {kind}; known: {', '.join(f'{k.value} {k.name}' for k in Kind)}"
+        )
     return Message(Kind(kind), status, setup, life, client, number, message[HEADER.size :], secret)
 
 

@@ -1,4 +1,5 @@
-"""The real-time clock of the arm: the network side's view of the 1 kHz loop, which has a process of its own.
+"""The real-time clock of the arm: the network side's view of the 1 kHz loop, which has a process of
+its own.
 
 Everything that `loop_process.py` is told and reports goes through latest slots in shared memory
 (`shared_memory.py`). Orders that must not be lost (set-up, acknowledgement, reset) carry a counter
@@ -35,19 +36,32 @@ from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.shared_memory import LatestSlot
 from robot_rl.machine.clock import ClockKind
-from robot_rl.types import ArmState, Array, Command, Compliance, ConfigError, DeviceError, Use, WorldState
+from robot_rl.types import (
+    ArmState,
+    Array,
+    Command,
+    Compliance,
+    ConfigError,
+    DeviceError,
+    Use,
+    WorldState,
+)
 
 log = logging.getLogger(__name__)
 
 COMPILE_TIMEOUT_S, OPEN_TIMEOUT_S = 600.0, 120.0
-"""The first start on a machine compiles the control law, before the arm is opened: that may itself start a robot that
-is simulated."""
+"""The first start on a machine compiles the control law, before the arm is opened: that may itself
+start a robot that is simulated."""
 
 HUNG_S = 5.0
-"""A loop that has measured nothing for so long, and carries out no order, hangs: its process is ended."""
+"""A loop that has measured nothing for so long, and carries out no order, hangs: its process is
+ended.
+"""
 
 ORDER_TIMEOUT_S = 15.0
-"""A real arm needs seconds for its error recovery, or to end and begin torque control for another tool."""
+"""A real arm needs seconds for its error recovery, or to end and begin torque control for another
+tool.
+"""
 
 
 class RealTimeArm:
@@ -71,14 +85,26 @@ class RealTimeArm:
         self._journal = LatestSlot(JOURNAL)
         self.ring = Ring(joints)
         self._order = np.zeros((), orders_layout(joints))
-        blocks = (self._orders.block, self._report.block, self._world.block, self._journal.block, self.ring.block)
+        blocks = (
+            self._orders.block,
+            self._report.block,
+            self._world.block,
+            self._journal.block,
+            self.ring.block,
+        )
         job = Job(config, scene, setup, *blocks, joints, objects, scene_joints)
         # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
-        self._process = multiprocessing.get_context("spawn").Process(target=run_loop, args=(job,), daemon=True)
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=run_loop, args=(job,), daemon=True
+        )
         with one_thread_for_blas():
             self._process.start()
         try:
-            self._wait(lambda report: report["phase"] > COMPILING, COMPILE_TIMEOUT_S, "compile the control law")
+            self._wait(
+                lambda report: report["phase"] > COMPILING,
+                COMPILE_TIMEOUT_S,
+                "compile the control law",
+            )
             options = "".join(f", {key} {value}" for key, value in config.options.items())
             report = self._wait(
                 lambda report: report["state"]["sequence"] > 0,
@@ -93,7 +119,9 @@ class RealTimeArm:
             if report["without"] & bit:
                 log.warning("the loop of arm '%s' runs, but %s", config.name, what)
 
-    def _wait(self, done: Callable[[Array], Any], timeout_s: float, what: str, advice: str = "") -> Array:
+    def _wait(
+        self, done: Callable[[Array], Any], timeout_s: float, what: str, advice: str = ""
+    ) -> Array:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             report = self._report.read()
@@ -107,7 +135,10 @@ class RealTimeArm:
 
     def _require_process(self) -> None:
         if not self._process.is_alive():
-            raise DeviceError(f"the arm's loop has died (exit code {self._process.exitcode}); restart the arm process")
+            raise DeviceError(
+                f"the arm's loop has died (exit code {self._process.exitcode}); restart the arm"
+                " process"
+            )
 
     def require_alive(self) -> None:
         """Raise DeviceError if the loop's process is dead, or hangs: then it is ended first."""
@@ -116,14 +147,17 @@ class RealTimeArm:
         if age_s > HUNG_S:
             self._process.kill()
             raise DeviceError(
-                f"the arm's loop has measured nothing for {age_s:.1f} s and was ended; restart the arm process"
+                f"the arm's loop has measured nothing for {age_s:.1f} s and was ended; restart the"
+                " arm process"
             )
 
     def _send(self, counter: str) -> None:
         self._order[counter] += 1
         self._orders.write(self._order)
         report = self._wait(
-            lambda report: report[counter] == self._order[counter], ORDER_TIMEOUT_S, f"carry out {counter}"
+            lambda report: report[counter] == self._order[counter],
+            ORDER_TIMEOUT_S,
+            f"carry out {counter}",
         )
         if report["refusal"]:
             raise _refusal(report)
@@ -134,7 +168,9 @@ class RealTimeArm:
         return self.state()
 
     def tune(self, compliance: Compliance) -> ArmState:
-        self._order["compliance"] = messages.record(messages.compliance_layout(self.joints), compliance)
+        self._order["compliance"] = messages.record(
+            messages.compliance_layout(self.joints), compliance
+        )
         self._send("tunings")
         return self.state()
 
@@ -206,8 +242,13 @@ def _refusal(report: Array) -> ConfigError | DeviceError:
 
 @contextmanager
 def one_thread_for_blas() -> Iterator[None]:
-    """For a process that is started meanwhile: BLAS starts no threads in it, which would take the loop's core."""
-    before = {name: os.environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
+    """For a process that is started meanwhile: BLAS starts no threads in it, which would take the
+    loop's core.
+    """
+    before = {
+        name: os.environ.get(name)
+        for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    }
     os.environ.update(dict.fromkeys(before, "1"))
     try:
         yield

@@ -1,11 +1,13 @@
-"""The black box of an arm: what the loop did in the last 30 s, tick by tick, written to disk when something happens.
+"""The black box of an arm: what the loop did in the last 30 s, tick by tick, written to disk when
+something happens.
 
-The loop writes one row per tick into a ring in shared memory (`Ring`), which on the real clock outlives the loop's
-process. The network side copies the ring when a fault is latched, and a thread of it writes the file: the
-loop never waits. The same rows are where the loop's statistics come from.
+The loop writes one row per tick into a ring in shared memory (`Ring`), which on the real clock
+outlives the loop's process. The network side copies the ring when a fault is latched, and a thread
+of it writes the file: the loop never waits. The same rows are where the loop's statistics come
+from.
 
-A file is an `.npz` without pickle: `rows (n, w)` float64, `columns (w,)` and `about`, a JSON text; `tools/blackbox.py` draws
-it.
+A file is an `.npz` without pickle: `rows (n, w)` float64, `columns (w,)` and `about`, a JSON text;
+`tools/blackbox.py` draws it.
 """
 
 import json
@@ -39,7 +41,9 @@ KEEP = 20
 
 HEAD = ("t", "late_s", "law_s", "tick_s", "fault", "verdict", "mode", "holding")
 T, LATE, LAW, TICK, FAULT, VERDICT, MODE, HOLDING = range(len(HEAD))
-"""First columns. `law_s` and `tick_s` are how long the tick *before* took: law and limits alone; until written."""
+"""First columns. `law_s` and `tick_s` are how long the tick *before* took: law and limits alone;
+until written.
+"""
 
 
 def columns(joints: int) -> list[str]:
@@ -56,10 +60,12 @@ def columns(joints: int) -> list[str]:
 
 
 class Ring:
-    """The last `TICKS` rows. The loop alone writes, whoever copies may be beside it or in another process.
+    """The last `TICKS` rows. The loop alone writes, whoever copies may be beside it or in another
+    process.
 
-    `count` is how many rows have been written since the start; row k lies at `k % TICKS`. A row is filled first and
-    counted then; a copy leaves out whatever the writer may have overtaken meanwhile.
+    `count` is how many rows have been written since the start; row k lies at `k % TICKS`. A row is
+    filled first and counted then; a copy leaves out whatever the writer may have overtaken
+    meanwhile.
     """
 
     def __init__(self, joints: int, block: SharedBlock | None = None):
@@ -84,10 +90,11 @@ class Ring:
 class LoopStats:
     """How the loop keeps time: counted since its start, and percentiles over the last ten seconds.
 
-    `late_ticks` began more than half a millisecond late (overruns), by `worst_late_ms` at the worst; `lost_ticks` are
-    the cycles of the arm's own that went by without a command. `law_us` is the control law with all limits, `tick_us`
-    a whole tick from the measurement to the command. `nominal_hz` is what `rate_hz` should be. `command_success` is the
-    share of commands that the robot itself says it has got lately, 1 if it says nothing of it.
+    `late_ticks` began more than half a millisecond late (overruns), by `worst_late_ms` at the
+    worst; `lost_ticks` are the cycles of the arm's own that went by without a command. `law_us` is
+    the control law with all limits, `tick_us` a whole tick from the measurement to the command.
+    `nominal_hz` is what `rate_hz` should be. `command_success` is the share of commands that the
+    robot itself says it has got lately, 1 if it says nothing of it.
     """
 
     ticks: float = 0.0
@@ -144,9 +151,11 @@ def blackbox_folder() -> Path:
 
 
 def new_file(folder: Path, device: str, event: str) -> Path:
-    """The file of an event that happens now, numbered: names are in the order of events, whatever the clock says.
+    """The file of an event that happens now, numbered: names are in the order of events, whatever
+    the clock says.
 
-    `b000042-20260131-120501-123456-panda-FORCE.npz`; names from before they were numbered sort first.
+    `b000042-20260131-120501-123456-panda-FORCE.npz`; names from before they were numbered sort
+    first.
     """
     try:
         there = max((number_of(path.name) for path in folder.iterdir()), default=0)
@@ -169,12 +178,16 @@ def number_of(name: str) -> int:
 
 
 def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, Any]) -> None:
-    """Write a black box, and drop the oldest of its event. A disk that refuses is no second fault: it is logged."""
+    """Write a black box, and drop the oldest of its event. A disk that refuses is no second fault:
+    it is logged.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         with partial.open("wb") as file:
-            np.savez_compressed(file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about)))
+            np.savez_compressed(
+                file, rows=rows, columns=np.array(columns), about=np.array(json.dumps(about))
+            )
         partial.rename(path)
         there = path.parent.glob(f"*-{about['event']}.npz")
         for old in sorted(there, key=lambda each: (number_of(each.name), each.name))[:-KEEP]:
@@ -186,22 +199,34 @@ def store(path: Path, rows: Array, columns: Sequence[str], about: Mapping[str, A
 class BlackBox:
     """Writes the ring of one arm to files in a folder, one per event. Belongs to the network side."""
 
-    def __init__(self, ring: Ring, folder: Path, about: Mapping[str, Any], aftermath_s: float = AFTERMATH_S):
+    def __init__(
+        self, ring: Ring, folder: Path, about: Mapping[str, Any], aftermath_s: float = AFTERMATH_S
+    ):
         self._ring, self._folder, self._about, self._aftermath_s = ring, folder, about, aftermath_s
         self._threads: list[threading.Thread] = []
 
     def save(self, event: str, reason: str, robot: Mapping[str, Any] | None = None) -> Path:
-        """Write a file for an event (a fault's name), in a thread of its own. Returns where it will be.
+        """Write a file for an event (a fault's name), in a thread of its own. Returns where it will
+        be.
 
         `robot` is the arm's own log of it, if it keeps one.
         """
         path = new_file(self._folder, self._about["arm"], event)
-        about = {**self._about, "event": event, "reason": reason, "t_wall": time.time(), "robot": dict(robot or {})}
+        about = {
+            **self._about,
+            "event": event,
+            "reason": reason,
+            "t_wall": time.time(),
+            "robot": dict(robot or {}),
+        }
         about["event_t"] = float(self._ring.rows[(int(self._ring.count[0]) - 1) % TICKS, T])
-        # in lockstep there is no aftermath to wait for, and time must not go on before the copy is made
+        # in lockstep there is no aftermath to wait for, and time must not go on before the copy is
+        # made
         rows = None if self._aftermath_s else self._ring.copy()
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        self._threads.append(threading.Thread(target=self._write, args=(path, about, rows), daemon=True))
+        self._threads.append(
+            threading.Thread(target=self._write, args=(path, about, rows), daemon=True)
+        )
         self._threads[-1].start()
         return path
 
@@ -219,7 +244,9 @@ class BlackBox:
 
 @dataclass(frozen=True)
 class Recording:
-    """A black box that was read: `rows (n, w)` float64, the names of their columns, and what it is about."""
+    """A black box that was read: `rows (n, w)` float64, the names of their columns, and what it is
+    about.
+    """
 
     rows: Array
     columns: tuple[str, ...]

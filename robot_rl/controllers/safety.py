@@ -1,8 +1,9 @@
 """The limits below everything that learns: pure functions of a tick, with no exceptions for anyone.
 
-A target is moved onto the leash, into the workspace and out of the keep-out boxes, a joint is braked before its limits,
-a torque is clipped in size and in rate: what was done to a command is its verdict. A measured state outside its limits
-latches a fault. The same numbers bind the policy, the human and the reset.
+A target is moved onto the leash, into the workspace and out of the keep-out boxes, a joint is
+braked before its limits, a torque is clipped in size and in rate: what was done to a command is its
+verdict. A measured state outside its limits latches a fault. The same numbers bind the policy, the
+human and the reset.
 """
 
 import math
@@ -46,34 +47,41 @@ RETREATING = int(Verdict.RETREAT)
 GUARDED = int(Verdict.BODY)
 
 LARGEST = 1e9
-"""In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and neither squares nor sums
-of numbers up to it leave the range of float64."""
+"""In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and
+neither squares nor sums of numbers up to it leave the range of float64."""
 
 LOW, HIGH = 0, 1
 """Rows of a box `(2, 3)` [m]: its corners in the base frame."""
 
 SPEED, TORQUE, JOINT_LOW, JOINT_HIGH, OWN_LOW, OWN_HIGH, OFFSET, DECELERATION = range(8)
-"""Rows of `joint_limits (8, n)`: largest joint speed [rad/s], torque [Nm], the joint's range [rad]; then what the arm
-itself allows, its range [rad] and how its speeds fall towards the ends of that (`ArmFacts`; deceleration 0: they do
-not)."""
+"""Rows of `joint_limits (8, n)`: largest joint speed [rad/s], torque [Nm], the joint's range [rad];
+then what the arm itself allows, its range [rad] and how its speeds fall towards the ends of that
+(`ArmFacts`; deceleration 0: they do not)."""
 
 OWN_SHARE = 0.8
 """Of the speed that the arm itself allows near the end of a range: faster, and the joint is braked."""
 
 OWN_TOLERANCE = 0.02
-"""[rad/s] beyond that speed are no fault yet: at the very end of a range it is zero, and noise is not."""
+"""[rad/s] beyond that speed are no fault yet: at the very end of a range it is zero, and noise is
+not.
+"""
 
 BOX_SHARE = 0.2
-"""Of the thickness of a keep-out box: found deeper inside, it is a fault, however large the margin is."""
+"""Of the thickness of a keep-out box: found deeper inside, it is a fault, however large the margin
+is.
+"""
 
 FULL_BRAKE = 0.5
-"""Brakes: full torque for a joint that is so much faster than it may be [rad/s]. A wrist (12 Nm, 0.1 to 0.3 kg m^2)
-then slows down with a time constant of 4 to 12 ms: stable at 1 kHz, quick enough for a margin of 0.1 rad at 2 rad/s."""
+"""Brakes: full torque for a joint that is so much faster than it may be [rad/s]. A wrist (12 Nm,
+0.1 to 0.3 kg m^2) then slows down with a time constant of 4 to 12 ms: stable at 1 kHz, quick enough
+for a margin of 0.1 rad at 2 rad/s."""
 
 
 @njit
 def all_finite(values):
-    """Whether every number of a flat array is finite, and no larger than anything that an arm measures or is told."""
+    """Whether every number of a flat array is finite, and no larger than anything that an arm
+    measures or is told.
+    """
     for i in range(values.shape[0]):  # noqa: SIM110 (numba does not compile all() of a generator)
         if not abs(values[i]) <= LARGEST:  # false of NaN as well
             return False
@@ -82,7 +90,9 @@ def all_finite(values):
 
 @njit
 def pose_is_valid(pose):
-    """Whether `pose (7,)` is finite and its quaternion close enough to unit to be meant as a rotation."""
+    """Whether `pose (7,)` is finite and its quaternion close enough to unit to be meant as a
+    rotation.
+    """
     if not all_finite(pose):
         return False
     norm = math.sqrt(pose[3] ** 2 + pose[4] ** 2 + pose[5] ** 2 + pose[6] ** 2)
@@ -91,7 +101,9 @@ def pose_is_valid(pose):
 
 @njit
 def clip_to_workspace(pose, box, middle_quat, angle):
-    """The nearest pose inside the workspace: position in the box, orientation within `angle` of `middle_quat`."""
+    """The nearest pose inside the workspace: position in the box, orientation within `angle` of
+    `middle_quat`.
+    """
     out = np.empty(7)
     for i in range(3):
         out[i] = min(max(pose[i], box[LOW, i]), box[HIGH, i])
@@ -102,11 +114,15 @@ def clip_to_workspace(pose, box, middle_quat, angle):
 
 @njit
 def clip_to_leash(pose, measured, translation, rotation):
-    """The target `pose`, pulled back to within `translation` [m] and `rotation` [rad] of the measured pose."""
+    """The target `pose`, pulled back to within `translation` [m] and `rotation` [rad] of the
+    measured pose.
+    """
     error = pose_error(measured, pose)
     out = np.empty(7)
     out[:3] = measured[:3] + clip_norm(error[:3], translation)
-    out[3:] = quat_normalize(quat_multiply(quat_from_rotvec(clip_norm(error[3:], rotation)), measured[3:]))
+    out[3:] = quat_normalize(
+        quat_multiply(quat_from_rotvec(clip_norm(error[3:], rotation)), measured[3:])
+    )
     return out
 
 
@@ -121,10 +137,12 @@ def depth_inside(position, box):
 
 @njit
 def stay_out(pose, before, boxes):
-    """The pose, stopped at the faces of the keep-out `boxes (k, 2, 3)` through which it would have come from `before`.
+    """The pose, stopped at the faces of the keep-out `boxes (k, 2, 3)` through which it would have
+    come from `before`.
 
-    It slides along a face. From inside a box (it was measured there) it may only go less deep. Since a coordinate is
-    only ever pulled back towards the one before, a pose inside the workspace stays inside.
+    It slides along a face. From inside a box (it was measured there) it may only go less deep.
+    Since a coordinate is only ever pulled back towards the one before, a pose inside the workspace
+    stays inside.
     """
     out = pose.copy()
     for _ in range(2):  # pulled out of one box it may lie in another
@@ -163,8 +181,9 @@ def differ(a, b, first, last):
 def limit_target(pose, measured, reference, leash, box, boxes, middle_quat, angle):
     """A valid target `(7,)` made allowed, and what had to be done for it (`Verdict` bits).
 
-    In this order: onto the leash `(2,)` [m, rad] of the measured pose, into the workspace, out of the keep-out boxes on
-    the side where the reference is. What comes out is inside all but the leash, whatever went in.
+    In this order: onto the leash `(2,)` [m, rad] of the measured pose, into the workspace, out of
+    the keep-out boxes on the side where the reference is. What comes out is inside all but the
+    leash, whatever went in.
     """
     leashed = clip_to_leash(pose, measured, leash[0], leash[1])
     error = pose_error(measured, pose)
@@ -187,26 +206,36 @@ def limit_target(pose, measured, reference, leash, box, boxes, middle_quat, angl
 
 @njit
 def own_speed(q, j, side, joint_limits):
-    """The speed [rad/s] that the arm itself allows joint j towards a side (-1, 1), as its angle has it."""
+    """The speed [rad/s] that the arm itself allows joint j towards a side (-1, 1), as its angle has
+    it.
+    """
     if joint_limits[DECELERATION, j] <= 0.0:
         return np.inf
     room = joint_limits[OWN_HIGH, j] - q[j] if side > 0.0 else q[j] - joint_limits[OWN_LOW, j]
-    return max(math.sqrt(2.0 * joint_limits[DECELERATION, j] * max(room, 0.0)) - joint_limits[OFFSET, j], 0.0)
+    return max(
+        math.sqrt(2.0 * joint_limits[DECELERATION, j] * max(room, 0.0)) - joint_limits[OFFSET, j],
+        0.0,
+    )
 
 
 @njit
 def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
     """Keep joints off their limits, in place on the torques `(n,)`; returns the `Verdict` bits.
 
-    The speed that a joint may have towards a limit falls from its limit less `speed_margin` to zero over the last
-    `margin` [rad] (a velocity damper: Faverjon and Tournassoud 1987); faster, and it is braked. Towards the limit it
-    may push with the same share of its torque, at the limit not at all.
+    The speed that a joint may have towards a limit falls from its limit less `speed_margin` to zero
+    over the last `margin` [rad] (a velocity damper: Faverjon and Tournassoud 1987); faster, and it
+    is braked. Towards the limit it may push with the same share of its torque, at the limit not at
+    all.
     """
     bits = 0
     for j in range(tau.shape[0]):
         largest, free = joint_limits[TORQUE, j], joint_limits[SPEED, j] - speed_margin
         for side in (-1.0, 1.0):
-            room = joint_limits[JOINT_HIGH, j] - q[j] if side > 0.0 else q[j] - joint_limits[JOINT_LOW, j]
+            room = (
+                joint_limits[JOINT_HIGH, j] - q[j]
+                if side > 0.0
+                else q[j] - joint_limits[JOINT_LOW, j]
+            )
             share = 1.0 if room >= margin else max(room, 0.0) / margin
             over = side * dq[j] - min(share * free, OWN_SHARE * own_speed(q, j, side, joint_limits))
             wanted = side * tau[j]
@@ -222,7 +251,9 @@ def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
 
 @njit
 def limit_torque(wanted, last, joint_limits, max_step):
-    """Torques `(n,)` [Nm] within the joints' limits and within `max_step` [Nm] of the last tick's torques."""
+    """Torques `(n,)` [Nm] within the joints' limits and within `max_step` [Nm] of the last tick's
+    torques.
+    """
     out = np.empty(wanted.shape[0])
     for j in range(wanted.shape[0]):
         tau = min(max(wanted[j], -joint_limits[TORQUE, j]), joint_limits[TORQUE, j])
@@ -260,19 +291,25 @@ def norm(vector, first):
 
 @njit
 def check_joints(q, dq, joint_limits, slack):
-    """The `Fault` code of the joints; `slack (n,)` [rad] is how far beyond its range each may be (an excursion)."""
+    """The `Fault` code of the joints; `slack (n,)` [rad] is how far beyond its range each may be
+    (an excursion).
+    """
     for j in range(dq.shape[0]):
         own = own_speed(q, j, 1.0 if dq[j] > 0.0 else -1.0, joint_limits) + OWN_TOLERANCE
         if abs(dq[j]) > min(joint_limits[SPEED, j], own):
             return JOINT_SPEED
-        if q[j] < joint_limits[JOINT_LOW, j] - slack[j] or q[j] > joint_limits[JOINT_HIGH, j] + slack[j]:
+        if (
+            q[j] < joint_limits[JOINT_LOW, j] - slack[j]
+            or q[j] > joint_limits[JOINT_HIGH, j] + slack[j]
+        ):
             return JOINT_POSITION
     return NONE
 
 
 @njit
 def too_deep(position, boxes, margin):
-    """How much deeper [m] a position is inside one of the keep-out boxes than it may be measured; negative: it is not.
+    """How much deeper [m] a position is inside one of the keep-out boxes than it may be measured;
+    negative: it is not.
 
     That is the margin, but no more than a share of the box's thickness: a thin wall is a wall, too.
     """
@@ -289,9 +326,9 @@ def too_deep(position, boxes, margin):
 def check_tool(twist, pose, wrench, box, boxes, margin, slack, speeds, forces):
     """The `Fault` code that the tool's measured state deserves, `NONE` if all is well.
 
-    `margin` [m] is how far outside the box, and inside a keep-out box, the tool may be measured, `slack (2,)` [m] how
-    much further than that, in an excursion; the orientation has no margin of its own, since the target's is clipped.
-    `speeds (2,)` [m/s, rad/s], `forces (2,)` [N, Nm].
+    `margin` [m] is how far outside the box, and inside a keep-out box, the tool may be measured,
+    `slack (2,)` [m] how much further than that, in an excursion; the orientation has no margin of
+    its own, since the target's is clipped. `speeds (2,)` [m/s, rad/s], `forces (2,)` [N, Nm].
     """
     if norm(twist, 0) > speeds[0]:
         return TCP_SPEED

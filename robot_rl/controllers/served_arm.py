@@ -16,12 +16,20 @@ ServedArm = LockstepArm | RealTimeArm
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
     """Open the arm of a hardware file on the clock that was asked for."""
-    setup = ArmSetup(np.array(config.pose_flange_tcp), default_within(config.limits), config.limits, *DEFAULT_LEASH)
+    setup = ArmSetup(
+        np.array(config.pose_flange_tcp),
+        default_within(config.limits),
+        config.limits,
+        *DEFAULT_LEASH,
+    )
     check_setup(setup, config.limits, len(config.home))
     simulated = driver("controllers/arms", config.driver).simulated
     if clock == "lockstep":
         if not simulated:
-            raise ConfigError(f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be 'real'")
+            raise ConfigError(
+                f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be"
+                " 'real'"
+            )
         return LockstepArm(open_driver(config, scene, clock), setup, config.guards)
     if not simulated:
         return RealTimeArm(config, scene, setup, len(config.home))

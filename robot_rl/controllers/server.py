@@ -1,9 +1,9 @@
 """The arm's process, network side: answers clients, and never moves an arm by itself.
 
-One ZeroMQ ROUTER socket; each request gets one answer, a damaged one gets an error's text. In lockstep the loop is
-ticked in place; on the real clock it has a process of its own (`realtime.py`), which holds the arm when this side,
-or the client behind it, falls silent. Each fault, and each hold in mid-motion that nobody has asked for, is logged and
-leaves a black box (`recorder.py`).
+One ZeroMQ ROUTER socket; each request gets one answer, a damaged one gets an error's text. In
+lockstep the loop is ticked in place; on the real clock it has a process of its own (`realtime.py`),
+which holds the arm when this side, or the client behind it, falls silent. Each fault, and each hold
+in mid-motion that nobody has asked for, is logged and leaves a black box (`recorder.py`).
 """
 
 import contextlib
@@ -60,7 +60,9 @@ POLL_MS = 50
 PRIORITY = 10
 """Of SCHED_FIFO, for the network side on the real clock: below the loop, above everything ordinary."""
 STILL = (0.002, 0.005)
-"""[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to know."""
+"""[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to
+know.
+"""
 
 STATS_EVERY_S = 60.0
 
@@ -68,7 +70,9 @@ WAITING = 4
 """Requests of one client that wait to be taken."""
 
 GARBAGE_PAUSE_S = 0.001
-"""After what is no message nothing is answered for so long: who sends it without a pause keeps no processor busy."""
+"""After what is no message nothing is answered for so long: who sends it without a pause keeps no
+processor busy.
+"""
 SECRET_EVERY_S = 3600.0
 """How often the secret is laid beside the socket anew, lest somebody clears it away."""
 
@@ -83,10 +87,12 @@ def serve(
     stop: Callable[[], bool] | None = None,
     blackbox: Path | None = None,
 ) -> None:
-    """Run the arm's process until SIGINT, SIGTERM or `stop()`; the arm holds, then everything is let go.
+    """Run the arm's process until SIGINT, SIGTERM or `stop()`; the arm holds, then everything is
+    let go.
 
-    Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken, ConfigError for a
-    set-up that this arm refuses or a lockstep clock for an arm that is not simulated, DeviceError if the loop dies.
+    Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken,
+    ConfigError for a set-up that this arm refuses or a lockstep clock for an arm that is not
+    simulated, DeviceError if the loop dies.
     """
     if is_first_time():
         log.info(COMPILES)
@@ -96,7 +102,9 @@ def serve(
     def end_the_start(number: int, frame: Any) -> None:
         """Before the arm is open there is nothing to hold: a signal ends the start at once."""
         asked.append(number)
-        raise StoppedError(f"stopped by {signal.Signals(number).name} while the arm was being opened")
+        raise StoppedError(
+            f"stopped by {signal.Signals(number).name} while the arm was being opened"
+        )
 
     if handles_signals:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -121,9 +129,11 @@ def serve(
 
 
 def be_prompt() -> None:
-    """Answer before any ordinary process has its turn, where that is allowed; after the loop in any case.
+    """Answer before any ordinary process has its turn, where that is allowed; after the loop in any
+    case.
 
-    For the calling thread and ZeroMQ's, before there is a socket. Without the right to, the loop has warned already.
+    For the calling thread and ZeroMQ's, before there is a socket. Without the right to, the loop
+    has warned already.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
@@ -141,7 +151,9 @@ class Server:
         self._config, self._arm = config, arm
         kind = driver("controllers/arms", config.driver)
         self._follows_poses = kind.mode == "pose"
-        self._info = messages.ArmInfo(config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, kind.simulated)
+        self._info = messages.ArmInfo(
+            config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, kind.simulated
+        )
         about = about_arm(config.name, config.driver, config.limits)
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
         self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)
@@ -169,11 +181,14 @@ class Server:
     def serve_once(self, timeout_ms: int) -> None:
         """Answer what has come within the time; watch the arm otherwise.
 
-        Raises DeviceError, and leaves a black box, if the loop has died: this process is of no use without it.
+        Raises DeviceError, and leaves a black box, if the loop has died: this process is of no use
+        without it.
         """
         asked = bool(self._socket.poll(timeout_ms))
         if asked:
-            frames = self._socket.recv_bounded(most_frames=4)  # more than one too many, so that it is told
+            frames = self._socket.recv_bounded(
+                most_frames=4
+            )  # more than one too many, so that it is told
             if frames is not None:
                 client, *parts = (frame.bytes for frame in frames)
                 self._socket.send_multipart([client, self._answer(parts)])
@@ -213,7 +228,8 @@ class Server:
             return messages.encode(kind, self._life, number, text, messages.ERROR)
 
     def _admit(self, request: messages.Message) -> None:
-        """Raise LinkError for a request of somebody who may not ask this, or of a message that came before.
+        """Raise LinkError for a request of somebody who may not ask this, or of a message that came
+        before.
 
         ConfigError for one that needs the secret, which the next try would not know either.
         """
@@ -221,21 +237,29 @@ class Server:
         if kind == Kind.INFO:
             return
         if request.life != self._life:
-            raise LinkError("its process was started anew and knows nothing of the task: connect again")
+            raise LinkError(
+                "its process was started anew and knows nothing of the task: connect again"
+            )
         if kind not in messages.OPEN and not hmac.compare_digest(request.secret, self._secret):
             raise ConfigError(
-                f"{kind.name} wants the arm's secret, which lies beside its socket: who does not know it may look on "
-                "and ask for a hold. Connect again, as the user that the arm runs as"
+                f"{kind.name} wants the arm's secret, which lies beside its socket: who does not"
+                " know it may look on and ask for a hold. Connect again, as the user that the arm"
+                " runs as"
             )
         if kind in messages.MOVING and not self._is_set_up:
             raise LinkError("nobody has set it up yet, with a tool and limits: configure it first")
         if kind in messages.MOVING + messages.DELIBERATE and request.setup != self._setup:
-            raise LinkError("another program has set it up since, with its own tool and limits: stop one of the two")
+            raise LinkError(
+                "another program has set it up since, with its own tool and limits: stop one of"
+                " the two"
+            )
         if kind in messages.MOVING + messages.DELIBERATE:
             if request.number <= self._last_numbers.get(request.client, -1):
                 raise LinkError("this message came before: a copy is not obeyed")
             if len(self._last_numbers) >= MOST_CLIENTS:
-                raise LinkError(f"more than {MOST_CLIENTS} programs have asked it something: set it up anew")
+                raise LinkError(
+                    f"more than {MOST_CLIENTS} programs have asked it something: set it up anew"
+                )
             self._last_numbers[request.client] = request.number
 
     def _handle(self, kind: Kind, body: bytes) -> Array:
@@ -253,7 +277,9 @@ class Server:
                 check_joint_target(joints, self._config.limits)
                 return self._state(arm.command(self._checked(joints)))
             case Kind.TUNE:
-                compliance = messages.to_compliance(messages.body_as(messages.compliance_layout(arm.joints), body))
+                compliance = messages.to_compliance(
+                    messages.body_as(messages.compliance_layout(arm.joints), body)
+                )
                 check_compliance(compliance, arm.joints, self._limits)
                 return self._state(arm.tune(compliance))
             case Kind.TARE:
@@ -278,7 +304,9 @@ class Server:
                 log.info("arm '%s': fault acknowledged", self._config.name)
                 return self._state(arm.acknowledge())
         if not self._info.simulated:
-            raise DeviceError(f"arm '{self._config.name}' is not simulated: it has no world to ask or to reset")
+            raise DeviceError(
+                f"arm '{self._config.name}' is not simulated: it has no world to ask or to reset"
+            )
         if kind == Kind.RESET:
             seed = int(messages.body_as(messages.SEED, body)["seed"])
             if seed < 0:
@@ -288,17 +316,26 @@ class Server:
         return messages.record(self._world_layout, arm.world())
 
     def _checked(self, target: Command) -> Command:
-        """A target that may go to the loop. Numbers that are none are left to it: it latches a fault for them."""
+        """A target that may go to the loop. Numbers that are none are left to it: it latches a
+        fault for them.
+        """
         if target.seen_t is None:
-            raise ConfigError("a command must carry `seen_t`, the time of the state that it was made from")
+            raise ConfigError(
+                "a command must carry `seen_t`, the time of the state that it was made from"
+            )
         if self._follows_poses and isinstance(target, JointTarget):
-            raise DeviceError(f"arm '{self._config.name}' follows poses: it has no joint-space moves")
+            raise DeviceError(
+                f"arm '{self._config.name}' follows poses: it has no joint-space moves"
+            )
         if not (math.isfinite(target.period_s) and target.period_s > 0.0):
-            raise ConfigError(f"period_s is {target.period_s}; it must be a positive number of seconds")
+            raise ConfigError(
+                f"period_s is {target.period_s}; it must be a positive number of seconds"
+            )
         longest = self._config.limits.max_lease_s
         if not (math.isfinite(target.lease_s) and 0.0 < target.lease_s <= longest + 1e-9):
             raise ConfigError(
-                f"a lease of {target.lease_s:g} s; allowed: 0 < value <= {longest:g} (limits.max_lease_s)"
+                f"a lease of {target.lease_s:g} s; allowed: 0 < value <= {longest:g}"
+                " (limits.max_lease_s)"
             )
         return target
 
@@ -307,20 +344,29 @@ class Server:
         return messages.record(self._state_layout, state)
 
     def _watch(self, state: ArmState) -> None:
-        """Log faults and holds that nobody asked for, with a black box of each; now and then the loop's timing."""
+        """Log faults and holds that nobody asked for, with a black box of each; now and then the
+        loop's timing.
+        """
         name = self._config.name
         if state.fault not in (self._fault, Fault.NONE):
             journal = self._arm.journal() if state.fault in DRIVER_FAULTS else {}
             path = self._blackbox.save(state.fault.name, state.reason, journal)
             log.error("arm '%s' holds: fault %s: %s; black box: %s; acknowledge it to go on",
                       name, state.fault.name, state.reason, path)  # fmt: skip
-        elif state.holding and not self._held and state.fault == Fault.NONE and not self._asks_to_hold:
+        elif (
+            state.holding
+            and not self._held
+            and state.fault == Fault.NONE
+            and not self._asks_to_hold
+        ):
             log.warning("arm '%s' holds: no command came before the lease ran out", name)
             if self._was_moving:
                 self._blackbox.save("LEASE", "no command came before the lease ran out")
         self._held, self._fault = state.holding, state.fault
         ahead = float(np.linalg.norm(state.target_base_tcp[:3] - state.pose_base_tcp[:3]))
-        self._was_moving = ahead > STILL[0] or float(np.linalg.norm(state.twist_base_tcp[:3])) > STILL[1]
+        self._was_moving = (
+            ahead > STILL[0] or float(np.linalg.norm(state.twist_base_tcp[:3])) > STILL[1]
+        )
         if self._arm.clock == "real" and time.monotonic() > self._stats_due:
             self._stats_due = time.monotonic() + STATS_EVERY_S
             self._log_stats()

@@ -1,7 +1,7 @@
 """What a task asks of an arm before it moves, and what the arm refuses.
 
-A setting outside its range is refused, never clamped in silence: who asked for 0.5 and got 0.1 does not know what
-moves. A task may tighten the hardware file's limits; it can never widen one.
+A setting outside its range is refused, never clamped in silence: who asked for 0.5 and got 0.1 does
+not know what moves. A task may tighten the hardware file's limits; it can never widen one.
 """
 
 import math
@@ -25,15 +25,18 @@ DEFAULT_LEASH = (0.02, 0.15)
 
 
 TOOL_LENGTH = Range(0.0, 1.0, "m")
-"""From the flange to the point that is controlled. What is longer is no tool of an arm that reaches 0.9 m."""
+"""From the flange to the point that is controlled. What is longer is no tool of an arm that reaches
+0.9 m.
+"""
 
 
 @dataclass(frozen=True)
 class ArmSetup:
-    """The values of a task that the arm process needs: its tool, its compliance, its limits, its leash.
+    """The values of a task that the arm process needs: its tool, its compliance, its limits, its
+    leash.
 
-    `pose_flange_tool (7,)` is the point that is controlled; the arm calls it "tcp" from then on. The leash [m], [rad]
-    bounds how far a target may run ahead of the measured pose.
+    `pose_flange_tool (7,)` is the point that is controlled; the arm calls it "tcp" from then on.
+    The leash [m], [rad] bounds how far a target may run ahead of the measured pose.
     """
 
     pose_flange_tool: Array
@@ -46,7 +49,9 @@ class ArmSetup:
 def open_driver(config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real") -> Any:
     """Open the arm of a hardware file with its driver, and tell it its load."""
     use = Use(config.driver, config.options)
-    arm: Arm = make("controllers/arms", use, Given(name=config.name, arm=config, scene=scene, clock=clock))
+    arm: Arm = make(
+        "controllers/arms", use, Given(name=config.name, arm=config, scene=scene, clock=clock)
+    )
     if config.load is not None:
         arm.set_load(config.load)
     return arm
@@ -55,8 +60,14 @@ def open_driver(config: ArmConfig, scene: Use | None = None, clock: ClockKind = 
 def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:
     """Raise ConfigError if the arm must not run with this set-up."""
     pose = np.asarray(setup.pose_flange_tool, float)
-    if pose.shape != (7,) or not np.isfinite(pose).all() or not abs(math.hypot(*pose[3:]) - 1.0) <= 1e-3:
-        raise ConfigError(f"pose_flange_tool must be 7 finite numbers with a unit quaternion (xyzw), not {pose}")
+    if (
+        pose.shape != (7,)
+        or not np.isfinite(pose).all()
+        or not abs(math.hypot(*pose[3:]) - 1.0) <= 1e-3
+    ):
+        raise ConfigError(
+            f"pose_flange_tool must be 7 finite numbers with a unit quaternion (xyzw), not {pose}"
+        )
     _require(beyond(("pose_flange_tool",), math.hypot(*pose[:3]), TOOL_LENGTH))
     require_tighter(hardware, setup.limits)
     check_compliance(setup.compliance, joints, setup.limits)
@@ -64,14 +75,21 @@ def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:
 
 
 def check_compliance(compliance: Compliance, joints: int, limits: ArmLimits | None = None) -> None:
-    """Raise ConfigError unless every gain is in the range that is stable at 1 kHz, and damps what it pulls.
+    """Raise ConfigError unless every gain is in the range that is stable at 1 kHz, and damps what
+    it pulls.
 
-    With the limits in force, it also presses no harder than what stops the arm, and pulls its elbow no further than the
-    joints go.
+    With the limits in force, it also presses no harder than what stops the arm, and pulls its elbow
+    no further than the joints go.
     """
     if compliance.posture and len(compliance.posture) != joints:
-        raise ConfigError(f"compliance.posture needs {joints} joint angles [rad]; it has {len(compliance.posture)}")
-    _require((("compliance", *place), message) for place, message in compliance_problems(compliance, limits))
+        raise ConfigError(
+            f"compliance.posture needs {joints} joint angles [rad]; it has"
+            f" {len(compliance.posture)}"
+        )
+    _require(
+        (("compliance", *place), message)
+        for place, message in compliance_problems(compliance, limits)
+    )
 
 
 def check_joint_target(target: JointTarget, limits: ArmLimits) -> None:
@@ -79,10 +97,14 @@ def check_joint_target(target: JointTarget, limits: ArmLimits) -> None:
     joints = len(limits.joint_low)
     if len(target.q) != joints:
         raise ConfigError(f"a joint target needs {joints} angles [rad]; it has {len(target.q)}")
-    for joint, (q, low, high) in enumerate(zip(target.q, limits.joint_low, limits.joint_high, strict=True)):
+    for joint, (q, low, high) in enumerate(
+        zip(target.q, limits.joint_low, limits.joint_high, strict=True)
+    ):
         low, high = low + limits.joint_margin, high - limits.joint_margin
         if not low <= q <= high:
-            raise ConfigError(f"joint {joint + 1} cannot go to {q:.4g} rad; allowed: {low:.4g} to {high:.4g}")
+            raise ConfigError(
+                f"joint {joint + 1} cannot go to {q:.4g} rad; allowed: {low:.4g} to {high:.4g}"
+            )
     fastest = min(limits.max_joint_speed) - limits.joint_speed_margin
     _require(beyond(("speed",), target.speed, Range(0.0, fastest, "rad/s", above=True)))
 

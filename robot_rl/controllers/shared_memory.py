@@ -1,7 +1,9 @@
-"""Memory that processes of one machine share, and a latest-value slot in it: one writer, any number of readers.
+"""Memory that processes of one machine share, and a latest-value slot in it: one writer, any number
+of readers.
 
-Nobody has to let go of the memory: the kernel frees it with the last process that has it, however that one ends. There
-is no file and no entry in /dev/shm to be left behind, nor a limit of its size to be met there. Linux (memfd_create).
+Nobody has to let go of the memory: the kernel frees it with the last process that has it, however
+that one ends. There is no file and no entry in /dev/shm to be left behind, nor a limit of its size
+to be met there. Linux (memfd_create).
 
 Of a slot nobody ever waits. It is the hand-over between the 1 kHz loop and the network side. Who
 writes and who reads what, at which rate:
@@ -34,7 +36,8 @@ _ATTEMPTS, _PATIENCE_S = 100, 1.0
 
 
 class SharedBlock:
-    """`size` bytes, zero at first. Hand it to a spawned process among its arguments; arrays may outlive it.
+    """`size` bytes, zero at first. Hand it to a spawned process among its arguments; arrays may
+    outlive it.
 
     ```
     block = SharedBlock(8)
@@ -61,9 +64,10 @@ def _adopt(size: int, descriptor: Any) -> SharedBlock:
 class LatestSlot:
     """A structured numpy value behind a sequence lock.
 
-    The writer makes the version odd, writes the value and its crc, and makes the version even: a reader that sees an
-    odd version, a version that changed meanwhile, or a wrong crc has met the writer and reads again. The crc also
-    covers machines on which another core may see the stores in another order.
+    The writer makes the version odd, writes the value and its crc, and makes the version even: a
+    reader that sees an odd version, a version that changed meanwhile, or a wrong crc has met the
+    writer and reads again. The crc also covers machines on which another core may see the stores in
+    another order.
     """
 
     def __init__(self, dtype: np.dtype, block: SharedBlock | None = None):
@@ -90,7 +94,9 @@ class LatestSlot:
         self._header[0] = version + 2
 
     def try_read(self) -> Array | None:
-        """The value `()`, or None if the writer was met in the middle: the 1 kHz loop reads again next tick."""
+        """The value `()`, or None if the writer was met in the middle: the 1 kHz loop reads again
+        next tick.
+        """
         before = int(self._header[0])
         raw = self._bytes.tobytes()
         crc = int(self._header[1])
@@ -99,7 +105,9 @@ class LatestSlot:
         return np.frombuffer(raw, self._dtype)[0]
 
     def read(self) -> Array:
-        """The value, shape `()`. Raises DataError if no whole value can be had: the writer died while it wrote."""
+        """The value, shape `()`. Raises DataError if no whole value can be had: the writer died
+        while it wrote.
+        """
         deadline = time.monotonic() + _PATIENCE_S
         for attempt in count():
             if (value := self.try_read()) is not None:

@@ -4,7 +4,13 @@ import numpy as np
 
 from robot_rl.controllers import safety
 from robot_rl.controllers.hold import begin_retreat_into, hold_torque
-from robot_rl.controllers.impedance import INTEGRAL, filter_reference, impedance_torque, integrate, joint_way
+from robot_rl.controllers.impedance import (
+    INTEGRAL,
+    filter_reference,
+    impedance_torque,
+    integrate,
+    joint_way,
+)
 from robot_rl.controllers.joint_move import LOOK_AHEAD_S, joint_move_torque
 from robot_rl.controllers.kinematics import body_clearance
 from robot_rl.controllers.law import Law, blend_into
@@ -29,17 +35,25 @@ GUARD_M = 0.02
 
 @njit
 def control_into(
-    control: Control, law: Law, bounds: Bounds, now: Measured, latched: int, times: Array, row: Array
+    control: Control,
+    law: Law,
+    bounds: Bounds,
+    now: Measured,
+    latched: int,
+    times: Array,
+    row: Array,
 ) -> int:
-    """One tick of control: check the state, move the reference, write the next torques into `control.tau`.
+    """One tick of control: check the state, move the reference, write the next torques into
+    `control.tau`.
 
-    Returns the fault code. A new fault makes the arm hold, or back away from a hard blow; while one is latched nothing
-    else is checked but the blow, and that the numbers are numbers. A hold needs angles and speeds of the joints alone:
-    it goes on when the rest of a state is no number. Without these two the torques fade to zero, the arm's own gravity
-    compensation is all that is left, and the first state that is one is what is held. With `law.follows` the arm's own
-    controller follows `control.reference`, and torques are nobody's. What the law makes of sound numbers and comes out
-    as none is a fault, too: the joints' damping brakes then, and no later tick starts from it. All that a tick knows
-    goes into `row`, for the black box.
+    Returns the fault code. A new fault makes the arm hold, or back away from a hard blow; while one
+    is latched nothing else is checked but the blow, and that the numbers are numbers. A hold needs
+    angles and speeds of the joints alone: it goes on when the rest of a state is no number. Without
+    these two the torques fade to zero, the arm's own gravity compensation is all that is left, and
+    the first state that is one is what is held. With `law.follows` the arm's own controller follows
+    `control.reference`, and torques are nobody's. What the law makes of sound numbers and comes out
+    as none is a fault, too: the joints' damping brakes then, and no later tick starts from it. All
+    that a tick knows goes into `row`, for the black box.
     """
     flags, last = control.flags, control.reference.copy()
     if not safety.all_finite(control.tau):  # of a driver that does not know the torques in force
@@ -54,9 +68,13 @@ def control_into(
     # is all well?
     code, clearance = latched, np.inf
     if measured:
-        clearance, _ = body_clearance(now.q, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out)
+        clearance, _ = body_clearance(
+            now.q, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out
+        )
     if latched == safety.NONE:
-        code = find_fault(control.felt, bounds, now, clearance) if whole else safety.STATE_NOT_FINITE
+        code = (
+            find_fault(control.felt, bounds, now, clearance) if whole else safety.STATE_NOT_FINITE
+        )
         if code != safety.NONE:
             begin_hold_into(control)
     force, moment = safety.norm(control.felt, 0), safety.norm(control.felt, 3)
@@ -97,7 +115,11 @@ def control_into(
 @njit
 def is_whole(now: Measured) -> bool:
     """Whether every number of a state is one, beside the joints' angles and speeds."""
-    numbers = safety.pose_is_valid(now.pose) and safety.all_finite(now.wrench) and safety.all_finite(now.coriolis)
+    numbers = (
+        safety.pose_is_valid(now.pose)
+        and safety.all_finite(now.wrench)
+        and safety.all_finite(now.coriolis)
+    )
     numbers = numbers and safety.all_finite(now.twist) and safety.all_finite(now.jacobian.ravel())
     return numbers and safety.all_finite(now.mass.ravel())
 
@@ -117,7 +139,9 @@ def find_fault(felt: Array, bounds: Bounds, now: Measured, clearance: float) -> 
 
 
 @njit
-def pose_torque(control: Control, law: Law, bounds: Bounds, now: Measured, clearance: float) -> Array:
+def pose_torque(
+    control: Control, law: Law, bounds: Bounds, now: Measured, clearance: float
+) -> Array:
     """The torques `(n,)` that pull the tool to the reference, which moves on by a tick."""
     reference, flags, before = control.reference, control.flags, control.reference.copy()
     reference[:] = filter_reference(reference, control.target, law.filter, law.step, law.angle)
@@ -134,8 +158,12 @@ def pose_torque(control: Control, law: Law, bounds: Bounds, now: Measured, clear
     # slower towards what a guarded body comes near, not at all towards what it touches
     nullspace = law.nullspace[0]
     if clearance < GUARD_M:
-        nearer = now.q + LOOK_AHEAD_S / law.dt * joint_way(now.jacobian, pose_error(before, reference))
-        then, _ = body_clearance(nearer, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out)
+        nearer = now.q + LOOK_AHEAD_S / law.dt * joint_way(
+            now.jacobian, pose_error(before, reference)
+        )
+        then, _ = body_clearance(
+            nearer, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out
+        )
         share = min(max(clearance, 0.0) / GUARD_M, 1.0)
         nullspace *= share
         if then < clearance:
@@ -148,7 +176,16 @@ def pose_torque(control: Control, law: Law, bounds: Bounds, now: Measured, clear
         if law.gains_goal[INTEGRAL, i] == 0.0:  # what it has wound up goes with its gain
             integral[i] *= 1.0 - law.blend
     return impedance_torque(
-        now.q, now.dq, now.coriolis, now.pose, now.jacobian, reference, law.posture, law.gains, nullspace, integral
+        now.q,
+        now.dq,
+        now.coriolis,
+        now.pose,
+        now.jacobian,
+        reference,
+        law.posture,
+        law.gains,
+        nullspace,
+        integral,
     )
 
 
@@ -157,7 +194,12 @@ def record_into(row: Array, times: Array, fault: int, control: Control, now: Mea
     """Fill a row of the black box, in the order of `recorder.columns`."""
     flags = control.flags
     row[:4] = times
-    row[4], row[5], row[6], row[7] = fault, flags[VERDICT], flags[MODE], 1.0 if flags[MODE] == HOLD else 0.0
+    row[4], row[5], row[6], row[7] = (
+        fault,
+        flags[VERDICT],
+        flags[MODE],
+        1.0 if flags[MODE] == HOLD else 0.0,
+    )
     n, at = now.q.shape[0], 8
     for values in (now.q, now.dq, control.tau):
         row[at : at + n] = values

@@ -1,6 +1,8 @@
-"""What a tick of control reads and writes, as named tuples of buffers that the compiled functions take whole.
+"""What a tick of control reads and writes, as named tuples of buffers that the compiled functions
+take whole.
 
-`loop.py` owns the buffers. Arrays are written in place; a number is changed with `_replace`, between two ticks.
+`loop.py` owns the buffers. Arrays are written in place; a number is changed with `_replace`,
+between two ticks.
 """
 
 import math
@@ -20,8 +22,8 @@ POSE, JOINTS, HOLD = 0, 1, 3
 """Modes: what the last command was, and so which law is in force; HOLD if none is."""
 
 MODE, VERDICT, RETREATED, LOCKED, BRAKING = range(5)
-"""Entries of `Control.flags (5,)`, integers: the last two are of a hold, whether it has a posture to hold yet, and for
-how many ticks it has braked."""
+"""Entries of `Control.flags (5,)`, integers: the last two are of a hold, whether it has a posture
+to hold yet, and for how many ticks it has braked."""
 
 
 class Measured(NamedTuple):
@@ -57,8 +59,8 @@ PHASE, DURATION = range(2)
 class Control(NamedTuple):
     """What goes on from tick to tick, all of it written in place.
 
-    Torques `tau (n,)` [Nm] in force; `target (7,)`, `reference (7,)`; the law's `integral (6,)` [N, Nm]. Wrenches
-    `(6,)`: `felt` is measured less the `tare`, `slow` is measured and filtered.
+    Torques `tau (n,)` [Nm] in force; `target (7,)`, `reference (7,)`; the law's `integral (6,)` [N,
+    Nm]. Wrenches `(6,)`: `felt` is measured less the `tare`, `slow` is measured and filtered.
     """
 
     tau: Array
@@ -75,9 +77,10 @@ class Control(NamedTuple):
 class Bounds(NamedTuple):
     """The limits in force (`ArmLimits`), as `safety` and `kinematics` want them.
 
-    `joints (8, n)`; `workspace (2, 3)`, `keep_out (k, 2, 3)`, `room (2, 3)` of the bodies [m]; `speeds (2,)` [m/s,
-    rad/s], `forces (2,)` and `retreat (2,)` [N, Nm]. How much further out an acknowledged excursion still is:
-    `joint_slack (n,)` [rad] and `slack (3,)` [m], out of the workspace, in a box, of a body.
+    `joints (8, n)`; `workspace (2, 3)`, `keep_out (k, 2, 3)`, `room (2, 3)` of the bodies [m];
+    `speeds (2,)` [m/s, rad/s], `forces (2,)` and `retreat (2,)` [N, Nm]. How much further out an
+    acknowledged excursion still is: `joint_slack (n,)` [rad] and `slack (3,)` [m], out of the
+    workspace, in a box, of a body.
     """
 
     joints: Array
@@ -119,11 +122,15 @@ def new_control(joints: int) -> Control:
         slow=np.zeros(6),
         tare=np.zeros(6),
         flags=np.zeros(5, np.int64),
-        move=Move(np.zeros(joints), np.zeros(joints), np.zeros(joints), np.zeros(joints), np.ones(2)),
+        move=Move(
+            np.zeros(joints), np.zeros(joints), np.zeros(joints), np.zeros(joints), np.ones(2)
+        ),
     )
 
 
-def bounds_of(limits: ArmLimits, facts: ArmFacts | None, bodies: Sequence[Capsule], tick_s: float) -> Bounds:
+def bounds_of(
+    limits: ArmLimits, facts: ArmFacts | None, bodies: Sequence[Capsule], tick_s: float
+) -> Bounds:
     """The limits of a set-up, with no excursion under way."""
     joints = len(limits.max_torque)
     return Bounds(
@@ -133,8 +140,12 @@ def bounds_of(limits: ArmLimits, facts: ArmFacts | None, bodies: Sequence[Capsul
         joint_speed_margin=float(limits.joint_speed_margin),
         torque_step=float(limits.max_torque_rate * tick_s),
         workspace=np.array([limits.workspace_low, limits.workspace_high], float),
-        keep_out=np.array([(box.low, box.high) for box in limits.keep_out], float).reshape(-1, 2, 3),
-        room=np.array([limits.body_low or (-math.inf,) * 3, limits.body_high or (math.inf,) * 3], float),
+        keep_out=np.array([(box.low, box.high) for box in limits.keep_out], float).reshape(
+            -1, 2, 3
+        ),
+        room=np.array(
+            [limits.body_low or (-math.inf,) * 3, limits.body_high or (math.inf,) * 3], float
+        ),
         margin=float(limits.workspace_margin_m),
         slack=np.zeros(3),
         middle_quat=np.array(limits.workspace_quat, float),
@@ -154,4 +165,10 @@ def joint_limits_of(limits: ArmLimits, facts: ArmFacts | None) -> Array:
     file = [limits.max_joint_speed, limits.max_torque, limits.joint_low, limits.joint_high]
     if facts is None or not facts.deceleration:
         return np.array([*file, limits.joint_low, limits.joint_high, (0.0,) * n, (0.0,) * n])
-    return np.array([*file, facts.joint_low, facts.joint_high, facts.speed_offset, facts.deceleration])
+    return np.array([
+        *file,
+        facts.joint_low,
+        facts.joint_high,
+        facts.speed_offset,
+        facts.deceleration,
+    ])

@@ -1,4 +1,6 @@
-"""Compile, or load, the control law before an arm is opened: seconds on a new machine, which no arm would wait for."""
+"""Compile, or load, the control law before an arm is opened: seconds on a new machine, which no arm
+would wait for.
+"""
 
 import numpy as np
 
@@ -17,7 +19,9 @@ class _Still(Arm):
         one = (1.0,) * joints
         rod = Capsule("rod", joints, (0.0, 0.0, 0.0), (0.0, 0.0, 0.1), 0.01)
         low = tuple(-x for x in one)
-        self.facts = ArmFacts(low, one, one, one, 1.0, 1.0, 1.0, one, one, ((0.1, 0.1, 0.1),) * joints, 0.1, (rod,))
+        self.facts = ArmFacts(
+            low, one, one, one, 1.0, 1.0, 1.0, one, one, ((0.1, 0.1, 0.1),) * joints, 0.1, (rod,)
+        )
         self._reading = ArmReading(joints)
         self._reading.pose[6] = 1.0
 

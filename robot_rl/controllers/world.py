@@ -12,12 +12,17 @@ class WorldClient:
     """Implements `interfaces.World` over the socket of a simulated arm. Used by one thread."""
 
     def __init__(self, address: str, *, timeout_s: float = 30.0):
-        """Connect. Raises DeviceError if the arm at this address is not simulated, LinkError if there is none."""
+        """Connect. Raises DeviceError if the arm at this address is not simulated, LinkError if
+        there is none.
+        """
         self._link = ArmLink(address, timeout_s)
         info = messages.to_info(messages.body_as(messages.INFO, self._link.ask(Kind.INFO)))
         if not info.simulated:
             self._link.close()
-            raise DeviceError(f"arm '{info.name}' at {address} is not simulated: it has no world to ask or to reset")
+            raise DeviceError(
+                f"arm '{info.name}' at {address} is not simulated: it has no world to ask or to"
+                " reset"
+            )
         self._layout = messages.world_layout(info.joints, info.objects, info.scene_joints)
         self.latest: WorldState = self.refresh()
 

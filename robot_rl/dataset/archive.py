@@ -1,19 +1,23 @@
-"""The archive of finished episodes: one immutable zarr group each, for other programs, for export, and for ever.
+"""The archive of finished episodes: one immutable zarr group each, for other programs, for export,
+and for ever.
 
     archive/
       archive.json            format, schema, spaces, and what made it (task, hardware, rate, code): written once
       index.jsonl             one line per fact; what it does not name does not exist
       episodes/NAME/          zarr 3: observations/*, actions/*, reward, terminated, truncated, provenance, ...
 
-An episode is written under a temporary name, every file and folder of it is fsynced, then it is renamed, then a line is
-appended to the fsynced index. The rename and the line are the commit: whoever is killed in between leaves a folder that
-nobody reads and that the next attempt replaces. The length is the index's; what zarr calls `shape` is only compared
-with it, and the content with its sha256.
+An episode is written under a temporary name, every file and folder of it is fsynced, then it is
+renamed, then a line is appended to the fsynced index. The rename and the line are the commit:
+whoever is killed in between leaves a folder that nobody reads and that the next attempt replaces.
+The length is the index's; what zarr calls `shape` is only compared with it, and the content with
+its sha256.
 
-Index lines are of two kinds. `episode` says what was archived, once and for ever. `marks` holds all that the operator
-has said of an episode so far (the newest such line counts), so that nothing is rewritten when a mark comes later.
+Index lines are of two kinds. `episode` says what was archived, once and for ever. `marks` holds all
+that the operator has said of an episode so far (the newest such line counts), so that nothing is
+rewritten when a mark comes later.
 
-A batch for the learner is never sampled from here: reading single rows is a hundred times slower than from memory.
+A batch for the learner is never sampled from here: reading single rows is a hundred times slower
+than from memory.
 """
 
 import fcntl
@@ -44,11 +48,16 @@ FORMAT = 1
 """Version of the folder's layout."""
 
 CHUNK_STEPS = 50
-"""Frames in one file. One frame per file appends at half the speed, and a whole long episode is read to see one."""
+"""Frames in one file. One frame per file appends at half the speed, and a whole long episode is
+read to see one.
+"""
 
 _PER_STEP = ("reward", "terminated", "truncated", "provenance", "weights_version")
 _PER_OBSERVATION = ("t_monotonic", "t_wall")
-_FLAT: Any = {"name": "v2", "separator": "."}  # no folders for the chunks of an array: each costs an fsync
+_FLAT: Any = {
+    "name": "v2",
+    "separator": ".",
+}  # no folders for the chunks of an array: each costs an fsync
 _SYNCING = 8  # threads: what a disk is told at the same time it writes in one go
 _TEMPORARY = ".tmp-"
 _HEAD, _INDEX, _EPISODES = "archive.json", "index.jsonl", "episodes"
@@ -56,7 +65,9 @@ _HEAD, _INDEX, _EPISODES = "archive.json", "index.jsonl", "episodes"
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the index: an episode's facts, its folder under `episodes/`, and the sha256 of its content."""
+    """A line of the index: an episode's facts, its folder under `episodes/`, and the sha256 of its
+    content.
+    """
 
     facts: EpisodeFacts
     folder: str
@@ -65,7 +76,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Archived:
-    """What one call of `archive` did: episodes added, marked anew, there before, and not finished yet."""
+    """What one call of `archive` did: episodes added, marked anew, there before, and not finished
+    yet.
+    """
 
     added: int
     marked: int
@@ -78,12 +91,18 @@ def is_archive(folder: Path) -> bool:
 
 
 def archive(
-    log: StepLog, folder: Path, source: str = "", context: Mapping[str, Any] | None = None, compress: bool = True
+    log: StepLog,
+    folder: Path,
+    source: str = "",
+    context: Mapping[str, Any] | None = None,
+    compress: bool = True,
 ) -> Archived:
-    """Archive the finished episodes of a log that are not in the archive yet, and what was marked since.
+    """Archive the finished episodes of a log that are not in the archive yet, and what was marked
+    since.
 
-    Idempotent, and may be killed at any moment. An episode that may still be going on is left for the next time.
-    `source` names the log; `context` is plain JSON about what made it (task, hardware, rate_hz, ...), for exports.
+    Idempotent, and may be killed at any moment. An episode that may still be going on is left for
+    the next time. `source` names the log; `context` is plain JSON about what made it (task,
+    hardware, rate_hz, ...), for exports.
     """
     assembler = Assembler(log, source)
     added = present = 0
@@ -97,7 +116,8 @@ def archive(
 
 
 class Archive:
-    """An archive as it is now, for reading, also while it is being written: a `recordings.Recording`.
+    """An archive as it is now, for reading, also while it is being written: a
+    `recordings.Recording`.
 
     Raises DataError if it is damaged.
     """
@@ -113,7 +133,10 @@ class Archive:
     def load(self, key: EpisodeKey) -> Episode:
         """One episode, checked against length and checksum in the index."""
         if key not in self.entries:
-            raise DataError(f"episode {key} is not in archive {self.folder}, which has {len(self.entries)} episodes")
+            raise DataError(
+                f"episode {key} is not in archive {self.folder}, which has {len(self.entries)}"
+                " episodes"
+            )
         entry = self.entries[key]
         path = self.folder / _EPISODES / entry.folder
         arrays = _read_group(path)
@@ -134,9 +157,13 @@ class Archive:
 
 
 class ArchiveWriter:
-    """The one writer of an archive; makes it if there is none. A context manager: it holds a lock on the index."""
+    """The one writer of an archive; makes it if there is none. A context manager: it holds a lock
+    on the index.
+    """
 
-    def __init__(self, folder: Path, space: SpaceSpec, context: Mapping[str, Any], compress: bool = True):
+    def __init__(
+        self, folder: Path, space: SpaceSpec, context: Mapping[str, Any], compress: bool = True
+    ):
         self.folder, self._space, self._context = Path(folder), space, dict(context)
         self._compressors = (ZstdCodec(level=1),) if compress else None
         (self.folder / _EPISODES).mkdir(parents=True, exist_ok=True)
@@ -148,9 +175,13 @@ class ArchiveWriter:
             raise
 
     def add(self, episode: Episode) -> bool:
-        """Archive a complete episode; False if it is there already. Raises DataError if it is, with other content."""
+        """Archive a complete episode; False if it is there already. Raises DataError if it is, with
+        other content.
+        """
         if episode.end == "open":
-            raise DataError(f"episode {episode.key} has not ended; only what is complete is archived")
+            raise DataError(
+                f"episode {episode.key} has not ended; only what is complete is archived"
+            )
         arrays = _to_arrays(episode)
         digest = _sha256(arrays)
         if (known := self.entries.get(episode.key)) is not None:
@@ -159,7 +190,12 @@ class ArchiveWriter:
                                 "log into another folder")  # fmt: skip
             return False
         entry = Entry(EpisodeFacts.of(episode), _folder_name(episode.key), digest)
-        line = {"kind": "episode", **entry.facts.to_json(), "folder": entry.folder, "schema": SCHEMA}
+        line = {
+            "kind": "episode",
+            **entry.facts.to_json(),
+            "folder": entry.folder,
+            "schema": SCHEMA,
+        }
         line |= {"space_hash": space_hash(self._space), "sha256": digest}
         self._write_group(entry.folder, arrays, line)
         self._append(line)
@@ -167,7 +203,9 @@ class ArchiveWriter:
         return True
 
     def mark(self, key: EpisodeKey, marks: Sequence[Mapping[str, Any]]) -> bool:
-        """Say what the operator has said of an archived episode by now; False if the index says so already."""
+        """Say what the operator has said of an archived episode by now; False if the index says so
+        already.
+        """
         entry = self.entries[key]
         if list(entry.facts.marks) == list(marks):
             return False
@@ -203,22 +241,35 @@ class ArchiveWriter:
         for left in (self.folder / _EPISODES).glob(_TEMPORARY + "*"):
             shutil.rmtree(left)
 
-    def _write_group(self, name: str, arrays: Mapping[str, Array], attributes: Mapping[str, Any]) -> None:
+    def _write_group(
+        self, name: str, arrays: Mapping[str, Array], attributes: Mapping[str, Any]
+    ) -> None:
         """Write the folder of an episode whole, or leave nothing that has its name."""
         place = self.folder / _EPISODES
         temporary = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
         try:
             group = zarr.create_group(
-                temporary, zarr_format=3, attributes={**attributes, "context": self._context, "format": FORMAT}
+                temporary,
+                zarr_format=3,
+                attributes={**attributes, "context": self._context, "format": FORMAT},
             )
             for path, array in arrays.items():
-                chunks = (max(1, min(CHUNK_STEPS if array.ndim > 2 else len(array), len(array))), *array.shape[1:])
+                chunks = (
+                    max(1, min(CHUNK_STEPS if array.ndim > 2 else len(array), len(array))),
+                    *array.shape[1:],
+                )
                 group.create_array(
-                    path, data=array, chunks=chunks, compressors=self._compressors, chunk_key_encoding=_FLAT
+                    path,
+                    data=array,
+                    chunks=chunks,
+                    compressors=self._compressors,
+                    chunk_key_encoding=_FLAT,
                 )
             _sync_tree(temporary)
             unlisted = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
-            if (place / name).exists():  # a writer was killed between rename and line: the index does not know it
+            if (
+                place / name
+            ).exists():  # a writer was killed between rename and line: the index does not know it
                 (place / name).rename(unlisted)
             temporary.rename(place / name)
             sync_path(place)
@@ -243,17 +294,23 @@ class ArchiveWriter:
 
 def _folder_name(key: EpisodeKey) -> str:
     first = f"+{key.first}" if key.first else ""
-    return f"{quote(key.actor, safe='').replace('.', '%2E')}-{key.epoch:016x}-{key.episode:06d}{first}"
+    return (
+        f"{quote(key.actor, safe='').replace('.', '%2E')}-{key.epoch:016x}-{key.episode:06d}{first}"
+    )
 
 
 def _to_arrays(episode: Episode) -> dict[str, Array]:
-    """The arrays of an episode by their path in its group; the names are the contract with the exports."""
+    """The arrays of an episode by their path in its group; the names are the contract with the
+    exports.
+    """
     arrays = {f"observations/{name}": array for name, array in sorted(episode.observations.items())}
     arrays |= {f"actions/{name}": getattr(episode, name) for name in ACTIONS}
     return arrays | {name: getattr(episode, name) for name in (*_PER_STEP, *_PER_OBSERVATION)}
 
 
-def _from_arrays(arrays: Mapping[str, Array], entry: Entry, space: SpaceSpec, path: Path) -> Episode:
+def _from_arrays(
+    arrays: Mapping[str, Array], entry: Entry, space: SpaceSpec, path: Path
+) -> Episode:
     length = entry.facts.length
     observations = {f"observations/{name}": name for name in space.observations}
     expected = dict.fromkeys((*observations, *_PER_OBSERVATION), length + 1)
@@ -278,14 +335,22 @@ def _from_arrays(arrays: Mapping[str, Array], entry: Entry, space: SpaceSpec, pa
 
 def _read_group(path: Path) -> dict[str, Array]:
     try:
-        group = zarr.open_group(path, mode="r", zarr_format=3)  # a codec of the older format is pickle
-        return {name: np.asarray(node[...]) for name, node in group.members(None) if isinstance(node, zarr.Array)}
+        group = zarr.open_group(
+            path, mode="r", zarr_format=3
+        )  # a codec of the older format is pickle
+        return {
+            name: np.asarray(node[...])
+            for name, node in group.members(None)
+            if isinstance(node, zarr.Array)
+        }
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(f"{path} is damaged: {error}. Restore the folder from a copy") from error
 
 
 def _sha256(arrays: Mapping[str, Array]) -> str:
-    """Of names, dtypes, shapes and values, whatever the order of the arrays and the compression on disk."""
+    """Of names, dtypes, shapes and values, whatever the order of the arrays and the compression on
+    disk.
+    """
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
@@ -303,7 +368,12 @@ def _sync_tree(folder: Path) -> None:
 
 
 def _write_head(folder: Path, space: SpaceSpec, context: Mapping[str, Any]) -> None:
-    head = {"format": FORMAT, "schema": SCHEMA, "space_hash": space_hash(space), "space": space_json(space)}
+    head = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "space_hash": space_hash(space),
+        "space": space_json(space),
+    }
     temporary = folder / f"{_TEMPORARY}{_HEAD}"
     temporary.write_text(json.dumps(head | {"context": dict(context)}, indent=2) + "\n")
     sync_path(temporary)
@@ -316,7 +386,9 @@ def _read_head(folder: Path) -> dict[str, Any]:
     try:
         head: dict[str, Any] = json.loads((folder / _HEAD).read_text())
     except (OSError, ValueError) as error:
-        raise DataError(f"'{folder}' is no archive: its {_HEAD} cannot be read ({error})") from error
+        raise DataError(
+            f"'{folder}' is no archive: its {_HEAD} cannot be read ({error})"
+        ) from error
     if head.get("format") != FORMAT or head.get("schema") not in READABLE:
         raise DataError(f"archive {folder} has format {head.get('format')} and schema {head.get('schema')}; this code "
                         f"reads format {FORMAT} and schema {SCHEMA}: use the version that wrote it")  # fmt: skip
@@ -329,7 +401,9 @@ def _open_index(path: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
-        raise DataError(f"archive {path.parent} is being written by another process: wait until it is done") from None
+        raise DataError(
+            f"archive {path.parent} is being written by another process: wait until it is done"
+        ) from None
     return fd
 
 

@@ -1,8 +1,10 @@
-"""Whole episodes out of a log's records: the arrays of one episode, and the few facts that a table shows of it.
+"""Whole episodes out of a log's records: the arrays of one episode, and the few facts that a table
+shows of it.
 
-Steps of several actors may be interleaved in a log; an episode is (actor, epoch, episode number) there. It is over
-when its last step says so, or when the same actor has gone on to something else: then it was cut off at its last step
-(which counts as truncated). Otherwise it is open: its actor may be at it, or hand the rest in when it is started again.
+Steps of several actors may be interleaved in a log; an episode is (actor, epoch, episode number)
+there. It is over when its last step says so, or when the same actor has gone on to something else:
+then it was cut off at its last step (which counts as truncated). Otherwise it is open: its actor
+may be at it, or hand the rest in when it is started again.
 """
 
 import json
@@ -25,9 +27,11 @@ _OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP, Mark
 
 @dataclass(frozen=True, order=True)
 class EpisodeKey:
-    """Which episode this is, for ever. `first` is the index of its first step: 0, unless steps before it are missing.
+    """Which episode this is, for ever. `first` is the index of its first step: 0, unless steps
+    before it are missing.
 
-    As text `actor/epoch/episode`, the epoch in hexadecimal, with `+first` behind it if that is not 0.
+    As text `actor/epoch/episode`, the epoch in hexadecimal, with `+first` behind it if that is not
+    0.
     """
 
     actor: str
@@ -36,7 +40,9 @@ class EpisodeKey:
     first: int = 0
 
     def __str__(self) -> str:
-        return f"{self.actor}/{self.epoch:x}/{self.episode}" + (f"+{self.first}" if self.first else "")
+        return f"{self.actor}/{self.epoch:x}/{self.episode}" + (
+            f"+{self.first}" if self.first else ""
+        )
 
     @classmethod
     def parse(cls, text: str) -> "EpisodeKey":
@@ -46,16 +52,19 @@ class EpisodeKey:
             episode, _, first = rest.partition("+")
             return cls(actor, int(epoch, 16), int(episode), int(first or 0))
         except ValueError as error:
-            raise DataError(f"{text!r} names no episode; a name is ACTOR/EPOCH/EPISODE, as in actor/1f/3") from error
+            raise DataError(
+                f"{text!r} names no episode; a name is ACTOR/EPOCH/EPISODE, as in actor/1f/3"
+            ) from error
 
 
 @dataclass(frozen=True)
 class Episode:
     """T actions and the T+1 observations around them.
 
-    `observations` are `(T+1, ...)`, as are `t_monotonic` and `t_wall` [s], the time of each observation. The actions
-    `(T, A)`, `reward`, `terminated`, `truncated`, `provenance` and `weights_version` `(T,)` belong to what was done
-    between observation i and i+1. `source` is the log that it was written to. `success` is the judge's word.
+    `observations` are `(T+1, ...)`, as are `t_monotonic` and `t_wall` [s], the time of each
+    observation. The actions `(T, A)`, `reward`, `terminated`, `truncated`, `provenance` and
+    `weights_version` `(T,)` belong to what was done between observation i and i+1. `source` is the
+    log that it was written to. `success` is the judge's word.
     """
 
     key: EpisodeKey
@@ -82,7 +91,11 @@ class Episode:
     @property
     def cameras(self) -> dict[str, Array]:
         """The frames `(T+1, H, W, 3)` of each camera, by its name."""
-        return {n.removeprefix("image/"): a for n, a in self.observations.items() if n.startswith("image/")}
+        return {
+            n.removeprefix("image/"): a
+            for n, a in self.observations.items()
+            if n.startswith("image/")
+        }
 
     @property
     def states(self) -> dict[str, Array]:
@@ -92,12 +105,13 @@ class Episode:
 
 @dataclass(frozen=True)
 class EpisodeFacts:
-    """What a table shows of an episode, and what the archive's index keeps of it; plain JSON by `to_json`.
+    """What a table shows of an episode, and what the archive's index keeps of it; plain JSON by
+    `to_json`.
 
     `success` is the judge's word; `marks` are all that was said of the episode later, as plain JSON
-    in the order of the log, and `verdict` is what it comes to with them. `acted` counts steps by who
-    acted, `corrections` are the operator's segments. `missing` steps before its first one are not in
-    the log.
+    in the order of the log, and `verdict` is what it comes to with them. `acted` counts steps by
+    who acted, `corrections` are the operator's segments. `missing` steps before its first one are
+    not in the log.
     """
 
     key: EpisodeKey
@@ -130,7 +144,9 @@ class EpisodeFacts:
             reward=float(episode.reward.sum()),
             acted={name: count for name, count in acted.items() if count},
             corrections=int((human[1:] & ~human[:-1]).sum()),
-            weights_versions=(int(versions.min()), int(versions.max())) if episode.length else (0, 0),
+            weights_versions=(int(versions.min()), int(versions.max()))
+            if episode.length
+            else (0, 0),
             t_wall=float(episode.t_wall[0]),
             missing=episode.key.first,
         )
@@ -138,7 +154,11 @@ class EpisodeFacts:
     @cached_property
     def verdict(self) -> Verdict:
         """What is known of the episode, its marks included."""
-        verdict = Verdict(success=self.success, end=self.end, authors={Provenance[who.upper()] for who in self.acted})
+        verdict = Verdict(
+            success=self.success,
+            end=self.end,
+            authors={Provenance[who.upper()] for who in self.acted},
+        )
         for mark in self.marks:
             verdict.hear(decode_mark(json.dumps(mark).encode()))
         return verdict
@@ -163,7 +183,9 @@ class EpisodeFacts:
             low, high = values["weights_versions"]
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this does not describe an episode ({error!r}): {data!r}") from error
-        return cls(**values | {"key": EpisodeKey.parse(values["key"]), "weights_versions": (low, high)})
+        return cls(
+            **values | {"key": EpisodeKey.parse(values["key"]), "weights_versions": (low, high)}
+        )
 
 
 class Assembler:
@@ -174,7 +196,8 @@ class Assembler:
         for episode in assembler.add(*record):
             ...                      # complete, in the order in which they ended
     assembler.unfinished()           # what may still go on
-    assembler.marks_of(key)          # known only after the last record: marks follow at any later time
+    # known only after the last record: marks follow at any later time
+    assembler.marks_of(key)
     ```
     `finished` are the keys of all that were yielded.
     Holds the steps of the episodes at hand, one per actor. `images` False leaves the frames out.
@@ -183,13 +206,17 @@ class Assembler:
     def __init__(self, log: StepLog, source: str = "", images: bool = True):
         self._codec = StepCodec(log.space)
         self._source = source
-        self._names = [n for n in sorted(log.space.observations) if images or not n.startswith("image/")]
+        self._names = [
+            n for n in sorted(log.space.observations) if images or not n.startswith("image/")
+        ]
         self._open: dict[str, tuple[EpisodeKey, list[Step]]] = {}
         self._marks: dict[tuple[str, int, int], list[dict[str, Any]]] = defaultdict(list)
         self.finished: list[EpisodeKey] = []
 
     def add(self, kind: int, identity: RecordId, payload: bytes) -> Iterator[Episode]:
-        """Take one record; yields the episode that it ends, and the one before it if that was cut off."""
+        """Take one record; yields the episode that it ends, and the one before it if that was cut
+        off.
+        """
         if kind == Kind.MARK:
             yield from self._add_mark(identity, payload)
         if kind != Kind.STEP:
@@ -198,7 +225,11 @@ class Assembler:
         key = EpisodeKey(identity.actor, identity.epoch, step.episode, step.index)
         if (held := self._open.get(identity.actor)) is not None:
             last = held[1][-1]
-            if (held[0].epoch, last.episode, last.index + 1) == (key.epoch, step.episode, step.index):
+            if (held[0].epoch, last.episode, last.index + 1) == (
+                key.epoch,
+                step.episode,
+                step.index,
+            ):
                 key = held[0]
             else:
                 yield self._finish(identity.actor)
@@ -216,7 +247,9 @@ class Assembler:
         return [self._stack(key, steps) for key, steps in self._open.values()]
 
     def _add_mark(self, identity: RecordId, payload: bytes) -> Iterator[Episode]:
-        """A gap ends the episode that stopped there; where it was broken off, its last step is a truncated one."""
+        """A gap ends the episode that stopped there; where it was broken off, its last step is a
+        truncated one.
+        """
         mark = decode_mark(payload)
         actor, epoch = mark.process(identity.stream)
         if mark.kind in _OF_AN_EPISODE:
@@ -238,13 +271,18 @@ class Assembler:
     def _stack(self, key: EpisodeKey, steps: Sequence[Step], end: End = "open") -> Episode:
         done = steps[1:]
         shape = (len(done), self._codec.space.action_size)
-        actions = {name: np.array([getattr(s, name) for s in done], np.float32).reshape(shape) for name in ACTIONS}
+        actions = {
+            name: np.array([getattr(s, name) for s in done], np.float32).reshape(shape)
+            for name in ACTIONS
+        }
         return Episode(
             key=key,
             source=self._source,
             end=end,
             success=steps[-1].success,
-            observations={name: np.stack([s.observation[name] for s in steps]) for name in self._names},
+            observations={
+                name: np.stack([s.observation[name] for s in steps]) for name in self._names
+            },
             reward=np.array([s.reward for s in done], np.float64),
             terminated=np.array([s.terminated for s in done], bool),
             truncated=np.array([s.truncated for s in done], bool),

@@ -1,4 +1,5 @@
-"""The figures of a run's training: success, success without help, the operator's share. Defined here alone.
+"""The figures of a run's training: success, success without help, the operator's share. Defined
+here alone.
 
 Page, terminal and plots read the lines of `episodes.jsonl` through `Progress`.
 """
@@ -22,8 +23,8 @@ EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
 def is_judged(row: Mapping[str, Any]) -> bool:
     """Whether an episode came to its own end: it succeeded, failed, or its time was up.
 
-    One that the operator stopped or discarded, that a device or the end of the run cut short, is neither a success nor
-    a failure.
+    One that the operator stopped or discarded, that a device or the end of the run cut short, is
+    neither a success nor a failure.
     """
     return not row.get("reason")
 
@@ -90,7 +91,9 @@ class Figures:
 
 
 class Point(NamedTuple):
-    """Of a curve: figures of the last `WINDOW` judged episodes, up to `number` (from 1), at so many own steps."""
+    """Of a curve: figures of the last `WINDOW` judged episodes, up to `number` (from 1), at so many
+    own steps.
+    """
 
     number: int
     env_steps: int
@@ -98,17 +101,20 @@ class Point(NamedTuple):
 
 
 class Progress:
-    """The figures of a run as its episodes come: `total` of all that were judged and not taken back.
+    """The figures of a run as its episodes come: `total` of all that were judged and not taken
+    back.
 
-    `episodes` counts all, `env_steps` are the run's own steps at the newest. `curve` has a point for each judged
-    episode, or for very many at some, evenly spread.
+    `episodes` counts all, `env_steps` are the run's own steps at the newest. `curve` has a point
+    for each judged episode, or for very many at some, evenly spread.
     """
 
     def __init__(self) -> None:
         self.episodes = self.env_steps = 0
         self.total = self._before = Figures()
         self.curve: list[Point] = []
-        self._rows: deque[Mapping[str, Any]] = deque(maxlen=WINDOW + 1)  # the newest may be taken back
+        self._rows: deque[Mapping[str, Any]] = deque(
+            maxlen=WINDOW + 1
+        )  # the newest may be taken back
         self._newest_counts = False
         self._every = 1
 

@@ -1,8 +1,8 @@
 """Labelled frames for a classifier of success, read from a log of outcomes.
 
-Such a log is a step log whose reward is the label that was in force when the frame was seen: 1 it shows success, 0 it
-does not. A person sees first and speaks later, so the frames of the moment before a change say neither; what was said
-never reaches back to a frame from before it.
+Such a log is a step log whose reward is the label that was in force when the frame was seen: 1 it
+shows success, 0 it does not. A person sees first and speaks later, so the frames of the moment
+before a change say neither; what was said never reaches back to a frame from before it.
 """
 
 from collections import defaultdict
@@ -15,14 +15,17 @@ from robot_rl.stream.log import StepLog
 from robot_rl.stream.verdicts import Verdict
 from robot_rl.types import Array, Mark, Step
 
-REACTION_S = 0.45  # from a change on the bench to the word for it: 0.2 to 0.3 s to see it, and a key to press
+# from a change on the bench to the word for it: 0.2 to 0.3 s to see it, and a key to press
+REACTION_S = 0.45
 
 
 @dataclass
 class LabelledEpisode:
-    """The label of each frame, when it was seen [s], and what the operator has said of the whole since.
+    """The label of each frame, when it was seen [s], and what the operator has said of the whole
+    since.
 
-    `complete`: it ended because there were positives enough, so that no word can have been on its way.
+    `complete`: it ended because there were positives enough, so that no word can have been on its
+    way.
     """
 
     labels: list[bool] = field(default_factory=list)
@@ -41,7 +44,9 @@ class LabelledEpisode:
 
     @property
     def usable(self) -> Array:
-        """Which frames are sure to show what their label says, `(frames,)` bool; none of a discarded episode."""
+        """Which frames are sure to show what their label says, `(frames,)` bool; none of a
+        discarded episode.
+        """
         labels, times = np.array(self.labels, bool), np.array(self.times)
         sure = np.full(len(labels), self.verdict.counts)
         for change in np.flatnonzero(np.diff(labels)) + 1:
@@ -66,14 +71,15 @@ def labelled_episodes(log: StepLog) -> dict[int, LabelledEpisode]:
 
 
 def labelled_frames(log: StepLog) -> Iterator[tuple[Step, bool]]:
-    """The frames to learn from with their labels, in their order. To hold some out, hold out whole episodes:
+    """The frames to learn from with their labels, in their order. To hold some out, hold out whole
+    episodes:
 
     ```
     for step, success in labelled_frames(log):
         (held_out if step.episode % 5 == 0 else trained_on).append((step.observation, success))
     ```
-    The frames of one episode look alike; a classifier that was tested on the neighbours of what it learnt from has
-    not been tested.
+    The frames of one episode look alike; a classifier that was tested on the neighbours of what it
+    learnt from has not been tested.
     """
     usable = {number: iter(episode.usable) for number, episode in labelled_episodes(log).items()}
     for step in log.read():

@@ -1,4 +1,5 @@
-"""What was recorded, wherever it lies: a run's logs, one log, or an archive, listed and read in the same way.
+"""What was recorded, wherever it lies: a run's logs, one log, or an archive, listed and read in the
+same way.
 
 Everything is read as it is now, also while it is being written; nothing is ever changed.
 """
@@ -17,11 +18,13 @@ from robot_rl.types import ConfigError, DataError, SpaceSpec
 
 
 class Recording(Protocol):
-    """One log or archive. `name` is its last part; `context` is what is known of how it came about, as plain JSON.
+    """One log or archive. `name` is its last part; `context` is what is known of how it came about,
+    as plain JSON.
 
     ```
     for facts in recording.facts(): ...       # all episodes, in order; marks included
-    for episode in recording.episodes(): ...  # the same ones with their arrays, one in memory at a time
+    # the same ones with their arrays, one in memory at a time
+    for episode in recording.episodes(): ...
     recording.load(facts.key)                 # one of them; DataError if it is not there
     ```
     """
@@ -38,7 +41,9 @@ class Recording(Protocol):
 
 
 class LogRecording:
-    """The episodes of a log: those that are complete in the order in which they ended, then the unfinished ones."""
+    """The episodes of a log: those that are complete in the order in which they ended, then the
+    unfinished ones.
+    """
 
     def __init__(self, path: Path, context: Mapping[str, Any], name: str = ""):
         self.name = name or path.stem
@@ -73,17 +78,22 @@ def open_recordings(path: Path) -> list[Recording]:
     if os.path.lexists(path / "config.json"):
         return list(run_logs(path))
     raise ConfigError(
-        f"'{path}' is neither a run folder nor a .log file nor an archive. They are listed by: robot-rl runs"
+        f"'{path}' is neither a run folder nor a .log file nor an archive. They are listed by:"
+        " robot-rl runs"
     )
 
 
 def run_logs(run: Path) -> list[LogRecording]:
-    """The logs of a run that have been begun: demonstrations, outcomes, its own steps, then its evaluations."""
+    """The logs of a run that have been begun: demonstrations, outcomes, its own steps, then its
+    evaluations.
+    """
     folder = RunFolder(run)
     context = run_context(run)
     logs = (folder.demos_log, folder.outcomes_log, folder.steps_log)
     named = [("", path) for path in logs]
-    named += [(f"evaluation-{files.folder.name}", files.log) for files in EvaluationFiles.all_of(run)]
+    named += [
+        (f"evaluation-{files.folder.name}", files.log) for files in EvaluationFiles.all_of(run)
+    ]
     recordings = [LogRecording(path, context, name) for name, path in named if path.exists()]
     if not recordings:
         raise DataError(f"run {run} has recorded nothing yet")
@@ -91,7 +101,9 @@ def run_logs(run: Path) -> list[LogRecording]:
 
 
 def run_context(run: Path) -> dict[str, Any]:
-    """What an export will want to know of a run: task, hardware, rate, code, instruction. Empty if it is no run."""
+    """What an export will want to know of a run: task, hardware, rate, code, instruction. Empty if
+    it is no run.
+    """
     if not (run / "config.json").exists():
         return {}
     folder = RunFolder(run)

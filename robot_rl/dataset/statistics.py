@@ -1,4 +1,5 @@
-"""Statistics of recorded episodes, and what looks wrong with them, in words: dead actions, frozen cameras, late steps.
+"""Statistics of recorded episodes, and what looks wrong with them, in words: dead actions, frozen
+cameras, late steps.
 
 ```
 collector = Collector(rate_hz=10.0)
@@ -47,7 +48,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Camera:
-    """All frames of a camera: `repeats` is the share equal to the frame before, `brightness` the mean (0 to 255)."""
+    """All frames of a camera: `repeats` is the share equal to the frame before, `brightness` the
+    mean (0 to 255).
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -59,7 +62,9 @@ class Camera:
 
 @dataclass(frozen=True)
 class Timing:
-    """Control periods [s]. `late` is the share above LATE times `nominal_s`: the task's, or the median if unknown."""
+    """Control periods [s]. `late` is the share above LATE times `nominal_s`: the task's, or the
+    median if unknown.
+    """
 
     nominal_s: float
     p50_s: float
@@ -70,8 +75,9 @@ class Timing:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Shares are of all steps. `attempts` are the episodes that were a success or a failure; `clipped` is by
-    entry of the commanded action; `differs` is where the executed action is not the commanded one.
+    """Shares are of all steps. `attempts` are the episodes that were a success or a failure;
+    `clipped` is by entry of the commanded action; `differs` is where the executed action is not the
+    commanded one.
     """
 
     episodes: int
@@ -112,7 +118,14 @@ class _Frames:
 
     def result(self, name: str) -> Camera:
         share = self.repeats / max(self.pairs, 1)
-        return Camera(name, self.shape, self.frames, share, self.longest, self.brightness / max(self.frames, 1))
+        return Camera(
+            name,
+            self.shape,
+            self.frames,
+            share,
+            self.longest,
+            self.brightness / max(self.frames, 1),
+        )
 
 
 class Collector:
@@ -148,7 +161,9 @@ class Collector:
         for name, values in numbers.items():
             into = actions if name.startswith("action/") else observations
             into += entries(name.removeprefix("action/"), values) if len(values) else []
-        commanded, executed = (numbers.get(f"action/{n}", np.zeros((0, 0))) for n in ("commanded", "executed"))
+        commanded, executed = (
+            numbers.get(f"action/{n}", np.zeros((0, 0))) for n in ("commanded", "executed")
+        )
         judged = [facts.verdict for facts in self._facts if facts.verdict.is_judged]
         statistics = Statistics(
             episodes=len(self._facts),
@@ -162,8 +177,14 @@ class Collector:
             intervention_share=acted["human"] / max(acted["human"] + acted["policy"], 1),
             observations=tuple(observations),
             actions=tuple(actions),
-            clipped=tuple(float(x) for x in (np.abs(commanded) >= AT_LIMIT).mean(axis=0)) if steps else (),
-            differs=float((np.abs(commanded - executed) > DIFFERS).any(axis=1).mean()) if steps else 0.0,
+            clipped=(
+                tuple(float(x) for x in (np.abs(commanded) >= AT_LIMIT).mean(axis=0))
+                if steps
+                else ()
+            ),
+            differs=(
+                float((np.abs(commanded - executed) > DIFFERS).any(axis=1).mean()) if steps else 0.0
+            ),
             cameras=tuple(frames.result(name) for name, frames in self._cameras.items()),
             timing=_timing(np.concatenate([*self._periods, np.zeros(0)]), self._rate_hz),
             warnings=(),
@@ -175,9 +196,23 @@ def entries(name: str, values: Array) -> list[Entry]:
     """Each column of `values (N, n)`, N > 0."""
     wide = values.astype(np.float64)
     quantiles = np.quantile(wide, QUANTILES, axis=0)
-    columns = zip(wide.min(axis=0), wide.max(axis=0), wide.mean(axis=0), wide.std(axis=0), quantiles.T, strict=True)
+    columns = zip(
+        wide.min(axis=0),
+        wide.max(axis=0),
+        wide.mean(axis=0),
+        wide.std(axis=0),
+        quantiles.T,
+        strict=True,
+    )
     return [
-        Entry(f"{name}[{i}]", float(low), float(high), float(mean), float(std), tuple(float(q) for q in each))
+        Entry(
+            f"{name}[{i}]",
+            float(low),
+            float(high),
+            float(mean),
+            float(std),
+            tuple(float(q) for q in each),
+        )
         for i, (low, high, mean, std, each) in enumerate(columns)
     ]
 
@@ -198,7 +233,11 @@ def warnings(statistics: Statistics) -> list[str]:
     return [
         *_about_episodes(statistics),
         *_about_actions(statistics),
-        *(f"observation {entry.name} never changes" for entry in statistics.observations if entry.still),
+        *(
+            f"observation {entry.name} never changes"
+            for entry in statistics.observations
+            if entry.still
+        ),
         *_about_cameras(statistics),
         *_about_timing(statistics),
     ]
@@ -259,7 +298,9 @@ def count(n: int, noun: str) -> str:
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """95 % score interval of a success rate (Wilson 1927), which stays inside [0, 1] and is honest at 0 and 100 %."""
+    """95 % score interval of a success rate (Wilson 1927), which stays inside [0, 1] and is honest
+    at 0 and 100 %.
+    """
     if trials == 0:
         return 0.0, 1.0
     rate = successes / trials

@@ -18,24 +18,29 @@ DOWN_BENCH = np.array([0.0, 0.0, -1.0])
 
 
 class Observer:
-    """Builds the flat observation of one episode. All poses are of the tool, all axes the tool's own.
+    """Builds the flat observation of one episode. All poses are of the tool, all axes the tool's
+    own.
 
-    `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place works where the
-    whole scene has been moved; twist and wrench are turned into the tool frame (same point, other axes: a
-    translation never leaks into a rotation); `state/target_offset` is how far the target is ahead of the arm, which
-    the policy must see because targets build on one another. `state/projected_gravity` `(3,)`, if the space has it, is
-    the unit vector downwards: how far the tool is tilted, which a camera can hardly tell from a shift.
-    `state/sim_goal`, if the space has it, is the simulator's truth: the goal seen from the tool.
+    `state/tcp_pose` is relative to the pose at the episode's start, so a skill learnt at one place
+    works where the whole scene has been moved; twist and wrench are turned into the tool frame
+    (same point, other axes: a translation never leaks into a rotation); `state/target_offset` is
+    how far the target is ahead of the arm, which the policy must see because targets build on one
+    another. `state/projected_gravity` `(3,)`, if the space has it, is the unit vector downwards:
+    how far the tool is tilted, which a camera can hardly tell from a shift. `state/sim_goal`, if
+    the space has it, is the simulator's truth: the goal seen from the tool.
     """
 
     def __init__(self, hardware: Hardware, space: SpaceSpec):
         many = len(hardware.arms) > 1
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in hardware.arms]
         self._sees_goal, self._sees_gravity = (
-            any(name.endswith("/" + seen) for name in space.observations) for seen in (SIM_GOAL, GRAVITY)
+            any(name.endswith("/" + seen) for name in space.observations)
+            for seen in (SIM_GOAL, GRAVITY)
         )
         self._downwards = [
-            geometry.quat_rotate(geometry.quat_conjugate(np.array(arm.pose_bench_base[3:])), DOWN_BENCH)
+            geometry.quat_rotate(
+                geometry.quat_conjugate(np.array(arm.pose_bench_base[3:])), DOWN_BENCH
+            )
             for arm in hardware.arms
         ]  # in each arm's base
         self._starts: list[Array] = []
@@ -49,7 +54,9 @@ class Observer:
     ) -> dict[str, Array]:
         """The observation of this moment; images go in as they are, under `image/NAME`."""
         observation: dict[str, Array] = {}
-        for prefix, start, down, arm in zip(self._prefixes, self._starts, self._downwards, arms, strict=True):
+        for prefix, start, down, arm in zip(
+            self._prefixes, self._starts, self._downwards, arms, strict=True
+        ):
             to_tool = geometry.quat_conjugate(arm.pose_base_tcp[3:])
             values = {
                 START: geometry.pose_delta(start, arm.pose_base_tcp),
@@ -61,6 +68,8 @@ class Observer:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
             if self._sees_goal and world is not None:
                 values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, world.goal_base_tcp)
-            observation |= {prefix + name: value.astype(np.float32) for name, value in values.items()}
+            observation |= {
+                prefix + name: value.astype(np.float32) for name, value in values.items()
+            }
         observation |= {f"image/{name}": image for name, image in images.items()}
         return observation

@@ -1,4 +1,6 @@
-"""Between episodes: bring the arms to a start pose through the same targets, and the same limits, as any step."""
+"""Between episodes: bring the arms to a start pose through the same targets, and the same limits,
+as any step.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -22,14 +24,32 @@ from robot_rl.types import (
     Verdict,
 )
 
-STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])  # [m, rad] per control period: 0.12 m/s at 10 Hz
-HOME_TOLERANCE = 0.05  # [rad] at home, which is only on the way: what friction leaves of a joint-space move
-TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])  # [m, rad] when an arm counts as arrived
-SETTLE_S = 0.3  # for which an arm holds, twice, before its wrench is tared; the tare averages over 0.05 s
+STEP = np.array([
+    0.012,
+    0.012,
+    0.012,
+    0.08,
+    0.08,
+    0.08,
+])  # [m, rad] per control period: 0.12 m/s at 10 Hz
+HOME_TOLERANCE = (
+    0.05  # [rad] at home, which is only on the way: what friction leaves of a joint-space move
+)
+TOLERANCE = np.array([
+    0.0015,
+    0.0015,
+    0.0015,
+    0.01,
+    0.01,
+    0.01,
+])  # [m, rad] when an arm counts as arrived
+SETTLE_S = (
+    0.3  # for which an arm holds, twice, before its wrench is tared; the tare averages over 0.05 s
+)
 AT_ONCE = 0.01  # of that time: a lease so short that the arm holds
 LOOK = (
-    "Look at it: is something in its way, does the tool stick? If not: is `load` of the hardware file right, and the "
-    "start pose inside its workspace?"
+    "Look at it: is something in its way, does the tool stick? If not: is `load` of the hardware"
+    " file right, and the start pose inside its workspace?"
 )
 WALLS = Verdict.WORKSPACE | Verdict.ORIENTATION | Verdict.KEEP_OUT | Verdict.JOINTS | Verdict.BODY
 PATIENCE = 80  # control periods before giving up
@@ -44,10 +64,12 @@ def sample_start(start: StartPose, rng: np.random.Generator) -> Array:
 
 
 class Resetter:
-    """Moves arms to poses in small steps at the control rate: first straight up to the goal's height, then across.
+    """Moves arms to poses in small steps at the control rate: first straight up to the goal's
+    height, then across.
 
-    A pose says nothing of the elbow. An arm that has a joint further than `max_drift` [rad] from its home posture
-    `homes[i] (n,)`, once it is up, first goes there in joint space; without a `max_drift` none does.
+    A pose says nothing of the elbow. An arm that has a joint further than `max_drift` [rad] from
+    its home posture `homes[i] (n,)`, once it is up, first goes there in joint space; without a
+    `max_drift` none does.
     """
 
     def __init__(
@@ -65,12 +87,15 @@ class Resetter:
         self._max_drift = max_drift
         self._states = ArmStates(arms, period_s)
 
-    def go(self, goals: Sequence[Array], stopped: Callable[[], bool] = lambda: False) -> list[ArmState]:
+    def go(
+        self, goals: Sequence[Array], stopped: Callable[[], bool] = lambda: False
+    ) -> list[ArmState]:
         """Bring every arm to its goal pose `(7,)`, all at the same time.
 
-        Raises ArmFaultError if a fault stops one, ResetMissedError if one does not arrive: something is in the way, or
-        a limit keeps it from getting there; ArmStaleError if one has nothing new to say. `stopped` is asked in each
-        control period: StoppedError. Every arm then holds the pose that it had.
+        Raises ArmFaultError if a fault stops one, ResetMissedError if one does not arrive:
+        something is in the way, or a limit keeps it from getting there; ArmStaleError if one has
+        nothing new to say. `stopped` is asked in each control period: StoppedError. Every arm then
+        holds the pose that it had.
         """
         if drifted := self._drifted():
             self._travel(goals, _is_up, stopped)
@@ -90,25 +115,30 @@ class Resetter:
         except DeviceError as error:
             self._hold()
             raise ResetMissedError(
-                f"arm '{arm.info.name}' did not get to its `home` posture, before its start pose: {error}. {LOOK}"
+                f"arm '{arm.info.name}' did not get to its `home` posture, before its start pose:"
+                f" {error}. {LOOK}"
             ) from error
 
     def tare(self) -> list[ArmState]:
-        """What the tools feel at their start poses is zero from now on. Raises ResetMissedError if it is too much."""
+        """What the tools feel at their start poses is zero from now on. Raises ResetMissedError if
+        it is too much.
+        """
         for arm in self._arms:
             try:
                 arm.tare()
             except DeviceError as error:
                 arm.refresh()  # one whose loop has died says so itself
-                raise ResetMissedError(f"arm '{arm.info.name}' is at its start pose, but {error}") from error
+                raise ResetMissedError(
+                    f"arm '{arm.info.name}' is at its start pose, but {error}"
+                ) from error
         return self._states.read()
 
     def let_go(self) -> list[ArmState]:
         """Every arm holds where it is and presses on nothing, until it has settled there.
 
-        What an integral term has wound up against friction stays in the joints, and feels like a contact. An arm that
-        holds starts from no torque at all but gravity's. It does so twice: an integral gain takes a while to fade out,
-        and winds up a little in the first hold.
+        What an integral term has wound up against friction stays in the joints, and feels like a
+        contact. An arm that holds starts from no torque at all but gravity's. It does so twice: an
+        integral gain takes a while to fade out, and winds up a little in the first hold.
         """
         for _ in range(2):
             for arm in self._arms:
@@ -132,7 +162,11 @@ class Resetter:
         if self._max_drift is None:
             return []
         pairs = zip(self._arms, self._homes, strict=True)
-        return [(arm, home) for arm, home in pairs if np.abs(arm.state().q - home).max() > self._max_drift]
+        return [
+            (arm, home)
+            for arm, home in pairs
+            if np.abs(arm.state().q - home).max() > self._max_drift
+        ]
 
     def _travel(
         self,
@@ -148,18 +182,29 @@ class Resetter:
             states = self._states.read()
             for state in states:
                 if state.fault:
-                    raise ArmFaultError(f"the reset was stopped by fault {state.fault.name}: {state.reason}")
-            if all(there(state, target, goal) for state, target, goal in zip(states, targets, goals, strict=True)):
+                    raise ArmFaultError(
+                        f"the reset was stopped by fault {state.fault.name}: {state.reason}"
+                    )
+            if all(
+                there(state, target, goal)
+                for state, target, goal in zip(states, targets, goals, strict=True)
+            ):
                 return states
-            targets = [_next_target(target, goal) for target, goal in zip(targets, goals, strict=True)]
+            targets = [
+                _next_target(target, goal) for target, goal in zip(targets, goals, strict=True)
+            ]
             for arm, target in zip(self._arms, targets, strict=True):
                 arm.command(ArmTarget(target, self._period_s))
             deadline += self._period_s
             self._clock.wait_until(deadline)
         self._hold()
-        off = [_how_far(arm, state, goal) for arm, state, goal in zip(self._arms, states, goals, strict=True)]
+        off = [
+            _how_far(arm, state, goal)
+            for arm, state, goal in zip(self._arms, states, goals, strict=True)
+        ]
         raise ResetMissedError(
-            f"the reset did not arrive within {PATIENCE * self._period_s:.0f} s: {'; '.join(off)}. {LOOK}"
+            f"the reset did not arrive within {PATIENCE * self._period_s:.0f} s: {'; '.join(off)}."
+            f" {LOOK}"
         )
 
 
@@ -167,7 +212,10 @@ def _how_far(arm: ArmClient, state: ArmState, goal: Array) -> str:
     """What an arm is off by, and the limits that kept its last target from where it was to go."""
     error = geometry.pose_error(goal, state.pose_base_tcp)
     x, y, z = 1e3 * error[:3]
-    by = f"arm '{arm.info.name}' is off by ({x:+.1f}, {y:+.1f}, {z:+.1f}) mm and {np.linalg.norm(error[3:]):.3f} rad"
+    by = (
+        f"arm '{arm.info.name}' is off by ({x:+.1f}, {y:+.1f}, {z:+.1f}) mm and"
+        f" {np.linalg.norm(error[3:]):.3f} rad"
+    )
     walls = state.verdict & WALLS
     return f"{by} (held back by: {walls.reasons})" if walls else by
 

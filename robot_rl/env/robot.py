@@ -37,33 +37,48 @@ from robot_rl.types import (
 class RobotEnv(gymnasium.Env):
     """Arms, cameras and a judge, stepped at the task's control rate.
 
-    An action is a move of each arm's target in that target's own frame, in [-1, 1]; the arm keeps the new target on
-    its leash and inside its limits and reports it, so `info["executed"]` holds the action that was really carried
-    out, in the same units. The episode terminates when the judge says so and is truncated at the task's time limit or
-    when an arm faults; a fault is acknowledged by `acknowledge_faults` alone. Where a camera has no fresh frame, there
-    is no observation: `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
+    An action is a move of each arm's target in that target's own frame, in [-1, 1]; the arm keeps
+    the new target on its leash and inside its limits and reports it, so `info["executed"]` holds
+    the action that was really carried out, in the same units. The episode terminates when the judge
+    says so and is truncated at the task's time limit or when an arm faults; a fault is acknowledged
+    by `acknowledge_faults` alone. Where a camera has no fresh frame, there is no observation:
+    `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
     where an arm has no fresh state, they raise ArmStaleError.
 
-    The arm processes must be running (`robot-rl arm HARDWARE`). With a simulated arm in lockstep `step` returns as
-    soon as the world has advanced by one period; otherwise it sleeps to the deadline.
+    The arm processes must be running (`robot-rl arm HARDWARE`). With a simulated arm in lockstep
+    `step` returns as soon as the world has advanced by one period; otherwise it sleeps to the
+    deadline.
     """
 
     metadata = {"render_modes": ["rgb_array"]}
 
-    def __init__(self, task: Task, hardware: Hardware, *, obs: ObsKind = "pixels", render_mode: str | None = None):
+    def __init__(
+        self,
+        task: Task,
+        hardware: Hardware,
+        *,
+        obs: ObsKind = "pixels",
+        render_mode: str | None = None,
+    ):
         self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
         self.space_spec = config.spaces(task, hardware, obs)
         self.observation_space = observation_space(self.space_spec)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.space_spec.action_size,), np.float32)
+        self.action_space = gymnasium.spaces.Box(
+            -1.0, 1.0, (self.space_spec.action_size,), np.float32
+        )
         self.period_s = 1.0 / task.rate_hz
         self.metadata = self.metadata | {"render_fps": task.rate_hz}
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self.arms = [connect_arm(task, arm) for arm in hardware.arms]
         simulated = self.arms[0].info.simulated
         self.world = WorldClient(hardware.arms[0].address) if simulated else None
-        self.clock: Clock = LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
+        self.clock: Clock = (
+            LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
+        )
         self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
-        self.reward: Reward = config.make("rewards", task.reward, Given(world=self.world, task=task))
+        self.reward: Reward = config.make(
+            "rewards", task.reward, Given(world=self.world, task=task)
+        )
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
@@ -77,16 +92,19 @@ class RobotEnv(gymnasium.Env):
         self._judged = True
         self._deadline = 0.0
 
-    # ------------------------------------------------------------------------------------------ gymnasium
+    # ------------------------------------------------------------------------------------ gymnasium
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict, dict]:
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
-        `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene, which nobody
-        judges and no time limit ends. `{"stopped": f}`: StoppedError as soon as f() is true on the way to the start
-        pose; the arms hold. Raises ArmFaultError while an arm has a fault: a reset does not acknowledge it;
-        ResetMissedError if an arm does not get to its start, or feels something there; CameraStaleError while a camera
-        has no fresh frame, ArmStaleError while an arm has no fresh state: then nothing moves.
+        `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene,
+        which nobody judges and no time limit ends. `{"stopped": f}`: StoppedError as soon as f() is
+        true on the way to the start pose; the arms hold. Raises ArmFaultError while an arm has a
+        fault: a reset does not acknowledge it; ResetMissedError if an arm does not get to its
+        start, or feels something there; CameraStaleError while a camera has no fresh frame,
+        ArmStaleError while an arm has no fresh state: then nothing moves.
         """
         super().reset(seed=seed)
         self._look()
@@ -118,12 +136,18 @@ class RobotEnv(gymnasium.Env):
         over_time = self._judged and self._steps >= self.task.max_steps
         truncated = not terminated and (over_time or any(faults))
         probability = self.reward.probability if self._judged else None
-        info = {"executed": self._executed(before), "faults": faults, "late_s": late_s, "probability": probability}
+        info = {
+            "executed": self._executed(before),
+            "faults": faults,
+            "late_s": late_s,
+            "probability": probability,
+        }
         info["success"] = success
         return observation, reward, terminated, truncated, info
 
     def hold(self) -> tuple[dict, bool]:
-        """Let a period pass between the reset and the first step: the arms hold, nobody judges, no time limit runs.
+        """Let a period pass between the reset and the first step: the arms hold, nobody judges, no
+        time limit runs.
 
         Returns the newest observation, and whether an arm has a fault. Raises as `step`.
         """
@@ -131,10 +155,14 @@ class RobotEnv(gymnasium.Env):
         return self._observe(), any(state.fault for state in self.arm_states)
 
     def render(self) -> Array:
-        """The camera views of the last observation, or now if it had none, side by side in the order of their names,
-        as in every other picture of an episode, `(H, W, 3)` uint8."""
+        """The camera views of the last observation, or now if it had none, side by side in the
+        order of their names, as in every other picture of an episode, `(H, W, 3)` uint8."""
         views = [view for _, view in sorted((self._images or self._look()).items())]
-        return np.concatenate(views, axis=1) if views else np.zeros((*self.task.image_size, 3), np.uint8)
+        return (
+            np.concatenate(views, axis=1)
+            if views
+            else np.zeros((*self.task.image_size, 3), np.uint8)
+        )
 
     def close(self) -> None:
         """Let go of cameras and links; the arms hold by themselves."""
@@ -145,10 +173,12 @@ class RobotEnv(gymnasium.Env):
         if self.world is not None:
             self.world.close()
 
-    # ------------------------------------------------------------------------------------------ faults
+    # --------------------------------------------------------------------------------------- faults
 
     def acknowledge_faults(self) -> None:
-        """Somebody has looked at the arms: clear their latched faults. They hold until the next command."""
+        """Somebody has looked at the arms: clear their latched faults. They hold until the next
+        command.
+        """
         for arm in self.arms:
             arm.acknowledge_fault()
 
@@ -157,15 +187,17 @@ class RobotEnv(gymnasium.Env):
         for arm, state in zip(self.hardware.arms, self.arm_states, strict=False):
             if state.fault:
                 name = Fault(state.fault).name
-                raise ArmFaultError(f"arm '{arm.name}' holds because of fault {name}; look at it, then acknowledge")
+                raise ArmFaultError(
+                    f"arm '{arm.name}' holds because of fault {name}; look at it, then acknowledge"
+                )
 
-    # ------------------------------------------------------------------------------------------ inside
+    # --------------------------------------------------------------------------------------- inside
 
     def _go(self, goals: Sequence[Array], stopped: Callable[[], bool]) -> list[ArmState]:
         """Go to the start poses and tare the wrenches there: the tools touch nothing.
 
-        On the way an arm obeys the task's `reset_compliance`, or its own. What such a law has pressed with is let go
-        before the tare: it would be taken for a contact.
+        On the way an arm obeys the task's `reset_compliance`, or its own. What such a law has
+        pressed with is let go before the tare: it would be taken for a contact.
         """
         laws = [self.task.reset_compliance or arm.reset_compliance for arm in self.hardware.arms]
         in_contact = [law and self.task.compliance for law in laws]
@@ -188,13 +220,18 @@ class RobotEnv(gymnasium.Env):
 
     def _move(self, action: Array) -> float:
         """Command one move per arm and wait for the period's end. Returns how late [s] that was."""
-        moves = np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6) * self._scale
+        moves = (
+            np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6)
+            * self._scale
+        )
         for arm, state, move in zip(self.arms, self.arm_states, moves, strict=True):
             arm.command(ArmTarget(geometry.pose_move(state.target_base_tcp, move), self.period_s))
         self._deadline += self.period_s
         late_s = self.clock.wait_until(self._deadline)
         if late_s > self.period_s:
-            self._deadline += late_s  # after a stall go on at the same rate instead of hurrying to catch up
+            self._deadline += (
+                late_s  # after a stall go on at the same rate instead of hurrying to catch up
+            )
         self.arm_states = self._states.read(after=self.arm_states)
         return late_s
 
@@ -226,7 +263,9 @@ class RobotEnv(gymnasium.Env):
         cameras: dict[str, Camera] = {}
         with ExitStack() as opened:
             for name in names:
-                cameras[name] = open_camera(configs[name], self.task.image_size, self.world, self.task.scene)
+                cameras[name] = open_camera(
+                    configs[name], self.task.image_size, self.world, self.task.scene
+                )
                 opened.callback(cameras[name].close)
             opened.pop_all()
         return cameras
@@ -239,9 +278,9 @@ def evaluate(
     result = reward.judge(observation, arms, outcome)
     if not isinstance(result, tuple) or len(result) != 3:
         raise ConfigError(
-            f"reward '{type(reward).__module__}' returned {result!r}; `judge` returns three values: "
-            "the reward, whether the task is over, and whether it succeeded, as "
-            "`robot_rl.types.RewardResult`"
+            f"reward '{type(reward).__module__}' returned {result!r}; `judge` returns three values:"
+            " the reward, whether the task is over, and whether it succeeded, as"
+            " `robot_rl.types.RewardResult`"
         )
     value, terminated, success = result
     return RewardResult(float(value), bool(terminated or success), bool(success))
@@ -252,14 +291,20 @@ def connect_arm(task: Task, arm: config.ArmConfig) -> ArmClient:
     client = ArmClient(arm.address)
     tool = geometry.pose_multiply(np.array(arm.pose_flange_tcp), np.array(task.pose_tcp_tool))
     client.configure(
-        tool, task.compliance, config.tighten(arm.limits, task.limits), task.leash_translation, task.leash_rotation
+        tool,
+        task.compliance,
+        config.tighten(arm.limits, task.limits),
+        task.leash_translation,
+        task.leash_rotation,
     )
     return client
 
 
 def observation_space(spec: SpaceSpec) -> gymnasium.spaces.Dict:
     """The Gymnasium space of a spec: unbounded floats for `state/`, bytes for `image/`."""
-    return gymnasium.spaces.Dict({name: _box(shape, dtype) for name, (shape, dtype) in spec.observations.items()})
+    return gymnasium.spaces.Dict({
+        name: _box(shape, dtype) for name, (shape, dtype) in spec.observations.items()
+    })
 
 
 def _box(shape: tuple[int, ...], dtype: str) -> gymnasium.spaces.Box:

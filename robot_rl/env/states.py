@@ -1,4 +1,6 @@
-"""The newest state of every arm, and never an old one: of a loop that hangs only the last is to be had."""
+"""The newest state of every arm, and never an old one: of a loop that hangs only the last is to be
+had.
+"""
 
 import time
 from collections.abc import Sequence
@@ -10,11 +12,15 @@ STALE_PERIODS = 2.0  # a state that is older than so many control periods is non
 
 
 class ArmStates:
-    """What the arms report, as long as it is news. In lockstep, where an arm's time stands still, everything is."""
+    """What the arms report, as long as it is news. In lockstep, where an arm's time stands still,
+    everything is.
+    """
 
     def __init__(self, arms: Sequence[ArmClient], period_s: float):
         self._arms, self._period_s = arms, period_s
-        self._seen = [(-1, 0.0)] * len(arms)  # the newest sequence of each, and since when it is known
+        self._seen = [(-1, 0.0)] * len(
+            arms
+        )  # the newest sequence of each, and since when it is known
         self._stale = [-1] * len(arms)  # the sequence that was found to be none: it stays that
 
     def read(self, after: Sequence[ArmState] = ()) -> list[ArmState]:
@@ -28,11 +34,16 @@ class ArmStates:
                 continue
             age_s = self._age_s(index, state)
             frozen = bool(after) and state.sequence == after[index].sequence
-            if frozen or state.sequence == self._stale[index] or age_s > STALE_PERIODS * self._period_s:
+            if (
+                frozen
+                or state.sequence == self._stale[index]
+                or age_s > STALE_PERIODS * self._period_s
+            ):
                 self._stale[index] = state.sequence
                 raise ArmStaleError(
-                    f"arm '{arm.info.name}' has no fresh state: its newest is {age_s:.1f} s old. Its loop hangs, or "
-                    "its robot is silent: is its process (`robot-rl arm`) alive, the robot on, the cable in?",
+                    f"arm '{arm.info.name}' has no fresh state: its newest is {age_s:.1f} s old."
+                    " Its loop hangs, or its robot is silent: is its process (`robot-rl arm`)"
+                    " alive, the robot on, the cable in?",
                     arm.info.name,
                 )
         return states

@@ -1,7 +1,8 @@
-"""What the updates learn from: drawn from the replay, augmented, on the device; each made while the last is in use.
+"""What the updates learn from: drawn from the replay, augmented, on the device; each made while the
+last is in use.
 
-Whatever is random here comes from one generator, batch by batch in their order, so that the batches depend on the seed
-and on the replay alone, and not on which thread made them or when.
+Whatever is random here comes from one generator, batch by batch in their order, so that the batches
+depend on the seed and on the replay alone, and not on which thread made them or when.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -22,7 +23,9 @@ BUFFERS = 3
 """One in use, one being made, and one that a GPU may still be copying from."""
 
 PREFETCH_BYTES = 1_000_000
-"""Images or features of a batch from which on a thread pays: it copies 20 GB/s, and handing over takes 0.03 ms."""
+"""Images or features of a batch from which on a thread pays: it copies 20 GB/s, and handing over
+takes 0.03 ms.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class SamplingPlan:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """The algorithm's `plan`; the encoder's `variants` of cached features, and `shift_pixels`, DrQ's random shift of
-    each camera on its own, as far as the replay pads its frames (0: none)."""
+    """The algorithm's `plan`; the encoder's `variants` of cached features, and `shift_pixels`,
+    DrQ's random shift of each camera on its own, as far as the replay pads its frames (0: none)."""
 
     plan: SamplingPlan
     variants: int = 1
@@ -48,7 +51,9 @@ class BatchConfig:
 
 @dataclass
 class _Buffer:
-    """Memory for what is large of one batch, images and features; `copied`: the GPU has what was in it last."""
+    """Memory for what is large of one batch, images and features; `copied`: the GPU has what was in
+    it last.
+    """
 
     large: dict[str, Tensor]
     copied: "torch.cuda.Event | None" = None
@@ -71,21 +76,28 @@ class Batches:
         for batch in drawn:
             agent.update(batch)
     ```
-    A batch is good until two more have been drawn: the memory of its images and features is used again.
+    A batch is good until two more have been drawn: the memory of its images and features is used
+    again.
     """
 
     def __init__(self, replay: Replay, config: BatchConfig, generator: np.random.Generator):
         self._replay, self._config, self._generator = replay, config, generator
         self._on_gpu = config.device != "cpu"
-        made = [_Buffer(replay.buffers(config.plan.size, pinned=self._on_gpu)) for _ in range(BUFFERS)]
+        made = [
+            _Buffer(replay.buffers(config.plan.size, pinned=self._on_gpu)) for _ in range(BUFFERS)
+        ]
         self._buffers = cycle(made)
         size = sum(tensor.nbytes for tensor in made[0].large.values())
         self._pool = ThreadPoolExecutor(1, "batches") if size >= PREFETCH_BYTES else None
 
     def draw(
-        self, count: int, until: Callable[[], bool] = lambda: False, demo_fraction: float | None = None
+        self,
+        count: int,
+        until: Callable[[], bool] = lambda: False,
+        demo_fraction: float | None = None,
     ) -> Generator[dict[str, Tensor], None, None]:
-        """`count` batches, or fewer if `until()` turns true. Close the iterator when you leave it early.
+        """`count` batches, or fewer if `until()` turns true. Close the iterator when you leave it
+        early.
 
         `demo_fraction`: another share of demonstrations than the plan's.
         """
@@ -96,7 +108,11 @@ class Batches:
                 if until():
                     return
                 made = self._make(demo_fraction) if pending is None else pending.result()
-                pending = self._pool.submit(self._make, demo_fraction) if self._pool is not None and left else None
+                pending = (
+                    self._pool.submit(self._make, demo_fraction)
+                    if self._pool is not None and left
+                    else None
+                )
                 yield self._hand_over(made)
         finally:
             if pending is not None:  # drawn, but nobody learns from it: as if it had not been
@@ -124,7 +140,10 @@ class Batches:
     def _hand_over(self, made: _Made) -> dict[str, Tensor]:
         if not self._on_gpu:
             return made.batch
-        batch = {name: tensor.to(self._config.device, non_blocking=True) for name, tensor in made.batch.items()}
+        batch = {
+            name: tensor.to(self._config.device, non_blocking=True)
+            for name, tensor in made.batch.items()
+        }
         made.buffer.copied = torch.cuda.Event()
         made.buffer.copied.record()
         return batch
@@ -135,12 +154,26 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
 
     `cached_size` numbers are cached of a frame of all cameras, if the encoder is such a one.
     """
-    shapes: dict[str, tuple[int, ...]] = {"state": (spec.state_size,), "action": (spec.action_size,)}
-    shapes |= {"next_state": (spec.state_size,), "reward": (), "terminated": (), "discount": (), "demo": ()}
+    shapes: dict[str, tuple[int, ...]] = {
+        "state": (spec.state_size,),
+        "action": (spec.action_size,),
+    }
+    shapes |= {
+        "next_state": (spec.state_size,),
+        "reward": (),
+        "terminated": (),
+        "discount": (),
+        "demo": (),
+    }
     batch = {name: torch.zeros(config.plan.size, *shape) for name, shape in shapes.items()}
     if spec.traits.cached:
-        batch |= {n: torch.zeros(config.plan.size, cached_size).half() for n in ("vision", "next_vision")}
+        batch |= {
+            n: torch.zeros(config.plan.size, cached_size).half() for n in ("vision", "next_vision")
+        }
     elif spec.cameras:
         names = [prefix + name for name in spec.cameras for prefix in ("image/", "next/image/")]
-        batch |= {name: torch.zeros(config.plan.size, *spec.image_size, 3, dtype=torch.uint8) for name in names}
+        batch |= {
+            name: torch.zeros(config.plan.size, *spec.image_size, 3, dtype=torch.uint8)
+            for name in names
+        }
     return {name: tensor.to(config.device) for name, tensor in batch.items()}

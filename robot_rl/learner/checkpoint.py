@@ -5,7 +5,8 @@
         policy.safetensors   the averaged policy alone, for whoever only acts
         checkpoint.json      the policy's spec, counters, position in the log, crc32 of the two files and of itself
 
-The folder is written under another name, synced, and renamed into place; the newest one whose checksums hold is used.
+The folder is written under another name, synced, and renamed into place; the newest one whose
+checksums hold is used.
 """
 
 import logging
@@ -39,8 +40,19 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MOST_UNITS, MOST_WEIGHTS = 1 << 16, 1 << 27
-"""Of a layer, an image's edge or a state, and of a policy's head: far more than any policy for a robot has."""
-COUNTS = ("env_steps", "updates", "offline_updates", "forgiven", "granted", "renewals", "log_records", "allowed")
+"""Of a layer, an image's edge or a state, and of a policy's head: far more than any policy for a
+robot has.
+"""
+COUNTS = (
+    "env_steps",
+    "updates",
+    "offline_updates",
+    "forgiven",
+    "granted",
+    "renewals",
+    "log_records",
+    "allowed",
+)
 """Counters that are whole numbers; checkpoints of before they had them lack the last four."""
 TALLY = tuple(field.name for field in fields(Tally))
 _AGENT, _POLICY, _HEAD = "agent.safetensors", "policy.safetensors", "checkpoint.json"
@@ -48,7 +60,9 @@ _AGENT, _POLICY, _HEAD = "agent.safetensors", "policy.safetensors", "checkpoint.
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds. `counters` are the run's own (steps, updates, position in the log, generators)."""
+    """What a checkpoint holds. `counters` are the run's own (steps, updates, position in the log,
+    generators).
+    """
 
     spec: PolicySpec
     agent: Mapping[str, Tensor]
@@ -59,12 +73,16 @@ class Checkpoint:
 def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path:
     """Write `folder/step_XXXXXXXX`; older ones than the newest `keep` are removed after it stands.
 
-    Raises DataError or OSError if the disk refuses (full, read-only); the checkpoints before it are as they were.
+    Raises DataError or OSError if the disk refuses (full, read-only); the checkpoints before it are
+    as they were.
     """
     final = _path_of(folder, step)
     with _whole(final) as draft:
         # the files own their memory: a tensor that shares it with another cannot be saved
-        save_tensors({name: tensor.detach().cpu().clone() for name, tensor in checkpoint.agent.items()}, draft / _AGENT)
+        save_tensors(
+            {name: tensor.detach().cpu().clone() for name, tensor in checkpoint.agent.items()},
+            draft / _AGENT,
+        )
         save_arrays(dict(checkpoint.policy), draft / _POLICY)
         _write_head(draft, checkpoint.spec, checkpoint.counters)
     for old in _newest_first(folder)[keep:]:
@@ -73,7 +91,9 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, keep: int = 2) -> Path
 
 
 def save_policy(folder: Path, step: int, spec: PolicySpec, policy: Mapping[str, Array]) -> Path:
-    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning. DataError as `load_policy`."""
+    """Write `folder/step_XXXXXXXX` with a policy alone, where nobody goes on learning. DataError as
+    `load_policy`.
+    """
     final = _path_of(folder, step)
     _require_finite(final / _POLICY, policy)
     with _whole(final) as draft:
@@ -93,10 +113,12 @@ def _whole(final: Path) -> Iterator[Path]:
         yield draft
     except SafetensorError as error:  # what it makes of an OSError
         raise DataError(
-            f"checkpoint {final} cannot be written: {error}. Those before it are whole: make room on that disk, or "
-            "make it writable, then resume the run"
+            f"checkpoint {final} cannot be written: {error}. Those before it are whole: make room"
+            " on that disk, or make it writable, then resume the run"
         ) from error
-    mode = (draft / _HEAD).stat().st_mode  # as the umask has it: safetensors gives its files another
+    mode = (
+        (draft / _HEAD).stat().st_mode
+    )  # as the umask has it: safetensors gives its files another
     for path in draft.iterdir():
         path.chmod(mode)
         sync_path(path)
@@ -108,11 +130,17 @@ def _whole(final: Path) -> Iterator[Path]:
 
 def _write_head(draft: Path, spec: PolicySpec, counters: Mapping[str, Any]) -> None:
     files = {path.name: zlib.crc32(path.read_bytes()) for path in sorted(draft.iterdir())}
-    write_json(draft / _HEAD, seal({"spec": spec.to_json(), "counters": dict(counters), "files": files}), indent=2)
+    write_json(
+        draft / _HEAD,
+        seal({"spec": spec.to_json(), "counters": dict(counters), "files": files}),
+        indent=2,
+    )
 
 
 def load_newest(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint that is whole, or None if there is none. A damaged one is passed over, with a warning."""
+    """The newest checkpoint that is whole, or None if there is none. A damaged one is passed over,
+    with a warning.
+    """
 
     def read(path: Path) -> Checkpoint:
         spec, counters = _read_head(path, (_AGENT, _POLICY))
@@ -125,12 +153,15 @@ def load_newest(folder: Path) -> Checkpoint | None:
     found = _newest_first(folder)
     newest = _first_whole(found, read)
     if newest is None and found:
-        log.warning("no checkpoint in %s is whole: what was learnt is learnt again, from the logs", folder)
+        log.warning(
+            "no checkpoint in %s is whole: what was learnt is learnt again, from the logs", folder
+        )
     return newest
 
 
 def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
-    """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError if there is none.
+    """The policy of the newest whole checkpoint, or of the one at `step`, ready to act. DataError
+    if there is none.
 
     `folder` is a run's, or its `checkpoints`.
     """
@@ -143,7 +174,9 @@ def load_policy(folder: Path, step: int | None = None) -> LivePolicy:
         return _read(_path_of(folder, step), _read_policy)
     policy = _first_whole(paths, _read_policy)
     if policy is None:
-        raise DataError(f"there is no usable checkpoint in {folder}: train first, or resume the run")
+        raise DataError(
+            f"there is no usable checkpoint in {folder}: train first, or resume the run"
+        )
     return policy
 
 
@@ -160,10 +193,14 @@ def _read_policy(path: Path) -> LivePolicy:
 
 
 def _require_finite(file: Path, values: Mapping[str, Tensor] | Mapping[str, Array]) -> None:
-    tensors = {n: value if isinstance(value, Tensor) else torch.tensor(value) for n, value in values.items()}
+    tensors = {
+        n: value if isinstance(value, Tensor) else torch.tensor(value)
+        for n, value in values.items()
+    }
     if name := tensor_not_finite(tensors):
         raise DataError(
-            f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on from it"
+            f"{file}: '{name}' has numbers that are not finite, so nothing can act with it or go on"
+            " from it"
         )
 
 
@@ -184,21 +221,40 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
     """What a checkpoint holds; DataError if it is damaged."""
     try:
         return read(path)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, SafetensorError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        OverflowError,
+        SafetensorError,
+    ) as error:
         raise DataError(f"checkpoint {path} is damaged: {type(error).__name__}: {error}") from error
 
 
 def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, Any]]:
-    """Spec and counters; DataError if they are none, or if one of the files `names` does not match its checksum."""
+    """Spec and counters; DataError if they are none, or if one of the files `names` does not match
+    its checksum.
+    """
     head = read_json(path / _HEAD)
-    files = head.get("files", head.get(CRC))  # (of a checkpoint whose head has no checksum of its own)
+    files = head.get(
+        "files", head.get(CRC)
+    )  # (of a checkpoint whose head has no checksum of its own)
     if "files" in head:
         try:
             require_seal(head)
         except DataError as error:
             raise DataError(f"{path / _HEAD} is damaged: {error}") from error
-    if not isinstance(files, dict) or not set(names) <= files.keys() or not isinstance(head.get("counters"), dict):
-        raise DataError(f"{path / _HEAD} is damaged: wanted counters, and the checksums of {' and '.join(names)}")
+    if (
+        not isinstance(files, dict)
+        or not set(names) <= files.keys()
+        or not isinstance(head.get("counters"), dict)
+    ):
+        raise DataError(
+            f"{path / _HEAD} is damaged: wanted counters, and the checksums of"
+            f" {' and '.join(names)}"
+        )
     for name in names:
         if zlib.crc32((path / name).read_bytes()) != files[name]:
             raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
@@ -210,10 +266,19 @@ def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, 
 
 def _problem_of(spec: PolicySpec) -> str:
     """Why nobody has made such a policy, before memory is asked for it; "" if somebody may have."""
-    sizes = [*(size for _, size in spec.state), *spec.image_size, *spec.hidden, spec.action_size, spec.camera_features]
+    sizes = [
+        *(size for _, size in spec.state),
+        *spec.image_size,
+        *spec.hidden,
+        spec.action_size,
+        spec.camera_features,
+    ]
     if any(type(size) is not int or not 0 <= size <= MOST_UNITS for size in sizes):
         return f"sizes are whole numbers up to {MOST_UNITS}"
-    if not all(isinstance(name, str) for name in (spec.encoder, *spec.cameras, *(name for name, _ in spec.state))):
+    if not all(
+        isinstance(name, str)
+        for name in (spec.encoder, *spec.cameras, *(name for name, _ in spec.state))
+    ):
         return "names are texts"
     if not is_encoder(spec.encoder):
         return f"there is no encoder {spec.encoder!r}"
@@ -224,21 +289,31 @@ def _problem_of(spec: PolicySpec) -> str:
 
 
 def _require_counters(counters: Mapping[str, Any], path: Path) -> None:
-    """Raise DataError unless everything that learning goes on with is there, and can be gone on with."""
+    """Raise DataError unless everything that learning goes on with is there, and can be gone on
+    with.
+    """
     counts = {name: counters[name] for name in COUNTS if name in counters}
     if "tally" in counters:  # of before there was one: they lack it
         tally = counters["tally"] if isinstance(counters["tally"], dict) else {}
         counts |= {f"tally.{name}": tally.get(name) for name in TALLY}
-    wrong = [name for name, value in counts.items() if type(value) is not int or not 0 <= value < 2**53]
+    wrong = [
+        name for name, value in counts.items() if type(value) is not int or not 0 <= value < 2**53
+    ]
     if wrong:
-        raise DataError(f"{path / _HEAD} is damaged: counters: {wrong[0]} is {counts[wrong[0]]!r:.40}")
+        raise DataError(
+            f"{path / _HEAD} is damaged: counters: {wrong[0]} is {counts[wrong[0]]!r:.40}"
+        )
     if missing := [name for name in (*COUNTS[:4], "generator") if name not in counters]:
         raise DataError(f"{path / _HEAD} is damaged: counters lack {', '.join(missing)}")
     try:
         np.random.default_rng().bit_generator.state = counters["generator"]
     except (ValueError, TypeError, KeyError, OverflowError, AttributeError) as error:
-        raise DataError(f"{path / _HEAD} is damaged: counters: generator is none: {error!r}") from error
+        raise DataError(
+            f"{path / _HEAD} is damaged: counters: generator is none: {error!r}"
+        ) from error
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob("step_*") if path.name[5:].isdecimal()), reverse=True)
+    return sorted(
+        (path for path in folder.glob("step_*") if path.name[5:].isdecimal()), reverse=True
+    )

@@ -10,7 +10,8 @@ log = logging.getLogger(__name__)
 
 
 class Compiled:
-    """A function, compiled at its first call; if that fails (no C++ compiler, say) it is called as it is from then on.
+    """A function, compiled at its first call; if that fails (no C++ compiler, say) it is called as
+    it is from then on.
 
     Fixed shapes are assumed: another batch size compiles once more.
     """
@@ -27,7 +28,9 @@ class Compiled:
             result = self._call(*args)
         except Exception as error:  # noqa: BLE001 the compiler raises many kinds; a real error comes again below
             name = getattr(self._plain, "__name__", "function")
-            log.warning("%s stays uncompiled, which is slower: %s", name, str(error).partition("\n")[0])
+            log.warning(
+                "%s stays uncompiled, which is slower: %s", name, str(error).partition("\n")[0]
+            )
             self._call = self._plain
             result = self._plain(*args)
         self._proven = True

@@ -1,4 +1,5 @@
-"""What every algorithm and every encoder must do, looked at on one: the package's files, and a user's own.
+"""What every algorithm and every encoder must do, looked at on one: the package's files, and a
+user's own.
 
 Each check is a generator of sentences that say what is wrong; none: it keeps the contract.
 """
@@ -23,7 +24,9 @@ PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((64, 64, 
 
 
 def check_agent(name: str) -> Iterator[str]:
-    """What keeps an algorithm, the package's or a user's `./agents/NAME.py`, from being learnt with."""
+    """What keeps an algorithm, the package's or a user's `./agents/NAME.py`, from being learnt
+    with.
+    """
     try:
         schedule = ScheduleConfig(start_steps=0)
         config = LearnerConfig(algorithm=name, schedule=schedule, compile=False)
@@ -77,7 +80,10 @@ def _value_problems(training: Training) -> Iterator[str]:
     modes, q = training.agent.assess(batch)
     wanted = (len(batch["reward"]), training.spec.action_size), (len(q), len(batch["reward"]))
     if (tuple(modes.shape), tuple(q.shape)) != wanted or bool(len(q)) != training.agent.has_critic:
-        yield f"assess gives {tuple(modes.shape)} and {tuple(q.shape)}; wanted {wanted}, no q without a critic"
+        yield (
+            f"assess gives {tuple(modes.shape)} and {tuple(q.shape)}; wanted {wanted}, no q without"
+            " a critic"
+        )
     if modes.requires_grad or q.requires_grad:
         yield "what assess gives holds on to the graph: detach it"
 
@@ -93,7 +99,10 @@ def check_encoder(name: str) -> Iterator[str]:
         pictures = {"eye": torch.randint(0, 256, (3, 64, 64, 3), dtype=torch.uint8)}
         seen = policy.vision(pictures)
         if seen.shape != (3, spec.vision_size) or not bool(seen.isfinite().all()):
-            yield f"it gives {tuple(seen.shape)} of three images; wanted {(3, spec.vision_size)}, finite"
+            yield (
+                f"it gives {tuple(seen.shape)} of three images; wanted {(3, spec.vision_size)},"
+                " finite"
+            )
         alone = torch.cat([policy.vision({"eye": one[None]}) for one in pictures["eye"]])
         if not torch.allclose(alone, seen, atol=1e-4):
             yield "an image is seen otherwise beside others: the actor's batch is one observation"
@@ -113,7 +122,9 @@ def check_encoder(name: str) -> Iterator[str]:
 def _begun(config: LearnerConfig) -> Training:
     """A training of a small problem: two demonstrations, and an own episode."""
     training = Training(SPACE, config, seed=0, run_steps=50)
-    training.load_demonstrations([step for episode in range(2) for step in _episode(episode, Provenance.DEMO)])
+    training.load_demonstrations([
+        step for episode in range(2) for step in _episode(episode, Provenance.DEMO)
+    ])
     if not training.agent.offline:
         training.add(_episode(2, Provenance.POLICY))
     return training
@@ -126,7 +137,21 @@ def _episode(number: int, author: Provenance, length: int = 10) -> list[Step]:
         seen = {"state/x": rng.normal(size=3).astype(np.float32)}
         action = rng.uniform(-1, 1, 2).astype(np.float32)
         ends = index == length
-        return Step(number, index, seen, action, action, action, float(ends), ends, False, author, 0, 0.1 * index, 0.0)
+        return Step(
+            number,
+            index,
+            seen,
+            action,
+            action,
+            action,
+            float(ends),
+            ends,
+            False,
+            author,
+            0,
+            0.1 * index,
+            0.0,
+        )
 
     return [step(index) for index in range(length + 1)]
 

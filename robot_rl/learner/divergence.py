@@ -1,7 +1,7 @@
 """Whether what is learnt is still made of numbers.
 
-Asked of the losses at each report, and of every tensor before each publication and checkpoint: nothing else is handed
-out.
+Asked of the losses at each report, and of every tensor before each publication and checkpoint:
+nothing else is handed out.
 """
 
 from collections import defaultdict
@@ -13,15 +13,20 @@ from torch import Tensor
 from robot_rl.stream.codec import LARGEST
 
 LARGEST_TEMPERATURE = LARGEST
-"""The weight of the entropy against rewards: with more than the largest reward, noise is all that is learnt."""
+"""The weight of the entropy against rewards: with more than the largest reward, noise is all that
+is learnt.
+"""
 
 LARGEST_LOSS = 1e16
-"""Of any other figure of an update. The largest reward for ever is a value of 3e7 at a discount of 0.97, and five
-critics that miss all of it have a loss of 5e15; a task with rewards up to 1 learns with losses below 10."""
+"""Of any other figure of an update. The largest reward for ever is a value of 3e7 at a discount of
+0.97, and five critics that miss all of it have a loss of 5e15; a task with rewards up to 1 learns
+with losses below 10."""
 
 
 def diverged_figure(means: Mapping[str, float]) -> str | None:
-    """The figure, as `critic_loss is nan`, that is no number or beyond all that can be; None if there is none."""
+    """The figure, as `critic_loss is nan`, that is no number or beyond all that can be; None if
+    there is none.
+    """
     for name, value in means.items():
         largest = LARGEST_TEMPERATURE if name == "temperature" else LARGEST_LOSS
         if not abs(value) <= largest:  # true of NaN as well
@@ -32,14 +37,17 @@ def diverged_figure(means: Mapping[str, float]) -> str | None:
 def tensor_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     """The name of the first tensor with a number that is none; None if all are finite.
 
-    By the sum of each, which is finite only if all of it is: a millisecond for four million numbers on one core.
+    By the sum of each, which is finite only if all of it is: a millisecond for four million numbers
+    on one core.
     """
     on: dict[torch.device, dict[str, Tensor]] = defaultdict(dict)
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
             on[tensor.device][name] = tensor.detach()
     for there in on.values():
-        finite = torch.stack([tensor.float().sum() for tensor in there.values()]).isfinite().tolist()
+        finite = (
+            torch.stack([tensor.float().sum() for tensor in there.values()]).isfinite().tolist()
+        )
         if not all(finite):
             return list(there)[finite.index(False)]
     return None

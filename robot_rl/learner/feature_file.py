@@ -1,10 +1,12 @@
-"""Features of a frozen encoder, kept beside the log of a run: a resumed run need not compute them again.
+"""Features of a frozen encoder, kept beside the log of a run: a resumed run need not compute them
+again.
 
     features.bin    JSON {encoder, shape}, padded | row | row | ...
     row             crc of the step's images, crc of its features, features in float16
 
-Never the truth: a row is good for a step if it is whole and of the very same images; from the first that is not, all
-are computed again. So a log that was repaired, a torn file or another encoder cost time and nothing else.
+Never the truth: a row is good for a step if it is whole and of the very same images; from the first
+that is not, all are computed again. So a log that was repaired, a torn file or another encoder cost
+time and nothing else.
 """
 
 import hashlib
@@ -30,7 +32,8 @@ class FeatureFile:
 
     ```
     features = FeatureFile(path, encoder=hash_of(parameters), shape=(variants, size))
-    features.of(steps, compute)       # (N, variants, size): read where they are there, else computed and written
+    # (N, variants, size): read where they are there, else computed and written
+    features.of(steps, compute)
     ```
     Never raises for the disk's sake: without it everything is computed.
     """
@@ -49,13 +52,17 @@ class FeatureFile:
             self._give_up(error)
 
     def of(self, steps: Sequence[Step], compute: Callable[[Sequence[Step]], Array]) -> Array:
-        """Features `(N, *shape)` float16 of the next steps. `compute` is asked for those from the first missing on."""
+        """Features `(N, *shape)` float16 of the next steps. `compute` is asked for those from the
+        first missing on.
+        """
         rows = np.zeros(len(steps), self._row)
         rows["images"] = [checksum_of_images(step) for step in steps]
         good = self._read_into(rows)
         if good < len(steps):
             rows["features"][good:] = compute(steps[good:])
-            rows["crc"][good:] = [crc32c(features.tobytes()) for features in rows["features"][good:]]
+            rows["crc"][good:] = [
+                crc32c(features.tobytes()) for features in rows["features"][good:]
+            ]
             self._write(rows[good:], self._next + good)
         self._next += len(steps)
         return np.ascontiguousarray(rows["features"])
@@ -82,7 +89,10 @@ class FeatureFile:
         there = np.frombuffer(data, self._row, len(data) // self._row.itemsize)
         good = 0
         for mine, theirs in zip(rows, there, strict=False):
-            if mine["images"] != theirs["images"] or crc32c(theirs["features"].tobytes()) != theirs["crc"]:
+            if (
+                mine["images"] != theirs["images"]
+                or crc32c(theirs["features"].tobytes()) != theirs["crc"]
+            ):
                 break
             good += 1
         rows[:good] = there[:good]

@@ -1,7 +1,8 @@
-"""Whether learning is well: what the critics promise beside what then came, and how sure and how fresh all of it is.
+"""Whether learning is well: what the critics promise beside what then came, and how sure and how
+fresh all of it is.
 
-Everything here is computed when a line of metrics is written, from what replay and agent hold: no number is drawn and
-no weight is changed, so a run learns the very same with and without it.
+Everything here is computed when a line of metrics is written, from what replay and agent hold: no
+number is drawn and no weight is changed, so a run learns the very same with and without it.
 """
 
 import time
@@ -22,10 +23,12 @@ SATURATED = 0.95
 
 @torch.no_grad()
 def health(agent: BaseAgent, replay: Replay, discount: float, device: str) -> dict[str, float]:
-    """Figures of the newest whole own episodes and of the newest update. What there is nothing of yet is left out.
+    """Figures of the newest whole own episodes and of the newest update. What there is nothing of
+    yet is left out.
 
-    `saturation` is the share of the policy's modes at their border, on the axis with the largest share. `disagreement`
-    is the standard deviation over the critics. For `q_*` and `return_*` see `promised_and_came`.
+    `saturation` is the share of the policy's modes at their border, on the axis with the largest
+    share. `disagreement` is the standard deviation over the critics. For `q_*` and `return_*` see
+    `promised_and_came`.
     """
     figures = {name: float(norm) for name, norm in agent.gradient_norms().items()}
     episodes = replay.newest_episodes(TRANSITIONS)
@@ -36,10 +39,14 @@ def health(agent: BaseAgent, replay: Replay, discount: float, device: str) -> di
     figures["saturation"] = float((modes.abs() > SATURATED).float().mean(0).max())
     if not agent.has_critic:
         return figures
-    _, after = agent.assess(_on(device, replay.gather(np.array([slots[-1] for slots in episodes]))), "next")
+    _, after = agent.assess(
+        _on(device, replay.gather(np.array([slots[-1] for slots in episodes]))), "next"
+    )
     figures["disagreement"] = float(q.std(0, correction=0).mean())
     lengths = [len(slots) for slots in episodes]
-    return figures | promised_and_came(lengths, batch, q.mean(0).cpu().numpy(), after.mean(0).cpu().numpy(), discount)
+    return figures | promised_and_came(
+        lengths, batch, q.mean(0).cpu().numpy(), after.mean(0).cpu().numpy(), discount
+    )
 
 
 def _on(device: str, batch: Batch) -> Batch:
@@ -49,12 +56,14 @@ def _on(device: str, batch: Batch) -> Batch:
 def promised_and_came(
     lengths: Sequence[int], batch: Batch, q: Array, after: Array, discount: float
 ) -> dict[str, float]:
-    """Mean value `q (B,)` of the policy's action, and mean discounted return that came from there on, in four places.
+    """Mean value `q (B,)` of the policy's action, and mean discounted return that came from there
+    on, in four places.
 
-    `batch` holds whole episodes of `lengths` transitions one after the other. `start`: where an episode begins.
-    `human`: where the operator acted. `before_help`: where the policy acted and the operator did so later in the
-    episode. `alone`: where nobody acted any more but the policy. Behind an episode that was cut off, at its time limit
-    for example, the return goes on with the value `after (episodes,)` of its last observation.
+    `batch` holds whole episodes of `lengths` transitions one after the other. `start`: where an
+    episode begins. `human`: where the operator acted. `before_help`: where the policy acted and the
+    operator did so later in the episode. `alone`: where nobody acted any more but the policy.
+    Behind an episode that was cut off, at its time limit for example, the return goes on with the
+    value `after (episodes,)` of its last observation.
     """
     rewards, terminated = batch["reward"].numpy(), batch["terminated"].numpy() > 0.0
     human = batch["demo"].numpy() > 0.0
@@ -71,7 +80,10 @@ def promised_and_came(
     figures: dict[str, float] = {}
     for name, there in places.items():
         if there.any():
-            figures |= {f"q_{name}": float(q[there].mean()), f"return_{name}": float(came[there].mean())}
+            figures |= {
+                f"q_{name}": float(q[there].mean()),
+                f"return_{name}": float(came[there].mean()),
+            }
     return figures
 
 
@@ -94,7 +106,9 @@ class WeightsAge:
         self._published[version] = updates, time.monotonic()
 
     def used(self, version: int) -> None:
-        """A step that was made with these weights has arrived. Older ones are not asked for any more."""
+        """A step that was made with these weights has arrived. Older ones are not asked for any
+        more.
+        """
         if (published := self._published.get(version)) is None:  # by the learner before a restart
             self._newest = None
             return
@@ -103,7 +117,9 @@ class WeightsAge:
             del self._published[older]
 
     def figures(self, updates: int) -> dict[str, float]:
-        """`weights_age_updates`: made since, of `updates` in all. `weights_age_s`: from publication to the step."""
+        """`weights_age_updates`: made since, of `updates` in all. `weights_age_s`: from publication
+        to the step.
+        """
         if self._newest is None:
             return {}
         return {"weights_age_updates": updates - self._newest[0], "weights_age_s": self._newest[1]}

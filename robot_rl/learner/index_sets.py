@@ -1,4 +1,6 @@
-"""Sets of slots that can be drawn from: to add, to discard and to draw take the same time whatever is in them."""
+"""Sets of slots that can be drawn from: to add, to discard and to draw take the same time whatever
+is in them.
+"""
 
 import numpy as np
 
@@ -8,12 +10,15 @@ from robot_rl.types import Array
 class IndexSet:
     """A set of integers below `capacity`.
 
-    The members lie side by side, in an order that depends on what was added and discarded, and on nothing else.
+    The members lie side by side, in an order that depends on what was added and discarded, and on
+    nothing else.
     """
 
     def __init__(self, capacity: int):
         self._members = np.zeros(capacity, np.int32)
-        self._position = np.zeros(capacity, np.int32)  # of each member among the members, from 1; 0: not a member
+        self._position = np.zeros(
+            capacity, np.int32
+        )  # of each member among the members, from 1; 0: not a member
         self.size = 0
 
     def add(self, index: int) -> None:
@@ -45,7 +50,9 @@ class IndexSet:
 
 
 def draw(generator: np.random.Generator, sets: tuple[IndexSet, ...], n: int) -> Array:
-    """`n` members of the union of disjoint sets: uniform, with replacement. They must not all be empty."""
+    """`n` members of the union of disjoint sets: uniform, with replacement. They must not all be
+    empty.
+    """
     sets = tuple(one for one in sets if one.size)
     places = generator.integers(0, sum(one.size for one in sets), n)
     if len(sets) == 1:

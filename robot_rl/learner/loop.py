@@ -1,9 +1,10 @@
 """The learner process: steps come in, go to the log, are learnt from; weights go out.
 
-In lockstep the run is cut into blocks of steps. Weights version b is published when all steps of the blocks before b
-are here and the updates for the blocks before b-1 are made; the updates for block b-1 then run while the actor acts in
-block b. Both sides work all the time, and which steps an update can have seen does not depend on timing: a run
-repeats exactly for a seed. On a real clock nobody waits: updates follow the steps as they come.
+In lockstep the run is cut into blocks of steps. Weights version b is published when all steps of
+the blocks before b are here and the updates for the blocks before b-1 are made; the updates for
+block b-1 then run while the actor acts in block b. Both sides work all the time, and which steps an
+update can have seen does not depend on timing: a run repeats exactly for a seed. On a real clock
+nobody waits: updates follow the steps as they come.
 """
 
 import logging
@@ -35,7 +36,16 @@ from robot_rl.stream import StepReceiver
 from robot_rl.stream.compatibility import Hello, check
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.verdicts import counted_steps, newest_successes
-from robot_rl.types import Array, DataError, DivergedError, Mark, RecordId, SpaceSpec, Step, StoppedError
+from robot_rl.types import (
+    Array,
+    DataError,
+    DivergedError,
+    Mark,
+    RecordId,
+    SpaceSpec,
+    Step,
+    StoppedError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -64,13 +74,17 @@ def run_learner(run: str | Path) -> None:
             if learner.prepare():
                 learner.run()
         except DivergedError as error:
-            raise DivergedError(f"{error}. {learner.what_is_left()}; {DivergedError.FINAL}") from error
+            raise DivergedError(
+                f"{error}. {learner.what_is_left()}; {DivergedError.FINAL}"
+            ) from error
         finally:
             learner.close()
 
 
 def said_late_s(task: Task) -> float:
-    """How much later [s] a task's judge says success than it is meant: a person needs a moment, a program none."""
+    """How much later [s] a task's judge says success than it is meant: a person needs a moment, a
+    program none.
+    """
     return REACTION_S if driver("rewards", task.reward.name).needs_operator else 0.0
 
 
@@ -99,7 +113,9 @@ class Learner:
         self._calls = CallServer(self._settings.calls_address, REQUEST_BYTES)
         self._calls.register("hello", self._answer_hello)
         self._calls.register("policy", self._answer_policy)
-        self._calls.register("run", lambda *_: {"name": folder.path.name, "sections": folder.sections})
+        self._calls.register(
+            "run", lambda *_: {"name": folder.path.name, "sections": folder.sections}
+        )
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
         self._ours = Hello.of("learner", task, hardware, self._space, self._settings.id)
         self._arrived: deque[tuple[RecordId, Step | Mark]] = deque()
@@ -111,21 +127,29 @@ class Learner:
         self._reported = self._valued = self._begun
         self._line: dict[str, Any] = {}
         self._policy_taken = False
-        self._packed: dict[bool, tuple[tuple[int, ...], bytes]] = {}  # the newest policies that were asked for
+        self._packed: dict[
+            bool, tuple[tuple[int, ...], bytes]
+        ] = {}  # the newest policies that were asked for
 
     def prepare(self) -> bool:
-        """Compile, wait for the demonstrations, begin with them or where the run was left. False: stopped before."""
+        """Compile, wait for the demonstrations, begin with them or where the run was left. False:
+        stopped before.
+        """
         try:
             with self._stop.at_once():  # nothing is made here that a restart would not make again
                 if self._config.compile:
                     self.training.warm_up()
-            while not self._folder.demos_file.exists():  # the last thing that is written when they are complete
+            while (
+                not self._folder.demos_file.exists()
+            ):  # the last thing that is written when they are complete
                 if self._stop.is_set():
                     return False
                 self._calls.poll(0.1)  # an actor on another machine hands them over
             with self._stop.at_once():
                 demos, features = self._demonstrations(), self._folder.features_file
-                self.training.load_demonstrations(demos, self._restored, self._tell_pretraining, features)
+                self.training.load_demonstrations(
+                    demos, self._restored, self._tell_pretraining, features
+                )
             self._write_goal_error()
             self._clone_behaviour()
             counters = self._restored.counters if self._restored else {}
@@ -139,7 +163,9 @@ class Learner:
         return True
 
     def _demonstrations(self) -> list[Step]:
-        with StepLog(self._folder.demos_log, self._space, read_only=True, run=self._settings.id) as log:
+        with StepLog(
+            self._folder.demos_log, self._space, read_only=True, run=self._settings.id
+        ) as log:
             return counted_steps(log.entries())
 
     def _write_goal_error(self) -> None:
@@ -156,10 +182,11 @@ class Learner:
         self._receive(0.0)
 
     def _renew_encoder_if_due(self) -> None:
-        """Pretrain the encoder on the run's own successes too, see all frames anew with it, and make what is due.
+        """Pretrain the encoder on the run's own successes too, see all frames anew with it, and
+        make what is due.
 
-        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves all as it was, or
-        raises StoppedError.
+        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves
+        all as it was, or raises StoppedError.
         """
         if not self.training.renewal_due:
             return
@@ -176,21 +203,29 @@ class Learner:
         self._save()
 
     def _clone_behaviour(self) -> None:
-        """The updates before the first own step, if the agent makes any; the actor waits for an answer meanwhile."""
+        """The updates before the first own step, if the agent makes any; the actor waits for an
+        answer meanwhile.
+        """
         while (due := self.training.offline_due) > 0 and not self._stop.is_set():
             self.training.clone_behaviour(min(due, OFFLINE_AT_ONCE), self._stop.is_set)
             done = self.training.offline_updates
-            self._status.publish({"phase": "cloning", "done": done, "total": done + self.training.offline_due})
+            self._status.publish({
+                "phase": "cloning",
+                "done": done,
+                "total": done + self.training.offline_due,
+            })
             line = self.training.metrics()
             self._write_line(line | self.training.health())
             self.training.require_sound(line)
 
     def _refill(self, known: int, tally: Tally) -> None:
-        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log. Or StoppedError.
+        """A resumed run, or a renewed encoder: own steps and marks so far come back from the log.
+        Or StoppedError.
 
-        In lockstep by whole blocks, as they were learnt from; what there is of the next one waits with what will come.
-        So the next update sees what it would have seen if the run had not been stopped. On the real clock only what the
-        replay has room for is read: the records before number `known` add up to `tally`.
+        In lockstep by whole blocks, as they were learnt from; what there is of the next one waits
+        with what will come. So the next update sees what it would have seen if the run had not been
+        stopped. On the real clock only what the replay has room for is read: the records before
+        number `known` add up to `tally`.
         """
         self._arrived.clear()  # that is in the log, too
         start, self._tally = 0, Tally()
@@ -218,7 +253,9 @@ class Learner:
                 self._run_lockstep()
             else:
                 self._run_real()
-        except StoppedError:  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
+        except (
+            StoppedError
+        ):  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
             return
         while self._receive(QUIET_S):
             pass
@@ -231,7 +268,9 @@ class Learner:
             self._wait_for_farewell()
 
     def _make_last_updates(self) -> None:
-        """Make what is due when all steps are here. A mark on the last episode counts from the next updates on."""
+        """Make what is due when all steps are here. A mark on the last episode counts from the next
+        updates on.
+        """
         while not self._stop.is_set():
             self._receive(0.0)
             self._take(self._total_steps, marks_behind=True)
@@ -240,7 +279,9 @@ class Learner:
             self._update(min(due, UPDATES_AT_ONCE))
 
     def _wait_for_farewell(self) -> None:
-        """An actor on another machine fetches the policy that it will use, and then nothing is wanted any more."""
+        """An actor on another machine fetches the policy that it will use, and then nothing is
+        wanted any more.
+        """
         deadline = time.monotonic() + FAREWELL_S
         while not (self._policy_taken or self._stop.is_set() or time.monotonic() > deadline):
             self._receive(0.0)
@@ -271,7 +312,10 @@ class Learner:
             self._tell_value()
             self._renew_encoder_if_due()
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
-            if self.training.governor.updates - self._published_updates >= self._config.publish_updates:
+            if (
+                self.training.governor.updates - self._published_updates
+                >= self._config.publish_updates
+            ):
                 self._version += 1
                 self._publish()
             if self.training.env_steps - reported >= self._settings.block_steps:
@@ -288,13 +332,17 @@ class Learner:
         self.training.update(count, between=self._between_updates, until=self._stop.is_set)
 
     def _between_updates(self) -> None:
-        """Take in what has arrived; and many updates in a row, owed or slow, are spoken of while they are made."""
+        """Take in what has arrived; and many updates in a row, owed or slow, are spoken of while
+        they are made.
+        """
         self._receive(0.0)
         if time.monotonic() - self._reported > REPORT_EVERY_S:
             self._report()
 
     def _receive(self, timeout_s: float) -> int:
-        """Log and acknowledge what has arrived, and answer calls. What is logged waits in `_arrived` to be learnt."""
+        """Log and acknowledge what has arrived, and answer calls. What is logged waits in
+        `_arrived` to be learnt.
+        """
         batch = self._receiver.receive(timeout_s)
         self._log.append_records([received.record for received in batch])
         self._receiver.ack(batch)
@@ -311,20 +359,25 @@ class Learner:
         return self.training.env_steps + sum(is_own_step(said) for _, said in self._arrived)
 
     def _take(self, goal: int, *, marks_behind: bool = False) -> None:
-        """Hand over to the training what has arrived, up to step number `goal` of the run, and the `marks_behind` it.
+        """Hand over to the training what has arrived, up to step number `goal` of the run, and the
+        `marks_behind` it.
 
-        Those count at the end of a run. In the middle of one they wait for the next block, as they do when it is
-        resumed.
+        Those count at the end of a run. In the middle of one they wait for the next block, as they
+        do when it is resumed.
         """
         taken: list[tuple[RecordId, Step | Mark]] = []
         count = self.training.env_steps
-        while self._arrived and (count < goal or (marks_behind and isinstance(self._arrived[0][1], Mark))):
+        while self._arrived and (
+            count < goal or (marks_behind and isinstance(self._arrived[0][1], Mark))
+        ):
             taken.append(self._arrived.popleft())
             count += is_own_step(taken[-1][1])
         self._learn_from(taken)
 
     def _learn_from(self, entries: Iterable[tuple[RecordId, Step | Mark]]) -> None:
-        """Hand steps and marks to the training in their order, steps that follow each other together."""
+        """Hand steps and marks to the training in their order, steps that follow each other
+        together.
+        """
         steps: list[Step] = []
         streams: list[tuple[str, int]] = []
         for identity, said in entries:
@@ -346,16 +399,27 @@ class Learner:
         return self._stop.is_set() or self.training.env_steps >= self._total_steps
 
     def _report(self) -> None:
-        """One line on disk and one status message. Raises DivergedError, behind them, for what can be no loss."""
+        """One line on disk and one status message. Raises DivergedError, behind them, for what can
+        be no loss.
+        """
         self._reported = time.monotonic()
-        line = self.training.metrics() | {"weights_version": self._version, "owed_updates": self.training.due()}
-        self._line = line | self.training.health() | self._weights_age.figures(self.training.governor.updates)
+        line = self.training.metrics() | {
+            "weights_version": self._version,
+            "owed_updates": self.training.due(),
+        }
+        self._line = (
+            line
+            | self.training.health()
+            | self._weights_age.figures(self.training.governor.updates)
+        )
         self._write_line(self._line)
         self._status.publish(self._line)
         self.training.require_sound(line)
 
     def _tell_value(self) -> None:
-        """Whoever looks is told, beside the newest line of metrics, what the critic expects of the episode now."""
+        """Whoever looks is told, beside the newest line of metrics, what the critic expects of the
+        episode now.
+        """
         if time.monotonic() - self._valued < VALUE_EVERY_S:
             return
         self._valued = time.monotonic()
@@ -378,7 +442,9 @@ class Learner:
         """The log first: a checkpoint must not know steps that a power cut could take from the log."""
         self._log.sync()
         done = self.training.checkpoint(log_records=self._log.count, tally=asdict(self._tally))
-        checkpoint.save(self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints)
+        checkpoint.save(
+            self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints
+        )
         self._checkpointed = self.training.env_steps
 
     def what_is_left(self) -> str:
@@ -389,8 +455,9 @@ class Learner:
             "There was no checkpoint before"
         )  # fmt: skip
         return (
-            f"Nothing of this was published or saved, and the steps are in {self._folder.steps_log}. {kept}. Train a "
-            "new run with a lower --learner.agent.learning-rate, or with smaller rewards in the task"
+            "Nothing of this was published or saved, and the steps are in"
+            f" {self._folder.steps_log}. {kept}. Train a new run with a lower"
+            " --learner.agent.learning-rate, or with smaller rewards in the task"
         )
 
     def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:
@@ -406,8 +473,11 @@ class Learner:
         }
         return asdict(self._ours) | run
 
-    def _answer_policy(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], bytes]:
-        """Architecture and all weights: the newest for an actor that begins, the averaged ones for use afterwards.
+    def _answer_policy(
+        self, body: dict[str, Any], _: dict[str, Array]
+    ) -> tuple[dict[str, Any], bytes]:
+        """Architecture and all weights: the newest for an actor that begins, the averaged ones for
+        use afterwards.
 
         The newest are those of the version that is published, and made ready once for all who ask.
         """
@@ -422,13 +492,22 @@ class Learner:
         return {"spec": training.spec.to_json(), "version": self._version}, weights
 
     def _take_demos(self, facts: dict[str, Any]) -> None:
-        """The demonstrations of an actor on another machine are here, `facts` counts them as `demos.json` does."""
+        """The demonstrations of an actor on another machine are here, `facts` counts them as
+        `demos.json` does.
+        """
         counts = {name: int(facts[name]) for name in DEMO_COUNTS}
         self._folder.write_demos(counts)
 
     def close(self) -> None:
         """Let go of log and links."""
-        for part in (self._calls, self._receiver, self._weights, self._status, self._log, self._metrics):
+        for part in (
+            self._calls,
+            self._receiver,
+            self._weights,
+            self._status,
+            self._log,
+            self._metrics,
+        ):
             part.close()
         for viewer in self._viewers:
             viewer.close()
@@ -441,8 +520,9 @@ def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -
     """
     known, path = counters.get("log_records", 0), folder.steps_log
     advice = (
-        f"its newest checkpoint was learnt from {known}. Restore it from a copy (a repair leaves the "
-        "damaged one beside it), then resume; without it this run cannot go on, and a new one begins anew"
+        f"its newest checkpoint was learnt from {known}. Restore it from a copy (a repair leaves"
+        " the damaged one beside it), then resume; without it this run cannot go on, and a new one"
+        " begins anew"
     )
     if known and not path.exists():
         raise DataError(f"log {path} is not there; {advice}")

@@ -1,4 +1,6 @@
-"""What is learnt from: the replay, which begins with the demonstrations, and the features of what it holds."""
+"""What is learnt from: the replay, which begins with the demonstrations, and the features of what
+it holds.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +19,9 @@ log = logging.getLogger(__name__)
 
 
 def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity: int) -> Replay:
-    """An empty replay of what the policy learns from: images, or what is cached of them, or neither."""
+    """An empty replay of what the policy learns from: images, or what is cached of them, or
+    neither.
+    """
     return Replay(
         space,
         capacity,
@@ -100,7 +104,9 @@ class Memory:
 
 
 def learnable(steps: Sequence[Step]) -> list[int]:
-    """Which of these may be learnt from: not those that were recorded with numbers too large for it."""
+    """Which of these may be learnt from: not those that were recorded with numbers too large for
+    it.
+    """
     reasons = [too_large(step) for step in steps]
     if any(reasons):
         why = next(reason for reason in reasons if reason)

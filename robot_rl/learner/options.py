@@ -23,32 +23,36 @@ class LearnerConfig:
     """How to learn.
 
     Attributes:
-        algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its own; "hg_dagger", which
-            adds corrections; or a file of your own, ./agents/NAME.py (docs/learning.md).
+        algorithm: "rlpd"; "bc", behaviour cloning of the demonstrations without any step of its
+            own; "hg_dagger", which adds corrections; or a file of your own, ./agents/NAME.py
+            (docs/learning.md).
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
         pretrain: of the encoder "goal", on the demonstrations.
-        encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where there are cameras,
-            else "none". "end_to_end" trains a small CNN by the critics' loss, with random shifts; give it utd 1, batch
-            64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that the critics' loss
-            trains. A torch.nn.Module of your own is a file ./encoders/NAME.py, or module:package.module:ClassName
-            (docs/learning.md).
+        encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where
+            there are cameras, else "none". "end_to_end" trains a small CNN by the critics' loss,
+            with random shifts; give it utd 1, batch
+            64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that
+            the critics' loss trains. A torch.nn.Module of your own is a file ./encoders/NAME.py, or
+            module:package.module:ClassName (docs/learning.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
-        feature_variants: versions cached for each frame of a frozen encoder, all but the first of them augmented; 0: 1
-            for goal, whose light they change, else 4, which are shifted.
+        feature_variants: versions cached for each frame of a frozen encoder, all but the first of
+            them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
         shift_pixels: DrQ's random shift, each camera's its own.
         capacity: steps held in replay besides the demonstrations; 0: all of the run.
-        threads: CPU threads of the learner. Products of this size do not repay a second one: alone on two cores one
-            thread makes 111 updates per second from state.
+        threads: CPU threads of the learner. Products of this size do not repay a second one: alone
+            on two cores one thread makes 111 updates per second from state.
         device: cpu or cuda, where the learner computes.
-        compile: by torch.compile, once at the start; without it updates are slower and begin at once.
-        publish_updates: a real clock publishes the policy after so many updates (HIL-SERL: 50); lockstep publishes
-            once per block.
+        compile: by torch.compile, once at the start; without it updates are slower and begin at
+            once.
+        publish_updates: a real clock publishes the policy after so many updates (HIL-SERL: 50);
+            lockstep publishes once per block.
         checkpoint_steps: a checkpoint is written after so many environment steps.
-        keep_checkpoints: the newest so many stay on disk. `robot-rl eval RUN --step N` evaluates an older one.
-        wandb: project of Weights & Biases that gets the figures of `metrics.jsonl` as well; "": none. TensorBoard's
-            files are written wherever its package is installed.
+        keep_checkpoints: the newest so many stay on disk. `robot-rl eval RUN --step N` evaluates an
+            older one.
+        wandb: project of Weights & Biases that gets the figures of `metrics.jsonl` as well; "":
+            none. TensorBoard's files are written wherever its package is installed.
     """
 
     algorithm: str = "rlpd"
@@ -71,12 +75,19 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         if self.keep_checkpoints < 1:
-            raise ConfigError(f"keep_checkpoints is {self.keep_checkpoints}; at least 1 is needed to resume a run")
+            raise ConfigError(
+                f"keep_checkpoints is {self.keep_checkpoints}; at least 1 is needed to resume a run"
+            )
         object.__setattr__(self, "agent", agent_config(self.algorithm, self.agent))
         check_name(self.encoder, "auto")
-        if self.encoder in ENCODERS and ENCODERS[self.encoder].load is not None and not self.encoder_weights:
+        if (
+            self.encoder in ENCODERS
+            and ENCODERS[self.encoder].load is not None
+            and not self.encoder_weights
+        ):
             raise ConfigError(
-                f"encoder {self.encoder} begins with published weights; say where the file is: encoder_weights"
+                f"encoder {self.encoder} begins with published weights; say where the file is:"
+                " encoder_weights"
             )
 
     @property
@@ -92,25 +103,37 @@ class LearnerConfig:
 
 
 def agent_config(algorithm: str, options: Any) -> AgentConfig:
-    """The `Config` of an algorithm: of plain data, of None (its defaults), or of the options of another algorithm, of
-    which those that were changed go along where it has them. Raises ConfigError for what it does not know."""
+    """The `Config` of an algorithm: of plain data, of None (its defaults), or of the options of
+    another algorithm, of which those that were changed go along where it has them. Raises
+    ConfigError for what it does not know."""
     config = getattr(find(AGENTS, algorithm), "Config", None)
     if not (isinstance(config, type) and issubclass(config, AgentConfig)):
         raise ConfigError(
-            f"{AGENTS}/{algorithm} holds no dataclass `Config(AgentConfig)` of its options (docs/learning.md)"
+            f"{AGENTS}/{algorithm} holds no dataclass `Config(AgentConfig)` of its options"
+            " (docs/learning.md)"
         )
     if isinstance(options, config):
         return options
     if isinstance(options, Mapping):
         return from_json(config, options, "agent")
     known = {f.name for f in fields(config)}
-    both = {f.name: f.default for f in fields(options) if f.name in known} if options is not None else {}
-    changed = {name: getattr(options, name) for name, default in both.items() if getattr(options, name) != default}
+    both = (
+        {f.name: f.default for f in fields(options) if f.name in known}
+        if options is not None
+        else {}
+    )
+    changed = {
+        name: getattr(options, name)
+        for name, default in both.items()
+        if getattr(options, name) != default
+    }
     return config(**changed)
 
 
 def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
-    """The agent of an algorithm with random weights, but for an encoder that begins with published ones."""
+    """The agent of an algorithm with random weights, but for an encoder that begins with published
+    ones.
+    """
     agent: BaseAgent = find(AGENTS, config.algorithm).Agent(spec, config.agent, seed, config.device)
     load = spec.traits.load
     if load is not None and isinstance(agent.policy.vision, TrunkVision):
@@ -128,7 +151,9 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     traits = traits_of(encoder)
     features = config.camera_features or traits.features
     renewed = traits.goal and bool(config.pretrain.renew_at)
-    return PolicySpec.from_space(space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed)
+    return PolicySpec.from_space(
+        space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed
+    )
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
@@ -137,5 +162,11 @@ def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
 
 
 def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:
-    """Pixels by which the images of a batch are shifted: none where features are cached, or where there are none."""
-    return config.shift_pixels if spec.cameras and spec.traits.shifted and not spec.traits.cached else 0
+    """Pixels by which the images of a batch are shifted: none where features are cached, or where
+    there are none.
+    """
+    return (
+        config.shift_pixels
+        if spec.cameras and spec.traits.shifted and not spec.traits.cached
+        else 0
+    )

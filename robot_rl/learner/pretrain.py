@@ -1,12 +1,15 @@
-"""Goal-relative pretraining: a camera encoder that knows where the goal is, without a label that a real arm lacks.
+"""Goal-relative pretraining: a camera encoder that knows where the goal is, without a label that a
+real arm lacks.
 
-At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that episode the goal, seen
-from the tool, is known; where a person says success, at the moment when they meant it. So it is for the frames of free
-wandering (provenance SCRIPT) that starts there. All cameras together regress it; the encoder is then frozen and its
-features are computed once per frame.
+At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that
+episode the goal, seen from the tool, is known; where a person says success, at the moment when they
+meant it. So it is for the frames of free wandering (provenance SCRIPT) that starts there. All
+cameras together regress it; the encoder is then frozen and its features are computed once per
+frame.
 
-A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount itself may move, that
-is what should be learnt: the tool is in the picture as well, and where the goal is from there stays the same (`shift`).
+A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount
+itself may move, that is what should be learnt: the tool is in the picture as well, and where the
+goal is from there stays the same (`shift`).
 """
 
 import copy
@@ -51,20 +54,20 @@ class PretrainConfig:
     """How the encoder is trained on the demonstrations, before the rest.
 
     Attributes:
-        epochs: they bound the work (a run must repeat for a seed). 2,700 frames of two cameras at 128 px take about 2 s
-            per epoch on two cores with bfloat16.
+        epochs: they bound the work (a run must repeat for a seed). 2,700 frames of two cameras at
+            128 px take about 2 s per epoch on two cores with bfloat16.
         max_seconds: it only catches a machine that is far too slow.
         batch_size: frames of one update.
         learning_rate: of AdamW, at its highest.
         weight_decay: of AdamW.
         brightness: strength of the photometric augmentation, as a share of the full range.
-        shift: each camera's pictures are moved by up to so many pixels, for a mount that is not always the same; 0
-            where it is: the frame tells more then.
-        held_out: so many scenes (a demonstration and the wandering after it) are not trained on; the reported error is
-            theirs.
-        renew_at: after so many own steps, each, the encoder is trained on, with frames of the run's own successes as
-            well: there the goal is known too. They show what the demonstrations do not, a tool that the policy has
-            brought somewhere.
+        shift: each camera's pictures are moved by up to so many pixels, for a mount that is not
+            always the same; 0 where it is: the frame tells more then.
+        held_out: so many scenes (a demonstration and the wandering after it) are not trained on;
+            the reported error is theirs.
+        renew_at: after so many own steps, each, the encoder is trained on, with frames of the run's
+            own successes as well: there the goal is known too. They show what the demonstrations do
+            not, a tool that the policy has brought somewhere.
         renew_epochs: for how long.
         renew_episodes: the newest so many successful episodes are shown.
         renew_updates: so many updates follow at once.
@@ -86,9 +89,9 @@ class PretrainConfig:
 
 @dataclass(frozen=True)
 class GoalFrames:
-    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, `gravity (N, 3 per arm)`, the unit vector
-    downwards, and `goals (N, 6 per arm)` [m, rad], both in the tool frame, `scenes (N,)`: frames of one scene share one
-    goal in the world."""
+    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, `gravity (N, 3 per arm)`,
+    the unit vector downwards, and `goals (N, 6 per arm)` [m, rad], both in the tool frame, `scenes
+    (N,)`: frames of one scene share one goal in the world."""
 
     images: Mapping[str, Array]
     gravity: Array
@@ -98,7 +101,9 @@ class GoalFrames:
 
 @dataclass(frozen=True)
 class GoalError:
-    """Median errors on scenes that were held out, all frames and those with the goal nearer than 15 mm."""
+    """Median errors on scenes that were held out, all frames and those with the goal nearer than 15
+    mm.
+    """
 
     frames: int
     position_mm: float
@@ -108,8 +113,9 @@ class GoalError:
 
     def __str__(self) -> str:
         return (
-            f"{self.position_mm:.2f} mm, {self.rotation_deg:.2f} deg; near the goal {self.near_position_mm:.2f} mm, "
-            f"{self.near_rotation_deg:.2f} deg (medians of {self.frames} held-out frames)"
+            f"{self.position_mm:.2f} mm, {self.rotation_deg:.2f} deg; near the goal"
+            f" {self.near_position_mm:.2f} mm, {self.near_rotation_deg:.2f} deg (medians of"
+            f" {self.frames} held-out frames)"
         )
 
 
@@ -120,24 +126,30 @@ def goal_frames(
     *,
     said_late_s: float = 0.0,
 ) -> GoalFrames:
-    """Collect the frames of successful demonstrations, of wandering, and of `successes`, other episodes that reached
-    the goal, with the goal seen from the tool.
+    """Collect the frames of successful demonstrations, of wandering, and of `successes`, other
+    episodes that reached the goal, with the goal seen from the tool.
 
-    The goal is where the tool was when success was meant, `said_late_s` before it was said: a person may have let go or
-    drawn back by then. Raises DataError if there are no frames.
+    The goal is where the tool was when success was meant, `said_late_s` before it was said: a
+    person may have let go or drawn back by then. Raises DataError if there are no frames.
     """
     images: dict[str, list[Array]] = {name: [] for name in spec.cameras}
     gravity: list[Array] = []
     goals: list[Array] = []
     scenes: list[int] = []
     scene = -1
-    reached: Sequence[Step] = ()  # the newest demonstration that did, where the wandering behind it begins
+    reached: Sequence[
+        Step
+    ] = ()  # the newest demonstration that did, where the wandering behind it begins
 
     def take(episode: Sequence[Step], goal: list[Array]) -> None:
         for step in episode:
             gravity.append(spec.gravity(step.observation))
             poses = _poses(step, spec)
-            goals.append(np.concatenate([geometry.pose_delta(*pair) for pair in zip(poses, goal, strict=True)]))
+            goals.append(
+                np.concatenate([
+                    geometry.pose_delta(*pair) for pair in zip(poses, goal, strict=True)
+                ])
+            )
             scenes.append(scene)
             for name, frames in images.items():
                 frames.append(step.observation["image/" + name])
@@ -151,12 +163,17 @@ def goal_frames(
                 reached = episode
         elif first.provenance == Provenance.SCRIPT:
             follows = bool(reached) and reached[-1].episode == first.episode - 1
-            take(episode, _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec))
+            take(
+                episode,
+                _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec),
+            )
     for success in successes:
         scene += 1
         take(success, _poses(meant(success, said_late_s), spec))
     if not goals:
-        raise DataError("there is no successful demonstration to pretrain the encoder on; record some first")
+        raise DataError(
+            "there is no successful demonstration to pretrain the encoder on; record some first"
+        )
     pictures = {name: np.stack(frames) for name, frames in images.items()}
     return GoalFrames(pictures, np.array(gravity), np.array(goals, np.float32), np.array(scenes))
 
@@ -175,7 +192,9 @@ def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
 def meant(success: Sequence[Step], said_late_s: float) -> Step:
     """The step at which the success was meant that ends an episode and was said so much later [s]."""
     said_t = success[-1].t_monotonic
-    return next((step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0])
+    return next(
+        (step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0]
+    )
 
 
 def _poses(step: Step, spec: PolicySpec) -> list[Array]:
@@ -183,11 +202,17 @@ def _poses(step: Step, spec: PolicySpec) -> list[Array]:
     return [geometry.pose_from_vector(step.observation[key]) for key in spec.pose_keys]
 
 
-def _goal_at(first: Step, reached: Sequence[Step], said_late_s: float, spec: PolicySpec) -> list[Array]:
-    """The goal, in the frames of the episode that begins with `first`, where the demonstration `reached` has ended."""
+def _goal_at(
+    first: Step, reached: Sequence[Step], said_late_s: float, spec: PolicySpec
+) -> list[Array]:
+    """The goal, in the frames of the episode that begins with `first`, where the demonstration
+    `reached` has ended.
+    """
     ends, goals = _poses(reached[-1], spec), _poses(meant(reached, said_late_s), spec)
     back = [geometry.pose_delta(end, goal) for end, goal in zip(ends, goals, strict=True)]
-    return [geometry.pose_move(pose, move) for pose, move in zip(_poses(first, spec), back, strict=True)]
+    return [
+        geometry.pose_move(pose, move) for pose, move in zip(_poses(first, spec), back, strict=True)
+    ]
 
 
 def pretrain(
@@ -197,9 +222,11 @@ def pretrain(
     seed: int,
     progress: Progress = no_progress,
 ) -> GoalError | None:
-    """Train `vision` in place to predict the goals. Returns its error on the held-out scenes, None without any.
+    """Train `vision` in place to predict the goals. Returns its error on the held-out scenes, None
+    without any.
 
-    `progress` is called before each gradient step with (steps done, steps in all); what it raises ends the training.
+    `progress` is called before each gradient step with (steps done, steps in all); what it raises
+    ends the training.
     """
     begun = time.monotonic()
     generator = np.random.default_rng(seed)
@@ -216,31 +243,49 @@ def pretrain(
     dtype = convolution_dtype(device)
     vision.set_dtype(dtype)
     vision.requires_grad_(True)
-    optimizer = torch.optim.AdamW(vision.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(
+        vision.parameters(), config.learning_rate, weight_decay=config.weight_decay
+    )
     steps = config.epochs * max(1, len(train) // config.batch_size)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, config.learning_rate, total_steps=steps, pct_start=0.1
+    )
     for step, rows in enumerate(_minibatches(train, config, generator)):
         if time.monotonic() - begun > config.max_seconds:
-            log.warning("pretraining stopped after %d of %d steps: %.0f s are over", step, steps, config.max_seconds)
+            log.warning(
+                "pretraining stopped after %d of %d steps: %.0f s are over",
+                step,
+                steps,
+                config.max_seconds,
+            )
             break
         progress(step, steps)
         pictures = {name: array[rows] for name, array in frames.images.items()}
         if config.shift:
-            pictures = {name: random_shift(array, generator, config.shift) for name, array in pictures.items()}
+            pictures = {
+                name: random_shift(array, generator, config.shift)
+                for name, array in pictures.items()
+            }
         images = _tensors(pictures, device)
         images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
         chosen = torch.from_numpy(rows)
-        predicted = (vision(images, gravity[chosen])[:, -labels.shape[1] :] - vision.goal_mean) / vision.goal_std
+        predicted = (
+            vision(images, gravity[chosen])[:, -labels.shape[1] :] - vision.goal_mean
+        ) / vision.goal_std
         misses = F.smooth_l1_loss(predicted, labels[chosen], beta=BETA, reduction="none").mean(1)
         loss = (misses * weights[rows]).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         schedule.step()
-    vision.set_dtype(torch.float32)  # frozen features are computed once per frame, by the actor as by the learner
+    vision.set_dtype(
+        torch.float32
+    )  # frozen features are computed once per frame, by the actor as by the learner
     vision.requires_grad_(False)
     error = goal_error(vision, frames, test) if len(test) else None
-    log.info("encoder pretrained on %d frames in %.0f s: %s", len(train), time.monotonic() - begun, error)
+    log.info(
+        "encoder pretrained on %d frames in %.0f s: %s", len(train), time.monotonic() - begun, error
+    )
     return error
 
 
@@ -256,7 +301,14 @@ class Pretraining:
     than it is meant, where a person judges. `error`: that of the encoder as it is.
     """
 
-    def __init__(self, policy: Policy, config: PretrainConfig, seed: int, threads: int, said_late_s: float = 0.0):
+    def __init__(
+        self,
+        policy: Policy,
+        config: PretrainConfig,
+        seed: int,
+        threads: int,
+        said_late_s: float = 0.0,
+    ):
         self._policy, self._spec, self._config = policy, policy.spec, config
         self._seed, self._threads, self._said_late_s = seed, threads, said_late_s
         self.error: GoalError | None = None
@@ -276,9 +328,14 @@ class Pretraining:
         return sum(env_steps >= steps for steps in self._config.renew_at)
 
     def renew(
-        self, steps: Sequence[Step], successes: Sequence[Sequence[Step]], env_steps: int, progress: Progress
+        self,
+        steps: Sequence[Step],
+        successes: Sequence[Sequence[Step]],
+        env_steps: int,
+        progress: Progress,
     ) -> dict[str, Tensor]:
-        """Train a copy of the encoder further, on own `successes` too: its weights, to be taken over.
+        """Train a copy of the encoder further, on own `successes` too: its weights, to be taken
+        over.
 
         If `progress` raises, everything is as it was.
         """
@@ -292,7 +349,14 @@ class Pretraining:
         self.renewals = asked
         return renewed.state_dict()
 
-    def _train(self, vision: Vision, frames: GoalFrames, config: PretrainConfig, seed: int, progress: Progress) -> None:
+    def _train(
+        self,
+        vision: Vision,
+        frames: GoalFrames,
+        config: PretrainConfig,
+        seed: int,
+        progress: Progress,
+    ) -> None:
         others = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         try:
@@ -301,19 +365,23 @@ class Pretraining:
             torch.set_num_threads(others)
         if name := tensor_not_finite(vision.state_dict()):
             raise DivergedError(
-                f"the pretraining of the encoder has diverged on {len(frames.goals)} frames: '{name}' has numbers that "
-                f"are not finite; learning rate {config.learning_rate:g}"
+                f"the pretraining of the encoder has diverged on {len(frames.goals)} frames:"
+                f" '{name}' has numbers that are not finite; learning rate {config.learning_rate:g}"
             )
 
 
 def near_weights(goals: Tensor, train: Array) -> Tensor:
-    """What each frame counts `(N,)`, 1 on average: a millimetre is little on the way, and all at the entrance."""
+    """What each frame counts `(N,)`, 1 on average: a millimetre is little on the way, and all at
+    the entrance.
+    """
     distance = torch.stack([part[:, :3].norm(dim=1) for part in goals.split(6, 1)]).amin(0)
     weights = 1.0 / (NEAR_M + distance)
     return weights / weights[train].mean()
 
 
-def _minibatches(rows: Array, config: PretrainConfig, generator: np.random.Generator) -> Iterator[Array]:
+def _minibatches(
+    rows: Array, config: PretrainConfig, generator: np.random.Generator
+) -> Iterator[Array]:
     for _ in range(config.epochs):
         order = generator.permutation(rows)
         for i in range(max(1, len(rows) // config.batch_size)):
@@ -321,7 +389,10 @@ def _minibatches(rows: Array, config: PretrainConfig, generator: np.random.Gener
 
 
 def _tensors(images: Mapping[str, Array], device: torch.device) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in images.items()}
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(array)).to(device)
+        for name, array in images.items()
+    }
 
 
 @torch.no_grad()
@@ -329,19 +400,25 @@ def encode(
     vision: Vision | TrunkVision,
     images: Mapping[str, Array],
     gravity: Array | None = None,
-    augment: Callable[[str, Array, int], Tensor] = lambda camera, frames, first: torch.from_numpy(frames),
+    augment: Callable[[str, Array, int], Tensor] = lambda camera, frames, first: torch.from_numpy(
+        frames
+    ),
     slice_size: int = 64,
 ) -> Array:
-    """What is cached of frames `(N, H, W, 3)` per camera, with gravity `(N, 3 per arm)`: `(N, V)` float16.
+    """What is cached of frames `(N, H, W, 3)` per camera, with gravity `(N, 3 per arm)`: `(N, V)`
+    float16.
 
-    `augment(camera, frames, index of the first)` changes the frames before.
-    In slices, because large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
+    `augment(camera, frames, index of the first)` changes the frames before. In slices, because
+    large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
     """
     device = next(vision.parameters()).device
     count = len(next(iter(images.values())))
     out = np.empty((count, vision.cached_size), np.float16)
     for i in range(0, count, slice_size):
-        part = {n: augment(n, np.ascontiguousarray(array[i : i + slice_size]), i) for n, array in images.items()}
+        part = {
+            n: augment(n, np.ascontiguousarray(array[i : i + slice_size]), i)
+            for n, array in images.items()
+        }
         down = None if gravity is None else torch.from_numpy(gravity[i : i + slice_size]).to(device)
         seen = vision.look({name: tensor.to(device) for name, tensor in part.items()}, down)
         if not bool((seen.abs() <= LARGEST).all()):
@@ -352,14 +429,22 @@ def encode(
 
 
 def goal_error(vision: Vision, frames: GoalFrames, rows: Array, near_m: float = 0.015) -> GoalError:
-    """How far the predicted goals of some frames are from the true ones (medians over frames and arms)."""
-    features = encode(vision, {name: array[rows] for name, array in frames.images.items()}, frames.gravity[rows])
+    """How far the predicted goals of some frames are from the true ones (medians over frames and
+    arms).
+    """
+    features = encode(
+        vision, {name: array[rows] for name, array in frames.images.items()}, frames.gravity[rows]
+    )
     goals = frames.goals[rows].reshape(-1, 6)
     predicted = features[:, -frames.goals.shape[1] :].astype(np.float32)
-    error = predicted.reshape(-1, 6) - goals  # small angles: the difference of rotation vectors is the angle between
+    error = (
+        predicted.reshape(-1, 6) - goals
+    )  # small angles: the difference of rotation vectors is the angle between
     position = 1e3 * np.linalg.norm(error[:, :3], axis=1)
     rotation = np.degrees(np.linalg.norm(error[:, 3:], axis=1))
     near = np.linalg.norm(goals[:, :3], axis=1) < near_m
     near = near if near.any() else np.ones_like(near)
-    medians = (float(np.median(values)) for values in (position, rotation, position[near], rotation[near]))
+    medians = (
+        float(np.median(values)) for values in (position, rotation, position[near], rotation[near])
+    )
     return GoalError(len(rows), *medians)

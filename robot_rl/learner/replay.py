@@ -1,13 +1,14 @@
 """Replay: steps in a ring of slots in memory, sampled as transitions at memory speed.
 
-A slot holds one step: the observation, and what was done to get there. A transition is a slot and its successor, the
-following step of the same episode; it is never made from anything else, so no action meets a frame of another
-episode or actor. Each frame is stored once. Demonstrations, corrections and own experience are index sets over the
-one storage, and a correction's border is no border of the episode. An episode that just stops coming ends in a slot
-without successor: it was truncated, and its last observation is still what the value is bootstrapped from.
+A slot holds one step: the observation, and what was done to get there. A transition is a slot and
+its successor, the following step of the same episode; it is never made from anything else, so no
+action meets a frame of another episode or actor. Each frame is stored once. Demonstrations,
+corrections and own experience are index sets over the one storage, and a correction's border is no
+border of the episode. An episode that just stops coming ends in a slot without successor: it was
+truncated, and its last observation is still what the value is bootstrapped from.
 
-The ring is filled from the log, steps and marks in their order: filled again from there, it gives the same samples.
-One thread writes; another may gather while nobody does.
+The ring is filled from the log, steps and marks in their order: filled again from there, it gives
+the same samples. One thread writes; another may gather while nobody does.
 """
 
 import math
@@ -29,19 +30,22 @@ _NONE = -1
 _PAGE = 4096
 LOCAL: ActorStream = ("local", 0)
 Kind = Literal["demonstrations", "corrections", "own"]
-"""`own` is all own experience, corrections included; the other two share no transition with one another.
+"""`own` is all own experience, corrections included; the other two share no transition with one
+another.
 
-What shows nothing (`stream/motion.py`) is experience alone, also in a demonstration, but for its success: a person may
-hold still to say it, and critics learn from it. Nobody imitates it."""
+What shows nothing (`stream/motion.py`) is experience alone, also in a demonstration, but for its
+success: a person may hold still to say it, and critics learn from it. Nobody imitates it."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Numbers that the replay holds of each step, float32, under a name: a vector of `size`, or just one.
+    """Numbers that the replay holds of each step, float32, under a name: a vector of `size`, or
+    just one.
 
-    `of` takes them from a step; without it they are zero until somebody writes `replay.columns[name][slot]`, as a
-    return-to-go can be only when the episode has ended. A column `of` what is observed goes into a batch twice, as
-    `name` of the transition's begin and `next_name` of its end; any other belongs to the step between the two.
+    `of` takes them from a step; without it they are zero until somebody writes
+    `replay.columns[name][slot]`, as a return-to-go can be only when the episode has ended. A column
+    `of` what is observed goes into a batch twice, as `name` of the transition's begin and
+    `next_name` of its end; any other belongs to the step between the two.
     """
 
     size: int | None = None
@@ -95,15 +99,17 @@ class Replay:
     """A ring of `capacity` steps.
 
     ```
-    replay.append(step, stream=(actor, epoch))           # as they come; steps of several actors may be interleaved
+    # as they come; steps of several actors may be interleaved
+    replay.append(step, stream=(actor, epoch))
     replay.apply(mark, stream=(actor, epoch))            # likewise
     indices = replay.sample(generator, n_demo=128, n_own=128)
     batch = replay.gather(indices, window=Window(n_step=3, discount=0.97))
     ```
-    `keep_images` False drops the frames (their cached `vision` features, `vision_size` float16 numbers in `variants`
-    augmented versions, are then all that is left of them in memory; the log still has them). With `pad` the frames are
-    held with their border pixels repeated so far outwards: a shifted frame is then a mere copy. `columns` are held
-    besides those of every replay, and are in every batch.
+    `keep_images` False drops the frames (their cached `vision` features, `vision_size` float16
+    numbers in `variants` augmented versions, are then all that is left of them in memory; the log
+    still has them). With `pad` the frames are held with their border pixels repeated so far
+    outwards: a shifted frame is then a mere copy. `columns` are held besides those of every replay,
+    and are in every batch.
     """
 
     def __init__(
@@ -120,14 +126,25 @@ class Replay:
             raise DataError(f"a replay needs at least 2 slots for a transition, not {capacity}")
         self.capacity = capacity
         observations = space.observations
-        self._states = [(n, shape[0]) for n, (shape, _) in observations.items() if n.startswith("state/")]
-        shapes = {n: shape for n, (shape, _) in observations.items() if n.startswith("image/") and keep_images}
-        self._images = {n: _frames((capacity, h + 2 * pad, w + 2 * pad, c)) for n, (h, w, c) in shapes.items()}
+        self._states = [
+            (n, shape[0]) for n, (shape, _) in observations.items() if n.startswith("state/")
+        ]
+        shapes = {
+            n: shape
+            for n, (shape, _) in observations.items()
+            if n.startswith("image/") and keep_images
+        }
+        self._images = {
+            n: _frames((capacity, h + 2 * pad, w + 2 * pad, c)) for n, (h, w, c) in shapes.items()
+        }
         self._pad = pad
         self._columns = columns_of(space) | dict(columns)
-        # numbers that are read together lie together: beside batches of images each of them is a miss of the cache
+        # numbers that are read together lie together: beside batches of images each of them is a
+        # miss of the cache
         self._places = places_of(self._columns)
-        width = sum(column.size if column.size is not None else 1 for column in self._columns.values())
+        width = sum(
+            column.size if column.size is not None else 1 for column in self._columns.values()
+        )
         self._numbers = np.zeros((capacity, width), np.float32)
         self.columns = {name: self._numbers[:, place] for name, place in self._places.items()}
         self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
@@ -137,7 +154,9 @@ class Replay:
         self._index = np.zeros(capacity, np.int32)
         self._successor = np.full(capacity, _NONE, np.int32)
         self._predecessor = np.full(capacity, _NONE, np.int32)
-        self._vision = np.zeros((capacity * variants, vision_size), np.float16) if vision_size else None
+        self._vision = (
+            np.zeros((capacity * variants, vision_size), np.float16) if vision_size else None
+        )
         self._variants = variants  # of one step one after the other
         self._sets: dict[Kind, IndexSet] = {
             "demonstrations": IndexSet(capacity),
@@ -169,12 +188,25 @@ class Replay:
     @property
     def bytes_per_step(self) -> float:
         """Memory that one slot takes, its frames and its share of the index sets included."""
-        arrays = [*self._images.values(), self._numbers, self._provenance, self._episode, self._index, self._successor]
-        arrays += [self._predecessor, self._success] + ([] if self._vision is None else [self._vision])
-        return (sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())) / self.capacity
+        arrays = [
+            *self._images.values(),
+            self._numbers,
+            self._provenance,
+            self._episode,
+            self._index,
+            self._successor,
+        ]
+        arrays += [self._predecessor, self._success] + (
+            [] if self._vision is None else [self._vision]
+        )
+        return (
+            sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())
+        ) / self.capacity
 
     def extremes(self) -> tuple[float, str, float]:
-        """The largest reward held, the name of the state that has the largest number, and that number: sizes."""
+        """The largest reward held, the name of the state that has the largest number, and that
+        number: sizes.
+        """
         state = np.abs(self.columns["state"][: self._filled]).max(0, initial=0.0)
         names = [name for name, size in self._states for _ in range(size)]
         where = int(state.argmax()) if state.size else 0
@@ -184,11 +216,15 @@ class Replay:
     def keep(self) -> None:
         """What has been appended so far (the demonstrations) is never evicted."""
         if self._next + 2 > self.capacity:
-            raise DataError(f"no room is left beside the {self._next} steps to keep; capacity is {self.capacity}")
+            raise DataError(
+                f"no room is left beside the {self._next} steps to keep; capacity is"
+                f" {self.capacity}"
+            )
         self._kept = self._next
 
     def append(self, step: Step, vision: Array | None = None, stream: ActorStream = LOCAL) -> int:
-        """Write a step into the next slot, over the oldest one if the ring is full; returns the slot.
+        """Write a step into the next slot, over the oldest one if the ring is full; returns the
+        slot.
 
         `vision (variants, vision_size)` are the features of its images, if they are cached.
         """
@@ -197,7 +233,9 @@ class Replay:
         self._write(slot, step)
         if self._vision is not None:
             if vision is None:
-                raise DataError("this replay caches vision features, but the step came without them")
+                raise DataError(
+                    "this replay caches vision features, but the step came without them"
+                )
             self._vision[slot * self._variants : (slot + 1) * self._variants] = vision
         self._link(slot, step, stream)
         self._newest = slot
@@ -206,12 +244,13 @@ class Replay:
         return slot
 
     def apply(self, mark: Mark, stream: ActorStream = LOCAL) -> None:
-        """What a mark says of an episode; of one that is not held (any more), nothing. `stream` is whose mark it is.
+        """What a mark says of an episode; of one that is not held (any more), nothing. `stream` is
+        whose mark it is.
 
-        discard: no transition of the episode is drawn. success, failure: the episode's last step gets the mark's
-        reward and ends the return; if steps of it still follow, the last of them does. undo: the last of these three
-        is taken back. gap, truncated: no more of the episode comes. The other kinds change nothing here: rewards are
-        those of the log.
+        discard: no transition of the episode is drawn. success, failure: the episode's last step
+        gets the mark's reward and ends the return; if steps of it still follow, the last of them
+        does. undo: the last of these three is taken back. gap, truncated: no more of the episode
+        comes. The other kinds change nothing here: rewards are those of the log.
         """
         episode = self._episodes.get((mark.process(stream), mark.episode))
         if episode is None:
@@ -239,7 +278,11 @@ class Replay:
     def _kinds(self, done: int) -> tuple[Kind, ...]:
         """What the transition that ends in this slot counts as."""
         if self._provenance[done] == Provenance.DEMO:
-            return ("demonstrations",) if self.columns["demo"][done] or self._success[done] else ("own",)
+            return (
+                ("demonstrations",)
+                if self.columns["demo"][done] or self._success[done]
+                else ("own",)
+            )
         return ("own", "corrections") if self.columns["demo"][done] else ("own",)
 
     def _unlink(self, start: int) -> None:
@@ -250,7 +293,9 @@ class Replay:
             self._successor[start] = self._predecessor[done] = _NONE
 
     def _forget(self, slot: int) -> None:
-        """The step in this slot is about to be overwritten: no transition begins or ends there any more."""
+        """The step in this slot is about to be overwritten: no transition begins or ends there any
+        more.
+        """
         self._unlink(slot)
         if self._predecessor[slot] != _NONE:
             self._unlink(self._predecessor[slot])
@@ -261,7 +306,11 @@ class Replay:
             self.columns[name][slot] = column.of(step) if column.of is not None else 0.0
         around = ((self._pad, self._pad), (self._pad, self._pad), (0, 0))
         for name, array in self._images.items():
-            array[slot] = np.pad(step.observation[name], around, "edge") if self._pad else step.observation[name]
+            array[slot] = (
+                np.pad(step.observation[name], around, "edge")
+                if self._pad
+                else step.observation[name]
+            )
         self._success[slot] = step.success
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
@@ -269,12 +318,16 @@ class Replay:
     def _link(self, slot: int, step: Step, stream: ActorStream) -> None:
         """Make the transition that ends in this slot, if the step before it is there."""
         episode = self._episodes.get((stream, step.episode))
-        if episode is None or step.index == 0:  # numbers in two logs without streams may be the same
+        if (
+            episode is None or step.index == 0
+        ):  # numbers in two logs without streams may be the same
             episode = self._episodes[stream, step.episode] = _Episode(self._begun)
             self._begun += 1
         previous, verdict = episode.last, episode.verdict
         if self._episode[previous] == episode.number:  # it has not been overwritten
-            self._reward[previous], self._terminated[previous] = verdict.judged  # the operator's word moves on
+            self._reward[previous], self._terminated[previous] = (
+                verdict.judged
+            )  # the operator's word moves on
             self._success[previous] = verdict.success
             if self._predecessor[previous] != _NONE:
                 self._count(self._predecessor[previous], verdict.counts)
@@ -288,16 +341,21 @@ class Replay:
             self._count(self._predecessor[slot], verdict.counts)
 
     def sample(self, generator: np.random.Generator, n_demo: int, n_own: int) -> Array:
-        """Indices of transitions for `gather`, demonstrations and corrections first. Uniform, with replacement.
+        """Indices of transitions for `gather`, demonstrations and corrections first. Uniform, with
+        replacement.
 
-        If one of the two kinds has no transition yet, the other fills the batch. Raises DataError if both are empty.
+        If one of the two kinds has no transition yet, the other fills the batch. Raises DataError
+        if both are empty.
         """
         demo: tuple[Kind, ...] = ("demonstrations", "corrections")
         if not self.own_transitions:
             return self.draw(generator, demo, n_demo + n_own)
         if not self.demo_transitions:
             return self.draw(generator, ("own",), n_demo + n_own)
-        return np.concatenate([self.draw(generator, demo, n_demo), self.draw(generator, ("own",), n_own)])
+        return np.concatenate([
+            self.draw(generator, demo, n_demo),
+            self.draw(generator, ("own",), n_own),
+        ])
 
     def draw(self, generator: np.random.Generator, kinds: tuple[Kind, ...], n: int) -> Array:
         """`n` indices of transitions of these kinds together: uniform, with replacement.
@@ -305,7 +363,9 @@ class Replay:
         Raises DataError if there is none, or if a correction would count twice.
         """
         if {"own", "corrections"} <= set(kinds):
-            raise DataError("corrections are own experience too: draw from 'own' alone, or make two draws")
+            raise DataError(
+                "corrections are own experience too: draw from 'own' alone, or make two draws"
+            )
         if not any(self._sets[kind].size for kind in kinds):
             raise DataError(f"the replay holds no transition yet of {' or '.join(kinds)}: append at least two steps of "
                             "one episode")  # fmt: skip
@@ -316,31 +376,42 @@ class Replay:
         return np.union1d(self._sets["demonstrations"].all(), self._sets["own"].all())
 
     def newest(self) -> Array:
-        """The index of the transition that ends in the newest step `(1,)`; `(0,)` where it began an episode."""
+        """The index of the transition that ends in the newest step `(1,)`; `(0,)` where it began an
+        episode.
+        """
         start = self._predecessor[self._newest : self._newest + 1]
         return start[start != _NONE]
 
     def newest_episodes(self, transitions: int) -> list[Array]:
-        """The newest own episodes that are over, count and are held from their first step on, newest first: of each
-        the indices of its transitions, in order. So many that they have this many `transitions`, or all there are."""
+        """The newest own episodes that are over, count and are held from their first step on,
+        newest first: of each the indices of its transitions, in order. So many that they have this
+        many `transitions`, or all there are."""
         found: list[Array] = []
         for episode in reversed(self._episodes.values()):
             if sum(map(len, found)) >= transitions:
                 break
             verdict = episode.verdict
-            if verdict.end == "open" or not verdict.counts or self._episode[episode.last] != episode.number:
+            if (
+                verdict.end == "open"
+                or not verdict.counts
+                or self._episode[episode.last] != episode.number
+            ):
                 continue
             slots, slot = [], self._predecessor[episode.last]
             while slot != _NONE:
                 slots.append(slot)
                 slot = self._predecessor[slot]
-            if slots and self._index[slots[-1]] == 0 and self._provenance[episode.last] != Provenance.DEMO:
+            if (
+                slots
+                and self._index[slots[-1]] == 0
+                and self._provenance[episode.last] != Provenance.DEMO
+            ):
                 found.append(np.array(slots[::-1]))
         return found
 
     def buffers(self, n: int, pinned: bool = False) -> dict[str, Tensor]:
-        """Tensors for what is large of `n` transitions, images and cached features, to be used again and again as
-        `out` of `gather`.
+        """Tensors for what is large of `n` transitions, images and cached features, to be used
+        again and again as `out` of `gather`.
 
         `pinned`: page-locked memory, from which a GPU copies by itself.
         """
@@ -351,7 +422,10 @@ class Replay:
                 out[prefix + name] = torch.from_numpy(_frames((n, height, width, array.shape[3])))
         if self._vision is not None:
             shape = (n, self._vision.shape[1])
-            out |= {name: torch.from_numpy(_frames(shape, np.float16)) for name in ("vision", "next_vision")}
+            out |= {
+                name: torch.from_numpy(_frames(shape, np.float16))
+                for name in ("vision", "next_vision")
+            }
         return {name: tensor.pin_memory() for name, tensor in out.items()} if pinned else out
 
     def gather(
@@ -364,19 +438,22 @@ class Replay:
     ) -> dict[str, Tensor]:
         """The transitions at `indices (B,)` as a batch.
 
-        `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)` float32 (`demo` is 1 for
-        what of demonstrations and corrections shows a motion), further columns by their names, `image/NAME,
-        next/image/NAME (B, H, W, 3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached
-        augmented version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of the next
-        observation counts: `window.discount` to the power of the rewards in `reward`, fewer than `n_step` where the
-        episode ends before. Images and features are written into `out` (of `buffers`), if it is given. `shifts` says by
-        name which pixel `(row, column)` of each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none
-        is shifted.
+        `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)`
+        float32 (`demo` is 1 for what of demonstrations and corrections shows a motion), further
+        columns by their names, `image/NAME, next/image/NAME (B, H, W, 3)` uint8, `vision,
+        next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the
+        observation and of the next one. `discount (B,)` is what the value of the next observation
+        counts: `window.discount` to the power of the rewards in `reward`, fewer than `n_step` where
+        the episode ends before. Images and features are written into `out` (of `buffers`), if it is
+        given. `shifts` says by name which pixel `(row, column)` of each padded frame is the first,
+        `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
         """
         first = np.asarray(indices)
         done = self._successor[first]  # the step that tells what was done there
         if done.size and done.min() == _NONE:
-            raise DataError("an index is of no transition, or of one that has gone: sample and gather in one go")
+            raise DataError(
+                "an index is of no transition, or of one that has gone: sample and gather in one go"
+            )
         path, held = follow(self._successor, done, window.n_step)
         last = path[-1]
         batch = self._read_columns(first, done, last)
@@ -398,10 +475,16 @@ class Replay:
         return batch
 
     def _read_features(
-        self, first: Array, last: Array, variants: tuple[Array | int, Array | int], out: dict[str, Tensor]
+        self,
+        first: Array,
+        last: Array,
+        variants: tuple[Array | int, Array | int],
+        out: dict[str, Tensor],
     ) -> None:
         if self._vision is not None:
-            for slots, variant, name in zip((first, last), variants, ("vision", "next_vision"), strict=True):
+            for slots, variant, name in zip(
+                (first, last), variants, ("vision", "next_vision"), strict=True
+            ):
                 _take(self._vision, slots * self._variants + variant, out[name])
 
     def _read_images(
@@ -410,7 +493,9 @@ class Replay:
         for name, frames in self._images.items():
             for slots, target in ((first, name), (last, "next/" + name)):
                 if self._pad:
-                    self._shifted(frames, slots, shifts[target] if shifts is not None else None, out[target])
+                    self._shifted(
+                        frames, slots, shifts[target] if shifts is not None else None, out[target]
+                    )
                 else:
                     _take(frames, slots, out[target])
 
@@ -424,14 +509,15 @@ class Replay:
 
 
 def _take(array: Array, rows: Array, out: Tensor) -> None:
-    """`take` with mode "clip" copies at memory speed, in one thread and without the GIL; its other modes, and fancy
-    indexing, buffer the whole batch once more and reach 38 %."""
+    """`take` with mode "clip" copies at memory speed, in one thread and without the GIL; its other
+    modes, and fancy indexing, buffer the whole batch once more and reach 38 %."""
     np.take(array, rows, 0, out.numpy(), "clip")
 
 
 def _frames(shape: tuple[int, ...], dtype: type = np.uint8) -> Array:
-    """Zeros that begin at a page, as pinned memory does: between memory that begins at 16 and at 64 bytes, as numpy's
-    and torch's do, a copy takes 1.3 times as long. Mapped lazily: what was never written costs nothing."""
+    """Zeros that begin at a page, as pinned memory does: between memory that begins at 16 and at 64
+    bytes, as numpy's and torch's do, a copy takes 1.3 times as long. Mapped lazily: what was never
+    written costs nothing."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + _PAGE, np.uint8)
     start = -memory.ctypes.data % _PAGE

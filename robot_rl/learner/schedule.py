@@ -1,4 +1,6 @@
-"""How much to learn, and when: gradient updates follow environment steps, so that a coffee break is not overfitting."""
+"""How much to learn, and when: gradient updates follow environment steps, so that a coffee break is
+not overfitting.
+"""
 
 from dataclasses import dataclass
 
@@ -10,11 +12,13 @@ class ScheduleConfig:
     """The target ratio and its bounds.
 
     Attributes:
-        utd: gradient updates per environment step (RLPD has up to 20, HIL-SERL does not control it). 4 is what five
-            critics afford on two cores in the time that the main job may take; an encoder trained end to end affords 1.
+        utd: gradient updates per environment step (RLPD has up to 20, HIL-SERL does not control
+            it). 4 is what five critics afford on two cores in the time that the main job may take;
+            an encoder trained end to end affords 1.
         start_steps: own steps to wait for before the first update (HIL-SERL's training_starts).
-        max_behind: debt of updates above which a learner on a real clock, too slow for its ratio, forgives the rest
-            instead of training for minutes on what it has when the operator pauses.
+        max_behind: debt of updates above which a learner on a real clock, too slow for its ratio,
+            forgives the rest instead of training for minutes on what it has when the operator
+            pauses.
     """
 
     utd: float = 4.0
@@ -23,11 +27,14 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         if self.utd < 0 or self.start_steps < 0 or self.max_behind < 1:
-            raise ConfigError(f"utd and start_steps must not be negative, max_behind at least 1; got {self}")
+            raise ConfigError(
+                f"utd and start_steps must not be negative, max_behind at least 1; got {self}"
+            )
 
 
 class UtdSchedule:
-    """Counts what is due: never more than `utd` updates for each step, and never a debt of more than `max_behind`.
+    """Counts what is due: never more than `utd` updates for each step, and never a debt of more
+    than `max_behind`.
 
     ```
     for _ in range(governor.due(env_steps)):
@@ -54,7 +61,9 @@ class UtdSchedule:
         return int(self.config.utd * max(0, env_steps - self.config.start_steps))
 
     def keep(self, allowed: int, env_steps: int) -> None:
-        """Another ratio was in force for `env_steps` steps, and allowed so many updates: what follows counts anew."""
+        """Another ratio was in force for `env_steps` steps, and allowed so many updates: what
+        follows counts anew.
+        """
         difference = allowed - self.allowed(env_steps)
         self.granted += max(0, difference)
         self.forgiven += max(0, -difference)

@@ -11,8 +11,9 @@ _AT_ONCE = 256
 
 @dataclass
 class Tally:
-    """Of a log up to some record: `frames` are all its steps, `steps` those of robot time (not the first of an
-    episode), `episodes` those that have ended, `next_episode` a number that none has yet."""
+    """Of a log up to some record: `frames` are all its steps, `steps` those of robot time (not the
+    first of an episode), `episodes` those that have ended, `next_episode` a number that none has
+    yet."""
 
     frames: int = 0
     steps: int = 0
@@ -39,12 +40,15 @@ class Tally:
 
 
 def tail_start(log: StepLog, steps: int) -> int:
-    """A record from which on the newest `steps` steps lie, with all of the episodes that they are of.
+    """A record from which on the newest `steps` steps lie, with all of the episodes that they are
+    of.
 
     So whatever was said of one of them while it went on lies there too.
     """
     start, found = log.count, 0
-    unfinished: set[ActorStream] = set()  # whose oldest episode here has not been seen to its first step
+    unfinished: set[ActorStream] = (
+        set()
+    )  # whose oldest episode here has not been seen to its first step
     while start > 0 and (found < steps or unfinished):
         end, start = start, max(0, start - _AT_ONCE)
         for identity, said in reversed(list(log.entries(start, end))):

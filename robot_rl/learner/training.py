@@ -1,4 +1,5 @@
-"""What has been learnt so far, and how it goes on: memory, agent and schedule in one object, without any process.
+"""What has been learnt so far, and how it goes on: memory, agent and schedule in one object,
+without any process.
 
 `learner/loop.py` drives it from the links, a test or a benchmark from a plain loop.
 """
@@ -23,7 +24,16 @@ from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
 from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
-from robot_rl.types import ActorStream, Array, DataError, DivergedError, Mark, Provenance, SpaceSpec, Step
+from robot_rl.types import (
+    ActorStream,
+    Array,
+    DataError,
+    DivergedError,
+    Mark,
+    Provenance,
+    SpaceSpec,
+    Step,
+)
 
 
 class Training:
@@ -41,7 +51,15 @@ class Training:
     Everything random comes from `seed`: the same steps in the same portions give the same weights.
     """
 
-    def __init__(self, space: SpaceSpec, config: LearnerConfig, seed: int, run_steps: int, *, said_late_s: float = 0.0):
+    def __init__(
+        self,
+        space: SpaceSpec,
+        config: LearnerConfig,
+        seed: int,
+        run_steps: int,
+        *,
+        said_late_s: float = 0.0,
+    ):
         """`said_late_s`: how much later success is said than it is meant, where a person judges."""
         threads = torch.get_num_threads()
         torch.set_num_threads(config.threads)
@@ -50,13 +68,20 @@ class Training:
         self.space, self.config, self.seed = space, config, seed
         self.spec = spec_for(config, space)
         self.agent = make_agent(config, self.spec, seed)
-        self.pretraining = Pretraining(self.agent.policy, config.pretrain, seed, threads, said_late_s)
+        self.pretraining = Pretraining(
+            self.agent.policy, config.pretrain, seed, threads, said_late_s
+        )
         self.governor = UtdSchedule(config.schedule)
         self.offline_updates = 0
         self.passed_over = 0
-        self.capacity = config.capacity or run_steps + run_steps // 10 + 1000  # + one reset step per episode
+        self.capacity = (
+            config.capacity or run_steps + run_steps // 10 + 1000
+        )  # + one reset step per episode
         self.batch_config = BatchConfig(
-            self.agent.plan, variants_for(config, self.spec), shift_for(config, self.spec), config.device
+            self.agent.plan,
+            variants_for(config, self.spec),
+            shift_for(config, self.spec),
+            config.device,
         )
         self._generator = np.random.default_rng(seed)
         self._remember([], None)
@@ -65,8 +90,12 @@ class Training:
         self._measured_from = (time.monotonic(), 0)
 
     def _remember(self, demos: Sequence[Step], features: Path | None) -> None:
-        """A memory that begins with the demonstrations. Own steps and marks are to be added from their first on."""
-        self.memory = Memory(self.space, self.config, self.agent.policy, self.seed, self.capacity, demos, features)
+        """A memory that begins with the demonstrations. Own steps and marks are to be added from
+        their first on.
+        """
+        self.memory = Memory(
+            self.space, self.config, self.agent.policy, self.seed, self.capacity, demos, features
+        )
         self._batches = Batches(self.memory.replay, self.batch_config, self._generator)
 
     @property
@@ -75,7 +104,9 @@ class Training:
         return self.memory.env_steps
 
     def warm_up(self) -> None:
-        """Let the compiler do its work (20 s cold on two cores, 2 s cached) while the demonstrations are recorded."""
+        """Let the compiler do its work (20 s cold on two cores, 2 s cached) while the
+        demonstrations are recorded.
+        """
         saved = {name: tensor.clone() for name, tensor in self.agent.state_dict().items()}
         for _ in range(self.agent.period):
             blank = blank_batch(self.spec, self.batch_config, self.agent.policy.cached_size)
@@ -91,9 +122,9 @@ class Training:
     ) -> None:
         """Fit the normaliser, pretrain the encoder, begin the replay.
 
-        With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for the encoder
-        alone: it pursues nothing. `progress` is called during the pretraining; what it raises ends it. `features`: the
-        file that keeps what a frozen encoder makes of the frames.
+        With a checkpoint all that was learnt comes from there. Wandering (provenance SCRIPT) is for
+        the encoder alone: it pursues nothing. `progress` is called during the pretraining; what it
+        raises ends it. `features`: the file that keeps what a frozen encoder makes of the frames.
         """
         steps = list(steps)
         kept = [steps[i] for i in learnable(steps)]
@@ -111,7 +142,9 @@ class Training:
     def _fit_normaliser(self, demos: Sequence[Step]) -> None:
         if demos:
             names = [name for name, _ in self.spec.state]
-            states = np.array([np.concatenate([step.observation[name] for name in names]) for step in demos])
+            states = np.array([
+                np.concatenate([step.observation[name] for name in names]) for step in demos
+            ])
             self.agent.policy.normaliser.fit(states)
 
     @property
@@ -126,10 +159,12 @@ class Training:
         progress: Progress = no_progress,
         features: Path | None = None,
     ) -> None:
-        """Pretrain the encoder further, on the demonstrations and wandering `steps` and on own `successes`.
+        """Pretrain the encoder further, on the demonstrations and wandering `steps` and on own
+        `successes`.
 
-        All that the replay holds was seen with the old one: it begins anew with the demonstrations, and own steps and
-        marks are to be added once more, from the first on. If `progress` raises, everything is as it was.
+        All that the replay holds was seen with the old one: it begins anew with the demonstrations,
+        and own steps and marks are to be added once more, from the first on. If `progress` raises,
+        everything is as it was.
         """
         steps = list(steps)
         renewed = self.pretraining.renew(steps, successes, self.env_steps, progress)
@@ -146,26 +181,34 @@ class Training:
         self.memory.skip(before)
 
     def add(self, steps: Sequence[Step], streams: Sequence[ActorStream] | None = None) -> None:
-        """Take in own steps, in the order in which they were made; `streams` says whose each is (actor, epoch)."""
+        """Take in own steps, in the order in which they were made; `streams` says whose each is
+        (actor, epoch).
+        """
         self._check_written_between_updates()
         self.passed_over += self.memory.add(steps, streams)
 
     def apply(self, mark: Mark, actor: str, epoch: int) -> None:
-        """Take in a mark of this actor, when all steps before it have been. Steps taken back count as made."""
+        """Take in a mark of this actor, when all steps before it have been. Steps taken back count
+        as made.
+        """
         self._check_written_between_updates()
         self.memory.apply(mark, (actor, epoch))
 
     def _check_written_between_updates(self) -> None:
         if self._updating:
             raise DataError(
-                "steps and marks are taken in between two calls of update, not during one: the next batch may be on "
-                "its way"
+                "steps and marks are taken in between two calls of update, not during one: the next"
+                " batch may be on its way"
             )
 
     @property
     def offline_due(self) -> int:
         """Updates on the demonstrations that are still to be made before the first own step."""
-        return self.config.agent.bc_initial_updates - self.offline_updates if self.memory.replay.demo_transitions else 0
+        return (
+            self.config.agent.bc_initial_updates - self.offline_updates
+            if self.memory.replay.demo_transitions
+            else 0
+        )
 
     def clone_behaviour(self, count: int, until: Callable[[], bool] = lambda: False) -> None:
         """Make `count` updates on the demonstrations alone, or fewer if `until()` turns true."""
@@ -181,7 +224,10 @@ class Training:
         return self.governor.due(self.env_steps)
 
     def update(
-        self, count: int, between: Callable[[], Any] = lambda: None, until: Callable[[], bool] = lambda: False
+        self,
+        count: int,
+        between: Callable[[], Any] = lambda: None,
+        until: Callable[[], bool] = lambda: False,
     ) -> None:
         """Make `count` updates, or fewer if `until()` turns true.
 
@@ -198,10 +244,15 @@ class Training:
             self._updating = False
 
     def metrics(self) -> dict[str, float]:
-        """Means over the updates since the last call, speed and counters: a line of metrics.jsonl, beside `health`."""
+        """Means over the updates since the last call, speed and counters: a line of metrics.jsonl,
+        beside `health`.
+        """
         now, (then, updates) = time.monotonic(), self._measured_from
         names = {name for row in self._metrics for name in row}
-        means = {n: float(torch.stack([row[n] for row in self._metrics if n in row]).mean()) for n in sorted(names)}
+        means = {
+            n: float(torch.stack([row[n] for row in self._metrics if n in row]).mean())
+            for n in sorted(names)
+        }
         if "q_mean" in means:
             means["q"] = means.pop("q_mean")
         out = {
@@ -219,8 +270,12 @@ class Training:
         return out | self.agent.scheduled(self.env_steps) | means
 
     def health(self) -> dict[str, float]:
-        """What `learner/health.py` says of agent and newest episodes: the rest of a line of metrics.jsonl."""
-        return health(self.agent, self.memory.replay, self.agent.plan.window.discount, self.config.device)
+        """What `learner/health.py` says of agent and newest episodes: the rest of a line of
+        metrics.jsonl.
+        """
+        return health(
+            self.agent, self.memory.replay, self.agent.plan.window.discount, self.config.device
+        )
 
     def newest_value(self) -> dict[str, float]:
         """What the critic expects from the newest step on, and in which episode that is.
@@ -232,7 +287,9 @@ class Training:
         batch = self.memory.replay.gather(self.memory.replay.newest())
         if batch["terminated"].tolist() != [0.0]:
             return {}
-        _, q = self.agent.assess({name: tensor.to(self.config.device) for name, tensor in batch.items()}, "next")
+        _, q = self.agent.assess(
+            {name: tensor.to(self.config.device) for name, tensor in batch.items()}, "next"
+        )
         return {"value": float(q.mean()), "value_episode": self.memory.newest_episode}
 
     @property
@@ -271,11 +328,16 @@ class Training:
         seen = "nothing has been learnt from yet"
         if len(self.memory.replay):
             reward, name, state = self.memory.replay.extremes()
-            seen = f"the largest reward learnt from is {reward:g}, the largest observed number {state:g} ('{name}')"
+            seen = (
+                f"the largest reward learnt from is {reward:g}, the largest observed number"
+                f" {state:g} ('{name}')"
+            )
         return DivergedError(f"learning has diverged {done}: {what}; {rate}; {seen}")
 
     def checkpoint(self, **counters: Any) -> Checkpoint:
-        """All that cannot be had from the log again; `counters` are added to its own. Raises as `publishable`."""
+        """All that cannot be had from the log again; `counters` are added to its own. Raises as
+        `publishable`.
+        """
         self._require_finite()
         own = {
             "env_steps": self.env_steps,
@@ -287,17 +349,24 @@ class Training:
             "renewals": self.pretraining.renewals,
             "generator": self._generator.bit_generator.state,
         }
-        return Checkpoint(self.spec, self.agent.state_dict(), self.agent.average_parameters(), {**own, **counters})
+        return Checkpoint(
+            self.spec, self.agent.state_dict(), self.agent.average_parameters(), {**own, **counters}
+        )
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Weights, optimisers and update counters; the steps come back with `add`, from the log."""
         if checkpoint.spec != self.spec:
-            raise DataError(f"the checkpoint is of another policy ({checkpoint.spec}) than this run's ({self.spec})")
+            raise DataError(
+                f"the checkpoint is of another policy ({checkpoint.spec}) than this run's"
+                f" ({self.spec})"
+            )
         self.agent.load_state_dict(checkpoint.agent)
         self.governor.updates = checkpoint.counters["updates"]
         self.offline_updates = checkpoint.counters["offline_updates"]
         self.governor.forgiven = checkpoint.counters["forgiven"]
-        self.governor.granted = checkpoint.counters.get("granted", 0)  # (of a run before there were any)
+        self.governor.granted = checkpoint.counters.get(
+            "granted", 0
+        )  # (of a run before there were any)
         if "allowed" in checkpoint.counters:
             self.governor.keep(checkpoint.counters["allowed"], checkpoint.counters["env_steps"])
         self.pretraining.renewals = checkpoint.counters.get("renewals", 0)

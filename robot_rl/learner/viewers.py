@@ -1,6 +1,8 @@
-"""The learner's figures for viewers that people know: TensorBoard where it is installed, Weights & Biases if asked for.
+"""The learner's figures for viewers that people know: TensorBoard where it is installed, Weights &
+Biases if asked for.
 
-`metrics.jsonl` has all of them without either. A disk that refuses a viewer's file is a warning: no run ends for it.
+`metrics.jsonl` has all of them without either. A disk that refuses a viewer's file is a warning: no
+run ends for it.
 """
 
 import importlib.util
@@ -26,13 +28,15 @@ def require_wandb(project: str) -> None:
     """Raise ConfigError if a project of Weights & Biases is named and its package is not installed."""
     if project and not _is_installed("wandb"):
         raise ConfigError(
-            f"--learner.wandb {project} needs a package that is not installed: pip install 'robot_rl[wandb]', or train "
-            "without it: metrics.jsonl has the same figures"
+            f"--learner.wandb {project} needs a package that is not installed: pip install"
+            " 'robot_rl[wandb]', or train without it: metrics.jsonl has the same figures"
         )
 
 
 def viewers(folder: RunFolder, project: str) -> list[Viewer]:
-    """Those that there are. ConfigError if W&B is asked for, by a project's name, and cannot be had."""
+    """Those that there are. ConfigError if W&B is asked for, by a project's name, and cannot be
+    had.
+    """
     found: list[Viewer] = [WeightsAndBiases(folder, project)] if project else []
     if _is_installed("tensorboard"):
         found.append(TensorBoard(folder))
@@ -40,7 +44,9 @@ def viewers(folder: RunFolder, project: str) -> list[Viewer]:
 
 
 def _is_installed(package: str) -> bool:
-    """Whether there is such a package; a folder of that name, as viewers leave them where they run, is none."""
+    """Whether there is such a package; a folder of that name, as viewers leave them where they run,
+    is none.
+    """
     spec = importlib.util.find_spec(package)
     return spec is not None and spec.origin is not None
 
@@ -57,7 +63,9 @@ class TensorBoard:
 
     @contextmanager
     def _warned(self) -> Iterator[None]:
-        """A package that does not work or a disk that refuses is a warning, once, and nothing more is written."""
+        """A package that does not work or a disk that refuses is a warning, once, and nothing more
+        is written.
+        """
         try:
             yield
         except (ImportError, OSError) as error:
@@ -99,8 +107,8 @@ class WeightsAndBiases:
             )
         except wandb.Error as error:
             raise ConfigError(
-                f"Weights & Biases refuses: {error}. Log in (wandb login), or set WANDB_MODE=offline, or train without "
-                "--learner.wandb"
+                f"Weights & Biases refuses: {error}. Log in (wandb login), or set"
+                " WANDB_MODE=offline, or train without --learner.wandb"
             ) from error
         self._run.define_metric("*", step_metric="step")
 

@@ -11,8 +11,8 @@ from robot_rl.types import Array, DataError
 class Window:
     """How far a sample reaches from its first action on; never beyond its episode.
 
-    `n_step` rewards are summed, each worth `discount` less than the one before it, and the next observation is the
-    one behind the last of them.
+    `n_step` rewards are summed, each worth `discount` less than the one before it, and the next
+    observation is the one behind the last of them.
     """
 
     n_step: int = 1
@@ -20,14 +20,17 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.n_step < 1 or not 0.0 <= self.discount <= 1.0:
-            raise DataError(f"a window has an n_step of at least 1 and a discount between 0 and 1, not {self}")
+            raise DataError(
+                f"a window has an n_step of at least 1 and a discount between 0 and 1, not {self}"
+            )
 
 
 ONE_STEP = Window()
 
 
 def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
-    """The slots of `length` steps from `first (B,)` on, `(length, B)`, and which of them there are, bool.
+    """The slots of `length` steps from `first (B,)` on, `(length, B)`, and which of them there are,
+    bool.
 
     `successor` is negative where an episode ends; behind its end a path stays at the last slot.
     """
@@ -46,4 +49,6 @@ def returns(rewards: Array, held: Array, discount: float) -> tuple[Array, Array]
     `R + discount^m V(last observation)` is the m-step return where the episode did not terminate.
     """
     weights = held * discount ** np.arange(len(held))[:, None]
-    return (weights * rewards).sum(0).astype(np.float32), (discount ** held.sum(0)).astype(np.float32)
+    return (weights * rewards).sum(0).astype(np.float32), (discount ** held.sum(0)).astype(
+        np.float32
+    )

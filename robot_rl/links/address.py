@@ -1,13 +1,16 @@
-"""Addresses: `local://NAME` within this machine, `tcp://HOST:PORT` or `tcp://MACHINE@HOST:PORT` between machines.
+"""Addresses: `local://NAME` within this machine, `tcp://HOST:PORT` or `tcp://MACHINE@HOST:PORT`
+between machines.
 
-`local://NAME` is the socket NAME in a folder that only this user can enter, so that no other account reaches it, and it
-needs no keys: `/tmp/robot_rl-UID`, or the folder that ROBOT_RL_LINKS names. It is the same one however a user has
-logged in, and also when nobody is (XDG_RUNTIME_DIR goes with the last log-out, and a run in `tmux` does not). It is
-made when it is needed, and looked at each time: one that belongs to another user, that others may enter, or that is a
-symbolic link, is never used. Beside the socket of a service that wants one lies its secret, `NAME.secret`.
+`local://NAME` is the socket NAME in a folder that only this user can enter, so that no other
+account reaches it, and it needs no keys: `/tmp/robot_rl-UID`, or the folder that ROBOT_RL_LINKS
+names. It is the same one however a user has logged in, and also when nobody is (XDG_RUNTIME_DIR
+goes with the last log-out, and a run in `tmux` does not). It is made when it is needed, and looked
+at each time: one that belongs to another user, that others may enter, or that is a symbolic link,
+is never used. Beside the socket of a service that wants one lies its secret, `NAME.secret`.
 
-Whatever is tcp has keys (`keys.py`), since neither accounts nor browsers are told apart there: MACHINE is the name
-under which the other side's key is trusted. On loopback that is this machine's own, if no other is said.
+Whatever is tcp has keys (`keys.py`), since neither accounts nor browsers are told apart there:
+MACHINE is the name under which the other side's key is trusted. On loopback that is this machine's
+own, if no other is said.
 """
 
 import contextlib
@@ -36,7 +39,9 @@ _NO_SECRET = bytes(16)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service listens. `endpoint` is how ZeroMQ would write it without keys; `machine` may be empty."""
+    """Where a service listens. `endpoint` is how ZeroMQ would write it without keys; `machine` may
+    be empty.
+    """
 
     endpoint: str
     machine: str = ""
@@ -81,18 +86,24 @@ def reachable_here(address: str) -> str:
 
 
 def consecutive_addresses(first: str, count: int) -> list[str]:
-    """`count` addresses from the first on, port after port. LinkError if it names no port, or too high a one."""
+    """`count` addresses from the first on, port after port. LinkError if it names no port, or too
+    high a one.
+    """
     place, _, port = first.rpartition(":")
     if parse_address(first).is_local or port == "*" or int(port) + count > 65536:
-        raise LinkError(f"'{first}' must name the first of {count} free ports, as in tcp://0.0.0.0:5560")
+        raise LinkError(
+            f"'{first}' must name the first of {count} free ports, as in tcp://0.0.0.0:5560"
+        )
     return [f"{place}:{int(port) + i}" for i in range(count)]
 
 
-# --------------------------------------------------------------------------------------- sockets of this machine
+# -------------------------------------------------------------------------- sockets of this machine
 
 
 def _folder() -> Path:
-    """This user's folder of sockets, made if it is missing. LinkError if others could have their hands in it."""
+    """This user's folder of sockets, made if it is missing. LinkError if others could have their
+    hands in it.
+    """
     path = Path(os.environ.get("ROBOT_RL_LINKS") or f"/tmp/robot_rl-{os.geteuid()}")
     try:
         return private_folder(path, was_closed=True)
@@ -102,7 +113,9 @@ def _folder() -> Path:
 
 
 def path_of(name: str) -> Path:
-    """Where the socket `local://NAME` is. LinkError if its folder cannot be used, or its path is too long."""
+    """Where the socket `local://NAME` is. LinkError if its folder cannot be used, or its path is
+    too long.
+    """
     path = _folder() / name
     if len(os.fsencode(path)) > _LONGEST:
         raise LinkError(f"{path} is too long for a socket (at most {_LONGEST} bytes): name a shorter folder in "
@@ -116,9 +129,11 @@ def new_name() -> str:
 
 
 class LocalListener:
-    """A socket that listens at `local://NAME`. `detach` hands its descriptor over; `remove` takes its file away.
+    """A socket that listens at `local://NAME`. `detach` hands its descriptor over; `remove` takes
+    its file away.
 
-    OSError (EADDRINUSE) if somebody listens there already. What processes that were killed have left is removed.
+    OSError (EADDRINUSE) if somebody listens there already. What processes that were killed have
+    left is removed.
     """
 
     def __init__(self, name: str):
@@ -150,7 +165,8 @@ class LocalListener:
 
 
 def draw_secret(address: str) -> bytes:
-    """A new secret for the service that is bound there, which lies beside its socket; zeros where there are keys.
+    """A new secret for the service that is bound there, which lies beside its socket; zeros where
+    there are keys.
 
     The keys say the same: who has them is this user, or a machine that is trusted.
     """
@@ -160,7 +176,9 @@ def draw_secret(address: str) -> bytes:
 
 
 def keep_secret(address: str, secret: bytes) -> None:
-    """Lay it beside its socket again: what lies in a temporary folder for many days is cleared away."""
+    """Lay it beside its socket again: what lies in a temporary folder for many days is cleared
+    away.
+    """
     where = parse_address(address)
     if not where.is_local:
         return
@@ -168,15 +186,21 @@ def keep_secret(address: str, secret: bytes) -> None:
     draft = path.with_suffix(f".{secrets.token_hex(6)}{_SECRET}")
     try:
         with _alone(path.parent):
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            with os.fdopen(
+                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
+            ) as file:
                 file.write(secret.hex())
             draft.rename(path)
     except OSError as error:
-        raise LinkError(f"the secret {path} cannot be written: {error.strerror}. Make room there") from error
+        raise LinkError(
+            f"the secret {path} cannot be written: {error.strerror}. Make room there"
+        ) from error
 
 
 def read_secret(address: str) -> bytes:
-    """The secret of the service that listens there, for clients of the same user; zeros if there is none."""
+    """The secret of the service that listens there, for clients of the same user; zeros if there is
+    none.
+    """
     where = parse_address(address)
     if not where.is_local:
         return _NO_SECRET

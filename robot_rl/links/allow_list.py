@@ -1,7 +1,9 @@
-"""Who may come in: ZeroMQ asks this, at each CURVE handshake with a socket of this process (ZAP, RFC 27 of ZeroMQ).
+"""Who may come in: ZeroMQ asks this, at each CURVE handshake with a socket of this process (ZAP,
+RFC 27 of ZeroMQ).
 
-Of our own instead of pyzmq's ThreadAuthenticator: its callback is not told where somebody comes from, an exception in
-it ends the thread, so that nobody is let in any more, and it brings an event loop into the arm's process.
+Of our own instead of pyzmq's ThreadAuthenticator: its callback is not told where somebody comes
+from, an exception in it ends the thread, so that nobody is let in any more, and it brings an event
+loop into the arm's process.
 """
 
 import errno
@@ -18,7 +20,9 @@ from robot_rl.types import LinkError, RobotRLError
 log = logging.getLogger(__name__)
 
 MOST_LINES = 6
-"""About strangers in a minute: who is refused tries twenty times a second, under as many keys as it likes."""
+"""About strangers in a minute: who is refused tries twenty times a second, under as many keys as it
+likes.
+"""
 
 NO_FILES = (errno.EMFILE, errno.ENFILE)
 _ENDPOINT = "inproc://zeromq.zap.01"
@@ -27,16 +31,21 @@ _running: "AllowList | None" = None
 
 
 def guard(socket: "zmq.Socket[bytes]", keys: Keyring, *, alone: bool = False) -> None:
-    """Let only machines that `keys` trusts connect to this socket, encrypted. Before bind. LinkError without keys.
+    """Let only machines that `keys` trusts connect to this socket, encrypted. Before bind.
+    LinkError without keys.
 
     `alone`: none but this machine is expected; then keys are made if there are none.
     """
     global _running
     pair = keys.make() if alone else keys.require_own()
     if not alone and not keys.trusted():
-        log.warning("no machine is trusted yet, so none can connect: robot-rl keys --trust NAME KEY")
+        log.warning(
+            "no machine is trusted yet, so none can connect: robot-rl keys --trust NAME KEY"
+        )
     with _lock:
-        if _running is None or _running.context is not socket.context:  # another context after a fork
+        if (
+            _running is None or _running.context is not socket.context
+        ):  # another context after a fork
             _running = AllowList(socket.context)
         domain = _running.add(keys)
     socket.setsockopt(zmq.CURVE_SERVER, 1)
@@ -46,24 +55,35 @@ def guard(socket: "zmq.Socket[bytes]", keys: Keyring, *, alone: bool = False) ->
 
 
 class AllowList:
-    """Answers in a thread of its own for the rest of the process; reads the keyring anew for each handshake."""
+    """Answers in a thread of its own for the rest of the process; reads the keyring anew for each
+    handshake.
+    """
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]"):
         self.context = context
         self._keyrings: dict[bytes, Keyring] = {}
-        self._known: dict[bytes, frozenset[bytes]] = {}  # the keys that each held when it was last read
+        self._known: dict[
+            bytes, frozenset[bytes]
+        ] = {}  # the keys that each held when it was last read
         self._seldom = Seldom(log, MOST_LINES)
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         try:
             self._socket.bind(_ENDPOINT)
         except zmq.ZMQError as error:
-            raise LinkError(f"another part of this process answers for its keys: {error.strerror}") from error
+            raise LinkError(
+                f"another part of this process answers for its keys: {error.strerror}"
+            ) from error
         threading.Thread(target=self._run, name="allow_list", daemon=True).start()
 
     def add(self, keys: Keyring) -> bytes:
         """The domain under which this keyring is asked."""
-        domain = hashlib.sha256(str(keys.folder).encode(errors="surrogateescape")).hexdigest()[:16].encode()
+        domain = (
+            hashlib
+            .sha256(str(keys.folder).encode(errors="surrogateescape"))
+            .hexdigest()[:16]
+            .encode()
+        )
         self._known[domain] = keys.may_come_in()
         self._keyrings[domain] = keys
         return domain
@@ -86,7 +106,9 @@ class AllowList:
             return [version, number, b"200", b"OK", b"", b""]
         return [version, number, b"400", b"this key is not trusted here", b"", b""]
 
-    def _is_allowed(self, domain: bytes, mechanism: bytes, credentials: list[bytes], address: bytes) -> bool:
+    def _is_allowed(
+        self, domain: bytes, mechanism: bytes, credentials: list[bytes], address: bytes
+    ) -> bool:
         keys = self._keyrings.get(domain)
         if keys is None or mechanism != b"CURVE" or len(credentials) != 1:
             return False
@@ -105,7 +127,9 @@ class AllowList:
         return False
 
     def _read(self, domain: bytes, keys: Keyring) -> frozenset[bytes]:
-        """The keys that may come in; those that were read last while this process cannot open another file."""
+        """The keys that may come in; those that were read last while this process cannot open
+        another file.
+        """
         try:
             return keys.may_come_in()
         except OSError as error:

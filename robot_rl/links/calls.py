@@ -1,7 +1,8 @@
-"""Calls: a request and its reply, by name, with a JSON body and named arrays. A bad request never ends the server.
+"""Calls: a request and its reply, by name, with a JSON body and named arrays. A bad request never
+ends the server.
 
-Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id, error} | named arrays.
-Beside an error that asking again does not mend stands `refused`.
+Frames of a request: JSON {id, name, body} | named arrays. Of a reply: JSON {id, body} or {id,
+error} | named arrays. Beside an error that asking again does not mend stands `refused`.
 """
 
 import json
@@ -24,18 +25,22 @@ _seldom = Seldom(log)
 Body = Mapping[str, Any]
 Arrays = Mapping[str, Array]
 Handler = Callable[[dict[str, Any], dict[str, Array]], Body | tuple[Body, Arrays | bytes] | None]
-"""From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the message.
+"""From body and arrays to a body, to (body, arrays), or to nothing. May raise: the caller gets the
+message.
 
 Arrays that are asked for often may be packed already: as bytes (`packed`).
 
-It may be asked the same thing twice: the caller asks again when it cannot know whether the request arrived."""
+It may be asked the same thing twice: the caller asks again when it cannot know whether the request
+arrived."""
 
 AGAIN_S = 10.0
-"""A request without an answer is sent again after this, and as soon as there is a new connection: a server that dies
-takes those with it that it has taken."""
+"""A request without an answer is sent again after this, and as soon as there is a new connection: a
+server that dies takes those with it that it has taken."""
 
 MAX_BYTES = 1 << 30
-"""Of a reply's frame, which may hold a whole policy. Larger ones end the connection before they take memory."""
+"""Of a reply's frame, which may hold a whole policy. Larger ones end the connection before they
+take memory.
+"""
 
 REQUEST_BYTES = 16 << 10
 """The same of a request, unless its server expects more. Its head has no more in any case."""
@@ -44,7 +49,9 @@ LAYOUT_BYTES = 1 << 10
 """Of the layout of a request's arrays."""
 
 WAITING = 2
-"""Requests of one caller that wait to be taken, and replies that wait until one takes them; more are lost."""
+"""Requests of one caller that wait to be taken, and replies that wait until one takes them; more
+are lost.
+"""
 
 AT_ONCE = 16
 AT_ONCE_S = 0.01
@@ -61,7 +68,8 @@ class Reply(NamedTuple):
 
 
 class CallServer:
-    """The answering side. Either its owner calls `poll` now and then, or `start` lets a thread do it (not both).
+    """The answering side. Either its owner calls `poll` now and then, or `start` lets a thread do
+    it (not both).
 
     ```
     server = CallServer(address)
@@ -88,10 +96,12 @@ class CallServer:
         self._handlers[name] = handler
 
     def poll(self, timeout_s: float = 0.0, share: float = 1.0) -> int:
-        """Answer what is waiting, after waiting for the first up to `timeout_s`; returns how many there were.
+        """Answer what is waiting, after waiting for the first up to `timeout_s`; returns how many
+        there were.
 
-        Of `AT_ONCE` at most: what else is there waits for the next time. No more than a `share` of the time goes into
-        answers: when others have taken 1 ms, with a share of 0.1, none is answered for 9 ms. A share of 1 never waits.
+        Of `AT_ONCE` at most: what else is there waits for the next time. No more than a `share` of
+        the time goes into answers: when others have taken 1 ms, with a share of 0.1, none is
+        answered for 9 ms. A share of 1 never waits.
         """
         if share < 1.0 and (pause_s := self._free_at - time.monotonic()) > 0.0:
             self._closing.wait(min(pause_s, timeout_s))
@@ -99,16 +109,22 @@ class CallServer:
                 return 0
         if not self._socket.poll(int(1000 * timeout_s)):
             return 0
-        clock = time.monotonic if self._thread is None else time.thread_time  # a thread does not pay for its waiting
+        clock = (
+            time.monotonic if self._thread is None else time.thread_time
+        )  # a thread does not pay for its waiting
         begun, worked, handled = time.monotonic(), clock(), 0
         while handled < AT_ONCE and time.monotonic() - begun < AT_ONCE_S and self._socket.poll(0):
             self._serve()
             handled += 1
-        self._free_at = time.monotonic() + min((clock() - worked) * (1.0 / share - 1.0), MOST_PAUSE_S)
+        self._free_at = time.monotonic() + min(
+            (clock() - worked) * (1.0 / share - 1.0), MOST_PAUSE_S
+        )
         return handled
 
     def start(self, share: float = 1.0) -> None:
-        """Answer in a thread of its own from now on, which takes no more than this share of its time for it."""
+        """Answer in a thread of its own from now on, which takes no more than this share of its
+        time for it.
+        """
         self._thread = threading.Thread(target=self._run, args=(share,), name="calls", daemon=True)
         self._thread.start()
 
@@ -123,9 +139,13 @@ class CallServer:
             self.poll(0.1, share)
 
     def _serve(self) -> None:
-        frames = self._socket.recv_bounded(most_frames=4)  # more than one too many, so that it is told
+        frames = self._socket.recv_bounded(
+            most_frames=4
+        )  # more than one too many, so that it is told
         if frames is not None:
-            self._socket.send_multipart([frames[0].bytes, *self._answer([f.buffer for f in frames[1:]])], copy=False)
+            self._socket.send_multipart(
+                [frames[0].bytes, *self._answer([f.buffer for f in frames[1:]])], copy=False
+            )
 
     def _answer(self, frames: Sequence[bytes | memoryview]) -> list[bytes]:
         number: Any = None
@@ -154,8 +174,15 @@ class CallClient:
         self._number = 0
         self._socket = self._open()
 
-    def call(self, name: str, body: Body | None = None, arrays: Arrays | None = None, timeout_s: float = 5.0) -> Reply:
-        """Ask and wait. LinkError if the other side fails, is silent for `timeout_s`, or does not trust us.
+    def call(
+        self,
+        name: str,
+        body: Body | None = None,
+        arrays: Arrays | None = None,
+        timeout_s: float = 5.0,
+    ) -> Reply:
+        """Ask and wait. LinkError if the other side fails, is silent for `timeout_s`, or does not
+        trust us.
 
         RefusedError, a kind of it, if the other side will not work with this one.
         """
@@ -185,7 +212,9 @@ class CallClient:
                 kind = RefusedError if reply.get("refused") else LinkError
                 raise kind(f"{self._who} at {self._address} refused '{name}': {reply['error']}")
             if not isinstance(reply.get("body"), dict):
-                raise DataError(f"the answer of {self._who} at {self._address} to '{name}' has no body")
+                raise DataError(
+                    f"the answer of {self._who} at {self._address} to '{name}' has no body"
+                )
             return Reply(reply["body"], reply_arrays)
         return None
 
@@ -230,9 +259,13 @@ def _read(
     return head, named.unpack(array_bytes, most=most_layout)
 
 
-def _read_request(frames: Sequence[bytes | memoryview]) -> tuple[Any, str, dict[str, Any], dict[str, Array]]:
+def _read_request(
+    frames: Sequence[bytes | memoryview],
+) -> tuple[Any, str, dict[str, Any], dict[str, Array]]:
     if frames and len(frames[0]) > REQUEST_BYTES:
-        raise DataError(f"the head of a call has {len(frames[0])} bytes; at most {REQUEST_BYTES} are allowed")
+        raise DataError(
+            f"the head of a call has {len(frames[0])} bytes; at most {REQUEST_BYTES} are allowed"
+        )
     head, arrays = _read(frames, LAYOUT_BYTES)
     number, name, body = head.get("id"), head.get("name"), head.get("body")
     if type(number) is not int or not isinstance(name, str) or not isinstance(body, dict):

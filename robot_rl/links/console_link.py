@@ -1,11 +1,13 @@
-"""The operator's desk: what the actor shows to a console, and what is said there. May lose; the actor never waits.
+"""The operator's desk: what the actor shows to a console, and what is said there. May lose; the
+actor never waits.
 
-The actor's loop leaves its newest step here and goes on; whoever looks asks for it, and only then, in the desk's own
-thread, are pictures made small. The other way come words on the episode, orders, and where the gizmo is held.
+The actor's loop leaves its newest step here and goes on; whoever looks asks for it, and only then,
+in the desk's own thread, are pictures made small. The other way come words on the episode, orders,
+and where the gizmo is held.
 
-The control loop shares the process: no request is larger than 16 kB, each takes less than a millisecond but for new
-pictures, which are made once for all who ask, and answers take a fifth of the time at most. Callers take turns, so a
-word of the operator is heard whatever others send.
+The control loop shares the process: no request is larger than 16 kB, each takes less than a
+millisecond but for new pictures, which are made once for all who ask, and answers take a fifth of
+the time at most. Callers take turns, so a word of the operator is heard whatever others send.
 """
 
 import math
@@ -35,12 +37,16 @@ SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the sa
 PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, whoever asks
 FAR = 1e6  # [m]; no arm reaches there
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
-LET_GO_S = 5.0  # a page that is silent for longer holds the gizmo no more, though it has not said so
+LET_GO_S = (
+    5.0  # a page that is silent for longer holds the gizmo no more, though it has not said so
+)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The newest step, as the actor left it; how sure of success the judge was; whether the operator had hold."""
+    """The newest step, as the actor left it; how sure of success the judge was; whether the
+    operator had hold.
+    """
 
     step: Step
     arms: Sequence[ArmState]
@@ -51,9 +57,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class View:
-    """What a console was told: `facts` of the run, `step` (episode, index, author ...) or None before the first one.
+    """What a console was told: `facts` of the run, `step` (episode, index, author ...) or None
+    before the first one.
 
-    `images` are new ones, by camera, `(H, W, 3)` uint8 RGB; none if the step is the one that was seen before.
+    `images` are new ones, by camera, `(H, W, 3)` uint8 RGB; none if the step is the one that was
+    seen before.
     """
 
     number: int
@@ -66,8 +74,8 @@ class View:
 class Picture:
     """One camera's newest picture, `(H, W, 3)` uint8 RGB, made smaller if it was large.
 
-    `size` is the width and height that it has at the camera. It is the `whole` one, before crop and resizing, or what
-    the policy sees, where the camera has no other.
+    `size` is the width and height that it has at the camera. It is the `whole` one, before crop and
+    resizing, or what the policy sees, where the camera has no other.
     """
 
     camera: str
@@ -99,7 +107,9 @@ class ConsoleLink:
         self._number = 0
         self._times: deque[float] = deque(maxlen=20)
         self._jpegs: tuple[Shown | None, dict[str, Array]] = (None, {})
-        self._whole: dict[str, tuple[float, dict[str, Any], dict[str, Array]]] = {}  # by camera: when, and the answer
+        self._whole: dict[
+            str, tuple[float, dict[str, Any], dict[str, Array]]
+        ] = {}  # by camera: when, and the answer
         self.events = EventQueue()
         self._grip: Array | None = None
         self._grip_t = -math.inf
@@ -123,14 +133,18 @@ class ConsoleLink:
         probability: float | None = None,
         held: bool = False,
     ) -> None:
-        """The step that was just made; nothing of it is written into afterwards. `held`: the clutch was closed."""
+        """The step that was just made; nothing of it is written into afterwards. `held`: the clutch
+        was closed.
+        """
         self._shown = Shown(step, tuple(arms), late_s, probability, held)
         self._times.append(step.t_monotonic)
         self._number += 1
 
     @property
     def grip(self) -> Array | None:
-        """The pose `(7,)` in the base where the operator holds the gizmo; None if nobody does, or nobody is heard."""
+        """The pose `(7,)` in the base where the operator holds the gizmo; None if nobody does, or
+        nobody is heard.
+        """
         return self._grip if time.monotonic() - self._grip_t < SILENCE_S else None
 
     @property
@@ -142,35 +156,49 @@ class ConsoleLink:
         """Listen no more."""
         self._server.close()
 
-    # ------------------------------------------------------------------------------------ in the desk's own thread
+    # --------------------------------------------------------------------- in the desk's own thread
 
-    def _view(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+    def _view(
+        self, body: dict[str, Any], _: dict[str, Array]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
         number, shown = self._number, self._shown
         with self._lock:
             facts = dict(self._facts)
         facts["rate_hz"] = self._rate_hz()
         step = None if shown is None else described(shown)
         fresh = shown is not None and body.get("seen") != number
-        return {"number": number, "facts": finite(facts), "step": step}, self._pictures(
-            shown
-        ) if fresh and shown else {}
+        return {"number": number, "facts": finite(facts), "step": step}, (
+            self._pictures(shown) if fresh and shown else {}
+        )
 
     def _pictures(self, shown: Shown) -> dict[str, Array]:
         """Each camera's view as JPEG; made once, whoever asks."""
         if self._jpegs[0] is not shown:
-            images = {name[6:]: image for name, image in shown.step.observation.items() if name.startswith("image/")}
+            images = {
+                name[6:]: image
+                for name, image in shown.step.observation.items()
+                if name.startswith("image/")
+            }
             self._jpegs = shown, {name: to_jpeg(image) for name, image in images.items()}
         return self._jpegs[1]
 
-    def _picture(self, body: dict[str, Any], _: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The whole picture of one camera, or what the policy sees of it; nothing if there is neither."""
+    def _picture(
+        self, body: dict[str, Any], _: dict[str, Array]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The whole picture of one camera, or what the policy sees of it; nothing if there is
+        neither.
+        """
         name, shown = str(body.get("camera"))[:MOST_CHARACTERS], self._shown
         made_t, *answer = self._whole.get(name, (-math.inf, {}, {}))
         if time.monotonic() - made_t < PICTURE_EVERY_S:
             return answer[0], answer[1]
         camera = self.cameras.get(name)
         whole = camera.whole if camera else None
-        image = whole if whole is not None or shown is None else shown.step.observation.get(f"image/{name}")
+        image = (
+            whole
+            if whole is not None or shown is None
+            else shown.step.observation.get(f"image/{name}")
+        )
         if image is None:
             return {}, {}
         facts = {"size": [image.shape[1], image.shape[0]], "whole": whole is not None}
@@ -189,7 +217,11 @@ class ConsoleLink:
         if pose is None:
             self._grip = None
             return
-        if not isinstance(pose, list) or len(pose) != 7 or not all(type(x) in (int, float) for x in pose):
+        if (
+            not isinstance(pose, list)
+            or len(pose) != 7
+            or not all(type(x) in (int, float) for x in pose)
+        ):
             raise DataError(f"a gizmo is held at a pose of 7 numbers, not at {pose!r:.80}")
         held = np.array([math.inf if abs(x) > FAR else x for x in pose], np.float64)
         if not np.isfinite(held).all() or not 0.99 < np.linalg.norm(held[3:]) < 1.01:
@@ -198,7 +230,11 @@ class ConsoleLink:
 
     def _rate_hz(self) -> float:
         times = [*self._times]
-        return (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
+        return (
+            (len(times) - 1) / (times[-1] - times[0])
+            if len(times) > 1 and times[-1] > times[0]
+            else 0.0
+        )
 
 
 class ConsoleLinkClient:
@@ -217,12 +253,16 @@ class ConsoleLinkClient:
         return View(self._seen, reply.body["facts"], reply.body["step"], images)
 
     def picture(self, camera: str) -> Picture | None:
-        """What a camera sees now, all of it; None if it has shown nothing yet, or nobody acts with it."""
+        """What a camera sees now, all of it; None if it has shown nothing yet, or nobody acts with
+        it.
+        """
         reply = self._calls.call("picture", {"camera": camera}, timeout_s=self._timeout_s)
         if "picture" not in reply.arrays:
             return None
         width, height = reply.body["size"]
-        return Picture(camera, from_jpeg(reply.arrays["picture"]), (width, height), reply.body["whole"])
+        return Picture(
+            camera, from_jpeg(reply.arrays["picture"]), (width, height), reply.body["whole"]
+        )
 
     def say(self, word: str) -> None:
         """A command: `success`, `undo`, `pause`... It is heard, or LinkError."""
@@ -231,7 +271,9 @@ class ConsoleLinkClient:
     def hold(self, pose: Array | None) -> None:
         """The gizmo is held at this pose `(7,)` in the base, or let go."""
         self._calls.call(
-            "grip", {"pose": None if pose is None else [float(x) for x in pose]}, timeout_s=self._timeout_s
+            "grip",
+            {"pose": None if pose is None else [float(x) for x in pose]},
+            timeout_s=self._timeout_s,
         )
 
     def close(self) -> None:
@@ -263,11 +305,17 @@ def described(shown: Shown) -> dict[str, Any]:
 
 
 def to_jpeg(image: Array, pixels: int = VIEW_PIXELS) -> Array:
-    """An RGB picture `(H, W, 3)` as the bytes of a JPEG, with so many `pixels` at most on its longer side."""
+    """An RGB picture `(H, W, 3)` as the bytes of a JPEG, with so many `pixels` at most on its
+    longer side.
+    """
     larger = max(image.shape[:2]) / pixels
     if larger > 1.0:
-        image = cv2.resize(image, None, fx=1.0 / larger, fy=1.0 / larger, interpolation=cv2.INTER_AREA)
-    _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+        image = cv2.resize(
+            image, None, fx=1.0 / larger, fy=1.0 / larger, interpolation=cv2.INTER_AREA
+        )
+    _, data = cv2.imencode(
+        ".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
+    )
     return np.asarray(data).ravel()
 
 

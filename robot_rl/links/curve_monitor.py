@@ -1,6 +1,7 @@
 """Why a connection does not come about: what ZeroMQ tells a client about its handshakes, in words.
 
-Without this a refusal is a silence: ZeroMQ tries again and again, and the caller waits until its time is up.
+Without this a refusal is a silence: ZeroMQ tries again and again, and the caller waits until its
+time is up.
 """
 
 import math
@@ -14,8 +15,8 @@ from robot_rl.links.address import Address
 from robot_rl.links.keys import SELF
 
 BREAKING_S = 3.0
-"""How long handshakes have to break off until the other side is taken for the wrong one: a restart of the other side,
-or of a proxy between, looks the same for a moment."""
+"""How long handshakes have to break off until the other side is taken for the wrong one: a restart
+of the other side, or of a proxy between, looks the same for a moment."""
 
 EVENT = struct.Struct("=Hi")
 """What ZeroMQ tells of a socket: an event, and a value that goes with it."""
@@ -30,10 +31,11 @@ _numbers = count()
 
 
 def events_of(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
-    """Where ZeroMQ tells such events of a socket. Closed after `disable_monitor`, and before the socket is.
+    """Where ZeroMQ tells such events of a socket. Closed after `disable_monitor`, and before the
+    socket is.
 
-    In this order: an event that nobody can take would stop ZeroMQ's own thread, and so every link. So would a full
-    queue: this one has no bound.
+    In this order: an event that nobody can take would stop ZeroMQ's own thread, and so every link.
+    So would a full queue: this one has no bound.
     """
     place = f"inproc://events-{next(_numbers)}"
     socket.monitor(place, events)
@@ -67,7 +69,10 @@ class Handshake:
             event, value = EVENT.unpack(self._events.recv_multipart()[0])
             self._take(event, value)
         if self._problem is None and time.monotonic() - self._breaking_since >= patience_s:
-            begin = f"each handshake with {self._address.endpoint} breaks off: the machine there does not have the key "
+            begin = (
+                f"each handshake with {self._address.endpoint} breaks off: the machine there does"
+                " not have the key "
+            )
             if self._machine == SELF:
                 return begin + "of this user here. Another user, or another program, listens there"
             return begin + (f"that is trusted as '{self._machine}'. Compare `robot-rl keys` there with "
@@ -85,8 +90,8 @@ class Handshake:
             self.succeeded += 1
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             self._problem = (
-                f"{self._address.endpoint} refuses this machine's key: it does not trust it. Run `robot-rl keys` here; "
-                "it prints the line to run there"
+                f"{self._address.endpoint} refuses this machine's key: it does not trust it. Run"
+                " `robot-rl keys` here; it prints the line to run there"
             )
         elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:  # ZeroMQ does not try again after this
             if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:

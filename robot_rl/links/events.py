@@ -27,7 +27,8 @@ class OperatorEvent:
 
 
 class EventQueue:
-    """Any thread puts events in. The actor's loop alone takes them, once a step and between two episodes.
+    """Any thread puts events in. The actor's loop alone takes them, once a step and between two
+    episodes.
 
     ```
     queue.episode = 7                         # the loop, as an episode begins; None when it is over
@@ -42,12 +43,16 @@ class EventQueue:
         self._lock = threading.Lock()
 
     def put(self, command: OperatorCommand, source: EventSource) -> None:
-        """Add an event. DataError if `MOST` wait and it comes from the console; a stop still fits in once."""
+        """Add an event. DataError if `MOST` wait and it comes from the console; a stop still fits
+        in once.
+        """
         event = OperatorEvent(command, time.monotonic(), source, self.episode)
         with self._lock:
             if source == "console" and len(self._events) >= MOST:
                 if command != OperatorCommand.STOP:
-                    raise DataError(f"the actor has {MOST} commands to obey; say it again in a moment")
+                    raise DataError(
+                        f"the actor has {MOST} commands to obey; say it again in a moment"
+                    )
                 if any(each.command == OperatorCommand.STOP for each in self._events):
                     return
             self._events.append(event)

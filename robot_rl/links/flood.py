@@ -1,17 +1,21 @@
-"""What strangers may bring to a TCP port: so many connections, and so many bytes without an end of a message.
+"""What strangers may bring to a TCP port: so many connections, and so many bytes without an end of
+a message.
 
-**Bytes.** ZeroMQ bounds single frames (MAXMSGSIZE). The frames of one message it keeps until the last of them is there,
-however many come, and nobody sees them before. But the kernel counts the bytes that a TCP connection has brought
-(TCP_INFO, `tcpi_bytes_received`). What has come since the last message that was taken from a connection is a message
-without an end, if it is more than may wait there; the connection is then shut down, which gives its memory back.
+**Bytes.** ZeroMQ bounds single frames (MAXMSGSIZE). The frames of one message it keeps until the
+last of them is there, however many come, and nobody sees them before. But the kernel counts the
+bytes that a TCP connection has brought (TCP_INFO, `tcpi_bytes_received`). What has come since the
+last message that was taken from a connection is a message without an end, if it is more than may
+wait there; the connection is then shut down, which gives its memory back.
 
-**Connections.** A connection is a file of this process from the first moment on, and one that never says who it is
-keeps it for `HANDSHAKE_MS` (`endpoint.py`). Without a bound there would soon be a log or a checkpoint that cannot be
-opened. While half of the files that the process may have open are taken, the system itself drops whoever comes next (a
-filter of socket(7), which needs no rights): those that are connected go on, and a robot that comes just then tries
-again by itself until there is room.
+**Connections.** A connection is a file of this process from the first moment on, and one that never
+says who it is keeps it for `HANDSHAKE_MS` (`endpoint.py`). Without a bound there would soon be a
+log or a checkpoint that cannot be opened. While half of the files that the process may have open
+are taken, the system itself drops whoever comes next (a filter of socket(7), which needs no
+rights): those that are connected go on, and a robot that comes just then tries again by itself
+until there is room.
 
-A socket of the file system (ipc) has no such count: its folder lets in nobody but the user that runs this.
+A socket of the file system (ipc) has no such count: its folder lets in nobody but the user that
+runs this.
 """
 
 import contextlib
@@ -34,7 +38,9 @@ log = logging.getLogger(__name__)
 _seldom, _full = Seldom(log), Seldom(log)
 
 LOOK_S = 0.025
-"""How often the files of the process are counted; every second time, what the connections have brought."""
+"""How often the files of the process are counted; every second time, what the connections have
+brought.
+"""
 TRICKLE = 1024
 """[B/s] that a connection may bring besides: subscriptions that are said again."""
 
@@ -43,7 +49,9 @@ _RECEIVED_AT = 128  # of tcpi_bytes_received in struct tcp_info (linux/tcp.h)
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27  # asm-generic/socket.h
 _SO_COOKIE = 57  # the same: a number that no other socket of this machine has or will have
 _COOKIE = struct.Struct("=Q")
-_DROP = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # one instruction: return 0 bytes (bpf.h)
+_DROP = ctypes.create_string_buffer(
+    struct.pack("HBBI", 0x06, 0, 0, 0)
+)  # one instruction: return 0 bytes (bpf.h)
 _DROP_ALL = struct.pack("HP", 1, ctypes.addressof(_DROP))
 _lock = threading.Lock()
 _doors: "list[Door]" = []
@@ -51,11 +59,13 @@ _watching: int | None = None  # the process whose thread looks: after a fork the
 
 
 class Door:
-    """The TCP port at which a socket listens, and its connections. A thread of the process looks at them."""
+    """The TCP port at which a socket listens, and its connections. A thread of the process looks at
+    them.
+    """
 
     def __init__(self, socket: "zmq.Socket[bytes]", most: int):
-        """Before the socket is bound. `most`: bytes that a connection may have brought since a message was `taken`
-        from it; 0: any."""
+        """Before the socket is bound. `most`: bytes that a connection may have brought since a
+        message was `taken` from it; 0: any."""
         self._socket, self._most = socket, most
         # by file number: its cookie, and when and at how many bytes the last message was taken
         self._known: dict[int, tuple[int, int, float]] = {}
@@ -98,7 +108,9 @@ class Door:
         if is_shut == self._is_shut or self._listener is None:
             return
         self._is_shut = is_shut
-        with contextlib.suppress(OSError):  # a system without such filters: EMFILE is then ZeroMQ's to survive
+        with contextlib.suppress(
+            OSError
+        ):  # a system without such filters: EMFILE is then ZeroMQ's to survive
             if is_shut:
                 self._listener.setsockopt(system_socket.SOL_SOCKET, _SO_ATTACH_FILTER, _DROP_ALL)
             else:
@@ -132,16 +144,26 @@ class Door:
                 self._known.pop(number, None)  # closed by now
 
     def _brought(self, connection: system_socket.socket, cookie: int) -> tuple[int, int] | None:
-        """Its cookie and how many bytes it has brought; None if the file number is another connection's by now."""
-        own = _COOKIE.unpack(connection.getsockopt(system_socket.SOL_SOCKET, _SO_COOKIE, _COOKIE.size))[0]
+        """Its cookie and how many bytes it has brought; None if the file number is another
+        connection's by now.
+        """
+        own = _COOKIE.unpack(
+            connection.getsockopt(system_socket.SOL_SOCKET, _SO_COOKIE, _COOKIE.size)
+        )[0]
         info = connection.getsockopt(system_socket.IPPROTO_TCP, system_socket.TCP_INFO, 256)
-        if connection.getsockname()[1] != self._port or cookie not in (0, own) or len(info) < _RECEIVED_AT + 8:
+        if (
+            connection.getsockname()[1] != self._port
+            or cookie not in (0, own)
+            or len(info) < _RECEIVED_AT + 8
+        ):
             return None
         return own, _RECEIVED.unpack_from(info, _RECEIVED_AT)[0]
 
 
 def _connection(number: int) -> system_socket.socket:
-    """A second handle of a connection: the file number may become another's meanwhile, this cannot. OSError."""
+    """A second handle of a connection: the file number may become another's meanwhile, this cannot.
+    OSError.
+    """
     own = os.dup(number)
     try:
         return system_socket.socket(fileno=own)

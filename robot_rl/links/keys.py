@@ -5,8 +5,9 @@ A folder, `~/.config/robot_rl/keys` or where ROBOT_RL_KEYS says:
     secret.key        this machine's secret key; only its owner can read it
     trusted/NAME.key  the public key of another machine
 
-Keys are 32 bytes, written as 64 hex digits, so that they pass through a shell as they are. The names are this machine's
-own for the others. Changes count from the next connection on; one that is open stays.
+Keys are 32 bytes, written as 64 hex digits, so that they pass through a shell as they are. The
+names are this machine's own for the others. Changes count from the next connection on; one that is
+open stays.
 """
 
 import contextlib
@@ -41,7 +42,9 @@ class KeyPair:
 
 
 class Keyring:
-    """The keys in a folder. Nothing is cached: what another process trusts or revokes counts at once."""
+    """The keys in a folder. Nothing is cached: what another process trusts or revokes counts at
+    once.
+    """
 
     def __init__(self, folder: Path | None = None):
         self.folder = folder or default_folder()
@@ -49,14 +52,16 @@ class Keyring:
         self._trusted = self.folder / "trusted"
 
     def own(self) -> KeyPair | None:
-        """This machine's pair, or None. ConfigError if others can read the secret key or it is damaged."""
+        """This machine's pair, or None. ConfigError if others can read the secret key or it is
+        damaged.
+        """
         try:
             mode = self._secret.stat().st_mode & 0o777
             if mode & 0o077:
                 raise ConfigError(
-                    f"secret key {self._secret} can be read by others (mode {mode:04o}; allowed: 0600). If nobody "
-                    f"has: chmod 600 {self._secret}. Else remove it, make another with `robot-rl keys`, and trust that "
-                    "one on the other machines"
+                    f"secret key {self._secret} can be read by others (mode {mode:04o}; allowed:"
+                    f" 0600). If nobody has: chmod 600 {self._secret}. Else remove it, make another"
+                    " with `robot-rl keys`, and trust that one on the other machines"
                 )
             secret = _decoded(self._secret)
         except FileNotFoundError:
@@ -64,7 +69,9 @@ class Keyring:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):  # nothing is wrong with the key
                 raise
-            raise ConfigError(f"secret key {self._secret} cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                f"secret key {self._secret} cannot be read: {error.strerror}"
+            ) from error
         return KeyPair(z85.decode(zmq.curve_public(z85.encode(secret))), secret)
 
     def make(self) -> KeyPair:
@@ -75,7 +82,9 @@ class Keyring:
             if not self._secret.exists():
                 make_secret(self._secret, z85.decode(zmq.curve_keypair()[1]).hex())
         except OSError as error:
-            raise ConfigError(f"keys cannot be written to {self.folder}: {error.strerror}") from error
+            raise ConfigError(
+                f"keys cannot be written to {self.folder}: {error.strerror}"
+            ) from error
         pair = self.own()
         if pair is None:
             raise ConfigError(f"secret key {self._secret} vanished while it was made")
@@ -90,7 +99,8 @@ class Keyring:
         return pair
 
     def trust(self, name: str, key: str) -> None:
-        """Trust the machine that has this public key, and call it `name`. ConfigError if either is none.
+        """Trust the machine that has this public key, and call it `name`. ConfigError if either is
+        none.
 
         A name that stands for another key already must be revoked first.
         """
@@ -107,10 +117,14 @@ class Keyring:
             draft.write_text(public.hex() + "\n")
             draft.rename(self._trusted / f"{name}.key")
         except OSError as error:
-            raise ConfigError(f"keys cannot be written to {self._trusted}: {error.strerror}") from error
+            raise ConfigError(
+                f"keys cannot be written to {self._trusted}: {error.strerror}"
+            ) from error
 
     def revoke(self, name: str) -> None:
-        """Trust this machine no longer. A connection that it has stays: restart what it is connected to."""
+        """Trust this machine no longer. A connection that it has stays: restart what it is
+        connected to.
+        """
         if name not in self.trusted():
             raise ConfigError(f"'{name}' is not trusted; there is: {nearest(name, self.trusted())}")
         (self._trusted / f"{name}.key").unlink(missing_ok=True)
@@ -131,10 +145,11 @@ class Keyring:
         return frozenset([*self.trusted().values(), *([pair.public] if pair is not None else [])])
 
     def server(self, machine: str, host: str) -> tuple[str, bytes]:
-        """Name and public key of the machine to connect to, from the address `tcp://MACHINE@HOST:PORT`.
+        """Name and public key of the machine to connect to, from the address
+        `tcp://MACHINE@HOST:PORT`.
 
-        Without MACHINE it is the trusted one that has the host's name, else the only one that is trusted. LinkError
-        if that leaves it open.
+        Without MACHINE it is the trusted one that has the host's name, else the only one that is
+        trusted. LinkError if that leaves it open.
         """
         if machine == SELF:
             return SELF, self.require_own().public
@@ -168,7 +183,9 @@ def check_name(name: str) -> str:
 def parse_key(key: str) -> bytes:
     """The 32 bytes of a key as people copy it; else ConfigError."""
     if not _KEY.fullmatch(key.strip()):
-        raise ConfigError(f"{key!r} is no public key: it has 64 hex digits, as `robot-rl keys` prints them")
+        raise ConfigError(
+            f"{key!r} is no public key: it has 64 hex digits, as `robot-rl keys` prints them"
+        )
     return bytes.fromhex(key.strip())
 
 
@@ -181,5 +198,7 @@ def this_machine() -> str:
 def _decoded(path: Path) -> bytes:
     text = path.read_bytes()[:1000].decode(errors="replace")
     if not _KEY.fullmatch(text.strip()):
-        raise ConfigError(f"{path} holds no key: a key has 64 hex digits. Restore or remove the file")
+        raise ConfigError(
+            f"{path} holds no key: a key has 64 hex digits. Restore or remove the file"
+        )
     return bytes.fromhex(text.strip())

@@ -1,4 +1,6 @@
-"""Log lines that whoever sends something can provoke: some of them are written, the others are counted."""
+"""Log lines that whoever sends something can provoke: some of them are written, the others are
+counted.
+"""
 
 import logging
 import threading
@@ -11,7 +13,8 @@ MOST_CHARACTERS = 1000
 
 
 class Seldom:
-    """At most `most` lines within `EVERY_S`; the first of a later minute says how many there were besides.
+    """At most `most` lines within `EVERY_S`; the first of a later minute says how many there were
+    besides.
 
     For any threads. One for each thing that is said:
 

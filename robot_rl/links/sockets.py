@@ -1,7 +1,9 @@
-"""Sockets: what all links share. Within a machine only this user reaches them; tcp is encrypted, and asks who comes.
+"""Sockets: what all links share. Within a machine only this user reaches them; tcp is encrypted,
+and asks who comes.
 
-Every socket of the project is made, bound and connected here, with every option set before bind or connect. How an
-address is written, and where local ones are: `address.py`. Whose keys: `keys.py`. Who may come in: `allow_list.py`.
+Every socket of the project is made, bound and connected here, with every option set before bind or
+connect. How an address is written, and where local ones are: `address.py`. Whose keys: `keys.py`.
+Who may come in: `allow_list.py`.
 """
 
 import contextlib
@@ -53,7 +55,9 @@ class LinkSocket(zmq.Socket[bytes]):
     _listener: LocalListener | None = None
 
     def problem(self, patience_s: float = BREAKING_S) -> str | None:
-        """Why the other side will not talk to us, or we not to it; None while it may still come. Never blocks."""
+        """Why the other side will not talk to us, or we not to it; None while it may still come.
+        Never blocks.
+        """
         return self._handshake.problem(patience_s) if self._handshake else None
 
     def check(self, patience_s: float = BREAKING_S) -> None:
@@ -62,15 +66,17 @@ class LinkSocket(zmq.Socket[bytes]):
             raise LinkError(problem)
 
     def connections(self) -> int:
-        """How many connections have come about so far, if this one connects; the last of them may be gone."""
+        """How many connections have come about so far, if this one connects; the last of them may
+        be gone.
+        """
         self.problem()
         return self._handshake.succeeded if self._handshake else 0
 
     def wait(self, timeout_s: float, over: float = math.inf) -> bool:
         """Whether a message comes within `timeout_s`. LinkError as soon as there is a `problem`.
 
-        It ends, with False, as soon as there have been more than `over` connections: what went over the last of these
-        may be lost with it.
+        It ends, with False, as soon as there have been more than `over` connections: what went over
+        the last of these may be lost with it.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -81,11 +87,13 @@ class LinkSocket(zmq.Socket[bytes]):
             if remaining == 0.0 or self.connections() > over:
                 return False
 
-    def send_multipart(self, msg_parts: Sequence[Any], flags: int = 0, *args: Any, **options: Any) -> Any:
+    def send_multipart(
+        self, msg_parts: Sequence[Any], flags: int = 0, *args: Any, **options: Any
+    ) -> Any:
         """As ZeroMQ's, but over a new connection if there is none, where that would wait for ever.
 
-        ZeroMQ gives a connection up, for good, when the other side sends what is none of its messages, or a larger one
-        than is allowed.
+        ZeroMQ gives a connection up, for good, when the other side sends what is none of its
+        messages, or a larger one than is allowed.
         """
         if self._peer is None:
             return super().send_multipart(msg_parts, flags, *args, **options)
@@ -97,11 +105,12 @@ class LinkSocket(zmq.Socket[bytes]):
             return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
 
     def bound(self, most_bytes: int, waiting: int = 0) -> None:
-        """Before bind: nobody's message is larger than this, in all its frames; so many may wait to be taken.
+        """Before bind: nobody's message is larger than this, in all its frames; so many may wait to
+        be taken.
 
-        For whoever takes none (a publisher), `waiting` is 0: then it is all that a connection may bring, but for a
-        trickle. What is larger ends the connection. Over TCP alone whole messages can be counted (`flood.py`); frames
-        are in any case.
+        For whoever takes none (a publisher), `waiting` is 0: then it is all that a connection may
+        bring, but for a trickle. What is larger ends the connection. Over TCP alone whole messages
+        can be counted (`flood.py`); frames are in any case.
         """
         self.setsockopt(zmq.MAXMSGSIZE, most_bytes)
         if waiting:
@@ -109,7 +118,8 @@ class LinkSocket(zmq.Socket[bytes]):
         self._most = most_bytes * (waiting + 1) + _SLACK
 
     def recv_bounded(self, most_frames: int) -> "list[zmq.Frame] | None":
-        """The next message, its sender's name in front; None if it has more frames: it is passed over.
+        """The next message, its sender's name in front; None if it has more frames: it is passed
+        over.
 
         Some frames of it at each call, so that no call takes long.
         """
@@ -140,7 +150,8 @@ class LinkSocket(zmq.Socket[bytes]):
 def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
     """A socket with the options that every link wants.
 
-    `linger_s` is how long closing waits for what is still to be sent: zero wherever the other side can ask again.
+    `linger_s` is how long closing waits for what is still to be sent: zero wherever the other side
+    can ask again.
     """
     socket: LinkSocket = zmq.Context.instance().socket(kind, socket_class=LinkSocket)  # type: ignore[arg-type]
     socket.setsockopt(zmq.LINGER, int(1000 * linger_s))
@@ -154,9 +165,10 @@ def new_socket(kind: int, linger_s: float = 0.0) -> LinkSocket:
 def bind(socket: LinkSocket, address: str) -> str:
     """Bind and return the address that it became; the socket is closed if that fails.
 
-    An address that is taken is tried for `_PATIENCE_S`: ZeroMQ lets go of a port some time after its socket was closed,
-    and a service that restarts wants its own back. LinkError if it stays taken, if other users could reach it, or if it
-    needs keys and there are none; loopback's are made.
+    An address that is taken is tried for `_PATIENCE_S`: ZeroMQ lets go of a port some time after
+    its socket was closed, and a service that restarts wants its own back. LinkError if it stays
+    taken, if other users could reach it, or if it needs keys and there are none; loopback's are
+    made.
     """
     deadline = time.monotonic() + _PATIENCE_S
     with _closed_on_error(socket):
@@ -164,7 +176,9 @@ def bind(socket: LinkSocket, address: str) -> str:
         if where.name == "*":
             where = parse_address(f"local://{new_name()}")
         if where.machine not in ("", SELF):
-            raise LinkError(f"'{address}': to listen, the only machine that can be named is '{SELF}'")
+            raise LinkError(
+                f"'{address}': to listen, the only machine that can be named is '{SELF}'"
+            )
         if not where.is_local:
             guard(socket, Keyring(), alone=where.is_loopback)
             socket._door = Door(socket, socket._most)
@@ -182,21 +196,29 @@ def _listen(socket: LinkSocket, where: Address) -> str:
     """Listen there and return the address as clients write it. OSError if that cannot be."""
     if where.is_local:
         socket._listener = LocalListener(where.name)
-        socket.setsockopt(zmq.USE_FD, socket._listener.detach())  # bound already: ZeroMQ would take a living one's file
+        socket.setsockopt(
+            zmq.USE_FD, socket._listener.detach()
+        )  # bound already: ZeroMQ would take a living one's file
         socket.bind(f"ipc://{path_of(where.name)}")
         return where.endpoint
     assert socket._door is not None
     socket.bind(where.endpoint)
     socket._door.open()
     bound: bytes = socket.getsockopt(zmq.LAST_ENDPOINT)  # type: ignore[assignment]
-    return bound.rstrip(b"\x00").decode().replace("://", f"://{where.machine}{'@' if where.machine else ''}", 1)
+    return (
+        bound
+        .rstrip(b"\x00")
+        .decode()
+        .replace("://", f"://{where.machine}{'@' if where.machine else ''}", 1)
+    )
 
 
 def connect(socket: LinkSocket, address: str) -> None:
-    """Connect, now or whenever the other side comes up; the socket is closed if the address or a key is wrong.
+    """Connect, now or whenever the other side comes up; the socket is closed if the address or a
+    key is wrong.
 
-    LinkError if the address needs keys and this machine has none, or does not know the other's; and if other users
-    could have their hands in a local one.
+    LinkError if the address needs keys and this machine has none, or does not know the other's; and
+    if other users could have their hands in a local one.
     """
     with _closed_on_error(socket):
         where = _reachable(address)
@@ -212,17 +234,20 @@ def connect(socket: LinkSocket, address: str) -> None:
         try:
             socket.connect(endpoint)
         except zmq.ZMQError as error:
-            raise LinkError(f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT") from error
+            raise LinkError(
+                f"'{address}' is no address: {error.strerror}; write it as tcp://HOST:PORT"
+            ) from error
         if socket.type == zmq.DEALER:
             socket._peer = endpoint
 
 
 def _end_half_open(socket: LinkSocket) -> None:
-    """Connections whose other side is gone without a word (a cable, a machine without power) end within `HALF_OPEN_S`.
+    """Connections whose other side is gone without a word (a cable, a machine without power) end
+    within `HALF_OPEN_S`.
 
-    By the kernel: nobody sends ZeroMQ's heartbeats. ZeroMQ (4.3.5) ends the process, "Assertion failed: !_io_error",
-    when it is to send or answer one on a connection that has brought more than may wait (a learner that pretrains takes
-    nothing for minutes) and has broken since.
+    By the kernel: nobody sends ZeroMQ's heartbeats. ZeroMQ (4.3.5) ends the process, "Assertion
+    failed: !_io_error", when it is to send or answer one on a connection that has brought more than
+    may wait (a learner that pretrains takes nothing for minutes) and has broken since.
     """
     for option, value in (
         (zmq.TCP_KEEPALIVE, 1),
@@ -235,7 +260,9 @@ def _end_half_open(socket: LinkSocket) -> None:
 
 
 def check_address(address: str) -> str:
-    """The address, if `connect` would take it; else its LinkError, in the thread of whoever gave it."""
+    """The address, if `connect` would take it; else its LinkError, in the thread of whoever gave
+    it.
+    """
     where = _reachable(address)
     if where.is_local:
         path_of(where.name)
@@ -256,7 +283,9 @@ def _keys_for(where: Address) -> tuple[KeyPair, str, bytes]:
 def _reachable(address: str) -> Address:
     where = parse_address(address)
     if where.is_all_interfaces or where.name == "*":
-        raise LinkError(f"'{address}' is an address to listen at; to connect, name the machine: tcp://HOST:PORT")
+        raise LinkError(
+            f"'{address}' is an address to listen at; to connect, name the machine: tcp://HOST:PORT"
+        )
     return where
 
 
@@ -270,12 +299,15 @@ def _closed_on_error(socket: LinkSocket) -> Iterator[None]:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Distinct addresses within this machine that nobody has, for processes that are still to be started."""
+    """Distinct addresses within this machine that nobody has, for processes that are still to be
+    started.
+    """
     return [f"local://{new_name()}" for _ in range(count)]
 
 
 def allow_many_files() -> None:
-    """Let this process have as many open files, and so connections, as the system lets it (often 1024 to begin with).
+    """Let this process have as many open files, and so connections, as the system lets it (often
+    1024 to begin with).
 
     A connection of a stranger takes one until it has said who it is, or its time for that is up.
     """
@@ -284,7 +316,9 @@ def allow_many_files() -> None:
 
 
 class Wakeup:
-    """Wakes a thread that polls sockets: any thread may `set`, the polling one registers `fd` and calls `clear`."""
+    """Wakes a thread that polls sockets: any thread may `set`, the polling one registers `fd` and
+    calls `clear`.
+    """
 
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

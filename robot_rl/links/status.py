@@ -1,7 +1,8 @@
-"""The status link: the latest metrics and small views of each process, for whoever looks. May lose; never queues.
+"""The status link: the latest metrics and small views of each process, for whoever looks. May lose;
+never queues.
 
-Each process that has something to show publishes at an address of its own; a reader holds one socket per sender, and
-takes the newest message alone.
+Each process that has something to show publishes at an address of its own; a reader holds one
+socket per sender, and takes the newest message alone.
 """
 
 import json
@@ -37,7 +38,9 @@ class Status:
 
 
 class StatusPublisher:
-    """One process's side, for one thread: `publish({"episode": 3, "success": 1.0})` as often as it likes."""
+    """One process's side, for one thread: `publish({"episode": 3, "success": 1.0})` as often as it
+    likes.
+    """
 
     def __init__(self, address: str = ANY_PORT, sender: str = ""):
         self.sender = sender
@@ -63,7 +66,9 @@ class StatusReader:
         self._silent: set[str] = set()  # those of which it was logged why
         self._sockets = {}
         for sender, address in addresses.items():
-            socket = new_socket(zmq.SUB)  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
+            socket = new_socket(
+                zmq.SUB
+            )  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
             socket.setsockopt(zmq.SUBSCRIBE, b"")
             connect(socket, address)
@@ -80,7 +85,11 @@ class StatusReader:
                 newest = frames[0].bytes if frames else newest
             if newest is not None:
                 self._take(sender, newest)
-            elif sender not in self._latest and sender not in self._silent and (problem := socket.problem()):
+            elif (
+                sender not in self._latest
+                and sender not in self._silent
+                and (problem := socket.problem())
+            ):
                 self._silent.add(sender)
                 log.warning("there will be no status of '%s': %s", sender, problem)
         return dict(self._latest)

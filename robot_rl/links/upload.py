@@ -1,7 +1,8 @@
-"""Handing a whole file to the other side, in portions, through the call "upload": the demonstrations of a robot PC.
+"""Handing a whole file to the other side, in portions, through the call "upload": the
+demonstrations of a robot PC.
 
-A file that is broken off is continued where it stopped, by whoever comes with the same content. It appears under its
-name whole, checked and on the disk, or not at all.
+A file that is broken off is continued where it stopped, by whoever comes with the same content. It
+appears under its name whole, checked and on the disk, or not at all.
 """
 
 import os
@@ -21,18 +22,22 @@ REQUEST_BYTES = PORTION + (1 << 14)
 
 
 class Inbox:
-    """The receiving side: `answer` is the handler of the call, `arrived` is called with the file in place,
-    and again for whoever comes with the same file later."""
+    """The receiving side: `answer` is the handler of the call, `arrived` is called with the file in
+    place, and again for whoever comes with the same file later."""
 
     def __init__(self, target: Path, arrived: Callable[[dict[str, Any]], None]):
         self._target, self._arrived = target, arrived
-        self._checked: tuple[int, int] | None = None  # size and time of change of the target with `_checksum`
+        self._checked: tuple[int, int] | None = (
+            None  # size and time of change of the target with `_checksum`
+        )
         self._checksum = 0
 
     def answer(self, body: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-        """Take `arrays["data"]`, the bytes from `offset` on of a file of `size` bytes with checksum `crc32`.
+        """Take `arrays["data"]`, the bytes from `offset` on of a file of `size` bytes with checksum
+        `crc32`.
 
-        Says how many bytes are here (`have`): the sender goes on from there. DataError for nonsense.
+        Says how many bytes are here (`have`): the sender goes on from there. DataError for
+        nonsense.
         """
         offset, size, crc = (_count(body, name) for name in ("offset", "size", "crc32"))
         if self._target.exists():
@@ -53,7 +58,9 @@ class Inbox:
             return {"have": have}
         if checksum(draft) != crc:
             draft.unlink()
-            raise DataError(f"{self._target.name} arrived damaged (its checksum is wrong); send it again")
+            raise DataError(
+                f"{self._target.name} arrived damaged (its checksum is wrong); send it again"
+            )
         draft.rename(self._target)
         self._arrived(body)
         return {"have": have}
@@ -68,14 +75,18 @@ class Inbox:
 
 
 def upload(calls: CallClient, path: Path, facts: dict[str, Any], timeout_s: float = 60.0) -> None:
-    """Hand the file over to the `Inbox` on the other side, with `facts` for it. LinkError if that fails."""
+    """Hand the file over to the `Inbox` on the other side, with `facts` for it. LinkError if that
+    fails.
+    """
     whole = {"size": path.stat().st_size, "crc32": checksum(path)} | facts
     have = 0
     with path.open("rb") as file:
         while True:
             file.seek(have)
             data = np.frombuffer(file.read(PORTION), np.uint8)
-            have = calls.call("upload", {"offset": have} | whole, {"data": data}, timeout_s=timeout_s).body["have"]
+            have = calls.call(
+                "upload", {"offset": have} | whole, {"data": data}, timeout_s=timeout_s
+            ).body["have"]
             if have >= whole["size"]:
                 return
 
@@ -92,5 +103,7 @@ def checksum(path: Path) -> int:
 def _count(body: dict[str, Any], name: str) -> int:
     value = body.get(name)
     if type(value) is not int or not 0 <= value < 2**40:
-        raise DataError(f"an upload whose {name} is {value!r}; it is a count of bytes or a checksum")
+        raise DataError(
+            f"an upload whose {name} is {value!r}; it is a count of bytes or a checksum"
+        )
     return value

@@ -1,12 +1,14 @@
-"""The weights link: the newest parameters, from the learner to whoever acts. Latest only, never a queue.
+"""The weights link: the newest parameters, from the learner to whoever acts. Latest only, never a
+queue.
 
-One frame: magic, CRC-32C of what follows, publisher, version, hash of the layout | named arrays. `publisher` is drawn
-anew by each process, so that after a restart an older version is taken for what it is: what the learner now has.
+One frame: magic, CRC-32C of what follows, publisher, version, hash of the layout | named arrays.
+`publisher` is drawn anew by each process, so that after a restart an older version is taken for
+what it is: what the learner now has.
 
-Only what learning changes travels here, as float32: 320 kB from state, 450 kB with a frozen encoder (whose 2.2 MB go
-once, with the call `policy`), 2.5 MB with one that is renewed or trained end to end. Half precision would save 2 to
-10 ms on a network of 1 Gbit/s, beside what the arm does, and the policy that acts would not be the one that a
-checkpoint holds.
+Only what learning changes travels here, as float32: 320 kB from state, 450 kB with a frozen encoder
+(whose 2.2 MB go once, with the call `policy`), 2.5 MB with one that is renewed or trained end to
+end. Half precision would save 2 to 10 ms on a network of 1 Gbit/s, beside what the arm does, and
+the policy that acts would not be the one that a checkpoint holds.
 """
 
 import hashlib
@@ -35,7 +37,9 @@ _START = _PREFIX.size + _HEADER.size
 _MAGIC = b"RRw3"
 _NUDGE_S = 0.4
 PATIENCE_S = 60.0
-"""For so long an actor on a real clock goes on with the weights that it has while only such come that it refuses."""
+"""For so long an actor on a real clock goes on with the weights that it has while only such come
+that it refuses.
+"""
 
 _MAX_SUBSCRIPTION = 1 << 12  # bytes: all that a subscriber sends
 _AGAIN_S = 0.1  # the same version is sent no more often, whoever subscribes anew
@@ -45,14 +49,16 @@ _AT_ONCE = 100  # subscriptions between two looks at what there is to send
 class WeightsPublisher:
     """The learner's side. `publish` copies the arrays and returns at once; a thread sends.
 
-    Whoever subscribes later is served the newest version at once, also while the learner computes. A subscriber that
-    is slow misses versions and never gets an old one.
+    Whoever subscribes later is served the newest version at once, also while the learner computes.
+    A subscriber that is slow misses versions and never gets an old one.
     """
 
     def __init__(self, address: str = ANY_PORT):
         self._socket = new_socket(zmq.XPUB, linger_s=0.2)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # else only the first subscriber is announced
-        self._socket.setsockopt(zmq.SNDHWM, 4)  # frames that wait for one slow subscriber: 4 x 20 MB
+        self._socket.setsockopt(
+            zmq.SNDHWM, 4
+        )  # frames that wait for one slow subscriber: 4 x 20 MB
         self._socket.bound(_MAX_SUBSCRIPTION)
         self.address = bind(self._socket, address)
         self._publisher = secrets.randbits(63)
@@ -102,22 +108,28 @@ class WeightsPublisher:
 
 
 class WeightsSubscriber:
-    """The actor's side, for one thread. The socket keeps only the newest frame, whatever the actor does meanwhile.
+    """The actor's side, for one thread. The socket keeps only the newest frame, whatever the actor
+    does meanwhile.
 
-    `layout` is that of the parameters that the actor's policy takes; without it, that of the first that come. Others,
-    and those with numbers that are not finite, are refused with a warning that says why, and what was here before
-    stays. LinkError, from both methods, if nothing else has come for `patience_s`, or if the publisher does not trust
-    this machine or is not the one whose key is trusted here.
+    `layout` is that of the parameters that the actor's policy takes; without it, that of the first
+    that come. Others, and those with numbers that are not finite, are refused with a warning that
+    says why, and what was here before stays. LinkError, from both methods, if nothing else has come
+    for `patience_s`, or if the publisher does not trust this machine or is not the one whose key is
+    trusted here.
     """
 
-    def __init__(self, address: str, layout: packing.Layout | None = None, patience_s: float = PATIENCE_S):
+    def __init__(
+        self, address: str, layout: packing.Layout | None = None, patience_s: float = PATIENCE_S
+    ):
         self._address = address
         self._layout = layout
         self._refused: str | None = None  # why the newest frame was not taken
         self._refused_since = 0.0
         self._patience_s = patience_s
         self._socket = new_socket(zmq.SUB)
-        self._socket.setsockopt(zmq.CONFLATE, 1)  # no effect after connect; and no MAXMSGSIZE beside it (status.py)
+        self._socket.setsockopt(
+            zmq.CONFLATE, 1
+        )  # no effect after connect; and no MAXMSGSIZE beside it (status.py)
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         connect(self._socket, address)
         self._newest: tuple[int, dict[str, Array]] | None = None
@@ -125,7 +137,9 @@ class WeightsSubscriber:
         self._returned: tuple[int, int] | None = None
 
     def latest(self) -> tuple[int, dict[str, Array]] | None:
-        """Version and parameters, if others came than were returned last. Never blocks; the arrays are read-only."""
+        """Version and parameters, if others came than were returned last. Never blocks; the arrays
+        are read-only.
+        """
         self._drain()
         if self._refused is not None and time.monotonic() - self._refused_since > self._patience_s:
             raise LinkError(f"the weights from {self._address} cannot be used: {self._refused}")
@@ -135,10 +149,11 @@ class WeightsSubscriber:
         return self._newest
 
     def wait_for(self, version: int, timeout_s: float) -> tuple[int, dict[str, Array]] | None:
-        """The newest parameters as soon as their version is at least `version`; None if that takes too long.
+        """The newest parameters as soon as their version is at least `version`; None if that takes
+        too long.
 
-        Parameters that were returned before count, and `latest` will still return those that this returns first.
-        LinkError if it takes too long because those that come are refused.
+        Parameters that were returned before count, and `latest` will still return those that this
+        returns first. LinkError if it takes too long because those that come are refused.
         """
         deadline = time.monotonic() + timeout_s
         nudge = time.monotonic() + _NUDGE_S
@@ -147,7 +162,9 @@ class WeightsSubscriber:
             now = time.monotonic()
             if now > deadline:
                 if self._refused is not None:
-                    raise LinkError(f"the weights from {self._address} cannot be used: {self._refused}")
+                    raise LinkError(
+                        f"the weights from {self._address} cannot be used: {self._refused}"
+                    )
                 return None
             if now > nudge:
                 self._ask_again()
@@ -157,7 +174,9 @@ class WeightsSubscriber:
         return self._newest
 
     def _ask_again(self) -> None:
-        """A frame that found the publisher's pipe full was dropped there; who subscribes anew is served the newest."""
+        """A frame that found the publisher's pipe full was dropped there; who subscribes anew is
+        served the newest.
+        """
         self._socket.setsockopt(zmq.UNSUBSCRIBE, b"")
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
 
@@ -170,17 +189,24 @@ class WeightsSubscriber:
                 _seldom.warning("weights from %s passed over: %s", self._address, error)
         self._socket.check()
 
-    def _take(self, publisher: int, version: int, layout: int, parameters: dict[str, Array]) -> None:
+    def _take(
+        self, publisher: int, version: int, layout: int, parameters: dict[str, Array]
+    ) -> None:
         if self._layout is None:
             self._layout = packing.layout_of(parameters)
         why = ""
         if layout != _layout_hash(self._layout):
             why = _difference(packing.layout_of(parameters), self._layout)
         elif wrong := _not_finite(parameters):
-            why = f"'{wrong}' has numbers that are not finite: learning has diverged, see the learner's log"
+            why = (
+                f"'{wrong}' has numbers that are not finite: learning has diverged, see the"
+                " learner's log"
+            )
         if why:
             if why != self._refused:  # once, not for each version
-                log.warning("weights from %s are refused, the policy stays as it is: %s", self._address, why)
+                log.warning(
+                    "weights from %s are refused, the policy stays as it is: %s", self._address, why
+                )
             if self._refused is None:
                 self._refused_since = time.monotonic()
             self._refused = why
@@ -194,7 +220,9 @@ class WeightsSubscriber:
 
 
 def _decode(frame: bytes | memoryview) -> tuple[int, int, int, dict[str, Array]]:
-    """Publisher, version, hash of the layout and the parameters; DataError for anything that is no frame."""
+    """Publisher, version, hash of the layout and the parameters; DataError for anything that is no
+    frame.
+    """
     if len(frame) < _START:
         raise DataError(f"{len(frame)} bytes are no weights")
     magic, crc = _PREFIX.unpack_from(frame)
@@ -225,9 +253,14 @@ def _layout_hash(layout: packing.Layout) -> int:
 
 def _difference(theirs: packing.Layout, ours: packing.Layout) -> str:
     """Both sides of what differs, at most three of them spelled out."""
-    sides = [{name: f"{dtype} {shape}" for name, dtype, shape in layout} for layout in (theirs, ours)]
+    sides = [
+        {name: f"{dtype} {shape}" for name, dtype, shape in layout} for layout in (theirs, ours)
+    ]
     names = [name for name in sides[0] | sides[1] if sides[0].get(name) != sides[1].get(name)]
-    parts = [f"'{n}' is {sides[0].get(n, 'absent')} there and {sides[1].get(n, 'absent')} here" for n in names[:3]]
+    parts = [
+        f"'{n}' is {sides[0].get(n, 'absent')} there and {sides[1].get(n, 'absent')} here"
+        for n in names[:3]
+    ]
     more = f", and {len(names) - 3} more" if len(names) > 3 else ""
     return (f"layout {_layout_hash(theirs):016x} there, {_layout_hash(ours):016x} here: {'; '.join(parts)}{more}. "
             "Restart the side whose run or version is the wrong one")  # fmt: skip

@@ -1,7 +1,8 @@
 """Time for control loops: a monotonic deadline clock, and the lockstep clock that never waits.
 
-Both tell time in seconds from an arbitrary origin. `RealClock.wait_until` sleeps to an absolute deadline, so that
-the period does not drift with the work done inside it; `LockstepClock` is there at once.
+Both tell time in seconds from an arbitrary origin. `RealClock.wait_until` sleeps to an absolute
+deadline, so that the period does not drift with the work done inside it; `LockstepClock` is there
+at once.
 """
 
 import time
@@ -32,7 +33,9 @@ class Clock(Protocol):
 
 
 class RealClock:
-    """CLOCK_MONOTONIC. Sleeps to within `spin_s` of the deadline, then spins, because a sleep overshoots."""
+    """CLOCK_MONOTONIC. Sleeps to within `spin_s` of the deadline, then spins, because a sleep
+    overshoots.
+    """
 
     def __init__(self, spin_s: float = 0.0):
         self._spin_s = spin_s
@@ -52,7 +55,9 @@ class RealClock:
 
 
 class LockstepClock:
-    """Simulated time: it stands still, however long work takes, until somebody waits; and waiting costs nothing."""
+    """Simulated time: it stands still, however long work takes, until somebody waits; and waiting
+    costs nothing.
+    """
 
     def __init__(self) -> None:
         self._now = 0.0

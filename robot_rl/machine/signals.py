@@ -11,11 +11,12 @@ _interrupts: list[int] = []  # of this process so far, while `remembered` lasts
 
 @contextmanager
 def remembered() -> Iterator[list[int]]:
-    """While this lasts a Ctrl-C raises KeyboardInterrupt, as ever, and is remembered in the list that it gives.
+    """While this lasts a Ctrl-C raises KeyboardInterrupt, as ever, and is remembered in the list
+    that it gives.
 
-    A library that is being imported makes another error of the KeyboardInterrupt, or swallows it. A process of a run
-    begins with Ctrl-C blocked (`runs/processes.py`), as Python's own beginning makes an error of it: one that has come by
-    now is in the list, and raises nothing.
+    A library that is being imported makes another error of the KeyboardInterrupt, or swallows it. A
+    process of a run begins with Ctrl-C blocked (`runs/processes.py`), as Python's own beginning
+    makes an error of it: one that has come by now is in the list, and raises nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield _interrupts
@@ -36,10 +37,11 @@ def _remember(number: int, frame: FrameType | None) -> None:
 
 
 class StopRequest:
-    """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises KeyboardInterrupt.
+    """Set by the first SIGINT or SIGTERM while the `with` block lasts; a second SIGINT raises
+    KeyboardInterrupt.
 
-    A Ctrl-C that was lost on the way here counts as the first. A plain flag: a handler may be interrupted by the next
-    signal, and would wait for its own lock for ever.
+    A Ctrl-C that was lost on the way here counts as the first. A plain flag: a handler may be
+    interrupted by the next signal, and would wait for its own lock for ever.
     """
 
     def __init__(self) -> None:
@@ -52,7 +54,8 @@ class StopRequest:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """While this lasts, also the first signal ends the block, with StoppedError: nothing in it needs an end.
+        """While this lasts, also the first signal ends the block, with StoppedError: nothing in it
+        needs an end.
 
         So it does whatever an import makes of the signal: another error, or nothing at all.
         """
@@ -66,7 +69,9 @@ class StopRequest:
         finally:
             self._at_once = False
         if self._asked:
-            from robot_rl.types import StoppedError  # numpy comes with it: not before a Ctrl-C is watched for
+            from robot_rl.types import (
+                StoppedError,
+            )  # numpy comes with it: not before a Ctrl-C is watched for
 
             raise StoppedError("stopped")
 
@@ -76,7 +81,10 @@ class StopRequest:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]

@@ -1,8 +1,10 @@
-"""Small files of a run: JSON that is whole or not there, and tables that grow line by line, whatever happened to them.
+"""Small files of a run: JSON that is whole or not there, and tables that grow line by line,
+whatever happened to them.
 
-A JSON file is written beside its name and renamed, so that no moment of it is half. With a checksum (`seal`) a digit
-that changed by itself is noticed. A table (`metrics.jsonl`, `episodes.jsonl`) is for plots and for whoever watches: a
-line of it that is damaged is left out with a warning, and a table that cannot be written ends nothing.
+A JSON file is written beside its name and renamed, so that no moment of it is half. With a checksum
+(`seal`) a digit that changed by itself is noticed. A table (`metrics.jsonl`, `episodes.jsonl`) is
+for plots and for whoever watches: a line of it that is damaged is left out with a warning, and a
+table that cannot be written ends nothing.
 """
 
 import errno
@@ -31,11 +33,13 @@ LARGEST = 2.0**53
 """Of a number in a row: beyond it not even whole numbers are exact."""
 
 
-# ------------------------------------------------------------------------------------------------- one object
+# --------------------------------------------------------------------------------------- one object
 
 
 def write_json(path: Path, value: Any, indent: int | None = None) -> None:
-    """Write a JSON file whole: on the disk when this returns, and as it was before if that fails (DataError)."""
+    """Write a JSON file whole: on the disk when this returns, and as it was before if that fails
+    (DataError).
+    """
     draft = path.with_name(f".writing_{path.name}")
     try:
         with draft.open("w") as file:
@@ -46,8 +50,8 @@ def write_json(path: Path, value: Any, indent: int | None = None) -> None:
         sync_path(path.parent)
     except OSError as error:
         raise DataError(
-            f"{path} cannot be written: {error.strerror}. What was there is as it was: make room on that disk, or make "
-            "it writable, or move away what has this name, then start again"
+            f"{path} cannot be written: {error.strerror}. What was there is as it was: make room on"
+            " that disk, or make it writable, or move away what has this name, then start again"
         ) from error
 
 
@@ -74,13 +78,19 @@ def seal(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_seal(value: Mapping[str, Any]) -> None:
-    """Raise DataError if an object has a checksum, and is not what was sealed. One without any passes."""
+    """Raise DataError if an object has a checksum, and is not what was sealed. One without any
+    passes.
+    """
     if CRC in value and seal(value)[CRC] != value[CRC]:
-        raise DataError(f'it is not as it was written: its checksum (the key "{CRC}") does not match')
+        raise DataError(
+            f'it is not as it was written: its checksum (the key "{CRC}") does not match'
+        )
 
 
 def finite(value: Any) -> Any:
-    """The value as JSON has it: numbers and arrays of numpy and torch become plain, what is not finite None."""
+    """The value as JSON has it: numbers and arrays of numpy and torch become plain, what is not
+    finite None.
+    """
     if isinstance(value, Mapping):
         return {str(key): finite(each) for key, each in value.items()}
     if hasattr(value, "tolist"):
@@ -97,14 +107,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and -LARGEST <= value <= LARGEST
 
 
-# ------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------------- tables
 
 
 class JsonLines:
-    """A table that one process appends to. Never raises for the disk's sake: the run goes on without the table.
+    """A table that one process appends to. Never raises for the disk's sake: the run goes on
+    without the table.
 
-    One line, one write: who reads beside it sees whole lines, but for the last. Where the last line of an earlier
-    writer has no end (a power cut), the first new one begins behind it, so that two never become one.
+    One line, one write: who reads beside it sees whole lines, but for the last. Where the last line
+    of an earlier writer has no end (a power cut), the first new one begins behind it, so that two
+    never become one.
     """
 
     def __init__(self, path: Path):
@@ -162,10 +174,11 @@ class Tail(Generic[T]):
     tail = Tail(path, Newest, numbers=("env_steps",))
     newest = tail.read()        # again and again: only what is new is read
     ```
-    Rows are objects in which `numbers` are numbers; any other line is left out, and one warning says which. A line
-    that is still being written waits for its end. A file that was replaced or cut is read anew, from its beginning,
-    into a new sum. A look reads `at_most` bytes or a little more, and the next one goes on; with `newest` the first
-    look begins so many bytes before the end.
+    Rows are objects in which `numbers` are numbers; any other line is left out, and one warning
+    says which. A line that is still being written waits for its end. A file that was replaced or
+    cut is read anew, from its beginning, into a new sum. A look reads `at_most` bytes or a little
+    more, and the next one goes on; with `newest` the first look begins so many bytes before the
+    end.
     """
 
     def __init__(
@@ -176,7 +189,13 @@ class Tail(Generic[T]):
         at_most: float = math.inf,
         newest: float = math.inf,
     ):
-        self._path, self._begin, self._numbers, self._at_most, self._newest = path, begin, numbers, at_most, newest
+        self._path, self._begin, self._numbers, self._at_most, self._newest = (
+            path,
+            begin,
+            numbers,
+            at_most,
+            newest,
+        )
         self._sums = begin()
         self._place: tuple[int, int] | None = None  # device and inode
         self._at = self._line = 0
@@ -251,7 +270,9 @@ class Tail(Generic[T]):
     def _which(self) -> str:
         if not self._is_counted:
             return "of its newest lines"
-        return f"line {', '.join(map(str, self._bad))}" + (", ..." if self._bad_count > len(self._bad) else "")
+        return f"line {', '.join(map(str, self._bad))}" + (
+            ", ..." if self._bad_count > len(self._bad) else ""
+        )
 
     def _warn(self, text: str) -> None:
         if not self._has_warned and text not in _said:  # by another reader of the same file
@@ -269,7 +290,9 @@ class _Rows(list[dict[str, Any]]):
 
 
 def read_lines(path: Path, numbers: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-    """The rows of a table, one after the other, as `Tail` reads them; a table that is not there has none."""
+    """The rows of a table, one after the other, as `Tail` reads them; a table that is not there has
+    none.
+    """
     tail = Tail(path, _Rows, numbers, at_most=1 << 20)
     while not tail.is_through:
         rows = tail.read()
@@ -278,7 +301,9 @@ def read_lines(path: Path, numbers: tuple[str, ...] = ()) -> Iterator[dict[str, 
 
 
 def row_of(line: bytes) -> dict[str, Any] | None:
-    """The object in a line, or None if there is none. NaN and infinities, which are no JSON, are read as null."""
+    """The object in a line, or None if there is none. NaN and infinities, which are no JSON, are
+    read as null.
+    """
     try:
         row = json.loads(line, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -300,4 +325,6 @@ def _checksum(value: Mapping[str, Any]) -> int:
 
 
 def _kind(value: Any) -> str:
-    return {list: "a list", str: "a text", type(None): "null", bool: "a bool"}.get(type(value), "a number")
+    return {list: "a list", str: "a text", type(None): "null", bool: "a bool"}.get(
+        type(value), "a number"
+    )

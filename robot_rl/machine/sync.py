@@ -1,4 +1,6 @@
-"""Files that must not be lost: the disk is told to take them, at once or in the background, and one process writes."""
+"""Files that must not be lost: the disk is told to take them, at once or in the background, and one
+process writes.
+"""
 
 import contextlib
 import fcntl
@@ -25,7 +27,9 @@ def sync_path(path: Path) -> None:
 
 
 class Periodic:
-    """A thread that calls `work` every `period_s`. What that raises of the disk, the next `check` raises."""
+    """A thread that calls `work` every `period_s`. What that raises of the disk, the next `check`
+    raises.
+    """
 
     def __init__(self, period_s: float, work: Callable[[], None]):
         self._period_s, self._work = period_s, work
@@ -73,14 +77,19 @@ class Lock:
         deadline = time.monotonic() + timeout_s
         while not self._take():
             if time.monotonic() > deadline:
-                raise DataError(f"{what} is being written by another process: stop it, or take another run folder")
+                raise DataError(
+                    f"{what} is being written by another process: stop it, or take another run"
+                    " folder"
+                )
             time.sleep(0.05)  # a killed predecessor may need a moment to go
 
     def _take(self) -> bool:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._fd).st_ino == self._path.stat().st_ino:  # else whoever had it has just removed it
+            if (
+                os.fstat(self._fd).st_ino == self._path.stat().st_ino
+            ):  # else whoever had it has just removed it
                 return True
         except (BlockingIOError, FileNotFoundError):
             pass

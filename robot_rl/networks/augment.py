@@ -1,6 +1,8 @@
-"""Augmentation of camera images: random shifts (DrQ, arXiv 2004.13649) by copies alone, and changes of the light.
+"""Augmentation of camera images: random shifts (DrQ, arXiv 2004.13649) by copies alone, and changes
+of the light.
 
-`grid_sample` takes 0.3 s for 1,024 images of 128 px on two cores; slices of an edge-padded copy take 0.01-0.02 s.
+`grid_sample` takes 0.3 s for 1,024 images of 128 px on two cores; slices of an edge-padded copy
+take 0.01-0.02 s.
 """
 
 import numpy as np
@@ -25,7 +27,9 @@ def pad_edges(images: Array, pad: int = PAD) -> Array:
     return out
 
 
-def random_shift(images: Array, generator: np.random.Generator, pad: int = PAD, out: Array | None = None) -> Array:
+def random_shift(
+    images: Array, generator: np.random.Generator, pad: int = PAD, out: Array | None = None
+) -> Array:
     """Each of the uint8 images `(B, H, W, C)` moved by its own -pad..pad pixels along both axes.
 
     `out` may be the images themselves.
@@ -38,11 +42,17 @@ def random_shift(images: Array, generator: np.random.Generator, pad: int = PAD, 
     return out
 
 
-def photometric(images: Tensor, generator: np.random.Generator, strength: float, dtype: torch.dtype) -> Tensor:
-    """Each of the uint8 images `(B, H, W, 3)` with its own gain and brightness per colour, as floats in 0..255.
+def photometric(
+    images: Tensor, generator: np.random.Generator, strength: float, dtype: torch.dtype
+) -> Tensor:
+    """Each of the uint8 images `(B, H, W, 3)` with its own gain and brightness per colour, as
+    floats in 0..255.
 
-    `strength` is the largest change of the gain, half of it that of the brightness as a share of the full range.
+    `strength` is the largest change of the gain, half of it that of the brightness as a share of
+    the full range.
     """
     shape = (2, images.shape[0], 1, 1, images.shape[3])
-    gain, offset = torch.from_numpy(generator.uniform(-strength, strength, shape)).to(images.device, dtype)
+    gain, offset = torch.from_numpy(generator.uniform(-strength, strength, shape)).to(
+        images.device, dtype
+    )
     return images.to(dtype).mul_(1.0 + gain).add_(127.5 * offset).clamp_(0.0, 255.0)

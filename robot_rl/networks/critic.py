@@ -1,8 +1,9 @@
 """An ensemble of independent critics, evaluated as batched matrices.
 
-Each of the E members has its own weights in every layer, the last one included (HIL-SERL's released ensemble shares
-its final layer, hil-serl issue 33, so that its members cannot disagree). LayerNorm after each hidden layer bounds the
-values that a critic can extrapolate to (RLPD, arXiv 2302.02948, sec. 4.2).
+Each of the E members has its own weights in every layer, the last one included (HIL-SERL's released
+ensemble shares its final layer, hil-serl issue 33, so that its members cannot disagree). LayerNorm
+after each hidden layer bounds the values that a critic can extrapolate to (RLPD, arXiv 2302.02948,
+sec. 4.2).
 """
 
 from collections.abc import Mapping
@@ -13,11 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 Weights = Mapping[str, Tensor]
-"""The weights of an ensemble by name, the member first: `w0 (E, D, H)`, `b0 (E, 1, H)`, `g0`, `h0`, ..."""
+"""The weights of an ensemble by name, the member first: `w0 (E, D, H)`, `b0 (E, 1, H)`, `g0`, `h0`,
+...
+"""
 
 
 def ensemble_values(weights: Weights, x: Tensor) -> Tensor:
-    """Values `(E, B)` of the inputs `x (B, D)`. A pure function: a subset or a detached copy goes in as well."""
+    """Values `(E, B)` of the inputs `x (B, D)`. A pure function: a subset or a detached copy goes
+    in as well.
+    """
     layers = sum(name.startswith("w") for name in weights)
     members = weights["w0"].shape[0]
     x = x.expand(members, *x.shape)
@@ -46,7 +51,8 @@ class Critics(nn.Module):
         for i, (n_in, n_out) in enumerate(pairwise(sizes)):
             w = torch.empty(members, n_in, n_out)
             for member in w:
-                # returns lie in [0, 1]: an output that begins at +-1 would be optimism that takes long to unlearn
+                # returns lie in [0, 1]: an output that begins at +-1 would be optimism that takes
+                # long to unlearn
                 nn.init.xavier_uniform_(member, gain=1.0 if n_out > 1 else 0.01)
             self.register_parameter(f"w{i}", nn.Parameter(w))
             self.register_parameter(f"b{i}", nn.Parameter(torch.zeros(members, 1, n_out)))

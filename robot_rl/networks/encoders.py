@@ -1,8 +1,10 @@
-"""From camera images to features: one small CNN per camera, and the goal that they predict together.
+"""From camera images to features: one small CNN per camera, and the goal that they predict
+together.
 
-Images enter as they are stored, uint8 `(B, H, W, 3)`: seen as `(B, 3, H, W)` that is the channels-last layout, the
-fast one on CPU and GPU. The normalisation to [-1, 1] is folded into the first convolution, because the conversion
-of 1,024 images to normalised floats costs more (0.15 s on two cores) than augmenting them.
+Images enter as they are stored, uint8 `(B, H, W, 3)`: seen as `(B, 3, H, W)` that is the
+channels-last layout, the fast one on CPU and GPU. The normalisation to [-1, 1] is folded into the
+first convolution, because the conversion of 1,024 images to normalised floats costs more (0.15 s on
+two cores) than augmenting them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +20,23 @@ _LAYERS = ((32, 8, 4), (64, 3, 2), (64, 3, 2))  # channels, kernel, stride: 128 
 
 
 def convolution_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where the hardware multiplies it, else float32 (2x on a CPU with AVX-512 BF16; slower without)."""
+    """bfloat16 where the hardware multiplies it, else float32 (2x on a CPU with AVX-512 BF16;
+    slower without).
+    """
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
-    return torch.bfloat16 if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported() else torch.float32
+    return (
+        torch.bfloat16
+        if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
+        else torch.float32
+    )
 
 
 class SmallCNN(nn.Module):
     """Features `(B, features)` in [-1, 1] of uint8 images `(B, H, W, 3)` of one camera.
 
-    The last feature map is flattened, not averaged: where something stands in the picture is what a policy needs.
+    The last feature map is flattened, not averaged: where something stands in the picture is what a
+    policy needs.
     """
 
     def __init__(self, image_size: tuple[int, int], features: int):
@@ -36,9 +45,15 @@ class SmallCNN(nn.Module):
         channels, (height, width) = 3, image_size
         for out, kernel, stride in _LAYERS:
             self.convolutions.append(nn.Conv2d(channels, out, kernel, stride))
-            channels, height, width = out, (height - kernel) // stride + 1, (width - kernel) // stride + 1
+            channels, height, width = (
+                out,
+                (height - kernel) // stride + 1,
+                (width - kernel) // stride + 1,
+            )
         if min(height, width) < 1:
-            raise ValueError(f"images of {image_size} pixels are too small for the encoder; use at least 32 x 32")
+            raise ValueError(
+                f"images of {image_size} pixels are too small for the encoder; use at least 32 x 32"
+            )
         self.project = nn.Linear(channels * height * width, features)
         self.norm = nn.LayerNorm(features)
         self.dtype = torch.float32
@@ -56,9 +71,10 @@ class SmallCNN(nn.Module):
 class Vision(nn.Module):
     """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
 
-    With `goal_size` > 0 there is a head that predicts, from all cameras and `gravity (B, gravity_size)` (unit vectors
-    in tool axes, if it is observed), where the goal is from the tool (`learner/pretrain.py` trains it); its prediction
-    [m, rad] then follows the features. A tilted tool and one that stands aside look alike; gravity tells them apart.
+    With `goal_size` > 0 there is a head that predicts, from all cameras and `gravity (B,
+    gravity_size)` (unit vectors in tool axes, if it is observed), where the goal is from the tool
+    (`learner/pretrain.py` trains it); its prediction [m, rad] then follows the features. A tilted
+    tool and one that stands aside look alike; gravity tells them apart.
     """
 
     goal_mean: Tensor
@@ -75,7 +91,11 @@ class Vision(nn.Module):
         super().__init__()
         self.cameras = nn.ModuleDict({name: SmallCNN(image_size, features) for name in cameras})
         self.head: nn.Module | None = None
-        self.balance = Normaliser([("projected_gravity", gravity_size)]) if goal_size and gravity_size else None
+        self.balance = (
+            Normaliser([("projected_gravity", gravity_size)])
+            if goal_size and gravity_size
+            else None
+        )
         if goal_size:
             seen = features * len(cameras) + (self.balance.size if self.balance is not None else 0)
             self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, goal_size))
@@ -96,5 +116,7 @@ class Vision(nn.Module):
         features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)
         if self.head is None:
             return features
-        seen = features if self.balance is None else torch.cat([features, self.balance(gravity)], -1)
+        seen = (
+            features if self.balance is None else torch.cat([features, self.balance(gravity)], -1)
+        )
         return torch.cat([features, self.head(seen) * self.goal_std + self.goal_mean], -1)

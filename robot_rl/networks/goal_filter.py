@@ -1,8 +1,10 @@
-"""The goal stands still while the arm moves: what single frames say of it, put together over an episode.
+"""The goal stands still while the arm moves: what single frames say of it, put together over an
+episode.
 
-Each frame gives the goal from the tool, with an error of its own. Seen from the episode's start pose all frames of an
-episode mean the same pose, so their errors average out, and the nearest frames, which are the most accurate, count
-most. A goal that is moved is followed within a second or so: old frames are forgotten.
+Each frame gives the goal from the tool, with an error of its own. Seen from the episode's start
+pose all frames of an episode mean the same pose, so their errors average out, and the nearest
+frames, which are the most accurate, count most. A goal that is moved is followed within a second or
+so: old frames are forgotten.
 """
 
 import numpy as np
@@ -14,7 +16,9 @@ MEMORY = 0.9
 """What the frames before count one step later: about ten of them together, a second at 10 Hz."""
 
 ERROR_M, ERROR_PER_M = 3e-4, 0.02
-"""[m] and [1]: the error of one frame, at the goal and what comes with distance. Only their ratio matters."""
+"""[m] and [1]: the error of one frame, at the goal and what comes with distance. Only their ratio
+matters.
+"""
 
 
 class GoalFilter:
@@ -23,7 +27,8 @@ class GoalFilter:
     ```
     goals = GoalFilter(arms=1)
     goals.begin_episode()
-    seen = goals.update(tool, goal)      # tool (arms, 6) from the start pose, goal (arms, 6) from the tool [m, rad]
+    # tool (arms, 6) from the start pose, goal (arms, 6) from the tool [m, rad]
+    seen = goals.update(tool, goal)
     ```
     """
 
@@ -46,6 +51,8 @@ class GoalFilter:
             self._weight[arm] = MEMORY * self._weight[arm] + weight
             news = geometry.pose_delta(self._goal[arm], seen)
             share = weight / self._weight[arm]
-            self._goal[arm] = geometry.pose_move(self._goal[arm], share * news) if share < 1.0 else seen
+            self._goal[arm] = (
+                geometry.pose_move(self._goal[arm], share * news) if share < 1.0 else seen
+            )
             out[arm] = geometry.pose_delta(pose, self._goal[arm])
         return out

@@ -1,4 +1,6 @@
-"""Scaling of measured quantities for the networks; where the goal is, is seen twice, coarse and fine."""
+"""Scaling of measured quantities for the networks; where the goal is, is seen twice, coarse and
+fine.
+"""
 
 from collections.abc import Sequence
 
@@ -18,18 +20,21 @@ UNIT = {
     "tcp_wrench": (20.0, 2.0),
     "target_offset": (0.02, 0.15),
 }
-"""What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm]. Sizes that
-contact-rich skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of 10 mm."""
+"""What counts as one, of each quantity's linear and angular part: [m, rad], [m/s, rad/s], [N, Nm].
+Sizes that contact-rich skills move in: a few centimetres, 80 mm/s, the force that 2000 N/m makes of
+10 mm."""
 
 FINE = {"sim_goal": (10.0, 40.0), "goal": (10.0, 40.0), "projected_gravity": (20.0,)}
-"""Quantities that are seen again, through `tanh`, so many times finer. A peg that is 1.5 mm or 0.02 rad off stands
-still, one that is 0.3 mm off goes in; beside a way of 60 mm all of them are nearly zero, and critics that see only
-the coarse number take long to tell them apart. A tool that is tilted by 3 degrees has 0.05 of gravity on its side.
-Quantities that jump (twist, wrench) must not be among them: they turn into noise."""
+"""Quantities that are seen again, through `tanh`, so many times finer. A peg that is 1.5 mm or 0.02
+rad off stands still, one that is 0.3 mm off goes in; beside a way of 60 mm all of them are nearly
+zero, and critics that see only the coarse number take long to tell them apart. A tool that is
+tilted by 3 degrees has 0.05 of gravity on its side. Quantities that jump (twist, wrench) must not
+be among them: they turn into noise."""
 
 
 class Normaliser(nn.Module):
-    """`(B, size)` of quantities `(B, S)`: `x / unit`, clipped to +-10, then `tanh(fine x / unit)` of the fine ones.
+    """`(B, size)` of quantities `(B, S)`: `x / unit`, clipped to +-10, then `tanh(fine x / unit)`
+    of the fine ones.
 
     Zero stays zero: at the goal, at rest, on target. Units are buffers; nothing trains them.
     """
@@ -41,15 +46,21 @@ class Normaliser(nn.Module):
     def __init__(self, quantities: Sequence[tuple[str, int]]):
         super().__init__()
         entries, factors = _fine_entries(quantities)
-        self.register_buffer("unit", torch.from_numpy(np.concatenate([_unit(n, size) for n, size in quantities])))
+        self.register_buffer(
+            "unit", torch.from_numpy(np.concatenate([_unit(n, size) for n, size in quantities]))
+        )
         self.register_buffer("fine", torch.from_numpy(factors))
         self.register_buffer("fine_entries", torch.from_numpy(entries))
         self.size = len(self.unit) + len(factors)
 
     def fit(self, states: Array) -> None:
-        """Raise a unit to the root mean square of its entry in `states (N, S)`, where a task moves in larger ones."""
+        """Raise a unit to the root mean square of its entry in `states (N, S)`, where a task moves
+        in larger ones.
+        """
         size = np.sqrt(np.square(np.asarray(states, np.float64)).mean(0)).astype(np.float32)
-        self.unit[: len(size)] = torch.maximum(self.unit[: len(size)], torch.from_numpy(size).to(self.unit.device))
+        self.unit[: len(size)] = torch.maximum(
+            self.unit[: len(size)], torch.from_numpy(size).to(self.unit.device)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         coarse = x / self.unit
@@ -75,6 +86,8 @@ def _kind(name: str) -> str:
 
 
 def _unit(name: str, size: int) -> Array:
-    """Units `(size,)` of a quantity, by the last part of its name; 1 for one that is not in the table."""
+    """Units `(size,)` of a quantity, by the last part of its name; 1 for one that is not in the
+    table.
+    """
     linear, angular = UNIT.get(_kind(name), (1.0, 1.0))
     return np.array([linear, angular], np.float32)[np.arange(size) % 6 // 3]

@@ -1,4 +1,5 @@
-"""The policy: from an observation to an action in [-1, 1], a Gaussian squashed by tanh (SAC, arXiv 1812.05905).
+"""The policy: from an observation to an action in [-1, 1], a Gaussian squashed by tanh (SAC, arXiv
+1812.05905).
 
 The learner trains it on batches; the actor holds a copy and calls `act` once per control step.
 """
@@ -22,15 +23,18 @@ from robot_rl.packing import Layout, layout_of
 from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
 
 LOG_STD_RANGE = (-5.0, 2.0)
-"""HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range is small enough."""
+"""HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range
+is small enough.
+"""
 
 
 @dataclass(frozen=True)
 class PolicySpec:
     """All that is needed to build a `Policy`; JSON-able, kept with each checkpoint.
 
-    `state` are the names and sizes of the state entries, in the order in which they are concatenated. `encoder` is one
-    of `networks/vision.py`. `renewed`: it is pretrained again during the run, and so travels with the weights.
+    `state` are the names and sizes of the state entries, in the order in which they are
+    concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
+    the run, and so travels with the weights.
     """
 
     state: tuple[tuple[str, int], ...]
@@ -54,7 +58,9 @@ class PolicySpec:
     @property
     def goal_size(self) -> int:
         """6 for each arm whose tool pose is observed, if the encoder predicts the goal."""
-        declared = ENCODERS.get(self.encoder)  # a user's own predicts none, and is not imported for this
+        declared = ENCODERS.get(
+            self.encoder
+        )  # a user's own predicts none, and is not imported for this
         return 6 * len(self.pose_keys) if declared is not None and declared.goal else 0
 
     @property
@@ -68,27 +74,48 @@ class PolicySpec:
         return tuple(name for name, _ in self.state if name.endswith("/projected_gravity"))
 
     def gravity(self, observation: Observation) -> Array:
-        """Downwards, seen from each tool `(3 per arm,)`: what an encoder that predicts the goal is told besides."""
-        return np.concatenate([np.zeros(0, np.float32), *(observation[name] for name in self.gravity_keys)])
+        """Downwards, seen from each tool `(3 per arm,)`: what an encoder that predicts the goal is
+        told besides.
+        """
+        return np.concatenate([
+            np.zeros(0, np.float32),
+            *(observation[name] for name in self.gravity_keys),
+        ])
 
     @property
     def vision_size(self) -> int:
-        """What an encoder makes of a frame of each camera: features, and the goal that they predict."""
-        return 0 if self.encoder == "none" else self.camera_features * len(self.cameras) + self.goal_size
+        """What an encoder makes of a frame of each camera: features, and the goal that they
+        predict.
+        """
+        return (
+            0
+            if self.encoder == "none"
+            else self.camera_features * len(self.cameras) + self.goal_size
+        )
 
     @staticmethod
     def from_space(space: SpaceSpec, encoder: str, **options: Any) -> "PolicySpec":
         """The spec that follows from the spaces; `options` are the remaining fields."""
-        state = tuple((n, shape[0]) for n, (shape, _) in space.observations.items() if n.startswith("state/"))
-        images = {n[6:]: shape for n, (shape, _) in space.observations.items() if n.startswith("image/")}
+        state = tuple(
+            (n, shape[0]) for n, (shape, _) in space.observations.items() if n.startswith("state/")
+        )
+        images = {
+            n[6:]: shape for n, (shape, _) in space.observations.items() if n.startswith("image/")
+        }
         if encoder != "none" and not images:
-            raise ConfigError(f"encoder {encoder!r} needs a camera, but the observation holds no image/...")
+            raise ConfigError(
+                f"encoder {encoder!r} needs a camera, but the observation holds no image/..."
+            )
         sizes = {shape[:2] for shape in images.values()}
         if len(sizes) > 1:
-            raise ConfigError(f"all cameras of a policy must have one image size; they have {sorted(sizes)}")
+            raise ConfigError(
+                f"all cameras of a policy must have one image size; they have {sorted(sizes)}"
+            )
         height, width = sizes.pop() if sizes else (0, 0)
         cameras = tuple(images) if encoder != "none" else ()
-        return PolicySpec(state, cameras, (height, width), space.action_size, encoder=encoder, **options)
+        return PolicySpec(
+            state, cameras, (height, width), space.action_size, encoder=encoder, **options
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -105,7 +132,9 @@ class PolicySpec:
 
 
 INITIAL_LOG_STD = -1.5
-"""A policy begins with a std of 0.22 of the action range, not 1: an arm shaken hard learns little in contact."""
+"""A policy begins with a std of 0.22 of the action range, not 1: an arm shaken hard learns little
+in contact.
+"""
 
 
 def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,7 +148,9 @@ def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tenso
 
 
 class ActorHead(nn.Module):
-    """Mean and log standard deviation `(B, A)` of the Gaussian before the tanh, from features `(B, F)`."""
+    """Mean and log standard deviation `(B, A)` of the Gaussian before the tanh, from features `(B,
+    F)`.
+    """
 
     def __init__(self, input_size: int, hidden: tuple[int, ...], action_size: int):
         super().__init__()
@@ -130,7 +161,9 @@ class ActorHead(nn.Module):
             nn.init.zeros_(layer.bias)
         self.layers = nn.ModuleList(layers)
         self.output = nn.Linear(sizes[-1], 2 * action_size)
-        nn.init.xavier_uniform_(self.output.weight, gain=0.1)  # begins near the middle of the action range
+        nn.init.xavier_uniform_(
+            self.output.weight, gain=0.1
+        )  # begins near the middle of the action range
         nn.init.zeros_(self.output.bias)
         nn.init.constant_(self.output.bias[action_size:], INITIAL_LOG_STD)
 
@@ -161,12 +194,16 @@ class Policy(nn.Module):
         self.vision: Vision | TrunkVision | None = None
         if spec.encoder != "none":
             size, gravity = spec.image_size, 3 * len(spec.gravity_keys)
-            self.vision = make_vision(spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, gravity)
+            self.vision = make_vision(
+                spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, gravity
+            )
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
 
     def features(self, state: Tensor, vision: Tensor | None) -> Tensor:
-        """What actor and critics see `(B, F)` of states `(B, S)` and the encoder's view of the images `(B, V)`."""
+        """What actor and critics see `(B, F)` of states `(B, S)` and the encoder's view of the
+        images `(B, V)`.
+        """
         if vision is None:
             return self.normaliser(state)
         cameras = self.spec.vision_size - self.spec.goal_size
@@ -187,10 +224,15 @@ class Policy(nn.Module):
 
         About 0.1 ms from state, 1 ms with two cameras, on one core.
         """
-        state = np.concatenate([np.asarray(observation[name], np.float32) for name, _ in self.spec.state])
+        state = np.concatenate([
+            np.asarray(observation[name], np.float32) for name, _ in self.spec.state
+        ])
         vision = None
         if self.vision is not None:
-            frames = {name: np.ascontiguousarray(observation["image/" + name]) for name in self.spec.cameras}
+            frames = {
+                name: np.ascontiguousarray(observation["image/" + name])
+                for name in self.spec.cameras
+            }
             images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
             vision = self.vision(images, torch.from_numpy(self.spec.gravity(observation))[None])
             if goals is not None:
@@ -203,7 +245,9 @@ class Policy(nn.Module):
 
     def trained_names(self) -> list[str]:
         """What each update changes: the head, and what is trained of the encoder."""
-        vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[self.traits.trained]
+        vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[
+            self.traits.trained
+        ]
         return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
 
     @property
@@ -213,55 +257,79 @@ class Policy(nn.Module):
 
     @property
     def trained_vision(self) -> nn.Module | None:
-        """The part of the encoder that the critics' loss trains, if any: it reads images, or what is cached of them."""
+        """The part of the encoder that the critics' loss trains, if any: it reads images, or what
+        is cached of them.
+        """
         trained = self.traits.trained
         if isinstance(self.vision, TrunkVision) and trained == "readouts":
             return self.vision.readouts
         return self.vision if trained == "all" else None
 
     def arrays(self, changing: bool) -> dict[str, Array]:
-        """Copies of the part that changes during a run and is published, or of the part that stays (normaliser, frozen
-        encoder)."""
+        """Copies of the part that changes during a run and is published, or of the part that stays
+        (normaliser, frozen encoder)."""
         names = set(self.trained_names())
         state = self.state_dict()
         if self.spec.renewed:
             names |= {name for name in state if name.startswith("vision.")}
-        return {n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == changing}
+        return {
+            n: t.detach().cpu().numpy().copy() for n, t in state.items() if (n in names) == changing
+        }
 
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
         """Take over some or all of the weights, by name.
 
-        Raises DataError, with the policy as it was, if one does not fit it or has numbers that are not finite.
+        Raises DataError, with the policy as it was, if one does not fit it or has numbers that are
+        not finite.
         """
         state = self.state_dict()
         for name, array in arrays.items():
             if name not in state or tuple(state[name].shape) != np.shape(array):
-                wanted = f"shape {tuple(state[name].shape)}" if name in state else f"one of {sorted(state)}"
-                raise DataError(f"weights {name!r} of shape {np.shape(array)} do not fit this policy; wanted {wanted}")
-            with np.errstate(over="ignore"):  # of what is finite before it is float32, as the weights are
+                wanted = (
+                    f"shape {tuple(state[name].shape)}"
+                    if name in state
+                    else f"one of {sorted(state)}"
+                )
+                raise DataError(
+                    f"weights {name!r} of shape {np.shape(array)} do not fit this policy; wanted"
+                    f" {wanted}"
+                )
+            with np.errstate(
+                over="ignore"
+            ):  # of what is finite before it is float32, as the weights are
                 finite = np.isfinite(np.asarray(array, np.float32)).all()
             if not finite:
-                raise DataError(f"weights {name!r} have numbers that are not finite: learning has diverged")
+                raise DataError(
+                    f"weights {name!r} have numbers that are not finite: learning has diverged"
+                )
         with torch.no_grad():
             for name, array in arrays.items():
                 state[name].copy_(torch.from_numpy(np.array(array)))
 
 
-def filter_goal(spec: PolicySpec, goals: GoalFilter, observation: Observation, vision: Array) -> None:
-    """Put the goal of the episode so far in the place of the one that this frame alone says, at the end of `vision`."""
+def filter_goal(
+    spec: PolicySpec, goals: GoalFilter, observation: Observation, vision: Array
+) -> None:
+    """Put the goal of the episode so far in the place of the one that this frame alone says, at the
+    end of `vision`.
+    """
     arms = len(spec.pose_keys)
     tool = np.stack([observation[name] for name in spec.pose_keys])
-    vision[-spec.goal_size :] = goals.update(tool, vision[-spec.goal_size :].reshape(arms, 6)).ravel()
+    vision[-spec.goal_size :] = goals.update(
+        tool, vision[-spec.goal_size :].reshape(arms, 6)
+    ).ravel()
 
 
 class LivePolicy:
     """The policy as the actor or an evaluation runs it: weights come from outside, actions go out.
 
-    `spec` and `arrays` (all weights, or the frozen ones, with the others to follow by `load`) are what the learner
-    serves or a checkpoint holds.
+    `spec` and `arrays` (all weights, or the frozen ones, with the others to follow by `load`) are
+    what the learner serves or a checkpoint holds.
     """
 
-    def __init__(self, spec: PolicySpec | Mapping[str, Any], arrays: Mapping[str, Array], seed: int = 0):
+    def __init__(
+        self, spec: PolicySpec | Mapping[str, Any], arrays: Mapping[str, Array], seed: int = 0
+    ):
         self.spec = spec if isinstance(spec, PolicySpec) else PolicySpec.from_json(spec)
         self._policy = Policy(self.spec).eval().requires_grad_(False)
         self.load(arrays)
@@ -269,13 +337,17 @@ class LivePolicy:
         self.begin_episode(seed)
 
     def begin_episode(self, seed: int) -> None:
-        """Forget the last episode, and begin a new sequence of random numbers: it repeats whatever went before it."""
+        """Forget the last episode, and begin a new sequence of random numbers: it repeats whatever
+        went before it.
+        """
         self._generator = np.random.default_rng(seed)
         if self._goals is not None:
             self._goals.begin_episode()
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over newer weights. Raises DataError, with the old ones in force, for any that cannot be acted with."""
+        """Take over newer weights. Raises DataError, with the old ones in force, for any that
+        cannot be acted with.
+        """
         self._policy.load_arrays(arrays)
 
     @property

@@ -1,8 +1,9 @@
 """ResNet-10 (GroupNorm, ImageNet) as SERL and HIL-SERL use it, and its published weights.
 
-Four stages of one basic block each (arXiv 1512.03385) with GroupNorm of 4 groups. `SAME` padding is that of TensorFlow
-and flax: one more pixel behind than before where the count is odd, so that the published weights see what they were
-trained on. Sources: resnet_v1.py of rail-berkeley/serl, and helper2424/resnet10, its port for LeRobot.
+Four stages of one basic block each (arXiv 1512.03385) with GroupNorm of 4 groups. `SAME` padding is
+that of TensorFlow and flax: one more pixel behind than before where the count is odd, so that the
+published weights see what they were trained on. Sources: resnet_v1.py of rail-berkeley/serl, and
+helper2424/resnet10, its port for LeRobot.
 """
 
 import re
@@ -40,7 +41,9 @@ _NAMES = (
 
 
 class ResNet10(nn.Module):
-    """The trunk: feature maps `(B, 512, H/32, W/32)` of uint8 images `(B, H, W, 3)`. It is never trained."""
+    """The trunk: feature maps `(B, 512, H/32, W/32)` of uint8 images `(B, H, W, 3)`. It is never
+    trained.
+    """
 
     frozen = True
     scale: Tensor
@@ -87,17 +90,21 @@ class BasicBlock(nn.Module):
 
 
 def pad_same(x: Tensor) -> Tensor:
-    """`x (B, C, H, W)` with the zeros around it that "SAME" means for windows of 3 and a stride of 2."""
+    """`x (B, C, H, W)` with the zeros around it that "SAME" means for windows of 3 and a stride of
+    2.
+    """
     height, width = x.shape[2:]
     return F.pad(x, (width % 2, 1, height % 2, 1))
 
 
 def load_weights(trunk: nn.Module, path: Path) -> None:
-    """Fill a `ResNet10` from a local file of published weights: `.safetensors`, or a state dict of PyTorch.
+    """Fill a `ResNet10` from a local file of published weights: `.safetensors`, or a state dict of
+    PyTorch.
 
-    Names may be those of helper2424/resnet10 (any revision) or of SERL's flax parameters joined by "/" (docs/
-    learning.md converts its pickle, which is never opened here). Raises ConfigError if there is no such file, or if
-    a tensor is missing or of another shape; tensors of a classifier's head are passed over.
+    Names may be those of helper2424/resnet10 (any revision) or of SERL's flax parameters joined by
+    "/" (docs/ learning.md converts its pickle, which is never opened here). Raises ConfigError if
+    there is no such file, or if a tensor is missing or of another shape; tensors of a classifier's
+    head are passed over.
     """
     found = {_name(name): _weight(name, tensor) for name, tensor in _read(path).items()}
     wanted = trunk.state_dict()
@@ -124,15 +131,20 @@ def _name(published: str) -> str:
 
 
 def _weight(published: str, tensor: Tensor) -> Tensor:
-    """flax keeps a convolution's kernel as (height, width, in, out), PyTorch as (out, in, height, width)."""
-    return tensor.permute(3, 2, 0, 1) if published.endswith("kernel") and tensor.ndim == 4 else tensor
+    """flax keeps a convolution's kernel as (height, width, in, out), PyTorch as (out, in, height,
+    width).
+    """
+    return (
+        tensor.permute(3, 2, 0, 1) if published.endswith("kernel") and tensor.ndim == 4 else tensor
+    )
 
 
 def _read(path: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
         raise ConfigError(
-            f"there is no file {path} with the weights of the ResNet-10; download model.safetensors of "
-            "helper2424/resnet10 from the Hugging Face hub, or convert SERL's resnet10_params.pkl (docs/learning.md)"
+            f"there is no file {path} with the weights of the ResNet-10; download model.safetensors"
+            " of helper2424/resnet10 from the Hugging Face hub, or convert SERL's"
+            " resnet10_params.pkl (docs/learning.md)"
         )
     if path.suffix == ".pkl":
         raise ConfigError(f"{path} is a pickle, which can execute anything and is never opened here; docs/learning.md "
@@ -144,4 +156,6 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         return {name: tensor for name, tensor in data.items() if isinstance(tensor, Tensor)}
     except Exception as error:  # the readers raise many kinds
         wanted = "a .safetensors file or a state dict of PyTorch"
-        raise ConfigError(f"{path} cannot be read as {wanted}: {str(error).splitlines()[0]}") from error
+        raise ConfigError(
+            f"{path} cannot be read as {wanted}: {str(error).splitlines()[0]}"
+        ) from error

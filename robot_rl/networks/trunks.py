@@ -1,6 +1,8 @@
-"""A trunk that looks at each camera's image, and per camera a small readout of it that the critics' loss trains.
+"""A trunk that looks at each camera's image, and per camera a small readout of it that the critics'
+loss trains.
 
-A frozen trunk runs once per frame; what it makes of the frame is cached, and an update runs the readouts alone.
+A frozen trunk runs once per frame; what it makes of the frame is cached, and an update runs the
+readouts alone.
 """
 
 import importlib
@@ -28,12 +30,19 @@ MODULE = "module:"
 class TrunkVision(nn.Module):
     """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
 
-    A trunk gives `(B, F)` or maps `(B, C, H', W')` of uint8 images `(B, H, W, 3)`. A frozen one is made once and looks
-    through all cameras, one that is trained is made once per camera. `look` and `readouts` are the two halves of
-    `forward`; between them lies what is cached of a frame. Raises ConfigError if the trunk does not give that.
+    A trunk gives `(B, F)` or maps `(B, C, H', W')` of uint8 images `(B, H, W, 3)`. A frozen one is
+    made once and looks through all cameras, one that is trained is made once per camera. `look` and
+    `readouts` are the two halves of `forward`; between them lies what is cached of a frame. Raises
+    ConfigError if the trunk does not give that.
     """
 
-    def __init__(self, cameras: tuple[str, ...], image_size: tuple[int, int], features: int, cls: type[nn.Module]):
+    def __init__(
+        self,
+        cameras: tuple[str, ...],
+        image_size: tuple[int, int],
+        features: int,
+        cls: type[nn.Module],
+    ):
         super().__init__()
         self.names = cameras
         frozen = is_frozen(cls)
@@ -49,7 +58,10 @@ class TrunkVision(nn.Module):
 
     def look(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
         """What the trunk makes of each camera's image, side by side: `(B, cached_size)`."""
-        seen = (trunk(images[name]).flatten(1) for name, trunk in zip(self.names, cycle(self.trunks), strict=False))
+        seen = (
+            trunk(images[name]).flatten(1)
+            for name, trunk in zip(self.names, cycle(self.trunks), strict=False)
+        )
         return torch.cat(list(seen), -1)
 
     def forward(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
@@ -57,7 +69,9 @@ class TrunkVision(nn.Module):
 
 
 class Readouts(nn.Module):
-    """Features `(B, features per camera)` of what a trunk makes of every camera's image, side by side."""
+    """Features `(B, features per camera)` of what a trunk makes of every camera's image, side by
+    side.
+    """
 
     def __init__(self, cameras: int, shape: torch.Size, features: int):
         super().__init__()
@@ -65,15 +79,18 @@ class Readouts(nn.Module):
 
     def forward(self, seen: Tensor) -> Tensor:
         parts = seen.float().chunk(len(self.cameras), -1)
-        return torch.cat([camera(part) for camera, part in zip(self.cameras, parts, strict=True)], -1)
+        return torch.cat(
+            [camera(part) for camera, part in zip(self.cameras, parts, strict=True)], -1
+        )
 
 
 class Readout(nn.Module):
-    """`tanh(LayerNorm(dense))` of one camera's `(F,)`; of a map `(C, H, W)` through spatial learned embeddings before.
+    """`tanh(LayerNorm(dense))` of one camera's `(F,)`; of a map `(C, H, W)` through spatial learned
+    embeddings before.
 
-    `e[c, k] = sum over places p of map[c, p] kernel[c, p, k]`: each channel weighs its places in K learned ways
-    (rail-berkeley/serl, `SpatialLearnedEmbeddings`). SERL's dropout behind it is left out: in the release it is
-    active for the actor alone.
+    `e[c, k] = sum over places p of map[c, p] kernel[c, p, k]`: each channel weighs its places in K
+    learned ways (rail-berkeley/serl, `SpatialLearnedEmbeddings`). SERL's dropout behind it is left
+    out: in the release it is active for the actor alone.
     """
 
     def __init__(self, shape: torch.Size, features: int):
@@ -95,28 +112,44 @@ class Readout(nn.Module):
 
 
 def output_shape(trunk: nn.Module, image_size: tuple[int, int]) -> torch.Size:
-    """The shape of what a trunk makes of one image: `(F,)` or `(C, H', W')`. Raises ConfigError if it is neither."""
+    """The shape of what a trunk makes of one image: `(F,)` or `(C, H', W')`. Raises ConfigError if
+    it is neither.
+    """
     name, wanted = type(trunk).__name__, "float (1, F) or (1, C, H', W')"
     try:
         with torch.no_grad():
             out = trunk(torch.zeros(1, *image_size, 3, dtype=torch.uint8))
     except Exception as error:  # another's code
-        raise ConfigError(f"the encoder {name} fails on a uint8 image {(1, *image_size, 3)}: {error!r}") from error
-    if not isinstance(out, Tensor) or not out.is_floating_point() or out.ndim not in (2, 4) or len(out) != 1:
+        raise ConfigError(
+            f"the encoder {name} fails on a uint8 image {(1, *image_size, 3)}: {error!r}"
+        ) from error
+    if (
+        not isinstance(out, Tensor)
+        or not out.is_floating_point()
+        or out.ndim not in (2, 4)
+        or len(out) != 1
+    ):
         found = f"{out.dtype} {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
-        raise ConfigError(f"the encoder {name} gives {found} of a uint8 image {(1, *image_size, 3)}; wanted {wanted}")
+        raise ConfigError(
+            f"the encoder {name} gives {found} of a uint8 image {(1, *image_size, 3)}; wanted"
+            f" {wanted}"
+        )
     return out.shape[1:]
 
 
 def module_class(encoder: str) -> type[nn.Module]:
-    """The class that `module:package.module:ClassName` names: of a file in the working directory, or installed.
+    """The class that `module:package.module:ClassName` names: of a file in the working directory,
+    or installed.
 
-    A run, a checkpoint or a learner may say the name: of the working directory, files alone are looked at, none of its
-    folders. Raises ConfigError if there is none, or if it is no `torch.nn.Module`.
+    A run, a checkpoint or a learner may say the name: of the working directory, files alone are
+    looked at, none of its folders. Raises ConfigError if there is none, or if it is no
+    `torch.nn.Module`.
     """
     path, _, name = encoder.removeprefix(MODULE).partition(":")
     if not name or not all(is_name(part) for part in path.split(".")):
-        raise ConfigError(f"encoder {encoder!r} names no class; wanted: {MODULE}package.module:ClassName")
+        raise ConfigError(
+            f"encoder {encoder!r} names no class; wanted: {MODULE}package.module:ClassName"
+        )
     own = Path.cwd() / f"{path}.py"
     if "." not in path and own.is_file():
         if str(own.parent) not in sys.path:
@@ -128,10 +161,14 @@ def module_class(encoder: str) -> type[nn.Module]:
 
 
 def own_class(module: ModuleType, name: str, encoder: str) -> type[nn.Module]:
-    """The class of a user's module. Raises ConfigError if there is none, or if it is no `torch.nn.Module`."""
+    """The class of a user's module. Raises ConfigError if there is none, or if it is no
+    `torch.nn.Module`.
+    """
     found = getattr(module, name, None)
     if not isinstance(found, type) or not issubclass(found, nn.Module):
-        raise ConfigError(f"encoder {encoder!r}: {module.__file__} holds no torch.nn.Module of the name {name!r}")
+        raise ConfigError(
+            f"encoder {encoder!r}: {module.__file__} holds no torch.nn.Module of the name {name!r}"
+        )
     return found
 
 
@@ -141,21 +178,27 @@ def _installed(encoder: str, path: str) -> ModuleType:
     elsewhere = [entry for entry in sys.path if entry and Path(entry) != here]
     try:
         if PathFinder.find_spec(path.partition(".")[0], elsewhere) is None:
-            raise ModuleNotFoundError(f"there is no {path.partition('.')[0]}.py in it, and no such package installed")
+            raise ModuleNotFoundError(
+                f"there is no {path.partition('.')[0]}.py in it, and no such package installed"
+            )
         return importlib.import_module(path)
     except ImportError as error:
         raise ConfigError(f"encoder {encoder!r} cannot be imported from {here}: {error}") from error
 
 
 def make_trunk(cls: type[nn.Module]) -> nn.Module:
-    """A trunk of a user's own class. Raises ConfigError if it cannot be made, or cannot be trained as it should.
+    """A trunk of a user's own class. Raises ConfigError if it cannot be made, or cannot be trained
+    as it should.
 
-    A batch normalisation cannot: the actor's batch is one observation, and target and average follow parameters alone.
+    A batch normalisation cannot: the actor's batch is one observation, and target and average
+    follow parameters alone.
     """
     try:
         trunk = cls()
     except Exception as error:  # another's code
-        raise ConfigError(f"the encoder {cls.__name__} cannot be made without arguments: {error!r}") from error
+        raise ConfigError(
+            f"the encoder {cls.__name__} cannot be made without arguments: {error!r}"
+        ) from error
     for name, part in trunk.named_modules():
         if isinstance(part, _BatchNorm) and not is_frozen(cls):
             raise ConfigError(f"the encoder {cls.__name__} has a batch normalisation ({name}): use GroupNorm or "

@@ -1,7 +1,9 @@
-"""Which encoders there are, by name, and all that each of them means for replay, augmentation and training.
+"""Which encoders there are, by name, and all that each of them means for replay, augmentation and
+training.
 
-An encoder is a row of `ENCODERS`, a user's file `./encoders/NAME.py` with a `torch.nn.Module` called `Encoder`, or one
-that `module:package.module:ClassName` names. What is asked about an encoder is asked of its row, never by its name.
+An encoder is a row of `ENCODERS`, a user's file `./encoders/NAME.py` with a `torch.nn.Module`
+called `Encoder`, or one that `module:package.module:ClassName` names. What is asked about an
+encoder is asked of its row, never by its name.
 """
 
 from collections.abc import Callable
@@ -26,10 +28,12 @@ FOLDER = "networks/encoders"
 class Traits:
     """What an encoder means for everything around it.
 
-    cached: a frozen part looks at each frame once, and what it sees lies in the replay in place of the images.
-    trained: what the critics' loss trains: nothing of it, the readouts behind its frozen trunk, or all.
-    shifted: its images may be shifted (DrQ). Where the goal is learnt from the picture they may not: a shift moves the
-        goal that the picture shows. There the light changes.
+    cached: a frozen part looks at each frame once, and what it sees lies in the replay in place of
+    the images.
+    trained: what the critics' loss trains: nothing of it, the readouts behind its frozen trunk, or
+        all.
+    shifted: its images may be shifted (DrQ). Where the goal is learnt from the picture they may
+        not: a shift moves the goal that the picture shows. There the light changes.
     goal: it is pretrained to predict where the goal is, and its prediction follows its features.
     features: per camera, where the options do not say.
     trunk: the class of the network behind which readouts are trained; None: a small CNN per camera.
@@ -46,7 +50,9 @@ class Traits:
 
     @property
     def variants(self) -> int:
-        """Versions of a frame that are cached, where the options do not say: shifted ones, or just the frame."""
+        """Versions of a frame that are cached, where the options do not say: shifted ones, or just
+        the frame.
+        """
         return 4 if self.cached and self.shifted else 1
 
 
@@ -54,14 +60,18 @@ ENCODERS = {
     "none": Traits(cached=False, trained="nothing"),
     "goal": Traits(cached=True, trained="nothing", shifted=False, goal=True),
     "end_to_end": Traits(cached=False, trained="all"),
-    "resnet10": Traits(cached=True, trained="readouts", features=256, trunk=ResNet10, load=load_weights),
+    "resnet10": Traits(
+        cached=True, trained="readouts", features=256, trunk=ResNet10, load=load_weights
+    ),
 }
 AUTO = "goal"
 """What "auto" stands for where there are cameras."""
 
 
 def traits_of(encoder: str) -> Traits:
-    """The traits of an encoder by name; a user's own module is imported for it. Raises ConfigError if there is none."""
+    """The traits of an encoder by name; a user's own module is imported for it. Raises ConfigError
+    if there is none.
+    """
     check_name(encoder)
     if encoder in ENCODERS:
         return ENCODERS[encoder]

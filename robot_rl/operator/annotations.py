@@ -1,4 +1,6 @@
-"""What is said of whole episodes, as marks for the log: by the operator, and why one was broken off."""
+"""What is said of whole episodes, as marks for the log: by the operator, and why one was broken
+off.
+"""
 
 import time
 from collections import deque
@@ -21,13 +23,19 @@ def truncated(episode: int, reason: str) -> Mark:
     return Mark(MarkKind.TRUNCATED, episode, reason=reason[:MAX_REASON], t_wall=time.time())
 
 
-SAID_AFTERWARDS = {OperatorCommand.SUCCESS, OperatorCommand.FAILURE, OperatorCommand.UNDO, OperatorCommand.DISCARD}
+SAID_AFTERWARDS = {
+    OperatorCommand.SUCCESS,
+    OperatorCommand.FAILURE,
+    OperatorCommand.UNDO,
+    OperatorCommand.DISCARD,
+}
 """What an operator may say of an episode that is over."""
 
 
 @dataclass
 class _Ended:
-    """An episode that is over: whether it counts, whether the operator can change that, and whether it succeeded.
+    """An episode that is over: whether it counts, whether the operator can change that, and whether
+    it succeeded.
 
     `success` is None where a program judges.
     """
@@ -39,7 +47,8 @@ class _Ended:
 
 
 class OperatorMarks:
-    """Turns what the operator says of an episode that is over into marks, at once. Each can be taken back.
+    """Turns what the operator says of an episode that is over into marks, at once. Each can be
+    taken back.
 
     ```
     marks = OperatorMarks(sender.send)
@@ -53,21 +62,28 @@ class OperatorMarks:
         self._ended: deque[_Ended] = deque(maxlen=2)
 
     def end(
-        self, episode: int, *, discarded: bool = False, failed: bool = False, success: bool | None = None
+        self,
+        episode: int,
+        *,
+        discarded: bool = False,
+        failed: bool = False,
+        success: bool | None = None,
     ) -> list[Mark]:
         """The marks to append behind an episode that is over.
 
-        One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to take back. With
-        `success`, what the operator has said of it, they can say otherwise afterwards.
+        One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to
+        take back. With `success`, what the operator has said of it, they can say otherwise
+        afterwards.
         """
         self._ended.append(_Ended(episode, not discarded, not failed, success))
         return [discard(episode)] if discarded or failed else []
 
     def hear(self, event: OperatorEvent) -> bool:
-        """Append the mark that an event asks for, if it does. Returns whether it is about the last episode.
+        """Append the mark that an event asks for, if it does. Returns whether it is about the last
+        episode.
 
-        UNDO is about the episode before the one that went on when it was said, the others about that one itself; what
-        was said between two is about the one before.
+        UNDO is about the episode before the one that went on when it was said, the others about
+        that one itself; what was said between two is about the one before.
         """
         about = self._about(event) if event.command in SAID_AFTERWARDS else None
         if about is None:
@@ -89,13 +105,19 @@ class OperatorMarks:
         return None
 
     def _mark(self, command: OperatorCommand, about: _Ended) -> Mark | None:
-        """UNDO changes whether the episode counts, DISCARD makes that it does not; the others say how it ended."""
+        """UNDO changes whether the episode counts, DISCARD makes that it does not; the others say
+        how it ended.
+        """
         episode = about.episode
         if not about.changeable:
             return None
         if command == OperatorCommand.UNDO:
             about.counts = not about.counts
-            return Mark(MarkKind.UNDO, episode, t_wall=time.time()) if about.counts else discard(episode)
+            return (
+                Mark(MarkKind.UNDO, episode, t_wall=time.time())
+                if about.counts
+                else discard(episode)
+            )
         if not about.counts:
             return None
         if command == OperatorCommand.DISCARD:

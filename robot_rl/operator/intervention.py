@@ -18,25 +18,29 @@ from robot_rl.types import ArmState, Array, ConfigError, OperatorCommand, Proven
 
 
 class Intervention:
-    """The operator acts while their clutch is closed, else the policy does. One stretch of it is one segment.
+    """The operator acts while their clutch is closed, else the policy does. One stretch of it is
+    one segment.
 
-    The clutch (`handover.Clutch`) alone decides when they have let go; until then the arm holds, and these steps belong
-    to the operator too. Called by the actor loop only:
+    The clutch (`handover.Clutch`) alone decides when they have let go; until then the arm holds,
+    and these steps belong to the operator too. Called by the actor loop only:
 
     ```
     commanded, author = intervention.decide(proposed, arms)    # once a step
-    intervention.listen()                                      # between two episodes, as often as one likes
+    # between two episodes, as often as one likes
+    intervention.listen()
     ```
-    These two take what the operator says, at their device and at the console's `desk`. What is said of an episode that
-    is over becomes its mark at once (`marks`); START, PAUSE and STOP go to the `gate`; the rest is about this episode:
-    `outcome` is the operator's word on it, for the reward to judge by, if it came in this step; `ends` says why they
-    end it, "" if they do not; `discarded`, that it is not to count. `on_last` are their words on the episode before.
+    These two take what the operator says, at their device and at the console's `desk`. What is said
+    of an episode that is over becomes its mark at once (`marks`); START, PAUSE and STOP go to the
+    `gate`; the rest is about this episode: `outcome` is the operator's word on it, for the reward
+    to judge by, if it came in this step; `ends` says why they end it, "" if they do not;
+    `discarded`, that it is not to count. `on_last` are their words on the episode before.
 
-    An operator who is `locked_out` (evaluation) has these words alone; if the arm `yields` to them, taking hold ends
-    the episode, too, and the arm holds (`taken`). `held`: the clutch was closed at the last look.
+    An operator who is `locked_out` (evaluation) has these words alone; if the arm `yields` to them,
+    taking hold ends the episode, too, and the arm holds (`taken`). `held`: the clutch was closed at
+    the last look.
 
-    If the device is lost in the middle of a correction the arm holds and the episode ends: the policy is not to go on
-    with what the operator kept it from.
+    If the device is lost in the middle of a correction the arm holds and the episode ends: the
+    policy is not to go on with what the operator kept it from.
     """
 
     def __init__(
@@ -73,10 +77,11 @@ class Intervention:
         self.hears_stop()
 
     def begins(self, arms: Sequence[ArmState]) -> bool:
-        """Before the first step of an episode that is the operator's: whether they move the arm now. Then `decide` goes
-        by the same reading.
+        """Before the first step of an episode that is the operator's: whether they move the arm
+        now. Then `decide` goes by the same reading.
 
-        Until then words are about the episode before, but for STOP, which says `stopped`; `problem` is the device's.
+        Until then words are about the episode before, but for STOP, which says `stopped`; `problem`
+        is the device's.
         """
         if self._operator is None:
             return True
@@ -98,7 +103,9 @@ class Intervention:
         return held
 
     def listen(self) -> list[OperatorEvent]:
-        """Between two episodes: what the operator has said since the last look. Marks and gate have it already."""
+        """Between two episodes: what the operator has said since the last look. Marks and gate have
+        it already.
+        """
         return self._take(acting=False)
 
     def hears_stop(self) -> bool:
@@ -109,7 +116,9 @@ class Intervention:
         return True
 
     def take_on_last(self) -> tuple[OperatorCommand, ...]:
-        """The words on the episode before that were not told yet: the episode that they came in is over."""
+        """The words on the episode before that were not told yet: the episode that they came in is
+        over.
+        """
         told, self.on_last = tuple(self.on_last), []
         return told
 
@@ -164,7 +173,9 @@ class Intervention:
         events = self.events.take()
         for event in events:
             answers = self._gate is not None and self._gate.hear(event)
-            if acting and (event.episode == self.events.episode or event.command == OperatorCommand.STOP):
+            if acting and (
+                event.episode == self.events.episode or event.command == OperatorCommand.STOP
+            ):
                 self._hear(event)
             elif not answers:
                 self._annotate(event)
@@ -178,7 +189,10 @@ class Intervention:
         elif word == OperatorCommand.UNDO:
             self._annotate(event)
         elif word in ENDS:
-            self.ends, self.discarded = ENDS[word], self.discarded or word == OperatorCommand.DISCARD
+            self.ends, self.discarded = (
+                ENDS[word],
+                self.discarded or word == OperatorCommand.DISCARD,
+            )
 
     def _annotate(self, event: OperatorEvent) -> None:
         """It is about an episode that is over."""
@@ -188,7 +202,10 @@ class Intervention:
 
 
 TAKEN = "the operator took hold of the device"
-ENDS = {OperatorCommand.STOP: "stopped by the operator", OperatorCommand.DISCARD: "discarded by the operator"}
+ENDS = {
+    OperatorCommand.STOP: "stopped by the operator",
+    OperatorCommand.DISCARD: "discarded by the operator",
+}
 
 
 def open_intervention(
@@ -200,10 +217,12 @@ def open_intervention(
     gate: PauseGate | None = None,
     marks: OperatorMarks | None = None,
 ) -> Intervention:
-    """The operator at the device that the hardware file names: one who `corrects`, or one who is locked out.
+    """The operator at the device that the hardware file names: one who `corrects`, or one who is
+    locked out.
 
-    Without corrections the device is opened only if the task's reward needs the operator's word. Raises ConfigError if
-    it does and there is no device. Words that are said at the `desk` count as the device's.
+    Without corrections the device is opened only if the task's reward needs the operator's word.
+    Raises ConfigError if it does and there is no device. Words that are said at the `desk` count as
+    the device's.
     """
     require_judge(env.task, env.hardware)
     operator = None
@@ -214,9 +233,11 @@ def open_intervention(
 
 
 def require_judge(task: Task, hardware: Hardware) -> None:
-    """Raise ConfigError if the task's reward needs the operator's word and the bench has no device for it."""
+    """Raise ConfigError if the task's reward needs the operator's word and the bench has no device
+    for it.
+    """
     if hardware.teleop is None and driver("rewards", task.reward.name).needs_operator:
         raise ConfigError(
-            f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but hardware "
-            f"'{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"
+            f"reward '{task.reward.name}' of task '{task.name}' needs the operator's word, but"
+            f" hardware '{hardware.name}' names no teleop device: add `teleop: {{name: NAME}}`"
         )

@@ -1,4 +1,6 @@
-"""From what an operator's device says to what the operator does: clutch, feel, frames. The same for every device."""
+"""From what an operator's device says to what the operator does: clutch, feel, frames. The same for
+every device.
+"""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +15,23 @@ from robot_rl.config.hardware_problems import feel_problems
 from robot_rl.config.kinds import NOTHING_GIVEN, options_class
 from robot_rl.config.validation import dotted, from_json
 from robot_rl.interfaces import Given, Teleop
-from robot_rl.types import AXES, ArmState, Array, ConfigError, OperatorCommand, TeleopAction, TeleopEvent, TeleopMapping
+from robot_rl.types import (
+    AXES,
+    ArmState,
+    Array,
+    ConfigError,
+    OperatorCommand,
+    TeleopAction,
+    TeleopEvent,
+    TeleopMapping,
+)
 
 
 class Clutch:
     """Whether the operator has hold of the arm: hysteresis in deflection and in time.
 
-    It closes at `engage`, stays closed down to `release`, and for `release_s` seconds below that, so that a hand that
-    trembles or crosses the middle makes one correction.
+    It closes at `engage`, stays closed down to `release`, and for `release_s` seconds below that,
+    so that a hand that trembles or crosses the middle makes one correction.
     """
 
     def __init__(self, engage: float, release: float, release_s: float):
@@ -33,11 +44,15 @@ class Clutch:
         self.closed = False
 
     def hold(self, active: bool, deflection: float, t: float) -> bool:
-        """Take in what the device says at `t` [s]; whether the operator moves the arm now: `closed` outlasts that."""
+        """Take in what the device says at `t` [s]; whether the operator moves the arm now: `closed`
+        outlasts that.
+        """
         held = active and deflection >= (self.release if self.closed else self._engage)
         if held:
             self.closed, self._held_t = True, t
-        elif not 0.0 <= t - self._held_t < self._release_s:  # (an arm that was started anew has a new clock)
+        elif (
+            not 0.0 <= t - self._held_t < self._release_s
+        ):  # (an arm that was started anew has a new clock)
             self.closed = False
         return held
 
@@ -51,11 +66,15 @@ class Steering:
             raise ConfigError("\n".join(problems))
         self._feel = feel
         self._sources = [AXES.index(axis.lstrip("+-")) for axis in feel.axes]
-        self._factors = np.array([-1.0 if axis.startswith("-") else 1.0 for axis in feel.axes]) * feel.scale
+        self._factors = (
+            np.array([-1.0 if axis.startswith("-") else 1.0 for axis in feel.axes]) * feel.scale
+        )
 
     def action(self, said: TeleopEvent, target_base_tcp: Array) -> Array:
         """The action `(6,)` in [-1, 1], in the frame of the target `(7,)` that is in force."""
-        beyond = np.maximum(np.abs(said.twist) - self._feel.deadband, 0.0) / (1.0 - self._feel.deadband)
+        beyond = np.maximum(np.abs(said.twist) - self._feel.deadband, 0.0) / (
+            1.0 - self._feel.deadband
+        )
         action = self._factors * (np.sign(said.twist) * beyond)[self._sources]
         if (self._feel.frame or said.frame) == "base":
             action = geometry.rotate_spatial(geometry.quat_conjugate(target_base_tcp[3:]), action)
@@ -65,9 +84,11 @@ class Steering:
 
 
 class Operator:
-    """Somebody at a device, with the clutch and the feel that make a `TeleopAction` of each `TeleopEvent`.
+    """Somebody at a device, with the clutch and the feel that make a `TeleopAction` of each
+    `TeleopEvent`.
 
-    Time is the arm's, so that a run in lockstep repeats. Called by `Intervention` once per step, before the step.
+    Time is the arm's, so that a run in lockstep repeats. Called by `Intervention` once per step,
+    before the step.
     """
 
     def __init__(self, device: Teleop, feel: TeleopMapping | None = None, *, arm: int = 0):
@@ -75,12 +96,16 @@ class Operator:
         self.device = device
         self._steering = Steering(feel)
         by_deflection = "deadman" not in device.controls.values()
-        self._clutch = Clutch(feel.engage * by_deflection, feel.release * by_deflection, feel.release_s)
+        self._clutch = Clutch(
+            feel.engage * by_deflection, feel.release * by_deflection, feel.release_s
+        )
         self._arm = arm
         self.is_person = device.is_person
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
-        """A new episode starts; nobody has hold of the arm. Returns what was said since the episode before."""
+        """A new episode starts; nobody has hold of the arm. Returns what was said since the episode
+        before.
+        """
         self._clutch.open()
         return self.device.begin_episode()
 
@@ -115,19 +140,26 @@ class Operator:
 def open_operator(hardware: Hardware, given: Given = NOTHING_GIVEN) -> Operator:
     """Open the device that the hardware file names; `given` is handed to its driver.
 
-    Raises ConfigError if an option is wrong or there is no device in the file, DeviceError if it is not there.
+    Raises ConfigError if an option is wrong or there is no device in the file, DeviceError if it is
+    not there.
     """
     use, source = hardware.teleop, f"hardware '{hardware.name}': teleop.options"
     if use is None:
         raise ConfigError(
-            f"hardware '{hardware.name}' names no teleop device; add `teleop: {{name: NAME}}`, where NAME is one of "
-            f"{', '.join(config.names_of('teleop'))}"
+            f"hardware '{hardware.name}' names no teleop device; add `teleop: {{name: NAME}}`,"
+            f" where NAME is one of {', '.join(config.names_of('teleop'))}"
         )
     driver = config.driver("teleop", use.name)
     options: Any = from_json(options_class("teleop", driver), use.options, source)
-    felt = {field.name: getattr(options, field.name) for field in fields(TeleopMapping) if field.name in use.options}
+    felt = {
+        field.name: getattr(options, field.name)
+        for field in fields(TeleopMapping)
+        if field.name in use.options
+    }
     feel = replace(driver.feel, **felt)
     names = [arm.name for arm in hardware.arms]
-    if problems := [f"{source}: {dotted(place)}{text}" for place, text in feel_problems(feel, names)]:
+    if problems := [
+        f"{source}: {dotted(place)}{text}" for place, text in feel_problems(feel, names)
+    ]:
         raise ConfigError("\n".join(problems))
     return Operator(driver(options, given), feel, arm=names.index(feel.arm) if feel.arm else 0)

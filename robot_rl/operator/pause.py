@@ -1,6 +1,7 @@
 """Between two episodes: whether the next may begin.
 
-Not after the operator's stop or pause, not while an arm faults, nor before a person has put back what no arm can.
+Not after the operator's stop or pause, not while an arm faults, nor before a person has put back
+what no arm can.
 """
 
 import logging
@@ -15,24 +16,31 @@ from robot_rl.types import DeviceError, Fault, OperatorCommand, ResetMissedError
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.05
-SETTLED_S = 1.0  # a word at the device so soon after somebody was asked for may still be about the episode
+SETTLED_S = (
+    1.0  # a word at the device so soon after somebody was asked for may still be about the episode
+)
 PAUSED = "paused by the operator"
 DONE = "when it is done, press start in the console or say success at the device"
 GO = "press start in the console or say success at the device; failure says not this time"
 REFUSALS = {OperatorCommand.FAILURE, OperatorCommand.DISCARD, OperatorCommand.UNDO}
-STOPPED = "stopped by the operator: say stop once more at the device, or start in the console, to go on"
+STOPPED = (
+    "stopped by the operator: say stop once more at the device, or start in the console, to go on"
+)
 
 
 class PauseGate:
-    """What every episode passes first: `if gate.wait(operator.listen): play()`. While it is shut the arms hold.
+    """What every episode passes first: `if gate.wait(operator.listen): play()`. While it is shut
+    the arms hold.
 
-    It hears every event that the loop takes (`Intervention`). PAUSE and STOP shut it, START opens it. A STOP at the
-    device takes back a STOP that is shown, and nothing else does but START: no other event opens what somebody shut.
+    It hears every event that the loop takes (`Intervention`). PAUSE and STOP shut it, START opens
+    it. A STOP at the device takes back a STOP that is shown, and nothing else does but START: no
+    other event opens what somebody shut.
 
-    A latched fault waits for somebody who looks at the arm and acknowledges it: in the console (`robot-rl console`),
-    or a program. A task with a `manual_reset` waits before each episode until START is said at the desk, or success at
-    the device: it is done; so does a reset that has missed, of which `missed_resets` is the number so far. In
-    simulation none of these needs a person (`acknowledges`).
+    A latched fault waits for somebody who looks at the arm and acknowledges it: in the console
+    (`robot-rl console`), or a program. A task with a `manual_reset` waits before each episode until
+    START is said at the desk, or success at the device: it is done; so does a reset that has
+    missed, of which `missed_resets` is the number so far. In simulation none of these needs a
+    person (`acknowledges`).
     """
 
     def __init__(
@@ -48,11 +56,15 @@ class PauseGate:
         self._env, self._desk = env, desk
         self.acknowledges = acknowledges
         self.ends_at_stop = False
-        """Whether the operator's STOP ends the work, as that of an evaluation, and START cannot take it back."""
+        """Whether the operator's STOP ends the work, as that of an evaluation, and START cannot
+        take it back.
+        """
         self.missed_resets = 0
         self._stop, self._say = stop, say
         self._paused = self._halted = self._refused = False
-        self._asked_t = self._stopped_t = math.inf  # since when everybody sees what is asked, or that it is stopped
+        self._asked_t = self._stopped_t = (
+            math.inf
+        )  # since when everybody sees what is asked, or that it is stopped
         self._answer = DONE
         self.end_episode()  # of the process before this one: nobody knows how the bench was left
 
@@ -87,16 +99,21 @@ class PauseGate:
         if self._answer == GO and command in REFUSALS:
             self._by_hand, self._refused = "", True
             return command == OperatorCommand.FAILURE
-        if command == OperatorCommand.START or (command == OperatorCommand.SUCCESS and asked_for_s > SETTLED_S):
+        if command == OperatorCommand.START or (
+            command == OperatorCommand.SUCCESS and asked_for_s > SETTLED_S
+        ):
             self._by_hand = ""
             return True
         return False
 
-    def permits(self, motion: str, listen: Callable[[], object], is_held: Callable[[], bool]) -> bool:
-        """Ask a person whether the arms may make a motion that nobody steers, and `wait` for the answer.
+    def permits(
+        self, motion: str, listen: Callable[[], object], is_held: Callable[[], bool]
+    ) -> bool:
+        """Ask a person whether the arms may make a motion that nobody steers, and `wait` for the
+        answer.
 
-        True after START or SUCCESS, which count once the device is no longer held (`is_held`); False if they refuse it,
-        or a stop was asked for.
+        True after START or SUCCESS, which count once the device is no longer held (`is_held`);
+        False if they refuse it, or a stop was asked for.
         """
 
         def listen_to_answer() -> None:
@@ -111,7 +128,9 @@ class PauseGate:
         return begun and not self._refused
 
     def tries_again(self, error: DeviceError, listen: Callable[[], object]) -> bool:
-        """A reset has missed, or met a fault: `wait` until a person has seen to it. False if a stop was asked for."""
+        """A reset has missed, or met a fault: `wait` until a person has seen to it. False if a stop
+        was asked for.
+        """
         self.missed_resets += 1
         self._desk.tell(missed_resets=self.missed_resets)
         log.warning("reset %d that did not begin an episode: %s", self.missed_resets, error)
@@ -122,7 +141,8 @@ class PauseGate:
     def wait(self, listen: Callable[[], object]) -> bool:
         """Return True as soon as the next episode may begin, False if a stop was asked for before.
 
-        `listen` is called now and then: it takes what the operator has said, and lets the gate hear it.
+        `listen` is called now and then: it takes what the operator has said, and lets the gate hear
+        it.
         """
         shown = ""
         while True:
@@ -142,9 +162,13 @@ class PauseGate:
             time.sleep(LOOK_AGAIN_S)
 
     def tell(self, reason: str, *, asks: bool = False) -> None:
-        """Tell everybody why the arms hold, or with "" that they no longer do; `asks` if a person is to do it."""
+        """Tell everybody why the arms hold, or with "" that they no longer do; `asks` if a person
+        is to do it.
+        """
         log.warning("waiting: %s", reason or "over; going on")
-        self._desk.tell(phase=NEEDS_HUMAN if asks else "waiting" if reason else "acting", reason=reason)
+        self._desk.tell(
+            phase=NEEDS_HUMAN if asks else "waiting" if reason else "acting", reason=reason
+        )
         self._say(reason)
 
     def _fault(self) -> str:
@@ -152,11 +176,15 @@ class PauseGate:
         self._env.arm_states = [arm.refresh() for arm in self._env.arms]
         for arm, state in zip(self._env.hardware.arms, self._env.arm_states, strict=True):
             if state.fault and self.acknowledges:
-                log.warning("arm '%s': %s; the scripted operator acknowledges it", arm.name, Fault(state.fault).name)
+                log.warning(
+                    "arm '%s': %s; the scripted operator acknowledges it",
+                    arm.name,
+                    Fault(state.fault).name,
+                )
                 self._env.acknowledge_faults()
             elif state.fault:
                 return (
-                    f"arm '{arm.name}' holds because of fault {Fault(state.fault).name}: {state.reason}; look at it, "
-                    "then acknowledge it in the console"
+                    f"arm '{arm.name}' holds because of fault {Fault(state.fault).name}:"
+                    f" {state.reason}; look at it, then acknowledge it in the console"
                 )
         return ""

@@ -16,7 +16,9 @@ class Options:
     """The goal, and what counts as being there. Raises ConfigError for a goal that is none."""
 
     goals: tuple[tuple[float, ...], ...]
-    """One pose of the tool per arm in the base frame, 7 numbers [m, xyzw]; `robot-rl pose` prints it."""
+    """One pose of the tool per arm in the base frame, 7 numbers [m, xyzw]; `robot-rl pose` prints
+    it.
+    """
     translation_m: float = 0.002
     """How near the tool is to the goal [m], as a distance."""
     rotation_rad: float = 0.05
@@ -28,14 +30,20 @@ class Options:
         for goal in self.goals:
             if len(goal) != 7 or not np.isfinite(goal).all() or not is_unit(goal[3:]):
                 raise ConfigError(
-                    f"reward 'pose': goals: a goal is 7 numbers with a unit quaternion xyzw, not {list(goal)}"
+                    "reward 'pose': goals: a goal is 7 numbers with a unit quaternion xyzw, not"
+                    f" {list(goal)}"
                 )
-        if not (self.goals and self.translation_m > 0.0 and self.rotation_rad > 0.0 and self.steps >= 1):
-            raise ConfigError("reward 'pose' needs a goal per arm, tolerances above 0, and at least one step")
+        if not (
+            self.goals and self.translation_m > 0.0 and self.rotation_rad > 0.0 and self.steps >= 1
+        ):
+            raise ConfigError(
+                "reward 'pose' needs a goal per arm, tolerances above 0, and at least one step"
+            )
 
 
 class Reward(interfaces.Reward):
-    """1 once every arm's tool has been within tolerance of its goal for some steps in a row; that ends the episode.
+    """1 once every arm's tool has been within tolerance of its goal for some steps in a row; that
+    ends the episode.
 
     ```
     reward=Use("pose", {"goals": ((0.5, 0.0, 0.005, 1.0, 0.0, 0.0, 0.0),), "translation_m": 0.002})
@@ -51,10 +59,15 @@ class Reward(interfaces.Reward):
         """Steps of the episode before are none in a row with this one's."""
         self._steps_there = 0
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
+    def judge(
+        self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand
+    ) -> RewardResult:
         """1 at success, which ends the episode, else 0."""
         if len(arms) != len(self._goals):
-            raise ConfigError(f"reward 'pose' has {len(self._goals)} goals for {len(arms)} arms; it needs one per arm")
+            raise ConfigError(
+                f"reward 'pose' has {len(self._goals)} goals for {len(arms)} arms; it needs one"
+                " per arm"
+            )
         there = all(self._is_there(arm, goal) for arm, goal in zip(arms, self._goals, strict=True))
         self._steps_there = self._steps_there + 1 if there else 0
         success = self._steps_there >= self._options.steps

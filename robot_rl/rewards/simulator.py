@@ -1,4 +1,6 @@
-"""The simulator's own truth as the judge: one for the step that completes the task, and the episode is over."""
+"""The simulator's own truth as the judge: one for the step that completes the task, and the episode
+is over.
+"""
 
 from collections.abc import Sequence
 
@@ -18,7 +20,9 @@ class Reward(interfaces.Reward):
             )
         self._world = given.world
 
-    def judge(self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand) -> RewardResult:
+    def judge(
+        self, observation: Observation, arms: Sequence[ArmState], outcome: OperatorCommand
+    ) -> RewardResult:
         """1 at success, which ends the episode, else 0."""
         success = self._world.latest.success
         return RewardResult(float(success), success, success)

@@ -1,1 +1,3 @@
-"""A run from its creation to its end: recording, training, evaluation, its processes and its report."""
+"""A run from its creation to its end: recording, training, evaluation, its processes and its
+report.
+"""

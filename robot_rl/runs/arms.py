@@ -1,4 +1,6 @@
-"""The arms' processes of a run: at which bench, started beside it, and waited for before anything is asked of them."""
+"""The arms' processes of a run: at which bench, started beside it, and waited for before anything
+is asked of them.
+"""
 
 import re
 import time
@@ -19,10 +21,12 @@ STARTS_WITHIN_S = 900.0  # a machine that is busy with other things compiles for
 
 
 def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
-    """The run at another bench than it was trained at, or at its own; its arms get addresses that nobody has.
+    """The run at another bench than it was trained at, or at its own; its arms get addresses that
+    nobody has.
 
-    Arms that are not simulated have the real clock, whatever the training's was. Raises ConfigError if the task does
-    not fit that bench, or if what is observed there is not what the policy was trained with.
+    Arms that are not simulated have the real clock, whatever the training's was. Raises ConfigError
+    if the task does not fit that bench, or if what is observed there is not what the policy was
+    trained with.
     """
     moved = RunFolder(folder.path)
     if hardware and hardware != folder.settings.hardware:
@@ -31,36 +35,53 @@ def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
         trained = folder.spaces().observations
         if there != trained:
             raise ConfigError(
-                f"the policy of {folder.path} was trained at '{folder.settings.hardware}' and cannot work at "
-                f"'{hardware}': it observes {', '.join(sorted(trained.keys() - there.keys()))}, and there is "
-                f"{', '.join(sorted(there.keys() - trained.keys()))} instead. Name the arms there as they were, or "
-                "train it there"
+                f"the policy of {folder.path} was trained at '{folder.settings.hardware}' and"
+                f" cannot work at '{hardware}': it observes"
+                f" {', '.join(sorted(trained.keys() - there.keys()))}, and there is"
+                f" {', '.join(sorted(there.keys() - trained.keys()))} instead. Name the arms there"
+                " as they were, or train it there"
             )
         drivers = [config.driver("controllers/arms", arm.driver) for arm in bench.arms]
-        moved = folder.at_bench(bench, folder.settings.clock if all(d.simulated for d in drivers) else "real")
+        moved = folder.at_bench(
+            bench, folder.settings.clock if all(d.simulated for d in drivers) else "real"
+        )
     addresses = tuple(free_addresses(len(moved.load_hardware().arms)))
     moved.settings = replace(moved.settings, arm_addresses=addresses)
     return moved
 
 
 def start_arms(folder: RunFolder, processes: Supervisor) -> None:
-    """Start the process of each arm of the run's bench. Raises ConfigError, before that, if its files do not fit."""
+    """Start the process of each arm of the run's bench. Raises ConfigError, before that, if its
+    files do not fit.
+    """
     settings = folder.settings
     config.check_fit(folder.load_task(), folder.load_hardware())
     config.require_machine(folder.load_hardware())
     for arm in folder.load_hardware().arms:
         processes.start(
             f"arm-{arm.name}",
-            ["arm", settings.hardware, "--arm", arm.name, "--run", str(folder.path), "--clock", settings.clock]
+            [
+                "arm",
+                settings.hardware,
+                "--arm",
+                arm.name,
+                "--run",
+                str(folder.path),
+                "--clock",
+                settings.clock,
+            ]
             + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
         )
 
 
-def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop: Callable[[], bool]) -> None:
-    """Wait until each arm answers. ProcessFailed as soon as a process has failed instead, StoppedError on a stop.
+def await_arms(
+    folder: RunFolder, processes: Supervisor, display: Display, stop: Callable[[], bool]
+) -> None:
+    """Wait until each arm answers. ProcessFailed as soon as a process has failed instead,
+    StoppedError on a stop.
 
-    LinkError if an arm lives and says nothing for `STARTS_WITHIN_S`. What it is at meanwhile, the last line of its log,
-    is shown.
+    LinkError if an arm lives and says nothing for `STARTS_WITHIN_S`. What it is at meanwhile, the
+    last line of its log, is shown.
     """
     begun, arms = time.monotonic(), folder.load_hardware().arms
     for number, arm in enumerate(arms):
@@ -71,13 +92,16 @@ def await_arms(folder: RunFolder, processes: Supervisor, display: Display, stop:
                 raise StoppedError("stopped")
             if time.monotonic() - begun > STARTS_S:
                 doing = last_words(folder.logs / f"arm-{name}.log")
-                display.show("arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}")
+                display.show(
+                    "arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}"
+                )
 
         first_answer(arm.name, arm.address, folder.logs / f"arm-{arm.name}.log", look).close()
 
 
 def first_answer(name: str, address: str, log: Path, each: Callable[[], None]) -> ArmClient:
-    """The client of an arm whose process was just started, as soon as it answers; `each` is called meanwhile.
+    """The client of an arm whose process was just started, as soon as it answers; `each` is called
+    meanwhile.
 
     Raises LinkError if it lives and says nothing for `STARTS_WITHIN_S`.
     """
@@ -85,13 +109,15 @@ def first_answer(name: str, address: str, log: Path, each: Callable[[], None]) -
         return ArmClient(address, timeout_s=STARTS_WITHIN_S, each=each)
     except LinkError as error:
         raise LinkError(
-            f"the process of arm '{name}' lives, and has not answered at {address} within {STARTS_WITHIN_S:g} s: "
-            f"{last_words(log)}; its log: {log}"
+            f"the process of arm '{name}' lives, and has not answered at {address} within"
+            f" {STARTS_WITHIN_S:g} s: {last_words(log)}; its log: {log}"
         ) from error
 
 
 def last_words(log: Path) -> str:
-    """What a process has said last, without when and who; that it only starts, if it has said nothing."""
+    """What a process has said last, without when and who; that it only starts, if it has said
+    nothing.
+    """
     lines = log.read_text(errors="replace").split("\n") if log.exists() else []
     said = next((line for line in reversed(lines) if line.strip()), "it is starting")
     return re.sub(r"^[\d-]+ [\d:,]+ [A-Z]+ [\w.]+: ", "", said)

@@ -1,4 +1,6 @@
-"""Other options for a run that there is: which may change, from when on not, and what is kept of the change."""
+"""Other options for a run that there is: which may change, from when on not, and what is kept of
+the change.
+"""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,7 +25,9 @@ ALWAYS = {
     "learner.agent.demo_fraction", "learner.agent.actor_period", "learner.agent.bc_weight",
     "learner.agent.bc_decay_steps", "learner.agent.bc_initial_updates",
 }  # fmt: skip
-"""What a learner goes on with as well as with what it began with: nothing that is learnt or recorded depends on it."""
+"""What a learner goes on with as well as with what it began with: nothing that is learnt or
+recorded depends on it.
+"""
 
 NEVER = {
     "hardware": "its demonstrations are of this bench",
@@ -59,22 +63,31 @@ def options_of(folder: RunFolder) -> TrainConfig:
 def change_options(folder: RunFolder, options: TrainConfig) -> None:
     """Let a run go on with these options, and keep in its config what was changed.
 
-    Raises ConfigError with each that may not change and why, and DataError if a process is at the run.
+    Raises ConfigError with each that may not change and why, and DataError if a process is at the
+    run.
     """
     before, after = _flat(config.to_json(options_of(folder))), _flat(config.to_json(options))
-    changed = {key: [before.get(key), value] for key, value in after.items() if before.get(key) != value}
+    changed = {
+        key: [before.get(key), value] for key, value in after.items() if before.get(key) != value
+    }
     if not changed:
         return
     begun = _begun(folder)
-    refused = {key: NEVER.get(key, BEGUN) for key in changed if key in NEVER or (begun and key not in ALWAYS)}
+    refused = {
+        key: NEVER.get(key, BEGUN)
+        for key in changed
+        if key in NEVER or (begun and key not in ALWAYS)
+    }
     if refused:
         reasons = "\n".join(
-            f"--{key.replace('_', '-')} cannot change in {folder.path}: {refused[key]}" for key in refused
+            f"--{key.replace('_', '-')} cannot change in {folder.path}: {refused[key]}"
+            for key in refused
         )
         names = ", ".join(sorted(ALWAYS))
         raise ConfigError(
-            f"{reasons}\nA new run with other options may begin with these demonstrations: robot-rl train "
-            f"{folder.settings.task} --demos-from {folder.path}. What may always change: {names}"
+            f"{reasons}\nA new run with other options may begin with these demonstrations: robot-rl"
+            f" train {folder.settings.task} --demos-from {folder.path}. What may always change:"
+            f" {names}"
         )
     learner, demos = options.learner, options.demos or 0
     settings = replace(
@@ -117,5 +130,7 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """`{"learner.schedule.utd": 4.0}`: the values of nested plain data by dotted key."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        flat |= (
+            _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        )
     return flat

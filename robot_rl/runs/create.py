@@ -21,8 +21,11 @@ from robot_rl.operator.intervention import require_judge
 from robot_rl.runs.demos_from import Origins, copier, look_at
 from robot_rl.types import ConfigError
 
-NO_DEVICE = "names no teleop device, and demonstrations are to be recorded: add `teleop: {name: NAME}`"
-PORTS = 5  # of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
+NO_DEVICE = (
+    "names no teleop device, and demonstrations are to be recorded: add `teleop: {name: NAME}`"
+)
+# of a run, the arms' own not counted: steps, weights, calls, the learner's status, the actor's
+PORTS = 5
 DEFAULT_STEPS = {"pixels": 8_000, "state": 5_000}
 DEFAULT_DEMOS = 20
 
@@ -74,10 +77,11 @@ class TrainConfig:
 
 
 def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolder:
-    """The run's folder with its resolved config: code defaults, then the task's, then the command line's.
+    """The run's folder with its resolved config: code defaults, then the task's, then the command
+    line's.
 
-    `verb` makes it. Whatever can be found wrong without a bench is a ConfigError, once the files are right all of it at
-    once, one thing per line, and there is no folder then.
+    `verb` makes it. Whatever can be found wrong without a bench is a ConfigError, once the files
+    are right all of it at once, one thing per line, and there is no folder then.
     """
     loaded, hardware = config.load_task(task), config.load_hardware(options.hardware)
     operated = config.with_teleop(hardware, options.teleop)
@@ -94,7 +98,10 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
         require_sense(options.learner, demos)
     with gathered(problems):
         if options.demos_from and options.listen:
-            raise ConfigError("with --listen the robot's machine records the demonstrations: leave --demos-from out")
+            raise ConfigError(
+                "with --listen the robot's machine records the demonstrations: leave"
+                " --demos-from out"
+            )
     with gathered(problems):
         require_judge(loaded, operated)
         if lacking > 0 and operated.teleop is None:
@@ -104,7 +111,9 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
     wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
     with gathered(problems):
-        desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))  # in one go: none of them twice
+        desk, *addresses = free_addresses(
+            1 + PORTS + len(hardware.arms)
+        )  # in one go: none of them twice
         if options.listen:
             addresses[:PORTS] = consecutive_addresses(options.listen, PORTS)
         settings = RunSettings(
@@ -145,7 +154,9 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
 
 @contextmanager
 def gathered(problems: list[str]) -> Iterator[None]:
-    """Put what the block finds wrong with the options behind the other problems, so that they are told together."""
+    """Put what the block finds wrong with the options behind the other problems, so that they are
+    told together.
+    """
     try:
         yield
     except ConfigError as error:
@@ -160,29 +171,38 @@ def steps_meant(options: TrainConfig) -> int:
 def require_sense(learner: LearnerConfig, demos: int) -> None:
     """Raise ConfigError for options of a learner that cannot begin."""
     if learner.offline and not demos:
-        raise ConfigError(f"{learner.algorithm} learns from demonstrations alone: ask for some (demos)")
+        raise ConfigError(
+            f"{learner.algorithm} learns from demonstrations alone: ask for some (demos)"
+        )
     require_wandb(learner.wandb)
     if learner.encoder_weights and not Path(learner.encoder_weights).is_file():
         raise ConfigError(f"encoder_weights: there is no file '{learner.encoder_weights}'")
 
 
-def require_steps(settings: RunSettings, learner: LearnerConfig, taken: int, lacking: int = 0) -> None:
+def require_steps(
+    settings: RunSettings, learner: LearnerConfig, taken: int, lacking: int = 0
+) -> None:
     """Raise ConfigError if a run ends before its first update, with the arithmetic.
 
-    Demonstrations and wandering have `taken` so many steps; so many demonstrations, a step or more each, are `lacking`.
+    Demonstrations and wandering have `taken` so many steps; so many demonstrations, a step or more
+    each, are `lacking`.
     """
     least = taken + max(0, lacking) * (1 + settings.wander_steps)
     if learner.offline or settings.steps > least + learner.schedule.start_steps:
         return
     what = f"demonstrations and wandering have taken {taken} of them"
     if lacking > 0:
-        wander = f" with {settings.wander_steps} steps of wandering each" if settings.wander_steps else ""
+        wander = (
+            f" with {settings.wander_steps} steps of wandering each"
+            if settings.wander_steps
+            else ""
+        )
         what = f"{lacking} demonstrations{wander} take {least - taken} of them or more"
         what = f"{taken} are taken already, {what}" if taken else what
     raise ConfigError(
-        f"with --steps {settings.steps} nothing would be learnt: {what}, and the first update follows "
-        f"{learner.schedule.start_steps} own steps. Ask for more than {least + learner.schedule.start_steps}; "
-        f"{DEFAULT_STEPS[settings.obs]} are usual"
+        f"with --steps {settings.steps} nothing would be learnt: {what}, and the first update"
+        f" follows {learner.schedule.start_steps} own steps. Ask for more than"
+        f" {least + learner.schedule.start_steps}; {DEFAULT_STEPS[settings.obs]} are usual"
     )
 
 
@@ -191,6 +211,8 @@ def require_training(folder: RunFolder) -> None:
     if not folder.demos_file.exists() or kept_steps(folder.checkpoints):
         return
     try:
-        require_steps(folder.settings, folder.read("learner", LearnerConfig), folder.demos()["steps"])
+        require_steps(
+            folder.settings, folder.read("learner", LearnerConfig), folder.demos()["steps"]
+        )
     except ConfigError as error:
         raise ConfigError(f"{error}: robot-rl train --resume {folder.path} --steps N") from error

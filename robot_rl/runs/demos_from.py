@@ -1,7 +1,9 @@
-"""Demonstrations of other runs for a new one: looked at before anything is made, then copied as they are.
+"""Demonstrations of other runs for a new one: looked at before anything is made, then copied as
+they are.
 
-A record keeps its identity, so that whose demonstration it is can always be told, and one that two runs hold (because
-one of them began with the other's) is taken once. All of a log is taken: attempts that failed and wandering as well.
+A record keeps its identity, so that whose demonstration it is can always be told, and one that two
+runs hold (because one of them began with the other's) is taken once. All of a log is taken:
+attempts that failed and wandering as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +35,9 @@ class Origins:
 
 
 def look_at(paths: Sequence[Path], task: Task, space: SpaceSpec) -> Origins:
-    """Read the demonstrations of these runs, to the last record. Raises ConfigError with what is wrong with each."""
+    """Read the demonstrations of these runs, to the last record. Raises ConfigError with what is
+    wrong with each.
+    """
     origins, problems = Origins(), list[str]()
     seen: dict[ActorStream, int] = {}
     for path in paths:
@@ -50,15 +54,22 @@ def look_at(paths: Sequence[Path], task: Task, space: SpaceSpec) -> Origins:
 
 def _require_task(folder: RunFolder, task: Task) -> None:
     if folder.settings.task != task.name:
-        raise ConfigError(f"they are of task {folder.settings.task!r}, and this run's is {task.name!r}")
+        raise ConfigError(
+            f"they are of task {folder.settings.task!r}, and this run's is {task.name!r}"
+        )
     theirs = folder.load_task()
     for name in ACTION_FIELDS:
         if getattr(theirs, name) != getattr(task, name):
             was, now = getattr(theirs, name), getattr(task, name)
-            raise ConfigError(f"their task has {name} {was}, and this one {now}: the actions in them mean another move")
+            raise ConfigError(
+                f"their task has {name} {was}, and this one {now}: the actions in them mean another"
+                " move"
+            )
 
 
-def _add(origins: Origins, folder: RunFolder, space: SpaceSpec, seen: dict[ActorStream, int]) -> None:
+def _add(
+    origins: Origins, folder: RunFolder, space: SpaceSpec, seen: dict[ActorStream, int]
+) -> None:
     """Count one run's demonstrations to the others; `seen` is written."""
     if not folder.demos_log.exists():
         raise ConfigError("it has none")
@@ -82,12 +93,16 @@ def _add(origins: Origins, folder: RunFolder, space: SpaceSpec, seen: dict[Actor
 
 
 def copier(origins: Origins, space: SpaceSpec) -> Callable[[Path, RunSettings], None]:
-    """What puts them into the folder of a new run, as its log of demonstrations, whole or not at all."""
+    """What puts them into the folder of a new run, as its log of demonstrations, whole or not at
+    all.
+    """
 
     def fill(path: Path, settings: RunSettings) -> None:
         target = path / DEMOS_LOG
         if target.exists():
-            raise ConfigError(f"{target} is there already, of a run that has no config: choose another --name")
+            raise ConfigError(
+                f"{target} is there already, of a run that has no config: choose another --name"
+            )
         draft = path / f"{DEMOS_LOG}.copying"
         remove_file(draft)  # of a copy that was broken off
         try:
@@ -104,7 +119,9 @@ def copier(origins: Origins, space: SpaceSpec) -> Callable[[Path, RunSettings], 
 
 
 def _copy(folder: RunFolder, log: StepLog) -> None:
-    """Append what the log does not have yet. An episode that is not over does not count: it is not continued here."""
+    """Append what the log does not have yet. An episode that is not over does not count: it is not
+    continued here.
+    """
     before, batch = dict(log.positions), list[records.Record]()
     with StepLog(folder.demos_log, log.space, read_only=True, run=folder.settings.id) as source:
         for kind, identity, payload in source.records():

@@ -1,4 +1,6 @@
-"""The evaluation of a run: its policy, the operator locked out, with files of its own; the same for the same seed."""
+"""The evaluation of a run: its policy, the operator locked out, with files of its own; the same for
+the same seed.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -9,7 +11,13 @@ from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.loop import acknowledges
-from robot_rl.config.run_folder import EVAL_SEED, EvaluationFiles, RunFolder, check_seed, evaluation_file
+from robot_rl.config.run_folder import (
+    EVAL_SEED,
+    EvaluationFiles,
+    RunFolder,
+    check_seed,
+    evaluation_file,
+)
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.links.console_link import ConsoleLink
@@ -37,17 +45,22 @@ def evaluate_run(
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run's policy, operator locked out; steps, table, videos and summary go into a folder of their own.
+    """Evaluate a run's policy, operator locked out; steps, table, videos and summary go into a
+    folder of their own.
 
-    It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`, as it does in
-    training, at the bench that it was trained at, or at another, `hardware`. The run's own evaluation.json is the
-    summary of the one that ends a training (`official`); of another only where there is none of that policy to its
-    end. A `stop` ends it with the episodes before: StoppedError if there is none, and nothing is written.
+    It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`,
+    as it does in training, at the bench that it was trained at, or at another, `hardware`. The
+    run's own evaluation.json is the summary of the one that ends a training (`official`); of
+    another only where there is none of that policy to its end. A `stop` ends it with the episodes
+    before: StoppedError if there is none, and nothing is written.
     """
     check_seed(seed)
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
     require_judge(folder.load_task(), folder.load_hardware())
-    with Supervisor(folder.logs) as processes, nullcontext(display) if display else Display() as shown:
+    with (
+        Supervisor(folder.logs) as processes,
+        nullcontext(display) if display else Display() as shown,
+    ):
         for sentence in folder.edited():
             shown.say(sentence)
         start_arms(folder, processes)
@@ -57,21 +70,31 @@ def evaluate_run(
     if episodes and not evaluation.episodes:
         shutil.rmtree(files.folder)
         raise StoppedError("stopped")
-    summary = evaluation_summary(evaluation, folder, sampled, step) | {"folder": f"evaluations/{files.folder.name}"}
+    summary = evaluation_summary(evaluation, folder, sampled, step) | {
+        "folder": f"evaluations/{files.folder.name}"
+    }
     write_json(files.summary, summary, indent=2)
     own_file = evaluation_file(folder.path, sampled, step, hardware)
     if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
         write_json(own_file, summary, indent=2)
     low, high = evaluation.interval_95
-    cycle = f", mean cycle {evaluation.mean_cycle_s:.1f} s" if evaluation.mean_cycle_s is not None else ""
+    cycle = (
+        f", mean cycle {evaluation.mean_cycle_s:.1f} s"
+        if evaluation.mean_cycle_s is not None
+        else ""
+    )
     shown.say(
-        f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of {len(evaluation.episodes)} "
-        f"(95 % interval {low:.1%} to {high:.1%}){cycle}; {files.summary}"
+        f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of"
+        f" {len(evaluation.episodes)} (95 % interval {low:.1%} to {high:.1%}){cycle};"
+        f" {files.summary}"
     )
     again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
     again += f" --hardware {hardware}" if hardware else ""
     if len(evaluation.episodes) < episodes:
-        shown.say(f"stopped before the last of {episodes}; all of them: {again}{' --sampled' if sampled else ''}")
+        shown.say(
+            f"stopped before the last of {episodes}; all of them:"
+            f" {again}{' --sampled' if sampled else ''}"
+        )
     elif evaluation.successes < episodes and not sampled:
         shown.say(f"greedily; its own noise may free a tool that sticks: {again} --sampled")
     return summary
@@ -108,7 +131,11 @@ def _evaluate(
         desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
         desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
         gate = PauseGate(
-            env, desk, acknowledges=acknowledges(env, folder), stop=stop, say=partial(say_waiting, display)
+            env,
+            desk,
+            acknowledges=acknowledges(env, folder),
+            stop=stop,
+            say=partial(say_waiting, display),
         )
         recorded = opened.enter_context(StepLog(files.log, env.space_spec, run=folder.settings.id))
         return evaluate(
@@ -126,7 +153,9 @@ def _evaluate(
 
 
 def is_whole_evaluation(file: Path, env_steps: int | None) -> bool:
-    """Whether a summary is of a policy that had learnt for so many steps, and of all episodes that were asked for."""
+    """Whether a summary is of a policy that had learnt for so many steps, and of all episodes that
+    were asked for.
+    """
     try:
         said = read_json(file)
     except DataError:

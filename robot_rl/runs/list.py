@@ -1,4 +1,6 @@
-"""`robot-rl runs`: which runs there are, of what, how far each has come and how well it does; from their own files."""
+"""`robot-rl runs`: which runs there are, of what, how far each has come and how well it does; from
+their own files.
+"""
 
 import time
 from dataclasses import asdict, dataclass
@@ -18,8 +20,9 @@ NEWEST = 1 << 16
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A run in a line. `t_wall` is when it was last written to [s]; `steps` are those of `of_steps` it has made,
-    demonstrations included; `evaluations` are (sampled or not, successes, episodes). `problem`: it cannot be read."""
+    """A run in a line. `t_wall` is when it was last written to [s]; `steps` are those of `of_steps`
+    it has made, demonstrations included; `evaluations` are (sampled or not, successes, episodes).
+    `problem`: it cannot be read."""
 
     name: str
     t_wall: float
@@ -34,7 +37,9 @@ class RunFacts:
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        found = [{"sampled": s, "successes": good, "episodes": n} for s, good, n in self.evaluations]
+        found = [
+            {"sampled": s, "successes": good, "episodes": n} for s, good, n in self.evaluations
+        ]
         return {**asdict(self), "evaluations": found}
 
 
@@ -45,14 +50,17 @@ def runs_in(folder: Path) -> list[RunFacts]:
 
 
 def facts_of(path: Path) -> RunFacts:
-    """What the files of a run say of it. Nothing raises: what cannot be read is a problem of that run."""
+    """What the files of a run say of it. Nothing raises: what cannot be read is a problem of that
+    run.
+    """
     t_wall = max(file.stat().st_mtime for file in path.iterdir() if file.exists())
     try:
         run = RunFolder(path)
         demos = run.demos() if run.demos_file.exists() else {"successes": 0, "steps": 0}
         tables = ((run.metrics_file, METRICS), (run.episodes_file, EPISODES))
         own = max(
-            Tail(file, Newest, numbers, at_most=NEWEST, newest=NEWEST).read().env_steps for file, numbers in tables
+            Tail(file, Newest, numbers, at_most=NEWEST, newest=NEWEST).read().env_steps
+            for file, numbers in tables
         )
         evaluations = tuple(_evaluations(path))
     except (ConfigError, DataError) as error:
@@ -78,8 +86,22 @@ def table(runs: list[RunFacts]) -> Any:
     from rich.table import Table
 
     out = Table()
-    for heading in ("run", "last written", "task", "hardware", "obs", "seed", "demos", "steps", "success"):
-        out.add_column(heading, justify="right" if heading in ("seed", "demos", "steps") else "left", overflow="fold")
+    for heading in (
+        "run",
+        "last written",
+        "task",
+        "hardware",
+        "obs",
+        "seed",
+        "demos",
+        "steps",
+        "success",
+    ):
+        out.add_column(
+            heading,
+            justify="right" if heading in ("seed", "demos", "steps") else "left",
+            overflow="fold",
+        )
     for run in runs:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.t_wall))
         if run.problem:

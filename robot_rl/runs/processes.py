@@ -1,4 +1,6 @@
-"""The processes of a run: started in an order, watched, and stopped in the reverse order so that the arm holds last."""
+"""The processes of a run: started in an order, watched, and stopped in the reverse order so that
+the arm holds last.
+"""
 
 import ctypes
 import logging
@@ -26,8 +28,8 @@ class ProcessFailed(RobotRLError):
 
 
 class Supervisor:
-    """Starts `robot-rl VERB ...` processes in sessions of their own (a Ctrl-C reaches only the parent, which then
-    stops them in order), each with a log file.
+    """Starts `robot-rl VERB ...` processes in sessions of their own (a Ctrl-C reaches only the
+    parent, which then stops them in order), each with a log file.
 
     ```
     with Supervisor(folder.logs) as processes:
@@ -52,7 +54,9 @@ class Supervisor:
         self._asked.discard(name)
         with self._log_of(name).open("ab") as output:
             if output.tell():  # what an earlier process said last is not what this one is at
-                output.write(f"{time.strftime('%Y-%m-%d %H:%M:%S,000')} INFO {__name__}: it is starting\n".encode())
+                output.write(
+                    f"{time.strftime('%Y-%m-%d %H:%M:%S,000')} INFO {__name__}: it is starting\n".encode()
+                )
                 output.flush()
             self._children[name] = subprocess.Popen(
                 [sys.executable, "-m", "robot_rl", *arguments],
@@ -75,18 +79,24 @@ class Supervisor:
     def restart_failed(self, say: Callable[[str], None]) -> None:
         """Start again whoever was killed, or left because its other side was gone.
 
-        Raises ProcessFailed for any other end, and for a process that ends `RESTARTS_AT_MOST` times in ten minutes.
+        Raises ProcessFailed for any other end, and for a process that ends `RESTARTS_AT_MOST` times
+        in ten minutes.
         """
         for name, child in list(self._children.items()):
             code = child.poll()
             if code is None or self._ended_well(name):
                 continue
             now = time.monotonic()
-            recent = [then for then in self._restarts.get(name, []) if now - then < RESTARTS_WITHIN_S]
+            recent = [
+                then for then in self._restarts.get(name, []) if now - then < RESTARTS_WITHIN_S
+            ]
             if not (code < 0 or code == GONE) or len(recent) >= RESTARTS_AT_MOST:
                 raise ProcessFailed(self._failure(name, child))
             self._restarts[name] = [*recent, now]
-            say(f"the process '{name}' ended with code {code} and is started again; its log: {self._log_of(name)}")
+            say(
+                f"the process '{name}' ended with code {code} and is started again; its log:"
+                f" {self._log_of(name)}"
+            )
             self.start(name, self._arguments[name])
 
     def watch(
@@ -98,7 +108,8 @@ class Supervisor:
     ) -> None:
         """Wait until the process `until` has ended well, calling `each()` now and then.
 
-        Processes that failed meanwhile are `mend`'s to deal with; without it, the first raises ProcessFailed.
+        Processes that failed meanwhile are `mend`'s to deal with; without it, the first raises
+        ProcessFailed.
         """
         while True:
             ended = self._ended_well(until)
@@ -108,8 +119,12 @@ class Supervisor:
                 return
             time.sleep(period_s)
 
-    def stop(self, name: str, sent: signal.Signals = signal.SIGINT, timeout_s: float = 30.0) -> None:
-        """Ask a process, if there is one of this name, to finish and wait for it; kill it if it does not."""
+    def stop(
+        self, name: str, sent: signal.Signals = signal.SIGINT, timeout_s: float = 30.0
+    ) -> None:
+        """Ask a process, if there is one of this name, to finish and wait for it; kill it if it
+        does not.
+        """
         child = self._children.get(name)
         if child is not None and child.poll() is None:
             self._asked.add(name)
@@ -129,7 +144,9 @@ class Supervisor:
                 child.wait()
 
     def kill(self) -> None:
-        """End everything at once. The arm's own process holds the arm until it is gone; a real arm holds by itself."""
+        """End everything at once. The arm's own process holds the arm until it is gone; a real arm
+        holds by itself.
+        """
         for child in self._children.values():
             child.kill()
 
@@ -137,7 +154,10 @@ class Supervisor:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             for name in reversed(self._children):
@@ -157,14 +177,18 @@ class Supervisor:
     def _failure(self, name: str, child: subprocess.Popen) -> str:
         path = self._log_of(name)
         tail = path.read_text(errors="replace").strip().splitlines()[-12:]
-        return f"the process '{name}' ended with code {child.returncode}; the end of {path}:\n  " + "\n  ".join(tail)
+        return (
+            f"the process '{name}' ended with code {child.returncode}; the end of {path}:\n  "
+            + "\n  ".join(tail)
+        )
 
 
 class Watchdog:
     """Notices that a run gets nowhere although all its processes live.
 
-    `look` is told what should move (steps and updates made). While that stands still it warns once a minute; after
-    `fail_after_s` it raises ProcessFailed (None: never, for a person may be mending the bench).
+    `look` is told what should move (steps and updates made). While that stands still it warns once
+    a minute; after `fail_after_s` it raises ProcessFailed (None: never, for a person may be mending
+    the bench).
     """
 
     WARN_EVERY_S = 60.0
@@ -180,7 +204,10 @@ class Watchdog:
         if self._since is None or progress != self._progress:
             self._progress, self._since, self._warned = progress, now, 0
         still_s = now - self._since
-        where = f"no step and no update for {still_s:.0f} s though every process lives; their logs are in {self._logs}"
+        where = (
+            f"no step and no update for {still_s:.0f} s though every process lives; their logs are"
+            f" in {self._logs}"
+        )
         if self._fail_after_s is not None and still_s > self._fail_after_s:
             raise ProcessFailed(where)
         if still_s > (self._warned + 1) * self.WARN_EVERY_S:
@@ -189,6 +216,8 @@ class Watchdog:
 
 
 def _prepare() -> None:
-    """In the new process, before Python begins: it dies with its parent, and a Ctrl-C waits until it is watched for."""
+    """In the new process, before Python begins: it dies with its parent, and a Ctrl-C waits until
+    it is watched for.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -16,8 +16,8 @@ LINE_EVERY_S = 15.0
 class Display:
     """Bars for the phases of a run, with the figures of the moment beside them.
 
-    On a terminal the bars are redrawn in place; elsewhere (CI, a log file) each phase prints a line when it begins
-    and ends and every 15 s.
+    On a terminal the bars are redrawn in place; elsewhere (CI, a log file) each phase prints a line
+    when it begins and ends and every 15 s.
     """
 
     def __init__(self, console: Console | None = None):
@@ -63,7 +63,9 @@ class Display:
 
 
 class Newest:
-    """Of a table: how many rows there were, the newest one, and the own steps that the run had there."""
+    """Of a table: how many rows there were, the newest one, and the own steps that the run had
+    there.
+    """
 
     def __init__(self) -> None:
         self.count = self.env_steps = 0
@@ -81,7 +83,10 @@ def training_note(episodes: Progress, metrics: Newest) -> str:
         return "waiting for the first episode"
     now, rate = episodes.recent, metrics.row.get("updates_per_s")
     speed = f", {rate:.0f} updates/s" if is_number(rate) else ""
-    return f"success {now.success:.0%}, without help {now.without_help:.0%}, operator {now.operator:.0%}{speed}"
+    return (
+        f"success {now.success:.0%}, without help {now.without_help:.0%}, operator"
+        f" {now.operator:.0%}{speed}"
+    )
 
 
 def say_waiting(display: Display, reason: str) -> None:

@@ -1,4 +1,6 @@
-"""Recording: what a person shows into the logs of a run, demonstrations or outcomes, with the page beside it."""
+"""Recording: what a person shows into the logs of a run, demonstrations or outcomes, with the page
+beside it.
+"""
 
 import logging
 import os
@@ -30,8 +32,8 @@ from robot_rl.types import DataError, GivenUpError, StoppedError, Use
 
 log = logging.getLogger(__name__)
 NO_WANDER = (
-    "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder learns where that is "
-    "from the demonstrations alone"
+    "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder"
+    " learns where that is from the demonstrations alone"
 )
 
 
@@ -46,7 +48,8 @@ def record_demos(
 ) -> None:
     """Record the demonstrations that the run still lacks; `demos.json` says that they are complete.
 
-    `wanted` is how many there shall be, if not as many as the run was made with; with `review` each is asked about.
+    `wanted` is how many there shall be, if not as many as the run was made with; with `review` each
+    is asked about.
     """
     settings, task = folder.settings, folder.load_task()
     mend_demos(folder)
@@ -73,13 +76,19 @@ def record_demos(
                 seconds = settings.wander_steps / task.rate_hz
                 display.say(f"after each demonstration the arm moves by itself about the goal, for {seconds:.0f} s, "
                             "where the task allows it; --wander-steps 0 switches that off")  # fmt: skip
-            elif task.wander is None and settings.obs == "pixels" and folder.read("learner", LearnerConfig).pretrains:
+            elif (
+                task.wander is None
+                and settings.obs == "pixels"
+                and folder.read("learner", LearnerConfig).pretrains
+            ):
                 display.say(f"task '{task.name}' {NO_WANDER}")
             try:
                 recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
             except GivenUpError as error:
                 kept = f"{recorder.tally.successes} of {wanted} demonstrations are kept"
-                raise GivenUpError(f"{error}\n{kept}; go on with: robot-rl demo --resume {folder.path}") from error
+                raise GivenUpError(
+                    f"{error}\n{kept}; go on with: robot-rl demo --resume {folder.path}"
+                ) from error
             missed = sitting.missed_resets
     finally:  # also of what there is when somebody stops
         if (picture := plot_demos(folder)) is not None:
@@ -88,8 +97,8 @@ def record_demos(
 
 
 def mend_demos(folder: RunFolder) -> None:
-    """If the file that counts the demonstrations is damaged, count them anew in their log: it was written, so they
-    are complete. Raises DataError if the log cannot be read."""
+    """If the file that counts the demonstrations is damaged, count them anew in their log: it was
+    written, so they are complete. Raises DataError if the log cannot be read."""
     if not os.path.lexists(folder.demos_file):  # a link that leads nowhere is a damaged file
         return
     try:
@@ -114,8 +123,9 @@ def record_outcomes(
 ) -> None:
     """Record the labelled frames that a run still lacks; `outcomes.json` says what there is.
 
-    Labels are the operator's words, whatever judge the task names (it may be the one that is to learn from them). The
-    scripted operator has no eyes but the simulator's, so there they are the simulator's truth.
+    Labels are the operator's words, whatever judge the task names (it may be the one that is to
+    learn from them). The scripted operator has no eyes but the simulator's, so there they are the
+    simulator's truth.
     """
     hardware = folder.load_hardware()
     scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
@@ -130,12 +140,20 @@ def record_outcomes(
 
     await_arms(folder, processes, display, stop.is_set)
     with sitting_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as sitting:
-        OutcomeRecorder(sitting, per_episode=per_episode).record(positives, negatives, progress=progress)
+        OutcomeRecorder(sitting, per_episode=per_episode).record(
+            positives, negatives, progress=progress
+        )
 
 
 @contextmanager
 def sitting_for(
-    folder: RunFolder, task: config.Task, path: Path, display: Display, stop: StopRequest, *, verb: str
+    folder: RunFolder,
+    task: config.Task,
+    path: Path,
+    display: Display,
+    stop: StopRequest,
+    *,
+    verb: str,
 ) -> Iterator[RecordingSession]:
     """A sitting whose log is `path`, with the run's bench, its operator, a desk and a gate."""
     settings, hardware = folder.settings, folder.load_hardware()
@@ -144,11 +162,16 @@ def sitting_for(
         desk.tell(verb=verb, task=task.name)
         env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
         operator = open_operator(
-            hardware, Given(task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk)
+            hardware,
+            Given(task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk),
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))
         gate = PauseGate(
-            env, desk, acknowledges=acknowledges(env, folder), stop=stop.is_set, say=partial(say_waiting, display)
+            env,
+            desk,
+            acknowledges=acknowledges(env, folder),
+            stop=stop.is_set,
+            say=partial(say_waiting, display),
         )
         yield RecordingSession(env, operator, recorded, seed=settings.seed, desk=desk, gate=gate)

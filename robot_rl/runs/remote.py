@@ -3,8 +3,9 @@
     learner's machine   robot-rl train TASK --listen tcp://0.0.0.0:5560
     robot's machine     robot-rl join tcp://NAME@HOST:5560
 
-The learner's machine says what the run is; the robot's keeps a run folder of its own with the demonstrations, the spool
-and the evaluation. Either may be stopped and started again, in any order: nothing is lost and nothing is learnt twice.
+The learner's machine says what the run is; the robot's keeps a run folder of its own with the
+demonstrations, the spool and the evaluation. Either may be stopped and started again, in any order:
+nothing is lost and nothing is learnt twice.
 """
 
 import time
@@ -38,12 +39,17 @@ PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
 
 
 def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunFolder:
-    """Bring this machine's robot to the run whose learner listens at `address`; carry it through and evaluate."""
+    """Bring this machine's robot to the run whose learner listens at `address`; carry it through
+    and evaluate.
+    """
     calls = CallClient(consecutive_addresses(address, PORTS)[2])
     begun, phases = time.monotonic(), dict[str, float]()
     with Display() as display, StopRequest() as stop:
         folder = own_folder(calls.call("run", timeout_s=PATIENCE_S).body, address, name)
-        display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, learner at {address}")
+        display.say(
+            f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, learner at"
+            f" {address}"
+        )
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl join {address}"):
             start_arms(folder, processes)
             with timed(phases, "demonstrations"):
@@ -65,12 +71,17 @@ def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunF
 
 
 def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
-    """This machine's folder of the run that the learner described: new, or the one of an earlier sitting."""
+    """This machine's folder of the run that the learner described: new, or the one of an earlier
+    sitting.
+    """
     sections = described["sections"]
     settings = config.from_json(RunSettings, sections["run"], "the learner's run")
     settings = with_addresses(settings, address)
     if not name and not is_name(str(described["name"]).replace(".", "")):
-        raise ConfigError(f"the learner calls its run {described['name']!r:.100}: choose this machine's with --name")
+        raise ConfigError(
+            f"the learner calls its run {described['name']!r:.100}: choose this machine's with"
+            " --name"
+        )
     path = Path("runs") / (name or f"{described['name']}-robot")
     if (path / "config.json").exists():
         earlier = RunFolder(path).settings
@@ -91,16 +102,25 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
     return RunFolder.create(path, parts, again=True)  # the addresses may be others today
 
 
-def with_addresses(settings: RunSettings, learner: str, like: RunSettings | None = None) -> RunSettings:
-    """The same run, as the robot's machine reaches it; its own status, desk and arms listen on this machine alone.
+def with_addresses(
+    settings: RunSettings, learner: str, like: RunSettings | None = None
+) -> RunSettings:
+    """The same run, as the robot's machine reaches it; its own status, desk and arms listen on this
+    machine alone.
 
     There they have free addresses, or those that they have in `like`.
     """
     steps, weights, calls, status, _ = consecutive_addresses(learner, PORTS)
     if like is not None:
-        actor_status, desk, arms = like.actor_status_address, like.desk_address, list(like.arm_addresses)
+        actor_status, desk, arms = (
+            like.actor_status_address,
+            like.desk_address,
+            list(like.arm_addresses),
+        )
     else:
-        actor_status, desk, *arms = free_addresses(2 + len(config.load_hardware(settings.hardware).arms))
+        actor_status, desk, *arms = free_addresses(
+            2 + len(config.load_hardware(settings.hardware).arms)
+        )
     return replace(
         settings,
         steps_address=steps,
@@ -114,7 +134,9 @@ def with_addresses(settings: RunSettings, learner: str, like: RunSettings | None
 
 
 def fetch_policy(folder: RunFolder, calls: CallClient, step: int) -> None:
-    """The averaged policy, as a checkpoint of this machine's folder: for this evaluation and all later ones."""
+    """The averaged policy, as a checkpoint of this machine's folder: for this evaluation and all
+    later ones.
+    """
     reply = calls.call("policy", {"averaged": True}, timeout_s=PATIENCE_S)
     save_policy(folder.checkpoints, step, PolicySpec.from_json(reply.body["spec"]), reply.arrays)
 
@@ -129,11 +151,16 @@ def serve_learner(folder: RunFolder) -> None:
         require_training(folder)
         display.say(f"the robot's machine comes with: robot-rl join {settings.steps_address} (this machine's name and "
                     "address in place of 0.0.0.0)")  # fmt: skip
-        with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):
+        with (
+            Supervisor(folder.logs) as processes,
+            hint_at(f"robot-rl train --resume {folder.path}"),
+        ):
             processes.start("learner", ["learner", str(folder.path)])
             watch_training(folder, processes, display, stop, until="learner")
         plot_learning(folder)
         done = f"{folder.checkpoints}; the robot's machine evaluates"
         display.say(
-            f"stopped and saved; continue with: robot-rl train --resume {folder.path}" if stop.is_set() else done
+            f"stopped and saved; continue with: robot-rl train --resume {folder.path}"
+            if stop.is_set()
+            else done
         )

@@ -26,8 +26,11 @@ METRICS = ("env_steps",)
 Columns = dict[str, "array[float]"]
 
 
-def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None) -> dict[str, Any]:
-    """One object: how well the policy does, acting greedily or `sampled`, and the training that led to it.
+def evaluation_summary(
+    evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None
+) -> dict[str, Any]:
+    """One object: how well the policy does, acting greedily or `sampled`, and the training that led
+    to it.
 
     `step`: of the checkpoint that it is of, if it is not the newest.
     """
@@ -52,7 +55,9 @@ def evaluation_summary(evaluation: Evaluation, folder: RunFolder, sampled: bool,
 
 
 def _training_so_far(folder: RunFolder) -> dict[str, Any]:
-    """The summary that a finished sitting left; for processes started by hand, from the learner's own clock."""
+    """The summary that a finished sitting left; for processes started by hand, from the learner's
+    own clock.
+    """
     if summary := _earlier(folder):
         return summary
     metrics = _columns(folder.metrics_file, METRICS, "wall_s")["wall_s"]
@@ -61,14 +66,18 @@ def _training_so_far(folder: RunFolder) -> dict[str, Any]:
 
 
 def _earlier(folder: RunFolder) -> dict[str, Any]:
-    """The training in numbers as a sitting before left it; empty if there was none, or if it is damaged."""
+    """The training in numbers as a sitting before left it; empty if there was none, or if it is
+    damaged.
+    """
     if not folder.training_file.exists():
         return {}
     try:
         return read_json(folder.training_file)
     except DataError as error:
         log.warning(
-            "%s. What earlier sittings took on the clock is not counted; the rest is in the run's tables", error
+            "%s. What earlier sittings took on the clock is not counted; the rest is in the run's"
+            " tables",
+            error,
         )
         return {}
 
@@ -81,12 +90,17 @@ def save_summary(path: Path, summary: Mapping[str, Any]) -> None:
         log.warning("%s", error)
 
 
-def training_summary(folder: RunFolder, wall_s: float, phases: Mapping[str, float]) -> dict[str, Any]:
-    """The training in numbers, from the run's own files; earlier sittings of a resumed run are added."""
+def training_summary(
+    folder: RunFolder, wall_s: float, phases: Mapping[str, float]
+) -> dict[str, Any]:
+    """The training in numbers, from the run's own files; earlier sittings of a resumed run are
+    added.
+    """
     before = _earlier(folder).get("wall_minutes", 0.0)
     episodes = _columns(folder.episodes_file, EPISODES, "missed_resets")
     demos = folder.demos()
-    # the learner's count as well: an episode that was cut off has no row; a robot without its learner has only episodes
+    # the learner's count as well: an episode that was cut off has no row; a robot without its
+    # learner has only episodes
     counted = (*episodes["env_steps"], *_columns(folder.metrics_file, METRICS)["env_steps"])
     steps = demos["steps"] + int(max(counted, default=0))
     rate_hz = folder.load_task().rate_hz
@@ -115,7 +129,8 @@ def _columns(path: Path, numbers: tuple[str, ...], *others: str) -> Columns:
 
 
 def plot_learning(folder: RunFolder) -> list[Path]:
-    """Learning curves as PNG: success and the operator's share over the steps, and the learner's own figures.
+    """Learning curves as PNG: success and the operator's share over the steps, and the learner's
+    own figures.
 
     A disk that refuses is a warning: no run ends for a picture.
     """
@@ -138,15 +153,20 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     if training.curve:
         written.append(_plot_success(training.curve, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", *CURVES)
-    if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():  # else there was no update
+    if np.isfinite([
+        *metrics["critic_loss"],
+        *metrics["bc_loss"],
+    ]).any():  # else there was no update
         written.append(_plot_learner(metrics, folder))
     return written
 
 
 def plot_demos(folder: RunFolder) -> Path | None:
-    """The demonstrations that count, as PNG: how long each took, the tool's paths, and what was seen at each end.
+    """The demonstrations that count, as PNG: how long each took, the tool's paths, and what was
+    seen at each end.
 
-    None if there is none, or, with a warning, if it cannot be drawn: no recording ends for a picture.
+    None if there is none, or, with a warning, if it cannot be drawn: no recording ends for a
+    picture.
     """
     try:
         return _plot_demos(folder) if folder.demos_log.exists() else None
@@ -165,14 +185,25 @@ def _plot_demos(folder: RunFolder) -> Path | None:
     if not paths:
         return None
     figure, (lengths, above, aside) = pyplot.subplots(1, 3, figsize=(12, 4), dpi=110)
-    lengths.bar(range(1, len(paths) + 1), [len(path) - 1 for path in paths.values()], color="#2ca02c")
-    lengths.set(title=f"{len(paths)} demonstrations, {tally.attempts} attempts", xlabel="demonstration", ylabel="steps")
+    lengths.bar(
+        range(1, len(paths) + 1), [len(path) - 1 for path in paths.values()], color="#2ca02c"
+    )
+    lengths.set(
+        title=f"{len(paths)} demonstrations, {tally.attempts} attempts",
+        xlabel="demonstration",
+        ylabel="steps",
+    )
     for axes, (i, j), names in ((above, (0, 1), "x y"), (aside, (0, 2), "x z, z along the tool")):
         for path in paths.values():
             line = 1e3 * np.array(path)[:, [i, j]]
             axes.plot(*line.T, lw=0.8, alpha=0.6)
             axes.plot(*line[-1], "o", color="#d62728", ms=3)
-        axes.set(title=f"tool, from where the episode began: {names}", xlabel="mm", ylabel="mm", aspect="equal")
+        axes.set(
+            title=f"tool, from where the episode began: {names}",
+            xlabel="mm",
+            ylabel="mm",
+            aspect="equal",
+        )
         axes.grid(alpha=0.3)
     folder.plots.mkdir(exist_ok=True)
     picture = _save(figure, folder.plots / "demonstrations.png")
@@ -189,8 +220,12 @@ def _demos(folder: RunFolder) -> tuple[dict[EpisodeOf, list[Any]], list[np.ndarr
         last: dict[EpisodeOf, np.ndarray] = {}
         for identity, step in log.entries():
             if isinstance(step, Step) and (episode := episode_of(identity.stream, step)) in paths:
-                pose = next(value for name, value in step.observation.items() if name.endswith("tcp_pose"))
-                views = [value for name, value in step.observation.items() if name.startswith("image/")]
+                pose = next(
+                    value for name, value in step.observation.items() if name.endswith("tcp_pose")
+                )
+                views = [
+                    value for name, value in step.observation.items() if name.startswith("image/")
+                ]
                 paths[episode].append(pose[:3])
                 if views:
                     last[episode] = np.concatenate(views)
@@ -198,13 +233,19 @@ def _demos(folder: RunFolder) -> tuple[dict[EpisodeOf, list[Any]], list[np.ndarr
 
 
 def summarise_outcomes(folder: RunFolder) -> tuple[dict[str, int], Path | None]:
-    """What a run's log of outcomes holds, also as `outcomes.json`; and a picture of some frames, if there are cameras.
+    """What a run's log of outcomes holds, also as `outcomes.json`; and a picture of some frames, if
+    there are cameras.
 
-    Counted are frames, but for `episodes` and those of them `with_positives`; `neither` may not be learnt from.
+    Counted are frames, but for `episodes` and those of them `with_positives`; `neither` may not be
+    learnt from.
     """
-    with StepLog(folder.outcomes_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
+    with StepLog(
+        folder.outcomes_log, folder.spaces(), read_only=True, run=folder.settings.id
+    ) as log:
         episodes = labelled_episodes(log).values()
-        positives, negatives = (sum(several) for several in zip(*(episode.counts for episode in episodes), strict=True))
+        positives, negatives = (
+            sum(several) for several in zip(*(episode.counts for episode in episodes), strict=True)
+        )
         summary = {
             "positives": positives,
             "negatives": negatives,
@@ -249,13 +290,21 @@ def _plot_success(curve: Sequence[Point], folder: RunFolder) -> Path:
 
     steps, figures = [point.env_steps for point in curve], [point.figures for point in curve]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=120)
-    axes.plot(steps, [each.success for each in figures], color="#1f77b4", label="success, all episodes")
+    axes.plot(
+        steps, [each.success for each in figures], color="#1f77b4", label="success, all episodes"
+    )
     alone = [each.without_help for each in figures]
     axes.plot(steps, alone, color="#2ca02c", label="success without a correction")
     operator = [each.operator for each in figures]
-    axes.fill_between(steps, operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps")
+    axes.fill_between(
+        steps, operator, color="#ff7f0e", alpha=0.35, label="operator's share of the steps"
+    )
     axes.set(
-        xlabel="control steps (10 per second of robot time)" if folder.load_task().rate_hz == 10 else "control steps",
+        xlabel=(
+            "control steps (10 per second of robot time)"
+            if folder.load_task().rate_hz == 10
+            else "control steps"
+        ),
         ylabel=f"share, mean of {WINDOW} episodes",
         ylim=(0, 1.02),
         xlim=(0, None),
@@ -291,8 +340,12 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
     table = {name: np.array(column) for name, column in metrics.items()}
-    learnt = np.isfinite(table["critic_loss"]) | np.isfinite(table["bc_loss"])  # else there was no update
-    panels = [names for names in PANELS if any(np.isfinite(table[name][learnt]).any() for name in names)]
+    learnt = np.isfinite(table["critic_loss"]) | np.isfinite(
+        table["bc_loss"]
+    )  # else there was no update
+    panels = [
+        names for names in PANELS if any(np.isfinite(table[name][learnt]).any() for name in names)
+    ]
     offline = bool(np.nansum(table["offline_updates"]))
     x = table["offline_updates"] + table["updates"] if offline else table["env_steps"]
     lines = -(-len(panels) // 3)
@@ -304,8 +357,13 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
             there = np.flatnonzero(learnt & np.isfinite(x) & np.isfinite(table[name]))
             there = there[evenly(len(there), POINTS)]
             axes.plot(x[there], table[name][there], color=colour, label=name.replace("_", " "))
-        axes.set(title=", ".join(names).replace("_", " "), xlabel="updates" if offline else "control steps")
-        axes.set_yscale("log" if name in ("bc_loss", "critic_grad_norm", "actor_grad_norm") else "linear")
+        axes.set(
+            title=", ".join(names).replace("_", " "),
+            xlabel="updates" if offline else "control steps",
+        )
+        axes.set_yscale(
+            "log" if name in ("bc_loss", "critic_grad_norm", "actor_grad_norm") else "linear"
+        )
         axes.grid(alpha=0.3)
         if len(names) > 1:
             axes.legend(fontsize="small")

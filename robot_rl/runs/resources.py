@@ -22,22 +22,31 @@ class NotEnoughRoom(RobotRLError):
 
 def step_bytes(space: SpaceSpec) -> int:
     """Bytes of one step in the log."""
-    observation = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in space.observations.values())
+    observation = sum(
+        math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in space.observations.values()
+    )
     return observation + 3 * 4 * space.action_size + 64
 
 
 def check_resources(folder: RunFolder) -> str:
-    """A line that says what the run needs and what there is. Raises NotEnoughRoom if it would not fit."""
+    """A line that says what the run needs and what there is. Raises NotEnoughRoom if it would not
+    fit.
+    """
     settings, space = folder.settings, folder.spaces()
     learner = folder.read("learner", LearnerConfig)
     replay = OVERHEAD * settings.steps * memory.step_bytes(space, learner)
-    # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if it is renewed
+    # what an encoder is pretrained on lies there twice: demonstrations, wandering, own successes if
+    # it is renewed
     length = folder.load_task().max_steps
     pretraining = settings.demos * (length + settings.wander_steps)
     if spec_for(learner, space).renewed:  # own steps are what the demonstrations leave of the run's
-        pretraining = max(pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length))
+        pretraining = max(
+            pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length)
+        )
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
-    recorded = settings.steps + settings.eval_episodes * length  # every step of the evaluation is kept, too
+    recorded = (
+        settings.steps + settings.eval_episodes * length
+    )  # every step of the evaluation is kept, too
     disk_need = OVERHEAD * recorded * step_bytes(space) + 100e6
     available = available_memory()
     disk = shutil.disk_usage(folder.path).free
@@ -46,7 +55,9 @@ def check_resources(folder: RunFolder) -> str:
         f"and {disk_need / 1e9:.1f} GB of disk ({disk / 1e9:.1f} GB free)"
     )
     if memory_need > available or disk_need > disk:
-        raise NotEnoughRoom(f"this run {text}; make room, or shorten it with --steps and --eval-episodes")
+        raise NotEnoughRoom(
+            f"this run {text}; make room, or shorten it with --steps and --eval-episodes"
+        )
     return text
 
 

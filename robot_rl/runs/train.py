@@ -1,4 +1,6 @@
-"""A run's work: demonstrations, training with corrections, and an evaluation at the end; or recording alone."""
+"""A run's work: demonstrations, training with corrections, and an evaluation at the end; or
+recording alone.
+"""
 
 import time
 from collections.abc import Iterator
@@ -17,24 +19,35 @@ from robot_rl.runs.evaluate import evaluate_run
 from robot_rl.runs.processes import ProcessFailed, Supervisor, Watchdog
 from robot_rl.runs.progress import Display, Newest, training_note
 from robot_rl.runs.record import mend_demos, record_demos, record_outcomes
-from robot_rl.runs.report import METRICS, plot_learning, save_summary, summarise_outcomes, training_summary
+from robot_rl.runs.report import (
+    METRICS,
+    plot_learning,
+    save_summary,
+    summarise_outcomes,
+    training_summary,
+)
 from robot_rl.runs.resources import check_resources
 from robot_rl.types import ConfigError, DivergedError, StoppedError
 
 AT_ONCE = 1 << 17  # bytes of a table that one look reads at most, twice a second: some 200 lines
-LEARNER_STOPS_WITHIN_S = 180.0  # an encoder that is renewed sees all demonstrations anew before it hears of a stop
+LEARNER_STOPS_WITHIN_S = (
+    180.0  # an encoder that is renewed sees all demonstrations anew before it hears of a stop
+)
 STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a block takes seconds
 PHASES = {"pretraining": "the encoder", "cloning": "the demonstrations"}
 """What the learner does while there are no updates, as it calls it, and with what."""
 
 
 def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
-    """Record a run's demonstrations alone, from where an earlier sitting stopped; `train --resume` carries it on.
+    """Record a run's demonstrations alone, from where an earlier sitting stopped; `train --resume`
+    carries it on.
 
     `episodes` is how many there shall be in all, if not as many as the run was made with.
     """
     if folder.steps_log.exists():
-        raise ConfigError(f"{folder.path} is being trained already: record more demonstrations in a new run")
+        raise ConfigError(
+            f"{folder.path} is being trained already: record more demonstrations in a new run"
+        )
     with recording(folder, f"robot-rl demo --resume {folder.path}") as (display, stop, processes):
         record_demos(folder, display, stop, processes, wanted=episodes, review=review)
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
@@ -72,16 +85,24 @@ def recording(folder: RunFolder, again: str) -> Iterator[tuple[Display, StopRequ
 
 
 def carry_on(folder: RunFolder) -> RunFolder:
-    """Carry a run, new or stopped, through whatever it still lacks: demonstrations, training, evaluation."""
+    """Carry a run, new or stopped, through whatever it still lacks: demonstrations, training,
+    evaluation.
+    """
     begun = time.monotonic()
     phases: dict[str, float] = {}
     with Display() as display, StopRequest() as stop:
-        display.say(f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, {folder.settings.obs}")
+        display.say(
+            f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware},"
+            f" {folder.settings.obs}"
+        )
         display.say(check_resources(folder))
         folder.read("actor", ActorConfig)  # what is wrong with it is said before anything starts
         mend_demos(folder)
         require_training(folder)
-        with Supervisor(folder.logs) as processes, hint_at(f"robot-rl train --resume {folder.path}"):
+        with (
+            Supervisor(folder.logs) as processes,
+            hint_at(f"robot-rl train --resume {folder.path}"),
+        ):
             start_arms(folder, processes)
             processes.start("learner", ["learner", str(folder.path)])
             with timed(phases, "demonstrations"):
@@ -95,12 +116,18 @@ def carry_on(folder: RunFolder) -> RunFolder:
         if stop.is_set():
             display.say(f"stopped and saved; continue with: robot-rl train --resume {folder.path}")
             return folder
-        evaluate_run(folder, folder.settings.eval_episodes, official=True, display=display, stop=stop.is_set)
+        evaluate_run(
+            folder, folder.settings.eval_episodes, official=True, display=display, stop=stop.is_set
+        )
     return folder
 
 
-def run_training(folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest) -> None:
-    """Let actor and learner work until the learner has everything; a stop ends the actor first, then the learner."""
+def run_training(
+    folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest
+) -> None:
+    """Let actor and learner work until the learner has everything; a stop ends the actor first,
+    then the learner.
+    """
     if folder.settings.steps:
         processes.start("actor", ["actor", str(folder.path)])
     watch_training(folder, processes, display, stop, until="learner")
@@ -109,15 +136,21 @@ def run_training(folder: RunFolder, processes: Supervisor, display: Display, sto
 def watch_training(
     folder: RunFolder, processes: Supervisor, display: Display, stop: StopRequest, *, until: str
 ) -> None:
-    """Show how the training goes until the process `until` is through; start again whoever dies on the way."""
+    """Show how the training goes until the process `until` is through; start again whoever dies on
+    the way.
+    """
     stopping = waiting = False
     most_owed = 0
     settings = folder.settings
     addresses = {"learner": settings.learner_status_address, "actor": settings.actor_status_address}
     status = StatusReader({name: reachable_here(address) for name, address in addresses.items()})
-    standstill = Watchdog(folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None)
+    standstill = Watchdog(
+        folder.logs, STANDSTILL_S if folder.settings.clock == "lockstep" else None
+    )
     read_metrics = Tail(folder.metrics_file, Newest, METRICS, at_most=AT_ONCE, newest=AT_ONCE).read
-    read_episodes = Tail(folder.episodes_file, Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE).read
+    read_episodes = Tail(
+        folder.episodes_file, Progress, EPISODES, at_most=AT_ONCE, newest=AT_ONCE
+    ).read
     demo_steps: int | None = None
 
     def each() -> None:
@@ -142,7 +175,9 @@ def watch_training(
             display.say(f"the arm holds, and training waits: {actor.values['reason']}")
         waiting = waits
         if done:  # before that the learner pretrains and compiles
-            pretrained = learner.values.get("done") if learner is not None else None  # the encoder, once more
+            pretrained = (
+                learner.values.get("done") if learner is not None else None
+            )  # the encoder, once more
             standstill.look((metrics.count, episodes.episodes, pretrained), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True
@@ -174,7 +209,9 @@ def timed(phases: dict[str, float], name: str) -> Iterator[None]:
 
 @contextmanager
 def hint_at(command: str) -> Iterator[None]:
-    """A run whose process has failed keeps what it has: say which command goes on with it, if going on helps."""
+    """A run whose process has failed keeps what it has: say which command goes on with it, if going
+    on helps.
+    """
     try:
         yield
     except ProcessFailed as error:

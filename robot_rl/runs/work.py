@@ -1,4 +1,6 @@
-"""`robot-rl run`: a trained policy at work, with the arm's process, the gate and the console of a training."""
+"""`robot-rl run`: a trained policy at work, with the arm's process, the gate and the console of a
+training.
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -27,7 +29,8 @@ def let_work(
     display: Display,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[bool]:
-    """Let the run's newest policy work, at another bench if `hardware` names one, until `stop()` or for `episodes`.
+    """Let the run's newest policy work, at another bench if `hardware` names one, until `stop()` or
+    for `episodes`.
 
     Returns whether each episode was a success.
     """
@@ -49,11 +52,22 @@ def let_work(
             closing(RobotEnv(folder.load_task(), folder.load_hardware(), obs=folder.settings.obs))
         )
         desk = opened.enter_context(closing(open_desk(folder)))
-        desk.tell(verb="run", task=env.task.name, arms=[arm.address for arm in env.hardware.arms], sampled=not greedy)
-        gate = PauseGate(
-            env, desk, acknowledges=acknowledges(env, folder), stop=stop, say=partial(say_waiting, display)
+        desk.tell(
+            verb="run",
+            task=env.task.name,
+            arms=[arm.address for arm in env.hardware.arms],
+            sampled=not greedy,
         )
-        display.say(f"the policy of {folder.path} works at '{folder.settings.hardware}'; Ctrl-C ends it")
+        gate = PauseGate(
+            env,
+            desk,
+            acknowledges=acknowledges(env, folder),
+            stop=stop,
+            say=partial(say_waiting, display),
+        )
+        display.say(
+            f"the policy of {folder.path} works at '{folder.settings.hardware}'; Ctrl-C ends it"
+        )
         work(
             env,
             lambda observation: policy.act(observation, greedy=greedy),

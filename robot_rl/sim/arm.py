@@ -1,7 +1,8 @@
 """A Panda in a scene: the same torque interface as a real arm, with a world around it.
 
-`read` is the first half of a MuJoCo step, `write` the second: what is measured, the Jacobian and the Coriolis torque
-all belong to the same joint angles, and time goes on with `write`. Used by one thread, the arm loop's.
+`read` is the first half of a MuJoCo step, `write` the second: what is measured, the Jacobian and
+the Coriolis torque all belong to the same joint angles, and time goes on with `write`. Used by one
+thread, the arm loop's.
 """
 
 import math
@@ -23,13 +24,17 @@ WRENCH_FILTER_S = 0.01
 """Time constant of the external wrench's low-pass [s]."""
 
 WRENCH_DAMPING = 1e-3
-"""Damping of the pseudo-inverse of J^T: biases the wrench by about one part in a hundred, away from singularities."""
+"""Damping of the pseudo-inverse of J^T: biases the wrench by about one part in a hundred, away from
+singularities.
+"""
 
 JOINTS = 7
 
 
 @njit
-def measure_into(pose: Array, coriolis: Array, xpos: Array, xmat: Array, bias: Array, gravcomp: Array) -> None:
+def measure_into(
+    pose: Array, coriolis: Array, xpos: Array, xmat: Array, bias: Array, gravcomp: Array
+) -> None:
     """Fill pose `(7,)` and Coriolis torque `(n,)` from MuJoCo's buffers."""
     pose[:3] = xpos
     pose[3:] = quat_from_matrix(xmat.reshape(3, 3))
@@ -39,7 +44,9 @@ def measure_into(pose: Array, coriolis: Array, xpos: Array, xmat: Array, bias: A
 
 @njit
 def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain: float) -> None:
-    """Low-pass the wrench `(6,)` that explains the external joint torques: `(J J^T + d I)^-1 J tau`."""
+    """Low-pass the wrench `(6,)` that explains the external joint torques: `(J J^T + d I)^-1 J
+    tau`.
+    """
     now = solve_damped(jacobian, twist_of(jacobian, tau_external), WRENCH_DAMPING)
     for i in range(6):
         wrench[i] += gain * (now[i] - wrench[i])
@@ -48,16 +55,22 @@ def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain
 class SimulatedPanda(interfaces.Arm):
     """A Panda in a scene of `sim/scenes` (an empty table if there is none).
 
-    With other `facts` it has that arm's joint ranges and torques, on the Panda's links. What it measures as a wrench is
-    all that the commanded torques, gravity compensation and Coriolis torques do not explain, as a robot's own estimate
-    is: contacts, friction in the joints, and the weight of a load that it was not told of (`unmodelled`).
+    With other `facts` it has that arm's joint ranges and torques, on the Panda's links. What it
+    measures as a wrench is all that the commanded torques, gravity compensation and Coriolis
+    torques do not explain, as a robot's own estimate is: contacts, friction in the joints, and the
+    weight of a load that it was not told of (`unmodelled`).
     """
 
     joints = JOINTS
     simulated = True
 
     def __init__(
-        self, home: Array, pose_flange_tcp: Array, scene: Use | None, unmodelled: Unmodelled, facts: ArmFacts = PANDA
+        self,
+        home: Array,
+        pose_flange_tcp: Array,
+        scene: Use | None,
+        unmodelled: Unmodelled,
+        facts: ArmFacts = PANDA,
     ):
         """At the posture `home (7,)` [rad], with the tool at `pose_flange_tcp (7,)`."""
         self._home = np.array(home)
@@ -78,20 +91,31 @@ class SimulatedPanda(interfaces.Arm):
     def _bind(self) -> None:
         """Look up once what 1,000 ticks a second need: functions, and views into MuJoCo's buffers."""
         self._dofs = self._parts.dofs
-        self._reading.q, self._reading.dq = self._data.qpos[self._parts.angles], self._data.qvel[self._dofs]
+        self._reading.q, self._reading.dq = (
+            self._data.qpos[self._parts.angles],
+            self._data.qvel[self._dofs],
+        )
         data, self._tool = self._data, self._model.site("tool").id
         self._step1, self._step2 = mujoco.mj_step1, mujoco.mj_step2
         self._jac, self._full_mass = mujoco.mj_jacSite, mujoco.mj_fullM
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[self._dofs], data.qfrc_gravcomp[self._dofs]
-        self._ctrl, self._constraint = data.ctrl[self._parts.motors], data.qfrc_constraint[self._dofs]
-        self.tau_external = self._constraint  # (7,) [Nm]: what nobody commanded did to the joints in the last tick
+        self._ctrl, self._constraint = (
+            data.ctrl[self._parts.motors],
+            data.qfrc_constraint[self._dofs],
+        )
+        self.tau_external = (
+            self._constraint
+        )  # (7,) [Nm]: what nobody commanded did to the joints in the last tick
         self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up
-        # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's origin from the body
+        # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's
+        # origin from the body
         self._model.site_sameframe[self._tool] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
 
     def _bind_jacobian(self) -> None:
-        """The Jacobian and mass matrix of everything that moves; where that is the arm alone, they are its own."""
+        """The Jacobian and mass matrix of everything that moves; where that is the arm alone, they
+        are its own.
+        """
         moving, reading = self._model.nv, self._reading
         self._alone = moving == JOINTS
         self._whole = reading.jacobian if self._alone else np.zeros((6, moving))
@@ -99,7 +123,9 @@ class SimulatedPanda(interfaces.Arm):
         self._mass, reading.mass = np.zeros((moving, moving)), np.zeros((JOINTS, JOINTS))
 
     def _bind_load(self, mass_kg: float) -> None:
-        """A load that nobody knows of pulls with its weight, which is no part of the torques that are compensated."""
+        """A load that nobody knows of pulls with its weight, which is no part of the torques that
+        are compensated.
+        """
         self._weight = np.array([0.0, 0.0, mass_kg * self._model.opt.gravity[2]])
         if mass_kg:
             self._load = self._model.body(UNKNOWN_LOAD).id
@@ -107,7 +133,9 @@ class SimulatedPanda(interfaces.Arm):
             self.tau_external = np.zeros(JOINTS)
 
     def set_tool(self, pose_flange_tool: Array) -> None:
-        """Move the controlled point: pose, Jacobian and wrench belong to it from the next `read` on."""
+        """Move the controlled point: pose, Jacobian and wrench belong to it from the next `read`
+        on.
+        """
         self._pose_flange_tool = np.array(pose_flange_tool, float)
         self._model.site_pos[self._tool] = self._pose_flange_tool[:3]
         self._model.site_quat[self._tool] = self._pose_flange_tool[[6, 3, 4, 5]]
@@ -122,7 +150,9 @@ class SimulatedPanda(interfaces.Arm):
         reading.mass[:] = self._mass[self._dofs, self._dofs]  # type: ignore[index]
         if not self._alone:
             reading.jacobian[:] = self._whole[:, self._dofs]
-        measure_into(reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp)
+        measure_into(
+            reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp
+        )
         return reading
 
     def write(self, tau: Array) -> None:
@@ -136,7 +166,9 @@ class SimulatedPanda(interfaces.Arm):
         if loaded:
             self.tau_external[:] = self._constraint + self._data.qfrc_applied[self._dofs]
         # the torques of this step, with the Jacobian at which they were computed
-        filter_wrench_into(self._reading.wrench, self._reading.jacobian, self.tau_external, self._gain)
+        filter_wrench_into(
+            self._reading.wrench, self._reading.jacobian, self.tau_external, self._gain
+        )
 
     def world(self) -> WorldState:
         """The truth at the last `read`."""
@@ -154,7 +186,9 @@ class SimulatedPanda(interfaces.Arm):
         )
 
     def reset(self, seed: int) -> None:
-        """Put the arm at its home posture, and all else where the model has it and the seed says; all of it at rest."""
+        """Put the arm at its home posture, and all else where the model has it and the seed says;
+        all of it at rest.
+        """
         mujoco.mj_resetData(self._model, self._data)
         self._data.qpos[self._parts.angles] = self._home
         self._seed = seed

@@ -1,11 +1,14 @@
-"""What Franka says of its arms: kinematics, ranges, speeds, torques. No device and no simulation is needed to know it.
+"""What Franka says of its arms: kinematics, ranges, speeds, torques. No device and no simulation is
+needed to know it.
 
-Sources: Franka Control Interface documentation, "Robot and interface specifications" (DH table, which Panda and FR3
-share; limits of both; the FR3's position-dependent velocity limits, whose offsets and decelerations its URDF holds).
-Of the FR3's joint ranges and offsets Franka has published two sets, with the same decelerations. The first, narrower
-one stands here. The later one has wider ranges (joint 4 ends at -0.1169, joint 6 begins at 0.4398) and larger offsets
-(joint 1: 0.6599): what the first allows up to 2.0 rad/s (joints 1 to 4) and 2.5 rad/s (5 to 7), the later one does too.
-The guarded bodies are our own outlines of the links: capsules a little larger than the shells.
+Sources: Franka Control Interface documentation, "Robot and interface specifications" (DH table,
+which Panda and FR3 share; limits of both; the FR3's position-dependent velocity limits, whose
+offsets and decelerations its URDF holds). Of the FR3's joint ranges and offsets Franka has
+published two sets, with the same decelerations. The first, narrower one stands here. The later one
+has wider ranges (joint 4 ends at -0.1169, joint 6 begins at 0.4398) and larger offsets (joint 1:
+0.6599): what the first allows up to 2.0 rad/s (joints 1 to 4) and 2.5 rad/s (5 to 7), the later one
+does too. The guarded bodies are our own outlines of the links: capsules a little larger than the
+shells.
 """
 
 import math
@@ -32,7 +35,8 @@ BODIES = (
     Capsule("elbow", 4, (-0.0825, 0.0, -0.06), (-0.0825, 0.0, 0.06), 0.075),
     Capsule("forearm", 5, (0.0, 0.0, -0.26), (0.0, 0.06, -0.04), 0.075),
     Capsule("wrist", 6, (0.0, 0.0, -0.06), (0.088, 0.0, 0.02), 0.07),
-    # across the fingers; turned by -45 degrees about the flange's z, as the hand is mounted. The fingers are free
+    # across the fingers; turned by -45 degrees about the flange's z, as the hand is mounted. The
+    # fingers are free
     Capsule("hand", FLANGE, (0.0495, 0.0495, 0.035), (-0.0495, -0.0495, 0.035), 0.04),
 )
 

@@ -1,7 +1,9 @@
-"""A simulated Franka Hand: a width that moves at a speed until it is there or something is between the fingers.
+"""A simulated Franka Hand: a width that moves at a speed until it is there or something is between
+the fingers.
 
-The fingers of the scene do not move with it: the hand of `panda.py` is welded around what it holds. `object_width_m`
-says how wide that is; None lets the fingers meet. Range and speed: Franka Hand product manual, 80 mm, 50 mm/s each.
+The fingers of the scene do not move with it: the hand of `panda.py` is welded around what it holds.
+`object_width_m` says how wide that is; None lets the fingers meet. Range and speed: Franka Hand
+product manual, 80 mm, 50 mm/s each.
 """
 
 from enum import IntEnum
@@ -22,7 +24,8 @@ class HandOutcome(IntEnum):
 
 
 class Hand:
-    """Widths [m], speeds [m/s], forces [N]. One command at a time; a new one aborts the last. Used by one thread.
+    """Widths [m], speeds [m/s], forces [N]. One command at a time; a new one aborts the last. Used
+    by one thread.
 
     ```
     hand.grasp(0.02, 0.005, 0.005, speed=0.05)

@@ -1,7 +1,9 @@
-"""Domain randomisation of what cameras see: light, colours, textures and camera poses, drawn anew for each episode.
+"""Domain randomisation of what cameras see: light, colours, textures and camera poses, drawn anew
+for each episode.
 
-Only pictures change, in the model that a camera draws from. The draw follows from the seed of the world's last reset,
-which the `world` channel carries: training, evaluation and a repeated episode see the same.
+Only pictures change, in the model that a camera draws from. The draw follows from the seed of the
+world's last reset, which the `world` channel carries: training, evaluation and a repeated episode
+see the same.
 """
 
 from dataclasses import dataclass, fields
@@ -17,7 +19,9 @@ SURFACES = ("table", "peg", "socket")
 
 TEXELS = 64
 TABLE_TILE_M = 0.1
-"""A texture is 64 x 64 texels: repeated every 10 cm on the table, once on each face of the other surfaces."""
+"""A texture is 64 x 64 texels: repeated every 10 cm on the table, once on each face of the other
+surfaces.
+"""
 
 MOST = {
     "light_m": 1.0,  # the lights hang 1.4 m above the table
@@ -32,13 +36,15 @@ MOST = {
 
 @dataclass(frozen=True)
 class Looks:
-    """How far the looks of a scene change from episode to episode: half-widths of uniform ranges. Zero: not at all.
+    """How far the looks of a scene change from episode to episode: half-widths of uniform ranges.
+    Zero: not at all.
 
-    `light_m` [m] moves each lamp along each axis, and it goes on shining at the same spot of the table; `brightness`
-    is a share of each lamp's own, `tint` a share of the red, green and blue of all of them; `colour` is added to the
-    red, green and blue of each surface (full scale 1). `texture` is the largest contrast of the pattern that darkens a
-    surface: 0 is plain, 1 goes down to black. `camera_m` [m] and `camera_rad` [rad] shift each camera along, and turn
-    it about, its own axes. Raises ConfigError for a value out of its range.
+    `light_m` [m] moves each lamp along each axis, and it goes on shining at the same spot of the
+    table; `brightness` is a share of each lamp's own, `tint` a share of the red, green and blue of
+    all of them; `colour` is added to the red, green and blue of each surface (full scale 1).
+    `texture` is the largest contrast of the pattern that darkens a surface: 0 is plain, 1 goes down
+    to black. `camera_m` [m] and `camera_rad` [rad] shift each camera along, and turn it about, its
+    own axes. Raises ConfigError for a value out of its range.
     """
 
     light_m: float = 0.0
@@ -53,17 +59,23 @@ class Looks:
         for field in fields(self):
             value = getattr(self, field.name)
             if not 0.0 <= value <= MOST[field.name]:
-                raise ConfigError(f"looks: {field.name} is {value}; allowed: 0 to {MOST[field.name]}")
+                raise ConfigError(
+                    f"looks: {field.name} is {value}; allowed: 0 to {MOST[field.name]}"
+                )
 
 
 def add_textures(spec: mujoco.MjSpec, looks: Looks) -> None:
-    """Give each surface of a model a texture to draw on. Without a range of textures the model stays as it is."""
+    """Give each surface of a model a texture to draw on. Without a range of textures the model
+    stays as it is.
+    """
     if looks.texture == 0.0:
         return
     for name in SURFACES:
         flat, cube = name == "table", mujoco.mjtTexture.mjTEXTURE_CUBE
         kind = mujoco.mjtTexture.mjTEXTURE_2D if flat else cube
-        texture = spec.add_texture(name=name, type=kind, builtin=mujoco.mjtBuiltin.mjBUILTIN_FLAT, rgb1=[1, 1, 1])
+        texture = spec.add_texture(
+            name=name, type=kind, builtin=mujoco.mjtBuiltin.mjBUILTIN_FLAT, rgb1=[1, 1, 1]
+        )
         texture.width, texture.height = TEXELS, TEXELS * (1 if flat else 6)
         material = spec.add_material(name=name, texuniform=flat)
         material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = name
@@ -91,13 +103,17 @@ class Appearance:
         self._rgba = model.geom_rgba.copy()
         self._cam_pos, self._cam_quat = model.cam_pos.copy(), model.cam_quat.copy()
         names = [surface_of(model.geom(i).name) for i in range(model.ngeom)]
-        self._geoms = [[i for i, name in enumerate(names) if name == surface] for surface in SURFACES]
+        self._geoms = [
+            [i for i, name in enumerate(names) if name == surface] for surface in SURFACES
+        ]
         textures = range(model.ntex) if looks.texture else ()
         self.textures = tuple(i for i in textures if model.texture(i).name in SURFACES)
         """Which textures a `dress` draws anew: a renderer has to upload them."""
 
     def dress(self, seed: int) -> None:
-        """Draw the looks of the episode with this seed. A range of zero changes no bit and no other draw."""
+        """Draw the looks of the episode with this seed. A range of zero changes no bit and no other
+        draw.
+        """
         rng = np.random.default_rng([seed, 1])  # not the numbers that place the socket
         self._light(rng)
         self._dye(rng)
@@ -107,7 +123,9 @@ class Appearance:
     def _light(self, rng: np.random.Generator) -> None:
         model, looks, lamps = self._model, self._looks, self._model.nlight
         shift = looks.light_m * rng.uniform(-1.0, 1.0, (lamps, 3))
-        distance = self._light_pos[:, 2:] / -self._light_dir[:, 2:]  # along the beam to the table, z = 0
+        distance = (
+            self._light_pos[:, 2:] / -self._light_dir[:, 2:]
+        )  # along the beam to the table, z = 0
         model.light_pos[:] = self._light_pos + shift
         model.light_dir[:] = self._light_dir - shift / distance
         gain = 1.0 + looks.brightness * rng.uniform(-1.0, 1.0, (lamps + 1, 1))
@@ -122,7 +140,10 @@ class Appearance:
 
     def _move_cameras(self, rng: np.random.Generator) -> None:
         for camera in range(self._model.ncam):
-            shift, turn = rng.uniform(-1.0, 1.0, (2, 3)) * [[self._looks.camera_m], [self._looks.camera_rad]]
+            shift, turn = rng.uniform(-1.0, 1.0, (2, 3)) * [
+                [self._looks.camera_m],
+                [self._looks.camera_rad],
+            ]
             self._model.cam_pos[camera] = self._cam_pos[camera] + shift
             quat = self._cam_quat[camera][[1, 2, 3, 0]]
             self._model.cam_quat[camera] = quat_multiply(quat, quat_from_rotvec(turn))[[3, 0, 1, 2]]
@@ -145,6 +166,8 @@ def draw_pattern(rng: np.random.Generator) -> Array:
     waves = np.zeros((TEXELS, TEXELS))
     for strength in rng.exponential(1.0, 4):
         down, across = rng.integers(-5, 6, 2)
-        waves += strength * np.cos(2.0 * np.pi * (down * place[:, None] + across * place + rng.uniform()))
+        waves += strength * np.cos(
+            2.0 * np.pi * (down * place[:, None] + across * place + rng.uniform())
+        )
     result: Array = 1.0 / (1.0 + np.exp(-rng.uniform(0.5, 8.0) * waves))
     return result

@@ -1,9 +1,12 @@
-"""A Franka Emika Panda of primitive shapes: published kinematics, identified inertias, datasheet limits.
+"""A Franka Emika Panda of primitive shapes: published kinematics, identified inertias, datasheet
+limits.
 
-Sources. Kinematics: modified (Craig) Denavit-Hartenberg table of the Franka Control Interface documentation, "Robot
-and interface specifications". Limits: the same page, Panda (FER). Inertias: C. Gaz et al., "Dynamic Identification of
-the Franka Emika Panda Robot With Retrieval of Feasible Parameters Using Penalty-Based Optimization", IEEE RA-L 4(4),
-2019. Hand: 0.73 kg, Franka Hand product manual. Shapes: our own, to be looked at and to touch the table.
+Sources. Kinematics: modified (Craig) Denavit-Hartenberg table of the Franka Control Interface
+documentation, "Robot and interface specifications". Limits: the same page, Panda (FER). Inertias:
+C. Gaz et al., "Dynamic Identification of the Franka Emika Panda Robot With Retrieval of Feasible
+Parameters Using Penalty-Based Optimization", IEEE RA-L 4(4),
+2019. Hand: 0.73 kg, Franka Hand product manual. Shapes: our own, to be looked at and to touch the
+      table.
 """
 
 import math
@@ -29,7 +32,9 @@ READY = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4
 
 ARMATURE = 0.1
 JOINT_DAMPING = 1.0
-"""Rotor inertia [kg m^2] and viscous friction [Nms/rad] per joint: usual in models of this arm, not identified."""
+"""Rotor inertia [kg m^2] and viscous friction [Nms/rad] per joint: usual in models of this arm, not
+identified.
+"""
 
 MOST_FRICTION_NM, MOST_LOAD_KG = 10.0, 3.0
 
@@ -39,35 +44,51 @@ ARM_CONTACT = {"contype": 2, "conaffinity": 4}
 TOOL_CONTACT = {"contype": 1, "conaffinity": 4}
 WORLD_CONTACT = {"contype": 4, "conaffinity": 3}
 LOOSE_CONTACT = {"contype": 4, "conaffinity": 7}
-"""Arm and tool touch the world, never each other: a welded tool must not fight its own hand. What stands still does not
-touch what stands still. A loose thing (a cube, a lid) touches everything."""
+"""Arm and tool touch the world, never each other: a welded tool must not fight its own hand. What
+stands still does not touch what stands still. A loose thing (a cube, a lid) touches everything."""
 
 
 @dataclass(frozen=True)
 class Unmodelled:
-    """What a simulated arm has and nobody has told its controller of: options of the drivers `mujoco` and `fci_sim`."""
+    """What a simulated arm has and nobody has told its controller of: options of the drivers
+    `mujoco` and `fci_sim`.
+    """
 
     friction_nm: tuple[float, float, float, float, float, float, float] = (0.0,) * 7
-    """Coulomb friction of the joints [Nm]. On one Panda 0.15 to 0.64 was identified (half the swing phi_1 of the
-    sigmoid in the supplementary material of Gaz et al.); models of the FR3 for MuJoCo state 1.137."""
+    """Coulomb friction of the joints [Nm]. On one Panda 0.15 to 0.64 was identified (half the swing
+    phi_1 of the sigmoid in the supplementary material of Gaz et al.); models of the FR3 for MuJoCo
+    state 1.137."""
     unknown_load_kg: float = 0.0
-    """A mass between the fingertips, which neither gravity compensation nor `load` of the hardware file knows of."""
+    """A mass between the fingertips, which neither gravity compensation nor `load` of the hardware
+    file knows of.
+    """
 
     def __post_init__(self) -> None:
         if not all(0.0 <= friction <= MOST_FRICTION_NM for friction in self.friction_nm):
-            raise ConfigError(f"friction_nm = {list(self.friction_nm)}; allowed: 0 to {MOST_FRICTION_NM:g} Nm each")
+            raise ConfigError(
+                f"friction_nm = {list(self.friction_nm)}; allowed: 0 to {MOST_FRICTION_NM:g} Nm"
+                " each"
+            )
         if not 0.0 <= self.unknown_load_kg <= MOST_LOAD_KG:
-            raise ConfigError(f"unknown_load_kg = {self.unknown_load_kg:g}; allowed: 0 to {MOST_LOAD_KG:g} kg")
+            raise ConfigError(
+                f"unknown_load_kg = {self.unknown_load_kg:g}; allowed: 0 to {MOST_LOAD_KG:g} kg"
+            )
 
     @classmethod
     def among(cls, options: Mapping[str, Any]) -> dict[str, Any]:
         """Those of a driver's options that are meant for here, if others are not."""
-        return {name: value for name, value in options.items() if name in {field.name for field in fields(cls)}}
+        return {
+            name: value
+            for name, value in options.items()
+            if name in {field.name for field in fields(cls)}
+        }
 
 
 @dataclass(frozen=True)
 class Link:
-    """Mass [kg], centre of mass [m], inertia (xx yy zz xy xz yz) [kg m^2], and shapes as (from, to, radius, rgba)."""
+    """Mass [kg], centre of mass [m], inertia (xx yy zz xy xz yz) [kg m^2], and shapes as (from, to,
+    radius, rgba).
+    """
 
     mass: float
     com: tuple[float, float, float]
@@ -92,7 +113,10 @@ LINKS = (
         3.228604,
         (0.027518, 0.039252, -0.066502),
         (0.037242, 0.036155, 0.01083, -0.004761, -0.011396, -0.012805),
-        (((0, 0, -0.14), (0, 0, -0.05), 0.056, WHITE), ((0.0825, 0, -0.05), (0.0825, 0, 0.05), 0.056, GREY)),
+        (
+            ((0, 0, -0.14), (0, 0, -0.05), 0.056, WHITE),
+            ((0.0825, 0, -0.05), (0.0825, 0, 0.05), 0.056, GREY),
+        ),
     ),
     Link(
         3.587895,
@@ -104,13 +128,19 @@ LINKS = (
         1.225946,
         (-0.011953, 0.041065, -0.038437),
         (0.035549, 0.029474, 0.008627, -0.002117, -0.004037, 0.000229),
-        (((0, 0, -0.24), (0, 0.02, -0.2), 0.058, WHITE), ((0, 0.07, -0.18), (0, 0.06, -0.02), 0.035, WHITE)),
+        (
+            ((0, 0, -0.24), (0, 0.02, -0.2), 0.058, WHITE),
+            ((0, 0.07, -0.18), (0, 0.06, -0.02), 0.035, WHITE),
+        ),
     ),
     Link(
         1.666555,
         (0.060149, -0.014117, -0.010517),
         (0.001964, 0.004354, 0.005433, 0.000109, -0.001158, 0.000341),
-        (((0, 0, -0.05), (0, 0, 0.05), 0.05, GREY), ((0.088, 0, -0.03), (0.088, 0, 0.03), 0.048, WHITE)),
+        (
+            ((0, 0, -0.05), (0, 0, 0.05), 0.05, GREY),
+            ((0.088, 0, -0.03), (0.088, 0, 0.03), 0.048, WHITE),
+        ),
     ),
     Link(
         0.735522,
@@ -122,7 +152,9 @@ LINKS = (
 
 
 def flange_pose(q: Sequence[float] | Array) -> Array:
-    """Pose `(7,)` of the flange in the base for joint angles `q (7,)` [rad], by the published table alone."""
+    """Pose `(7,)` of the flange in the base for joint angles `q (7,)` [rad], by the published table
+    alone.
+    """
     pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
     for (a, d, alpha), theta in zip(DH, q, strict=True):
         turn = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.sin(theta / 2), math.cos(theta / 2)])
@@ -138,17 +170,23 @@ def _pose_of_dh(a: float, d: float, alpha: float) -> Array:
     ])  # fmt: skip
 
 
-def add_panda(spec: mujoco.MjSpec, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjsBody:
+def add_panda(
+    spec: mujoco.MjSpec, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None
+) -> mujoco.MjsBody:
     """Add the arm with its torque motors and a closed hand to a model; the hand's body is returned.
 
-    Joint ranges and torques are those of `facts`; kinematics and masses are the Panda's in any case.
+    Joint ranges and torques are those of `facts`; kinematics and masses are the Panda's in any
+    case.
 
-    Every moving body carries gravity compensation, as the robot compensates itself, so that `qfrc_bias -
-    qfrc_gravcomp` is the Coriolis torque. The `flange` body holds the site `tool`, which the driver may move. An
-    unknown load is the body `unknown_load`, whose weight the driver applies.
+    Every moving body carries gravity compensation, as the robot compensates itself, so that
+    `qfrc_bias - qfrc_gravcomp` is the Coriolis torque. The `flange` body holds the site `tool`,
+    which the driver may move. An unknown load is the body `unknown_load`, whose weight the driver
+    applies.
     """
     unmodelled = unmodelled or Unmodelled()
-    body = spec.worldbody.add_body(name="link0", mass=0.629769, ipos=[-0.041018, -0.00014, 0.049974])
+    body = spec.worldbody.add_body(
+        name="link0", mass=0.629769, ipos=[-0.041018, -0.00014, 0.049974]
+    )
     body.fullinertia = [0.00315, 0.00388, 0.004285, 8.2904e-7, 0.00015, 8.2299e-6]
     body.explicitinertial = True
     _add_shape(body, mujoco.mjtGeom.mjGEOM_CYLINDER, (0, 0, 0), (0, 0, 0.14), 0.075, WHITE)
@@ -164,17 +202,26 @@ def add_panda(spec: mujoco.MjSpec, facts: ArmFacts = PANDA, unmodelled: Unmodell
 
 
 def _add_link(
-    spec: mujoco.MjSpec, parent: mujoco.MjsBody, index: int, link: Link, pose: Array, facts: ArmFacts
+    spec: mujoco.MjSpec,
+    parent: mujoco.MjsBody,
+    index: int,
+    link: Link,
+    pose: Array,
+    facts: ArmFacts,
 ) -> mujoco.MjsBody:
     name = f"link{index + 1}"
-    body = parent.add_body(name=name, pos=pose[:3], quat=wxyz(pose[3:]), gravcomp=1.0, mass=link.mass, ipos=link.com)
+    body = parent.add_body(
+        name=name, pos=pose[:3], quat=wxyz(pose[3:]), gravcomp=1.0, mass=link.mass, ipos=link.com
+    )
     body.fullinertia = link.inertia
     body.explicitinertial = True
     joint = body.add_joint(name=f"joint{index + 1}", axis=[0, 0, 1])
     joint.range = [facts.joint_low[index], facts.joint_high[index]]
     joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
     joint.armature, joint.damping = ARMATURE, [JOINT_DAMPING, 0.0, 0.0]
-    motor = spec.add_actuator(name=f"motor{index + 1}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+    motor = spec.add_actuator(
+        name=f"motor{index + 1}", target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT
+    )
     motor.set_to_motor()
     motor.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
     motor.ctrlrange = [-facts.max_torque[index], facts.max_torque[index]]
@@ -194,13 +241,23 @@ def _add_hand(flange: mujoco.MjsBody) -> mujoco.MjsBody:
     hand.add_geom(type=box, size=[0.0316, 0.102, 0.026], pos=[0, 0, 0.040], rgba=WHITE, **look)
     hand.add_geom(type=box, size=[0.022, 0.05, 0.008], pos=[0, 0, 0.008], rgba=GREY, **look)
     for side in (-1.0, 1.0):
-        hand.add_geom(type=box, size=[0.0105, 0.0075, 0.022], pos=[0, side * 0.0175, 0.0845], rgba=GREY, **look)
-        hand.add_geom(type=box, size=[0.0085, 0.0035, 0.010], pos=[0, side * 0.0136, 0.102], rgba=GREY, **look)
+        hand.add_geom(
+            type=box,
+            size=[0.0105, 0.0075, 0.022],
+            pos=[0, side * 0.0175, 0.0845],
+            rgba=GREY,
+            **look,
+        )
+        hand.add_geom(
+            type=box, size=[0.0085, 0.0035, 0.010], pos=[0, side * 0.0136, 0.102], rgba=GREY, **look
+        )
     return hand
 
 
 def _add_friction(joint: mujoco.MjsJoint, torque_nm: float) -> None:
-    """Coulomb friction that holds what it can hold: with MuJoCo's own softness a joint creeps by 5 mrad/s."""
+    """Coulomb friction that holds what it can hold: with MuJoCo's own softness a joint creeps by 5
+    mrad/s.
+    """
     joint.frictionloss = torque_nm
     joint.solref_friction = [0.004, 1.0]
     joint.solimp_friction = [0.99, 0.999, 0.001, 0.5, 2.0]
@@ -208,7 +265,9 @@ def _add_friction(joint: mujoco.MjsJoint, torque_nm: float) -> None:
 
 def _add_load(hand: mujoco.MjsBody, mass_kg: float) -> None:
     """A ball of steel between the fingertips, without a shape: its inertia moves with the arm."""
-    load = hand.add_body(name=UNKNOWN_LOAD, pos=[0.0, 0.0, HAND_TO_FINGERTIPS_M], gravcomp=1.0, mass=mass_kg)
+    load = hand.add_body(
+        name=UNKNOWN_LOAD, pos=[0.0, 0.0, HAND_TO_FINGERTIPS_M], gravcomp=1.0, mass=mass_kg
+    )
     radius = (3.0 * mass_kg / (4.0 * math.pi * 7850.0)) ** (1.0 / 3.0)
     load.inertia = [0.4 * mass_kg * radius**2] * 3
     load.explicitinertial = True
@@ -223,7 +282,9 @@ def _add_shape(
     rgba: Sequence[float],
 ) -> None:
     ends = [float(x) for x in (*start, *end)]
-    body.add_geom(type=kind, fromto=ends, size=[radius, 0, 0], rgba=rgba, density=0.0, group=1, **ARM_CONTACT)
+    body.add_geom(
+        type=kind, fromto=ends, size=[radius, 0, 0], rgba=rgba, density=0.0, group=1, **ARM_CONTACT
+    )
 
 
 def wxyz(quat: Sequence[float] | Array) -> list[float]:

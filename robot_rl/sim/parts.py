@@ -10,10 +10,12 @@ MOTORS = tuple(f"motor{i}" for i in range(1, 8))
 
 
 class Parts:
-    """The arm's `angles` in `qpos`, its `dofs` in `qvel`, its `motors` in `ctrl`, as slices; all else is the scene's.
+    """The arm's `angles` in `qpos`, its `dofs` in `qvel`, its `motors` in `ctrl`, as slices; all
+    else is the scene's.
 
-    `positions` are the places in `qpos` of the scene's own joints, `bodies` those bodies that are moved by them or
-    placed by a reset (mocap). Raises ConfigError if a scene puts joints or motors of its own between the arm's.
+    `positions` are the places in `qpos` of the scene's own joints, `bodies` those bodies that are
+    moved by them or placed by a reset (mocap). Raises ConfigError if a scene puts joints or motors
+    of its own between the arm's.
     """
 
     def __init__(self, model: mujoco.MjModel):
@@ -23,7 +25,9 @@ class Parts:
         self.motors = _in_a_row([int(model.actuator(name).id) for name in MOTORS], "motors")
         self.positions = np.delete(np.arange(model.nq), self.angles)
         arms = {int(model.jnt_bodyid[joint.id]) for joint in joints}
-        moved = (i for i in range(model.nbody) if model.body_jntnum[i] > 0 or model.body_mocapid[i] >= 0)
+        moved = (
+            i for i in range(model.nbody) if model.body_jntnum[i] > 0 or model.body_mocapid[i] >= 0
+        )
         self.bodies = np.array([i for i in moved if i not in arms], int)
         placed = model.body_mocapid[self.bodies]
         self._rows, self._mocap = np.flatnonzero(placed >= 0), placed[placed >= 0]
@@ -51,5 +55,7 @@ def _in_a_row(places: list[int], what: str) -> slice:
     """The places as a slice: views into MuJoCo's buffers cost a millisecond's loop nothing."""
     first, last = places[0], places[-1] + 1
     if places != list(range(first, last)):
-        raise ConfigError(f"the scene has {what} of its own between the arm's: add them to bodies of its own")
+        raise ConfigError(
+            f"the scene has {what} of its own between the arm's: add them to bodies of its own"
+        )
     return slice(first, last)

@@ -1,4 +1,6 @@
-"""The primitive shapes of an arm's model, and where they are for given joint angles: to be drawn, not simulated."""
+"""The primitive shapes of an arm's model, and where they are for given joint angles: to be drawn,
+not simulated.
+"""
 
 from dataclasses import dataclass
 
@@ -19,7 +21,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """A box (`size`: half lengths [m]), or a capsule, cylinder or sphere (radius, half length) along its own z."""
+    """A box (`size`: half lengths [m]), or a capsule, cylinder or sphere (radius, half length)
+    along its own z.
+    """
 
     kind: str
     size: tuple[float, float, float]
@@ -27,7 +31,8 @@ class Shape:
 
 
 class ArmShapes:
-    """The Panda (an FR3 has its kinematics) in a task's scene, and what moves there, if it is known where.
+    """The Panda (an FR3 has its kinematics) in a task's scene, and what moves there, if it is known
+    where.
 
     Without `scenery` the arm and what it holds alone, as when several stand at one table.
     """
@@ -40,7 +45,9 @@ class ArmShapes:
         self._drawn = [
             i
             for i in range(model.ngeom)
-            if int(model.geom_type[i]) in KINDS and model.geom_group[i] < 2 and (scenery or not self._is_scenery(i))
+            if int(model.geom_type[i]) in KINDS
+            and model.geom_group[i] < 2
+            and (scenery or not self._is_scenery(i))
         ]
         self.shapes = [
             Shape(
@@ -70,7 +77,9 @@ class ArmShapes:
         return poses
 
     def _is_moved(self, geom: int) -> bool:
-        """Whether neither the arm's angles nor the model say where it is: a reset or joints of its own do."""
+        """Whether neither the arm's angles nor the model say where it is: a reset or joints of its
+        own do.
+        """
         model, body = self._model, int(self._model.geom_bodyid[geom])
         root = model.body_rootid[body]
         if root == model.body("link0").id:

@@ -1,7 +1,9 @@
-"""What every scene shares: contact settings, a table, light, cameras, and the compiled model of an arm in a scene.
+"""What every scene shares: contact settings, a table, light, cameras, and the compiled model of an
+arm in a scene.
 
-Contact settings were chosen by measurement, with MuJoCo's default friction of 1: pyramidal cones and the default
-number of solver iterations. Fewer line-search iterations (`ls_iterations` 10) make impulses of kilonewtons.
+Contact settings were chosen by measurement, with MuJoCo's default friction of 1: pyramidal cones
+and the default number of solver iterations. Fewer line-search iterations (`ls_iterations` 10) make
+impulses of kilonewtons.
 """
 
 import inspect
@@ -24,25 +26,35 @@ TICK_S = 0.001
 
 
 def find_scene(use: Use | None) -> Scene:
-    """The `Scene` that a task names, built with the task's options; an empty table if it names none."""
+    """The `Scene` that a task names, built with the task's options; an empty table if it names
+    none.
+    """
     scene: Scene = config.make("sim/scenes", use or Use("empty"))
     return scene
 
 
 @contextmanager
 def blamed_on(scene: Scene) -> Iterator[None]:
-    """What goes wrong in a scene's own file, or in MuJoCo because of it, is a ConfigError with file and line."""
+    """What goes wrong in a scene's own file, or in MuJoCo because of it, is a ConfigError with file
+    and line.
+    """
     try:
         yield
     except RobotRLError:
         raise
     except Exception as error:
         path = inspect.getfile(type(scene))
-        raise ConfigError(f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}") from error
+        raise ConfigError(
+            f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}"
+        ) from error
 
 
-def build_model(scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None) -> mujoco.MjModel:
-    """Compile the arm in its scene: the Panda, or a sister of its with the ranges and torques of `facts`."""
+def build_model(
+    scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None
+) -> mujoco.MjModel:
+    """Compile the arm in its scene: the Panda, or a sister of its with the ranges and torques of
+    `facts`.
+    """
     spec = mujoco.MjSpec()
     spec.modelname = "panda"
     spec.compiler.autolimits, spec.compiler.degree = False, False
@@ -60,7 +72,9 @@ def build_model(scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | 
 
 
 def tried(scene: Scene, seed: int) -> tuple[Array, Array, Any]:
-    """What a scene answers after a reset with this seed: where everything is, its goal, whether that is a success."""
+    """What a scene answers after a reset with this seed: where everything is, its goal, whether
+    that is a success.
+    """
     model = build_model(scene)
     data, parts = mujoco.MjData(model), Parts(model)
     with blamed_on(scene):
@@ -71,13 +85,17 @@ def tried(scene: Scene, seed: int) -> tuple[Array, Array, Any]:
 
 
 def size_of(use: Use | None) -> tuple[int, int]:
-    """How many `objects`, and numbers `scene_q`, the `WorldState` of a scene holds; no arm is opened."""
+    """How many `objects`, and numbers `scene_q`, the `WorldState` of a scene holds; no arm is
+    opened.
+    """
     parts = Parts(build_model(find_scene(use)))
     return len(parts.bodies), len(parts.positions)
 
 
 def add_stage(spec: mujoco.MjSpec) -> None:
-    """A table with its top at z = 0, a floor, and light without shadows (a shadow map costs nine times the picture)."""
+    """A table with its top at z = 0, a floor, and light without shadows (a shadow map costs nine
+    times the picture).
+    """
     spec.visual.quality.shadowsize = 0
     spec.visual.quality.offsamples = 0
     spec.visual.quality.numslices, spec.visual.quality.numstacks = (
@@ -91,18 +109,33 @@ def add_stage(spec: mujoco.MjSpec) -> None:
     sky = mujoco.mjtTexture.mjTEXTURE_SKYBOX
     gradient = mujoco.mjtBuiltin.mjBUILTIN_GRADIENT
     spec.add_texture(
-        name="sky", type=sky, builtin=gradient, rgb1=[0.75, 0.80, 0.86], rgb2=[0.35, 0.40, 0.47], width=64, height=384
+        name="sky",
+        type=sky,
+        builtin=gradient,
+        rgb1=[0.75, 0.80, 0.86],
+        rgb2=[0.35, 0.40, 0.47],
+        width=64,
+        height=384,
     )
     world, box = spec.worldbody, mujoco.mjtGeom.mjGEOM_BOX
     look = {"group": 0, **WORLD_CONTACT}
     world.add_geom(
-        name="table", type=box, size=[0.45, 0.55, 0.02], pos=[0.45, 0, -0.02], rgba=[0.66, 0.62, 0.56, 1], **look
+        name="table",
+        type=box,
+        size=[0.45, 0.55, 0.02],
+        pos=[0.45, 0, -0.02],
+        rgba=[0.66, 0.62, 0.56, 1],
+        **look,
     )
     plane = mujoco.mjtGeom.mjGEOM_PLANE
     floor = {"contype": 0, "conaffinity": 0, "rgba": [0.42, 0.44, 0.47, 1.0]}
     world.add_geom(name="floor", type=plane, size=[4, 4, 0.1], pos=[0, 0, -0.7], **floor)
-    spec.worldbody.add_light(pos=[0.9, -0.5, 1.6], dir=[-0.35, 0.4, -1.0], diffuse=[0.55] * 3, castshadow=False)
-    spec.worldbody.add_light(pos=[0.1, 0.8, 1.4], dir=[0.3, -0.6, -1.0], diffuse=[0.25] * 3, castshadow=False)
+    spec.worldbody.add_light(
+        pos=[0.9, -0.5, 1.6], dir=[-0.35, 0.4, -1.0], diffuse=[0.55] * 3, castshadow=False
+    )
+    spec.worldbody.add_light(
+        pos=[0.1, 0.8, 1.4], dir=[0.3, -0.6, -1.0], diffuse=[0.25] * 3, castshadow=False
+    )
 
 
 def add_camera(
@@ -114,11 +147,15 @@ def add_camera(
     up: Sequence[float],
     fovy: float,
 ) -> None:
-    """Add a camera to a body, at a point of that body's frame, looking at another; `fovy` in degrees."""
+    """Add a camera to a body, at a point of that body's frame, looking at another; `fovy` in
+    degrees.
+    """
     backward = np.asarray(at, float) - np.asarray(look_at, float)
     backward /= np.linalg.norm(backward)
     right = np.cross(np.asarray(up, float), backward)
     right /= np.linalg.norm(right)
     quat = np.empty(4)
-    mujoco.mju_mat2Quat(quat, np.stack([right, np.cross(backward, right), backward], axis=1).ravel())
+    mujoco.mju_mat2Quat(
+        quat, np.stack([right, np.cross(backward, right), backward], axis=1).ravel()
+    )
     body.add_camera(name=name, pos=list(at), quat=quat, fovy=fovy)

@@ -1,8 +1,9 @@
-"""A step as bytes, on the wire and in the log: a fixed header, then named arrays. Checked against the spaces.
+"""A step as bytes, on the wire and in the log: a fixed header, then named arrays. Checked against
+the spaces.
 
-The layout of the arrays is the same for every step of a space, so a good message is recognised by comparing it with
-the expected one; only a bad message is parsed, to say what is wrong with it. A mark is a small JSON object, checked
-on the way in and out.
+The layout of the arrays is the same for every step of a space, so a good message is recognised by
+comparing it with the expected one; only a bad message is parsed, to say what is wrong with it. A
+mark is a small JSON object, checked on the way in and out.
 """
 
 import hashlib
@@ -24,29 +25,35 @@ SCHEMA = 2
 """Version of the bytes of a step; a peer of another schema is refused."""
 
 READABLE = (1, SCHEMA)
-"""What a log, a spool or an archive may be of. A step of schema 1 does not say whether the episode succeeded: there it
-did where it was terminated with a reward above 0, which was the rule then; nor does it say that it was cut short."""
+"""What a log, a spool or an archive may be of. A step of schema 1 does not say whether the episode
+succeeded: there it did where it was terminated with a reward above 0, which was the rule then; nor
+does it say that it was cut short."""
 
 LARGEST = 1e6
-"""Of a reward, and of any number of an observation or an action. In SI units no arm comes near it. A critic that is
-told a reward of 1e6 for ever has a value of 3e7 at a discount of 0.97, whose square, a loss of 1e15, and the square of
-that loss's gradient in Adam are still numbers of float32 (up to 3e38)."""
+"""Of a reward, and of any number of an observation or an action. In SI units no arm comes near it.
+A critic that is told a reward of 1e6 for ever has a value of 3e7 at a discount of 0.97, whose
+square, a loss of 1e15, and the square of that loss's gradient in Adam are still numbers of float32
+(up to 3e38)."""
 
 _MOST = 1 << 31
 """Episodes of a run, and steps of an episode: ten million hours at 10 Hz are fewer."""
 
 ACTIONS = ("proposed", "commanded", "executed")
 
-# magic, schema, terminated, truncated, provenance, success, cut short, pad, episode, index, weights_version, reward,
-# t_monotonic, t_wall
+# magic, schema, terminated, truncated, provenance, success, cut short, pad, episode, index,
+# weights_version, reward, t_monotonic, t_wall
 _HEADER = struct.Struct("<4sHBBBBB5xqqqddd")
 _MAGIC = b"RRst"
 _PROVENANCES = {int(p): p for p in Provenance}
 
 
 def space_json(space: SpaceSpec) -> dict[str, object]:
-    """The spaces as plain JSON, names sorted: what a log's header holds and what `space_hash` is of."""
-    observations = {name: [list(shape), dtype] for name, (shape, dtype) in sorted(space.observations.items())}
+    """The spaces as plain JSON, names sorted: what a log's header holds and what `space_hash` is
+    of.
+    """
+    observations = {
+        name: [list(shape), dtype] for name, (shape, dtype) in sorted(space.observations.items())
+    }
     return {"observations": observations, "action_size": space.action_size}
 
 
@@ -79,19 +86,27 @@ class _Place(NamedTuple):
 class StepCodec:
     """Step to bytes and back, for one space. Holds no state; any thread may use it.
 
-    `size` is the length in bytes of every message of this space. Decoded arrays are read-only views of the message.
-    Actions travel as float32; observations must have the dtype of the space. No number of a step is larger than
-    `LARGEST`: neither in one that is made nor in one that arrives.
+    `size` is the length in bytes of every message of this space. Decoded arrays are read-only views
+    of the message. Actions travel as float32; observations must have the dtype of the space. No
+    number of a step is larger than `LARGEST`: neither in one that is made nor in one that arrives.
     """
 
     def __init__(self, space: SpaceSpec):
         self.space = space
         self._observations = sorted(space.observations)
-        self._layout: packing.Layout = [(f"action/{name}", "float32", (space.action_size,)) for name in ACTIONS]
-        self._layout += [(n, space.observations[n][1], tuple(space.observations[n][0])) for n in self._observations]
+        self._layout: packing.Layout = [
+            (f"action/{name}", "float32", (space.action_size,)) for name in ACTIONS
+        ]
+        self._layout += [
+            (n, space.observations[n][1], tuple(space.observations[n][0]))
+            for n in self._observations
+        ]
         for name, dtype, _ in self._layout:
             if dtype not in packing.DTYPES:
-                raise DataError(f"observation '{name}' is of dtype {dtype}; allowed: {', '.join(packing.DTYPES)}")
+                raise DataError(
+                    f"observation '{name}' is of dtype {dtype}; allowed:"
+                    f" {', '.join(packing.DTYPES)}"
+                )
         self._prefix = packing.encode_layout(self._layout)
         self._start = _HEADER.size + len(self._prefix)
         self._places: list[_Place] = []
@@ -99,10 +114,14 @@ class StepCodec:
         for name, dtype, shape in self._layout:
             length = packing.size_of(dtype, shape)
             padding = packing.padding(length)
-            place = _Place(name, np.dtype(dtype).newbyteorder("<"), shape, math.prod(shape), self.size, padding)
+            place = _Place(
+                name, np.dtype(dtype).newbyteorder("<"), shape, math.prod(shape), self.size, padding
+            )
             self._places.append(place)
             self.size += length + len(padding)
-        self._runs: list[tuple[np.dtype, int, int, list[_Place]]] = []  # dtype, first byte, bytes, what is there
+        self._runs: list[
+            tuple[np.dtype, int, int, list[_Place]]
+        ] = []  # dtype, first byte, bytes, what is there
         for dtype, several in groupby(self._places, lambda place: place.dtype):
             run = list(several)
             length = sum(place.n * dtype.itemsize + len(place.padding) for place in run)
@@ -115,7 +134,9 @@ class StepCodec:
         return bytes(out)
 
     def encode_into(self, step: Step, out: memoryview) -> None:
-        """Write the message of a step over these `size` bytes: the one copy of its images. DataError as `encode`."""
+        """Write the message of a step over these `size` bytes: the one copy of its images.
+        DataError as `encode`.
+        """
         _check_scalars(step.reward, step.index, step.t_monotonic, step.t_wall)
         _HEADER.pack_into(
             out, 0, _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance, step.success, step.cut_short,
@@ -133,23 +154,33 @@ class StepCodec:
                 out[end : end + len(padding)] = padding
         _check_sizes(step.reward, step.episode, step.index)
         for dtype, at, size, _ in self._runs:
-            if dtype.kind == "f" and not _all_within(np.frombuffer(out, dtype, size // dtype.itemsize, at)):
-                _check_within({place.name: array for place, array in zip(self._places, given, strict=True)}, LARGEST)
+            if dtype.kind == "f" and not _all_within(
+                np.frombuffer(out, dtype, size // dtype.itemsize, at)
+            ):
+                _check_within(
+                    {place.name: array for place, array in zip(self._places, given, strict=True)},
+                    LARGEST,
+                )
 
     def decode(self, message: bytes | memoryview, recorded: bool = False) -> Step:
-        """The step of a message; raises DataError for anything that is not exactly a step of this space.
+        """The step of a message; raises DataError for anything that is not exactly a step of this
+        space.
 
-        A step that was `recorded`, in a log or a spool, may have larger numbers than `LARGEST`: it was let in before
-        there was that limit, and whoever learns from it passes it over (`too_large`).
+        A step that was `recorded`, in a log or a spool, may have larger numbers than `LARGEST`: it
+        was let in before there was that limit, and whoever learns from it passes it over
+        (`too_large`).
         """
         if len(message) < _HEADER.size or message[:4] != _MAGIC:
-            raise DataError(f"{len(message)} bytes that are not a step (they do not begin with {_MAGIC!r})")
+            raise DataError(
+                f"{len(message)} bytes that are not a step (they do not begin with {_MAGIC!r})"
+            )
         fields = _HEADER.unpack_from(message)
         _, schema, terminated, truncated, provenance, success, cut_short = fields[:7]
         episode, index, weights_version, reward, t, t_wall = fields[7:]
         if schema not in READABLE:
             raise DataError(
-                f"a step of schema {schema}; this code reads schema {SCHEMA}: run the same version on both sides"
+                f"a step of schema {schema}; this code reads schema {SCHEMA}: run the same version"
+                " on both sides"
             )
         if bytes(message[_HEADER.size : self._start]) != self._prefix or len(message) != self.size:
             raise DataError(self._explain(bytes(message)))
@@ -167,7 +198,9 @@ class StepCodec:
                     _PROVENANCES[provenance], weights_version, t, t_wall, bool(success), bool(cut_short))  # fmt: skip
 
     def _views(self, whole: memoryview, largest: float) -> dict[str, Array]:
-        """The arrays in a message. What lies side by side and is of one dtype is looked at in one go."""
+        """The arrays in a message. What lies side by side and is of one dtype is looked at in one
+        go.
+        """
         values: dict[str, Array] = {}
         for dtype, at, size, places in self._runs:
             run = np.frombuffer(whole, dtype, size // dtype.itemsize, at)
@@ -183,7 +216,9 @@ class StepCodec:
         if step.observation.keys() != self.space.observations.keys():
             raise DataError(f"the step observes {', '.join(sorted(step.observation)) or 'nothing'}; "
                             f"the space has {', '.join(self._observations)}")  # fmt: skip
-        actions = [np.asarray(a, dtype=np.float32) for a in (step.proposed, step.commanded, step.executed)]
+        actions = [
+            np.asarray(a, dtype=np.float32) for a in (step.proposed, step.commanded, step.executed)
+        ]
         return actions + [np.asarray(step.observation[n]) for n in self._observations]
 
     def _explain(self, message: bytes) -> str:
@@ -198,12 +233,17 @@ class StepCodec:
         if not wrong:
             wrong = [f"it has {len(message)} bytes and should have {self.size}"]
         return (
-            f"a step of another space: {'; '.join(wrong)}. Start actor and learner with the same task, hardware and obs"
+            f"a step of another space: {'; '.join(wrong)}. Start actor and learner with the same"
+            " task, hardware and obs"
         )
 
 
 def _what(name: str) -> str:
-    return f"the {name.removeprefix('action/')} action" if name.startswith("action/") else f"observation '{name}'"
+    return (
+        f"the {name.removeprefix('action/')} action"
+        if name.startswith("action/")
+        else f"observation '{name}'"
+    )
 
 
 def _describe(dtype: str, shape: tuple[int, ...]) -> str:
@@ -222,16 +262,20 @@ def too_large(step: Step) -> str:
 
 
 def _all_within(run: Array) -> bool:
-    """Whether all numbers together are so small that each of them is within `LARGEST`: one sum of squares.
+    """Whether all numbers together are so small that each of them is within `LARGEST`: one sum of
+    squares.
 
-    Every step pays for this four times. NaN and what overflows are not; nor is much that a closer look lets pass.
+    Every step pays for this four times. NaN and what overflows are not; nor is much that a closer
+    look lets pass.
     """
     with np.errstate(over="ignore"):
         return bool(run.dot(run) <= LARGEST * LARGEST)
 
 
 def _check_within(values: Mapping[str, Array], largest: float) -> None:
-    """Name the array that has a number which is none, or beyond `largest`. Called when `_all_within` found some."""
+    """Name the array that has a number which is none, or beyond `largest`. Called when
+    `_all_within` found some.
+    """
     for name, array in values.items():
         if array.dtype.kind != "f" or _all_within(array.ravel()):
             continue
@@ -246,19 +290,25 @@ def _check_within(values: Mapping[str, Array], largest: float) -> None:
 def _check_sizes(reward: float, episode: int, index: int) -> None:
     if not abs(reward) <= LARGEST:
         raise DataError(
-            f"a step with reward {reward:g}; allowed: {-LARGEST:g} to {LARGEST:g}. Scale the task's rewards"
+            f"a step with reward {reward:g}; allowed: {-LARGEST:g} to {LARGEST:g}. Scale the task's"
+            " rewards"
         )
     if episode >= _MOST or index >= _MOST:
-        raise DataError(f"a step of episode {episode} with index {index}; allowed: less than {_MOST} of either")
+        raise DataError(
+            f"a step of episode {episode} with index {index}; allowed: less than {_MOST} of either"
+        )
 
 
 def _check_scalars(reward: float, index: int, t_monotonic: float, t_wall: float) -> None:
-    if not (math.isfinite(reward) and math.isfinite(t_monotonic) and math.isfinite(t_wall)) or index < 0:
+    if (
+        not (math.isfinite(reward) and math.isfinite(t_monotonic) and math.isfinite(t_wall))
+        or index < 0
+    ):
         raise DataError(f"a step with reward {reward}, index {index}, times {t_monotonic} and {t_wall}: "
                         "all must be finite and the index not negative")  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------------- marks
+# -------------------------------------------------------------------------------------------- marks
 
 MARK_BYTES = 4096
 """No mark is longer."""
@@ -273,7 +323,9 @@ def encode_mark(mark: Mark) -> bytes:
     named = {name: value for name, value in given.items() if value != _MARK_DEFAULTS.get(name)}
     text = json.dumps(named, separators=(",", ":")).encode()
     if len(text) > MARK_BYTES:
-        raise DataError(f"a mark of {len(text)} bytes; at most {MARK_BYTES} are allowed: shorten its names")
+        raise DataError(
+            f"a mark of {len(text)} bytes; at most {MARK_BYTES} are allowed: shorten its names"
+        )
     return text
 
 
@@ -293,9 +345,14 @@ def decode_mark(message: bytes | memoryview) -> Mark:
 
 def _check_mark(given: dict[str, Any]) -> None:
     if unknown := given.keys() - _MARK_DEFAULTS.keys() - {"kind"}:
-        raise DataError(f"a mark knows no {', '.join(sorted(unknown))}; it has: kind, {', '.join(_MARK_DEFAULTS)}")
+        raise DataError(
+            f"a mark knows no {', '.join(sorted(unknown))}; it has: kind,"
+            f" {', '.join(_MARK_DEFAULTS)}"
+        )
     if given.get("kind") not in [str(kind) for kind in MarkKind]:
-        raise DataError(f"a mark of the kind {given.get('kind')!r}; there are: {', '.join(MarkKind)}")
+        raise DataError(
+            f"a mark of the kind {given.get('kind')!r}; there are: {', '.join(MarkKind)}"
+        )
     for name, default in _MARK_DEFAULTS.items():
         value = given.get(name, default)
         if isinstance(default, float):

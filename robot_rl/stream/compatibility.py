@@ -1,4 +1,5 @@
-"""The handshake: two processes work together only if they agree on run, schema, spaces, task, hardware and code.
+"""The handshake: two processes work together only if they agree on run, schema, spaces, task,
+hardware and code.
 
 Task, hardware and code are compared by content: two files of one name that differ are refused.
 """
@@ -21,7 +22,8 @@ MUST_AGREE = ("schema", "space", "task", "hardware", "code")
 
 @dataclass(frozen=True)
 class Hello:
-    """What a process says of itself: its role, and what must be equal on both sides (names with a content's hash).
+    """What a process says of itself: its role, and what must be equal on both sides (names with a
+    content's hash).
 
     `run` is the run's id; a run that was made before there were any has none, and fits any other.
     """
@@ -53,7 +55,10 @@ class Hello:
 def source_hash() -> str:
     """Of this package's own source files: whether two machines run the same code."""
     package = Path(robot_rl.__file__).parent
-    sources = {path.relative_to(package).as_posix(): path.read_text() for path in sorted(package.rglob("*.py"))}
+    sources = {
+        path.relative_to(package).as_posix(): path.read_text()
+        for path in sorted(package.rglob("*.py"))
+    }
     return _hash(sources)
 
 
@@ -66,9 +71,10 @@ def check(ours: Hello, theirs: dict[str, Any]) -> None:
     role = theirs.get("role", "the other side")
     if ours.run and theirs.get("run") and theirs["run"] != ours.run:
         raise RefusedError(
-            f"{ours.role} and {role} belong to two runs: {ours.role} to the one with the id {ours.run}, {role} to "
-            f"{theirs['run']}. Each run keeps its own steps: stop the {role} and start it for this run (a robot on "
-            f"another machine: `robot-rl join` anew), or start the {ours.role} of its run here"
+            f"{ours.role} and {role} belong to two runs: {ours.role} to the one with the id"
+            f" {ours.run}, {role} to {theirs['run']}. Each run keeps its own steps: stop the {role}"
+            " and start it for this run (a robot on another machine: `robot-rl join` anew), or"
+            f" start the {ours.role} of its run here"
         )
     differ = [
         f"{name}: {ours.role} has {getattr(ours, name)!r}, {role} has {theirs.get(name)!r}"

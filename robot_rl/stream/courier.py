@@ -1,4 +1,5 @@
-"""The sender's thread: what is handed over goes into the spool, then to the learner, until that has it in its log.
+"""The sender's thread: what is handed over goes into the spool, then to the learner, until that has
+it in its log.
 
 `SendQueue` is what there is to deliver, in order, and how far that is; `SenderThread` delivers it.
 """
@@ -30,7 +31,9 @@ KEPT_WINDOWS = 4
 
 @dataclass
 class _Stream:
-    """One epoch: records before `base` are acknowledged, those before `next` sent, those before `end` exist."""
+    """One epoch: records before `base` are acknowledged, those before `next` sent, those before
+    `end` exist.
+    """
 
     epoch: int
     base: int
@@ -39,11 +42,13 @@ class _Stream:
 
 
 class SendQueue:
-    """Streams that earlier processes left in the spool, oldest first, then the own one; each after the other.
+    """Streams that earlier processes left in the spool, oldest first, then the own one; each after
+    the other.
 
-    Of the own records, those in the window of what may be on its way are kept in memory, and those of the next ones
-    (`KEPT_WINDOWS`); the backlog behind them lies in the spool and is read from there when its turn comes. Once the
-    spool cannot be written all of it stays in memory. No socket, no thread: the courier's bookkeeping.
+    Of the own records, those in the window of what may be on its way are kept in memory, and those
+    of the next ones (`KEPT_WINDOWS`); the backlog behind them lies in the spool and is read from
+    there when its turn comes. Once the spool cannot be written all of it stays in memory. No
+    socket, no thread: the courier's bookkeeping.
     """
 
     def __init__(self, spool: Spool, window: int):
@@ -72,7 +77,9 @@ class SendQueue:
 
     @property
     def stored(self) -> int:
-        """How many own records need no memory any more: they are on the disk, or the learner has them."""
+        """How many own records need no memory any more: they are on the disk, or the learner has
+        them.
+        """
         return max(self._stored, self._own.base)
 
     @property
@@ -86,9 +93,11 @@ class SendQueue:
         return self._streams[0].next == self._streams[0].base
 
     def put(self, several: Sequence[Record], spooled: bool = True) -> None:
-        """Take the next own records. DataError if the spool cannot be written; they are then kept in memory.
+        """Take the next own records. DataError if the spool cannot be written; they are then kept
+        in memory.
 
-        Once that has happened, `spooled` must be False: the spool holds no record behind one that it lacks.
+        Once that has happened, `spooled` must be False: the spool holds no record behind one that
+        it lacks.
         """
         own = self._own
         own.end += len(several)
@@ -98,7 +107,10 @@ class SendQueue:
                 self._stored = own.end
         finally:
             for record in several:
-                if record.identity.seq >= self._stored or record.identity.seq < own.base + KEPT_WINDOWS * self._window:
+                if (
+                    record.identity.seq >= self._stored
+                    or record.identity.seq < own.base + KEPT_WINDOWS * self._window
+                ):
                     self._memory[record.identity.seq] = record
 
     def resume(self, position: int) -> None:
@@ -125,14 +137,18 @@ class SendQueue:
         return True
 
     def advance(self) -> bool:
-        """Turn to the next stream if the current one is delivered; returns whether there is a new one."""
+        """Turn to the next stream if the current one is delivered; returns whether there is a new
+        one.
+        """
         if len(self._streams) > 1 and self._streams[0].base == self._streams[0].end:
             self._streams.pop(0)
             return True
         return False
 
     def take(self, limit: int) -> list[Record]:
-        """The next records to send, at most `limit`, none beyond the window. DataError for a damaged one."""
+        """The next records to send, at most `limit`, none beyond the window. DataError for a
+        damaged one.
+        """
         stream = self._streams[0]
         end = min(stream.end, stream.base + self._window, stream.next + limit)
         taken = [self._fetch(stream, seq) for seq in range(stream.next, end)]
@@ -140,7 +156,9 @@ class SendQueue:
         return taken
 
     def close(self, finished: bool) -> None:
-        """Let go of the spool; what is acknowledged is removed. `finished`: no episode is without its end."""
+        """Let go of the spool; what is acknowledged is removed. `finished`: no episode is without
+        its end.
+        """
         everything = self.leftovers == 0 and self._own.base == self._own.end
         self.spool.close(delivered=everything and finished)
 
@@ -160,7 +178,9 @@ class PendingRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the courier is: own records taken, of these on the disk or at the learner, of these at the learner."""
+    """How far the courier is: own records taken, of these on the disk or at the learner, of these
+    at the learner.
+    """
 
     taken: int = 0
     stored: int = 0
@@ -171,9 +191,10 @@ class Progress:
 class SenderThread:
     """The thread behind a StepSender. It alone touches socket, outbox and spool.
 
-    `handed` is appended to by the sender and emptied here. `report(progress, failure, undeliverable)` is called here
-    whenever there is news. When the disk fails, what is in memory is still delivered; when the link fails (for good:
-    `undeliverable`), what is handed over is still stored.
+    `handed` is appended to by the sender and emptied here. `report(progress, failure,
+    undeliverable)` is called here whenever there is news. When the disk fails, what is in memory is
+    still delivered; when the link fails (for good: `undeliverable`), what is handed over is still
+    stored.
     """
 
     def __init__(
@@ -238,7 +259,9 @@ class SenderThread:
         if not parcels:
             return
         several = [
-            records.frame(parcel.kind, RecordId(self._actor, self._outbox.epoch, seq), parcel.payload)
+            records.frame(
+                parcel.kind, RecordId(self._actor, self._outbox.epoch, seq), parcel.payload
+            )
             for seq, parcel in enumerate(parcels, self._taken)
         ]
         self._taken += len(several)
@@ -271,7 +294,9 @@ class SenderThread:
             self._tell(error, undeliverable=True)
 
     def _open(self) -> None:
-        """A new socket, so that nothing old is in a queue, and the question where the learner's log ends."""
+        """A new socket, so that nothing old is in a queue, and the question where the learner's log
+        ends.
+        """
         self._socket = new_socket(zmq.DEALER)
         self._socket.setsockopt(zmq.SNDHWM, 0)  # the window is what bounds it
         connect(self._socket, self._address)
@@ -283,7 +308,9 @@ class SenderThread:
 
     def _say_hello(self) -> None:
         outbox = self._outbox
-        greeting = Greeting(self._actor, outbox.current, outbox.offer, SCHEMA, space_hash(self._space), self._run_id)
+        greeting = Greeting(
+            self._actor, outbox.current, outbox.offer, SCHEMA, space_hash(self._space), self._run_id
+        )
         self._socket.send_multipart(protocol.hello(greeting))
         self._progress_at = time.monotonic()
 
@@ -316,10 +343,16 @@ class SenderThread:
             self._streaming = False
             self._say_hello()
         self._in_doubt = False
-        if (self._outbox.is_idle and self._streaming) or time.monotonic() - self._progress_at < self._resend_s:
+        if (
+            self._outbox.is_idle and self._streaming
+        ) or time.monotonic() - self._progress_at < self._resend_s:
             return
         if self._streaming:
-            log.info("no acknowledgement from %s for %g s: asking where its log ends", self._address, self._resend_s)
+            log.info(
+                "no acknowledgement from %s for %g s: asking where its log ends",
+                self._address,
+                self._resend_s,
+            )
             self._socket.close()
             self._open()
         else:

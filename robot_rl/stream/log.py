@@ -1,7 +1,8 @@
-"""The step log: all that a run's robot did, in order, which is the durable form of the replay buffer.
+"""The step log: all that a run's robot did, in order, which is the durable form of the replay
+buffer.
 
-A killed process loses nothing that it had appended; `sync` bounds what a power cut can take. Damage is an error that
-names the file and what to do, never passed over (`store.py`).
+A killed process loses nothing that it had appended; `sync` bounds what a power cut can take. Damage
+is an error that names the file and what to do, never passed over (`store.py`).
 """
 
 import secrets
@@ -35,23 +36,35 @@ def read_space(path: Path) -> SpaceSpec:
 
 
 class StepLog:
-    """One log file, opened for appending (by one process at a time) or, with `read_only`, for reading alone.
+    """One log file, opened for appending (by one process at a time) or, with `read_only`, for
+    reading alone.
 
-    Written by one thread. `count` records are in it, numbered from 0; a checkpoint remembers such a number, and
-    `read(start)` goes on from there. `positions` holds the last sequence number of each (actor, epoch): whoever sends
-    steps to this log resumes behind it. With `sync_every_s` a thread of its own tells the disk to take what was
-    appended; without, only `sync` and `close` do. A log of another `run` is refused, if both have an id.
+    Written by one thread. `count` records are in it, numbered from 0; a checkpoint remembers such a
+    number, and `read(start)` goes on from there. `positions` holds the last sequence number of each
+    (actor, epoch): whoever sends steps to this log resumes behind it. With `sync_every_s` a thread
+    of its own tells the disk to take what was appended; without, only `sync` and `close` do. A log
+    of another `run` is refused, if both have an id.
     """
 
     def __init__(
-        self, path: Path, space: SpaceSpec, read_only: bool = False, sync_every_s: float | None = None, run: str = ""
+        self,
+        path: Path,
+        space: SpaceSpec,
+        read_only: bool = False,
+        sync_every_s: float | None = None,
+        run: str = "",
     ):
         self.path = Path(path)
         self.space = space
         self._codec = StepCodec(space)
         self.own: ActorStream = ("local", secrets.randbits(63))
         """Under which this process appends what has no identity yet."""
-        head = {"schema": SCHEMA, "space_hash": space_hash(space), "space": space_json(space), "run": run}
+        head = {
+            "schema": SCHEMA,
+            "space_hash": space_hash(space),
+            "space": space_json(space),
+            "run": run,
+        }
         create = None if read_only else head
         self._store = Store(
             self.path, "log", kind=LOG, create=create, read_only=read_only, sync_every_s=sync_every_s
@@ -80,38 +93,59 @@ class StepLog:
         """Append a mark; without an identity it is the next record of this process."""
         self.append(encode_mark(mark), identity, Kind.MARK)
 
-    def append(self, payload: Payload, identity: RecordId | None = None, kind: int = Kind.STEP) -> None:
+    def append(
+        self, payload: Payload, identity: RecordId | None = None, kind: int = Kind.STEP
+    ) -> None:
         """Append the record of a payload. Raises as `append_records` does."""
         if identity is None:
             identity = RecordId(*self.own, self.positions.get(self.own, -1) + 1)
         self.append_records([records.frame(kind, identity, payload)])
 
     def append_records(self, several: Sequence[Record]) -> None:
-        """Append records, all of them or none. Raises DataError (disk full, read-only) with the log as it was."""
+        """Append records, all of them or none. Raises DataError (disk full, read-only) with the log
+        as it was.
+        """
         self._store.append(several)
         for record in several:
             self.positions[record.identity.actor, record.identity.epoch] = record.identity.seq
 
     def sync(self) -> None:
-        """Wait until the disk has all that was appended (0.2 to 10 ms): survives a power cut from then on."""
+        """Wait until the disk has all that was appended (0.2 to 10 ms): survives a power cut from
+        then on.
+        """
         self._store.sync()
 
     def read(self, start: int = 0) -> Iterator[Step]:
-        """Steps from record number `start` on, as far as the log reaches. Raises DataError at a damaged record."""
+        """Steps from record number `start` on, as far as the log reaches. Raises DataError at a
+        damaged record.
+        """
         for kind, _, payload in self.records(start):
             if kind == Kind.STEP:
                 yield self._codec.decode(payload, recorded=True)
 
-    def entries(self, start: int = 0, end: int | None = None) -> Iterator[tuple[RecordId, Step | Mark]]:
+    def entries(
+        self, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[RecordId, Step | Mark]]:
         """Steps and marks, with whose they are, from record number `start` on, up to `end`.
 
         DataError at a damaged record.
         """
         for kind, identity, payload in self.records(start, end):
-            yield identity, self._codec.decode(payload, recorded=True) if kind == Kind.STEP else decode_mark(payload)
+            yield (
+                identity,
+                (
+                    self._codec.decode(payload, recorded=True)
+                    if kind == Kind.STEP
+                    else decode_mark(payload)
+                ),
+            )
 
-    def records(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, RecordId, bytes]]:
-        """Kind, identity and payload of each record from number `start` on, up to `end`. DataError at a damaged one."""
+    def records(
+        self, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, RecordId, bytes]]:
+        """Kind, identity and payload of each record from number `start` on, up to `end`. DataError
+        at a damaged one.
+        """
         for record in self._store.read(start, end):
             yield record.kind, record.identity, bytes(record.payload)
 
@@ -129,9 +163,10 @@ class StepLog:
         head = self._store.about
         if head["schema"] not in READABLE or head["space_hash"] != space_hash(self.space):
             raise DataError(
-                f"log {self.path} was written with schema {head['schema']} and space {head['space_hash']} "
-                f"({_names(space_from_json(head['space']))}); this run has schema {SCHEMA} and space "
-                f"{space_hash(self.space)} ({_names(self.space)}). Use another run folder, or the same task and obs"
+                f"log {self.path} was written with schema {head['schema']} and space"
+                f" {head['space_hash']} ({_names(space_from_json(head['space']))}); this run has"
+                f" schema {SCHEMA} and space {space_hash(self.space)} ({_names(self.space)}). Use"
+                " another run folder, or the same task and obs"
             )
         if run and head["run"] and head["run"] != run:
             raise DataError(f"log {self.path} is of another run ({head['run']}; this one is {run}): put this run's own "
@@ -139,4 +174,6 @@ class StepLog:
 
 
 def _names(space: SpaceSpec) -> str:
-    return ", ".join(f"{name} {tuple(shape)}" for name, (shape, _) in sorted(space.observations.items()))
+    return ", ".join(
+        f"{name} {tuple(shape)}" for name, (shape, _) in sorted(space.observations.items())
+    )

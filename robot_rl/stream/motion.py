@@ -5,8 +5,8 @@ import numpy as np
 from robot_rl.types import Array, Provenance, Step
 
 STILL = 0.01
-"""Of the action range: who moves less shows nothing (HIL-SERL's train_bc.py drops actions that are zero). A clutch that
-has opened, and a hand that waits or thinks, hold the arm where it is."""
+"""Of the action range: who moves less shows nothing (HIL-SERL's train_bc.py drops actions that are
+zero). A clutch that has opened, and a hand that waits or thinks, hold the arm where it is."""
 
 
 def moves(command: Array) -> bool:

@@ -30,8 +30,9 @@ SPOOL_FILE = "records.spool"
 def convert(path: Path) -> tuple[Path, int, int]:
     """Make a log of an older version, or the folder of an actor's spool, one of this version.
 
-    The old file stays beside it as `NAME.old`. What is not whole has a mark in its place, but for a torn end. Returns
-    the new file, how many records are in it, and how many are lost. Raises DataError.
+    The old file stays beside it as `NAME.old`. What is not whole has a mark in its place, but for a
+    torn end. Returns the new file, how many records are in it, and how many are lost. Raises
+    DataError.
     """
     path = Path(path)
     try:
@@ -46,7 +47,9 @@ def convert(path: Path) -> tuple[Path, int, int]:
         draft = target.with_name(target.name + ".converting")
         with lock(target, str(target)):
             heads = [_read_head(one) for one in old]
-            about = {name: value for name, value in heads[0].items() if name not in ("epoch", "first")}
+            about = {
+                name: value for name, value in heads[0].items() if name not in ("epoch", "first")
+            }
             kept, lost = write_anew(draft, about, (part for one in old for part in _parts(one)))
             for one in old:
                 one.rename(one.with_name(one.name + ".old"))
@@ -65,7 +68,9 @@ def _read_head(path: Path) -> dict[str, Any]:
     _, length, crc = _HEAD.unpack_from(data)
     text = data[_HEAD.size : _HEAD.size + length]
     if len(text) != length or zlib.crc32(text) != crc:
-        raise DataError(f"{path} is damaged: its head does not match its checksum. Restore the file from a copy")
+        raise DataError(
+            f"{path} is damaged: its head does not match its checksum. Restore the file from a copy"
+        )
     return {"kind": kind, "run": ""} | json.loads(text)
 
 
@@ -97,7 +102,9 @@ def _parse(data: bytes) -> Header | None:
     if checksum(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
         return None
     _, kind, actor, epoch, seq, length, crc = _HEADER.unpack_from(data)
-    return Header(kind, RecordId(actor.rstrip(b"\0").decode(errors="replace"), epoch, seq), length, crc)
+    return Header(
+        kind, RecordId(actor.rstrip(b"\0").decode(errors="replace"), epoch, seq), length, crc
+    )
 
 
 def _next(fd: int, start: int, size: int, block: int = 1 << 20) -> int | None:

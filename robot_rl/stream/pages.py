@@ -1,9 +1,11 @@
-"""The bytes of a log or spool: its tables, what its head says, and the pages that SQLite lays them out on.
+"""The bytes of a log or spool: its tables, what its head says, and the pages that SQLite lays them
+out on.
 
-SQLite reads and writes the file; what is here of its own format (https://sqlite.org/fileformat2.html) finds records
-where its tables are damaged. A record's header stands in one piece on a page and has a checksum of its own, so it is
-found by itself; the payload goes on behind it, and from there over pages that each name the next one. Whether the right
-ones were found its checksum says.
+SQLite reads and writes the file; what is here of its own format
+(https://sqlite.org/fileformat2.html) finds records where its tables are damaged. A record's header
+stands in one piece on a page and has a checksum of its own, so it is found by itself; the payload
+goes on behind it, and from there over pages that each name the next one. Whether the right ones
+were found its checksum says.
 """
 
 import contextlib
@@ -25,17 +27,22 @@ from robot_rl.stream.records import HEADER_SIZE, Header, Record
 from robot_rl.types import ActorStream, Array
 
 PAGE = 8192
-"""Bytes of a page: with 4096 a step of 98 kB takes as long, with 16384 a step of 600 bytes takes twice as long."""
+"""Bytes of a page: with 4096 a step of 98 kB takes as long, with 16384 a step of 600 bytes takes
+twice as long.
+"""
 ROW_MAGIC = b"RRhd"
 _ROW = struct.Struct("<4sII")
 _TABLES = {
     "head": "CREATE TABLE head(id INTEGER PRIMARY KEY, row BLOB NOT NULL)",
     "spare": "CREATE TABLE spare(id INTEGER PRIMARY KEY, row BLOB NOT NULL)",
     "streams": "CREATE TABLE streams(id INTEGER PRIMARY KEY, header BLOB NOT NULL)",
-    "records": "CREATE TABLE records(n INTEGER PRIMARY KEY, header BLOB NOT NULL, payload BLOB NOT NULL)",
+    "records": (
+        "CREATE TABLE records(n INTEGER PRIMARY KEY, header BLOB NOT NULL, payload BLOB NOT NULL)"
+    ),
 }
 SCHEMA_ROWS = [
-    (b"table", name.encode(), name.encode(), root, sql.encode()) for root, (name, sql) in enumerate(_TABLES.items(), 2)
+    (b"table", name.encode(), name.encode(), root, sql.encode())
+    for root, (name, sql) in enumerate(_TABLES.items(), 2)
 ]
 LOG, SPOOL = "step log", "spool"
 OLD_MAGICS = (b"RRLOG\x00", b"RRSPL\x00")
@@ -45,7 +52,9 @@ _HEAD_SUMMED, _FRAME_SUMMED = 24, 8  # bytes of the two that are in their checks
 
 
 def create_file(path: Path, about: dict[str, Any]) -> None:
-    """A new file with this head. Under another name first: what is there under its own is never half made."""
+    """A new file with this head. Under another name first: what is there under its own is never
+    half made.
+    """
     draft = beside(path, ".new")
     draft.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as db:
@@ -64,7 +73,9 @@ def create_file(path: Path, about: dict[str, Any]) -> None:
 
 
 def unseal(data: bytes) -> dict[str, Any] | None:
-    """What a row of the head says, at the beginning of these bytes; None if it does not match its checksum."""
+    """What a row of the head says, at the beginning of these bytes; None if it does not match its
+    checksum.
+    """
     if len(data) < _ROW.size or not data.startswith(ROW_MAGIC):
         return None
     _, length, crc = _ROW.unpack_from(data)
@@ -81,7 +92,9 @@ def seal(said: dict[str, Any]) -> bytes:
 
 
 def state_row(turn: int, first: int, closed: int | None, lost: int, streams: int) -> dict[str, Any]:
-    """The second row of the head. `turn` goes up with each; all are of one length, each is written over the last."""
+    """The second row of the head. `turn` goes up with each; all are of one length, each is written
+    over the last.
+    """
     state: dict[str, Any] = {
         "turn": turn,
         "first": first,
@@ -108,7 +121,9 @@ def reason_of(error: sqlite3.Error) -> str:
 
 
 class Pages:
-    """The pages of a file, as its writer left them: those in its write-ahead log lie over those in itself."""
+    """The pages of a file, as its writer left them: those in its write-ahead log lie over those in
+    itself.
+    """
 
     def __init__(self, fd: int, wal: bytes):
         self._fd = fd
@@ -122,8 +137,9 @@ class Pages:
         return found.ljust(PAGE, b"\0")
 
     def _read_wal(self, data: bytes) -> None:
-        """Frame by frame up to the last that ends a transaction, as far as each one's checksum goes on from the one
-        before (https://sqlite.org/fileformat2.html, section 4): what lies behind is of an earlier turn, or torn."""
+        """Frame by frame up to the last that ends a transaction, as far as each one's checksum goes
+        on from the one before (https://sqlite.org/fileformat2.html, section 4): what lies behind is
+        of an earlier turn, or torn."""
         if len(data) < _WAL_HEAD.size:
             return
         magic, *_, one_salt, other_salt, first, second = _WAL_HEAD.unpack_from(data)
@@ -146,12 +162,16 @@ class Pages:
 
 
 def _checksum(data: bytes, sums: tuple[int, int], words: str) -> tuple[int, int]:
-    """SQLite's, which goes on from `sums`: s0 += x0 + s1, then s1 += x1 + s0, for each two words of 32 bits.
+    """SQLite's, which goes on from `sums`: s0 += x0 + s1, then s1 += x1 + s0, for each two words of
+    32 bits.
 
     That is linear: what stands n pairs before the end is multiplied n times by the same matrix.
     """
     pairs = np.frombuffer(data, words).astype(np.uint32).reshape(-1, 2)
-    added = np.vstack([np.array([sums], np.uint32), np.stack([pairs[:, 0], pairs[:, 0] + pairs[:, 1]], axis=1)])
+    added = np.vstack([
+        np.array([sums], np.uint32),
+        np.stack([pairs[:, 0], pairs[:, 0] + pairs[:, 1]], axis=1),
+    ])
     first, second = np.einsum("nij,nj->i", _powers(len(added))[::-1], added)
     return int(first), int(second)
 
@@ -167,7 +187,9 @@ def _powers(count: int) -> Array:
 
 
 class Place(NamedTuple):
-    """Where a header was found: in the row of which record (None: that does not say), on which page, at which byte."""
+    """Where a header was found: in the row of which record (None: that does not say), on which
+    page, at which byte.
+    """
 
     n: int | None
     header: Header
@@ -188,7 +210,9 @@ def places(pages: Pages) -> Iterator[Place]:
             header = records.parse(page[at : at + HEADER_SIZE])
             if header is not None:
                 n = _number(page, at, header)
-                yield Place(n, header, number, at, payload_at(pages, number, at, header) is not None)
+                yield Place(
+                    n, header, number, at, payload_at(pages, number, at, header) is not None
+                )
 
 
 def find_all(page: bytes, word: bytes) -> Iterator[int]:
@@ -205,7 +229,9 @@ def _row_head(header: Header) -> bytes:
 
 
 def _number(page: bytes, at: int, header: Header) -> int | None:
-    """The number of the row that a header stands in: in front of it are the row's size, its number and its head."""
+    """The number of the row that a header stands in: in front of it are the row's size, its number
+    and its head.
+    """
     head = _row_head(header)
     size, end = _varint(len(head) + HEADER_SIZE + header.length), at - len(head)
     for begin in range(end - 1, end - 10, -1):
@@ -218,7 +244,8 @@ def _number(page: bytes, at: int, header: Header) -> int | None:
 def payload_at(pages: Pages, number: int, at: int, header: Header) -> bytes | None:
     """The payload behind a header, or None if it does not match its checksum.
 
-    What does not fit into the page of the row goes on in others, each of which begins with the number of the next.
+    What does not fit into the page of the row goes on in others, each of which begins with the
+    number of the next.
     """
     size = len(_row_head(header)) + HEADER_SIZE + header.length
     if header.length > pages.count * PAGE:
@@ -240,7 +267,12 @@ def payload_at(pages: Pages, number: int, at: int, header: Header) -> bytes | No
         parts.append(page[4 : 4 + min(PAGE - 4, header.length - have)])
         have += len(parts[-1])
     payload = b"".join(parts)
-    record = Record(header.kind, header.identity, records.frame(header.kind, header.identity, payload).header, payload)
+    record = Record(
+        header.kind,
+        header.identity,
+        records.frame(header.kind, header.identity, payload).header,
+        payload,
+    )
     return payload if records.parse(record.header) == header else None
 
 

@@ -6,8 +6,8 @@ HELLO      actor to learner   JSON {actor, epoch, first, schema, space, run}: wh
                               I have what follows from `first` on
 POSITION   learner to actor   the last seq of this epoch that is in the log, -1 for none: go on behind it
 RECORDS    actor to learner   all record headers | all payloads, as one frame: each of ZeroMQ's costs as much as it
-                              takes to copy 100 kB. Each header has the identity and the checksums under which the
-                              record lies on disk (`stream/records.py`)
+                              takes to copy 100 kB. Each header has the identity and the checksums
+                              under which the record lies on disk (`stream/records.py`)
 ACK        learner to actor   everything up to this seq is in the log
 REFUSED    learner to actor   the reason, for good
 """
@@ -25,7 +25,9 @@ from robot_rl.stream.records import HEADER_SIZE, Payload, Record
 from robot_rl.types import DataError
 
 BATCH = 8
-"""Records in one message: fewer cost more per record, more wait longer and leave the processor's cache."""
+"""Records in one message: fewer cost more per record, more wait longer and leave the processor's
+cache.
+"""
 
 _HEAD = struct.Struct("<4sBB2xQq")
 _MAGIC = b"RRs3"
@@ -54,7 +56,9 @@ class Head(NamedTuple):
 
 
 class Greeting(NamedTuple):
-    """What a HELLO says. `schema` and `space` are compared, whatever they are; `run` is empty if it has no id."""
+    """What a HELLO says. `schema` and `space` are compared, whatever they are; `run` is empty if it
+    has no id.
+    """
 
     actor: str
     epoch: int
@@ -71,13 +75,19 @@ def plain(message: Message, epoch: int, seq: int = -1, body: bytes = b"") -> lis
 
 def hello(greeting: Greeting) -> list[bytes]:
     """The frames of a HELLO."""
-    return plain(Message.HELLO, greeting.epoch, greeting.first, json.dumps(greeting._asdict()).encode())
+    return plain(
+        Message.HELLO, greeting.epoch, greeting.first, json.dumps(greeting._asdict()).encode()
+    )
 
 
 def batch(epoch: int, several: Sequence[Record]) -> list[Payload]:
     """The frames of up to BATCH consecutive records of an epoch."""
     head = _HEAD.pack(_MAGIC, Message.RECORDS, len(several), epoch, several[0].identity.seq)
-    return [head, b"".join(record.header for record in several), _together([record.payload for record in several])]
+    return [
+        head,
+        b"".join(record.header for record in several),
+        _together([record.payload for record in several]),
+    ]
 
 
 def _together(payloads: Sequence[Payload]) -> Payload:
@@ -86,7 +96,9 @@ def _together(payloads: Sequence[Payload]) -> Payload:
     if len(payloads) == 1:
         return first
     whole = first.obj if isinstance(first, memoryview) else None
-    if whole is not None and all(isinstance(payload, memoryview) and payload.obj is whole for payload in payloads):
+    if whole is not None and all(
+        isinstance(payload, memoryview) and payload.obj is whole for payload in payloads
+    ):
         begins = [_address(payload) for payload in payloads]
         ends = [begin + len(payload) for begin, payload in zip(begins, payloads, strict=True)]
         if begins[1:] == ends[:-1]:
@@ -106,8 +118,14 @@ def parse_head(frames: Sequence[Payload]) -> Head:
         raise DataError(f"{len(frames)} frames that are no message of the steps link")
     magic, message, count, epoch, seq = _HEAD.unpack(frames[0])
     if magic != _MAGIC or message not in set(Message):
-        raise DataError(f"a message of an unknown kind {magic!r} {message}; this code speaks {_MAGIC!r}")
-    if len(frames) != 2 + (count > 0) or (count > 0) != (message == Message.RECORDS) or count > BATCH:
+        raise DataError(
+            f"a message of an unknown kind {magic!r} {message}; this code speaks {_MAGIC!r}"
+        )
+    if (
+        len(frames) != 2 + (count > 0)
+        or (count > 0) != (message == Message.RECORDS)
+        or count > BATCH
+    ):
         raise DataError(f"{len(frames)} frames, though the head says {count} records")
     return Head(Message(message), count, epoch, seq)
 
@@ -126,12 +144,15 @@ def parse_hello(body: Payload) -> Greeting:
         raise DataError(f"a damaged greeting: {error!r}") from error
     for count in (greeting.epoch, greeting.first):
         if type(count) is not int or not 0 <= count < 2**63:
-            raise DataError(f"a greeting with epoch {greeting.epoch!r} and first {greeting.first!r}")
+            raise DataError(
+                f"a greeting with epoch {greeting.epoch!r} and first {greeting.first!r}"
+            )
     return greeting
 
 
 def parse_records(head: Head, frames: Sequence[Payload]) -> list[Record]:
-    """The records of a RECORDS message. Their headers are checked, their payloads (views of the frame) not yet.
+    """The records of a RECORDS message. Their headers are checked, their payloads (views of the
+    frame) not yet.
 
     DataError for anything else.
     """
@@ -143,9 +164,13 @@ def parse_records(head: Head, frames: Sequence[Payload]) -> list[Record]:
         data = bytes(headers[number * HEADER_SIZE : (number + 1) * HEADER_SIZE])
         header = records.parse(data)
         if header is None or at + header.length > len(payloads):
-            raise DataError(f"record {number} of a message has no valid header, or not the length that it says")
+            raise DataError(
+                f"record {number} of a message has no valid header, or not the length that it says"
+            )
         if header.identity.epoch != head.epoch or header.identity.seq != head.seq + number:
-            raise DataError(f"a message of epoch {head.epoch} from {head.seq} on holds record {header.identity}")
+            raise DataError(
+                f"a message of epoch {head.epoch} from {head.seq} on holds record {header.identity}"
+            )
         found.append(Record(header.kind, header.identity, data, payloads[at : at + header.length]))
         at += header.length
     if at != len(payloads):

@@ -17,14 +17,18 @@ from robot_rl.types import ActorStream, DataError, Mark, RecordId, SpaceSpec, St
 _seldom = Seldom(logging.getLogger(__name__))
 
 WAITING = 64
-"""Messages of one actor that wait to be taken: twice what it sends before the first is acknowledged."""
+"""Messages of one actor that wait to be taken: twice what it sends before the first is
+acknowledged.
+"""
 
 _MAX_ROUTES = 256
 
 
 @dataclass(frozen=True)
 class Received:
-    """A record that has arrived, checked: its bytes for the log, and what they say (arrays are views of them)."""
+    """A record that has arrived, checked: its bytes for the log, and what they say (arrays are
+    views of them).
+    """
 
     record: Record
     said: Step | Mark
@@ -51,23 +55,34 @@ class StepReceiver:
     """
 
     def __init__(
-        self, address: str, space: SpaceSpec, positions: Mapping[ActorStream, int] | None = None, *, run: str = ""
+        self,
+        address: str,
+        space: SpaceSpec,
+        positions: Mapping[ActorStream, int] | None = None,
+        *,
+        run: str = "",
     ):
         self._codec = StepCodec(space)
         self._ours, self._run = [SCHEMA, space_hash(space)], run
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
         self._socket.bound(BATCH * (self._codec.size + (1 << 16)), WAITING)
         self.address = bind(self._socket, address)
-        self.persisted: dict[ActorStream, int] = dict(positions or {})  # the last seq of each stream in the log
+        self.persisted: dict[ActorStream, int] = dict(
+            positions or {}
+        )  # the last seq of each stream in the log
         self._received: dict[ActorStream, int] = dict(self.persisted)
         self._greeted: dict[bytes, ActorStream] = {}  # what each route may send
-        self._routes: dict[ActorStream, bytes] = {}  # where the answers to a stream go: its newest route
+        self._routes: dict[
+            ActorStream, bytes
+        ] = {}  # where the answers to a stream go: its newest route
 
     def receive(self, timeout_s: float = 0.0, limit: int = 16) -> list[Received]:
-        """Records that are next in their epoch, in order, each once; waits up to `timeout_s` for the first message.
+        """Records that are next in their epoch, in order, each once; waits up to `timeout_s` for
+        the first message.
 
-        `limit` bounds how many, but for those that came in the same message. Well below the window of the actor, it
-        lets both sides work at the same time: the acknowledgement of one batch calls for the next but one.
+        `limit` bounds how many, but for those that came in the same message. Well below the window
+        of the actor, it lets both sides work at the same time: the acknowledgement of one batch
+        calls for the next but one.
         """
         batch: list[Received] = []
         timeout_ms = int(1000 * timeout_s)
@@ -125,11 +140,15 @@ class StepReceiver:
                 if self._routes.get(self._greeted[old]) == old:
                     del self._routes[self._greeted[old]]
                 del self._greeted[old]
-            self._greeted[route] = stream  # older routes stay: what still comes through them is of the same epoch
+            self._greeted[route] = (
+                stream  # older routes stay: what still comes through them is of the same epoch
+            )
             self._routes[stream] = route
             self._reply(route, protocol.plain(Message.POSITION, greeting.epoch, last))
 
-    def _accept(self, route: bytes, head: Head, frames: list[memoryview], batch: list[Received]) -> None:
+    def _accept(
+        self, route: bytes, head: Head, frames: list[memoryview], batch: list[Received]
+    ) -> None:
         """Take what is next of a message; DataError at the first record that is damaged."""
         stream = self._greeted[route]
         several = protocol.parse_records(head, frames)
@@ -154,14 +173,18 @@ class StepReceiver:
                 return self._codec.decode(record.payload)
             if record.kind == Kind.MARK:
                 return decode_mark(record.payload)
-            raise DataError(f"a record of the kind {record.kind}; this code knows {', '.join(Kind.__members__)}")
+            raise DataError(
+                f"a record of the kind {record.kind}; this code knows {', '.join(Kind.__members__)}"
+            )
         except DataError as error:
             self._refuse(route, record.identity.epoch, str(error))
             raise
 
     def _acknowledge(self, stream: ActorStream) -> None:
         if (route := self._routes.get(stream)) is not None:
-            self._reply(route, protocol.plain(Message.ACK, stream[1], self.persisted.get(stream, -1)))
+            self._reply(
+                route, protocol.plain(Message.ACK, stream[1], self.persisted.get(stream, -1))
+            )
 
     def _refuse(self, route: bytes, epoch: int, reason: str) -> None:
         self._reply(route, protocol.plain(Message.REFUSED, epoch, -1, reason.encode()))

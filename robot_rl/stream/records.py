@@ -1,9 +1,11 @@
-"""Records: how what must not be lost is framed, in the learner's log, in the actor's spool and on the wire alike.
+"""Records: how what must not be lost is framed, in the learner's log, in the actor's spool and on
+the wire alike.
 
-    record  = header (magic, kind, actor, epoch, seq, length, crc of the payload, crc of the header) | payload
+    record  = header (magic, kind, actor, epoch, seq, length, crc of the payload, crc of the header)
+    | payload
 
-A header is made once, by whoever makes the record; spool, link and log hand it on as it is. Everything little-endian,
-the checksums are CRC-32C.
+A header is made once, by whoever makes the record; spool, link and log hand it on as it is.
+Everything little-endian, the checksums are CRC-32C.
 """
 
 import struct
@@ -57,13 +59,18 @@ ACTOR_BYTES = 32
 def frame(kind: int, identity: RecordId, payload: Payload) -> Record:
     """The record of a payload. DataError for a name of an actor that does not fit."""
     actor = check_actor(identity.actor)
-    header = _HEADER.pack(MAGIC, kind, actor, identity.epoch, identity.seq, len(payload), crc32c(payload))
+    header = _HEADER.pack(
+        MAGIC, kind, actor, identity.epoch, identity.seq, len(payload), crc32c(payload)
+    )
     return Record(kind, identity, header + _CRC.pack(crc32c(header)), payload)
 
 
 def parse(data: Payload) -> Header | None:
     """The header in these bytes, or None if they are no whole header."""
-    if len(data) != HEADER_SIZE or crc32c(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
+    if (
+        len(data) != HEADER_SIZE
+        or crc32c(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]
+    ):
         return None
     magic, kind, actor, epoch, seq, length, crc = _HEADER.unpack_from(data)
     return Header(kind, RecordId(_name(actor), epoch, seq), length, crc) if magic == MAGIC else None

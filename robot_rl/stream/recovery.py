@@ -1,6 +1,8 @@
-"""Mending a damaged log or spool: whatever records are whole in it, wherever they lie, into a new file.
+"""Mending a damaged log or spool: whatever records are whole in it, wherever they lie, into a new
+file.
 
-SQLite is not asked: its tables lead to the records, and may be what is damaged. How they are found: `pages.py`.
+SQLite is not asked: its tables lead to the records, and may be what is damaged. How they are found:
+`pages.py`.
 """
 
 import contextlib
@@ -14,7 +16,18 @@ from typing import Any, NamedTuple
 from robot_rl.machine.sync import beside, has_wal, lock, remove_file
 from robot_rl.stream import records
 from robot_rl.stream.codec import encode_mark
-from robot_rl.stream.pages import LOG, OLD_MAGICS, ROW_MAGIC, SPOOL, Pages, Place, find_all, payload_at, places, unseal
+from robot_rl.stream.pages import (
+    LOG,
+    OLD_MAGICS,
+    ROW_MAGIC,
+    SPOOL,
+    Pages,
+    Place,
+    find_all,
+    payload_at,
+    places,
+    unseal,
+)
 from robot_rl.stream.records import HEADER_SIZE, Header, Kind, Record
 from robot_rl.stream.store import Store
 from robot_rl.types import ActorStream, DataError, Mark, MarkKind, RecordId
@@ -24,12 +37,13 @@ _ODD = 100_000
 
 
 def repair(path: Path) -> tuple[int, int, Path | None]:
-    """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged` (or `-2`, ...).
+    """Write the file anew from its whole records; the damaged one stays beside it as `NAME.damaged`
+    (or `-2`, ...).
 
-    The seq of each stream stays without holes: a mark GAP stands in the place of each record that is lost. Returns how
-    many records are kept, how many are lost, and where the damaged file is now: None if it was sound, and stays as it
-    is. Raises DataError if somebody is writing the file, if it is none of records, or if it or its new form cannot be
-    read or written.
+    The seq of each stream stays without holes: a mark GAP stands in the place of each record that
+    is lost. Returns how many records are kept, how many are lost, and where the damaged file is
+    now: None if it was sound, and stays as it is. Raises DataError if somebody is writing the file,
+    if it is none of records, or if it or its new form cannot be read or written.
     """
     path = Path(path)
     with _explained(path):
@@ -38,7 +52,9 @@ def repair(path: Path) -> tuple[int, int, Path | None]:
         if (kept := _count_if_sound(path)) is not None:
             return kept, 0, None
         with lock(path, str(path)), path.open("rb") as file:
-            pages = Pages(file.fileno(), wal.read_bytes() if (wal := beside(path, "-wal")).exists() else b"")
+            pages = Pages(
+                file.fileno(), wal.read_bytes() if (wal := beside(path, "-wal")).exists() else b""
+            )
             about, state = _head(pages)
             if about is None:
                 raise DataError(_what_it_is(path, file.read(len(OLD_MAGICS[0]))))
@@ -51,12 +67,18 @@ def repair(path: Path) -> tuple[int, int, Path | None]:
 
 
 def write_anew(
-    path: Path, about: dict[str, Any], parts: Iterable[Record | Header], expected: int = 0, lost_before: int = 0
+    path: Path,
+    about: dict[str, Any],
+    parts: Iterable[Record | Header],
+    expected: int = 0,
+    lost_before: int = 0,
 ) -> tuple[int, int]:
-    """A closed file with these records, a mark in the place of each that is missing in its stream; how many of both.
+    """A closed file with these records, a mark in the place of each that is missing in its stream;
+    how many of both.
 
-    A Header stands for a record that was there and is not whole. `expected`: so many there were at least; of which no
-    more is known is added to the `lost_before`, which have no mark. What is not complete does not stay.
+    A Header stands for a record that was there and is not whole. `expected`: so many there were at
+    least; of which no more is known is added to the `lost_before`, which have no mark. What is not
+    complete does not stay.
     """
     remove_file(path)
     kept = lost = 0
@@ -66,7 +88,9 @@ def write_anew(
         try:
             for part in parts:
                 stream, seq = (part.identity.actor, part.identity.epoch), part.identity.seq
-                oldest = about["kind"] == SPOOL and not last  # whose first records may be delivered and removed
+                oldest = (
+                    about["kind"] == SPOOL and not last
+                )  # whose first records may be delivered and removed
                 begin = last.get(stream, seq - 1 if oldest else -1) + 1
                 if seq < begin:
                     continue
@@ -98,7 +122,9 @@ def placeholder(identity: RecordId) -> Record:
 
 
 class _Found(NamedTuple):
-    """What is in a damaged file, in the order of its numbers; so many were in it at least, and lost before."""
+    """What is in a damaged file, in the order of its numbers; so many were in it at least, and lost
+    before.
+    """
 
     places: list[Place]
     expected: int
@@ -112,11 +138,16 @@ class _Found(NamedTuple):
             if place.n is not None and place.n < first:
                 continue  # removed, and not written over yet
             before = best.get(place.header.identity)
-            if before is None or (place.whole, place.n is not None) > (before.whole, before.n is not None):
+            if before is None or (place.whole, place.n is not None) > (
+                before.whole,
+                before.n is not None,
+            ):
                 best[place.header.identity] = place
         closed, before = state.get("closed"), state.get("lost", 0)
         located = {place.stream for place in best.values() if place.n is not None}
-        here = [p for p in best.values() if about["kind"] == LOG or p.stream in located]  # else: delivered
+        here = [
+            p for p in best.values() if about["kind"] == LOG or p.stream in located
+        ]  # else: delivered
         return _Found(_ordered(here, first), 0 if closed is None else closed - first, before)
 
     def parts(self, pages: Pages) -> Iterator[Record | Header]:
@@ -133,12 +164,15 @@ class _Found(NamedTuple):
 def _ordered(places: Iterable[Place], first: int) -> list[Place]:
     """By number, from `first` on; within each stream by seq, whatever a damaged number says.
 
-    Where a seq is missing in a stream there is a place that is not whole, with a number that no other has.
+    Where a seq is missing in a stream there is a place that is not whole, with a number that no
+    other has.
     """
     streams: defaultdict[ActorStream, list[Place]] = defaultdict(list)
     for place in places:
         streams[place.stream].append(place)
-    numbers = sorted(place.n for several in streams.values() for place in several if place.n is not None)
+    numbers = sorted(
+        place.n for several in streams.values() for place in several if place.n is not None
+    )
     free = [
         n
         for before, after in pairwise([first - 1, *numbers])
@@ -152,7 +186,9 @@ def _ordered(places: Iterable[Place], first: int) -> list[Place]:
         last, seq = first - 1, several[0].header.identity.seq
         number = several[0].n
         if number is not None and number - first < _ODD:
-            for missing in range(seq - 1, max(0, seq - (number - first)) - 1, -1):  # where it begins at the latest
+            for missing in range(
+                seq - 1, max(0, seq - (number - first)) - 1, -1
+            ):  # where it begins at the latest
                 number = _next_free(free, number, -1)
                 keyed.append(((number, missing), _lost(several[0], missing)))
         for place in several:
@@ -166,7 +202,9 @@ def _ordered(places: Iterable[Place], first: int) -> list[Place]:
 
 
 def _next_free(free: list[int], last: int, way: int = 1) -> int:
-    """The next number behind (or before) `last` that no record has, for one that is lost; the same if there is none."""
+    """The next number behind (or before) `last` that no record has, for one that is lost; the same
+    if there is none.
+    """
     at = bisect_right(free, last) - (way < 0)
     return free.pop(at) if 0 <= at < len(free) else last
 
@@ -204,20 +242,29 @@ def _set_aside(path: Path) -> Path:
 
 
 def _count_if_sound(path: Path) -> int | None:
-    """How many records are in a closed file that whoever appends would take as it is; None of any other."""
+    """How many records are in a closed file that whoever appends would take as it is; None of any
+    other.
+    """
     if has_wal(path):  # SQLite would take it over, as far as it is whole
         return None
     for kind in (LOG, SPOOL):
-        with contextlib.suppress(DataError), contextlib.closing(Store(path, "file", kind=kind)) as store:
+        with (
+            contextlib.suppress(DataError),
+            contextlib.closing(Store(path, "file", kind=kind)) as store,
+        ):
             return store.check()
     return None
 
 
 def _what_it_is(path: Path, begins: bytes) -> str:
     if begins in OLD_MAGICS:
-        return f"{path} was written by an older version: 'robot-rl data convert {path}' keeps all that is whole in it"
+        return (
+            f"{path} was written by an older version: 'robot-rl data convert {path}' keeps all that"
+            " is whole in it"
+        )
     return (
-        f"{path} is neither a {LOG} nor a {SPOOL}, or nothing that could say so is left of it: restore it from a copy"
+        f"{path} is neither a {LOG} nor a {SPOOL}, or nothing that could say so is left of it:"
+        " restore it from a copy"
     )
 
 
@@ -226,4 +273,6 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError to older Pythons
-        raise DataError(f"{path} cannot be repaired: {getattr(error, 'strerror', None) or error}") from error
+        raise DataError(
+            f"{path} cannot be repaired: {getattr(error, 'strerror', None) or error}"
+        ) from error

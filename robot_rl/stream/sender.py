@@ -23,25 +23,29 @@ WINDOW = 256
 
 
 class StepSender:
-    """Hands steps and marks to a thread of its own, which stores them in the spool and delivers them.
+    """Hands steps and marks to a thread of its own, which stores them in the spool and delivers
+    them.
 
     ```
     sender = StepSender(address, space, spool=folder / "spool")
-    sender.drain_leftovers(600.0)       # what an earlier process of this actor left, before asking how far the run is
+    # what an earlier process of this actor left, before asking how far the run is
+    sender.drain_leftovers(600.0)
     for step in episode:
         sender.send(step)
     sender.drain(600.0)
     sender.close()
     ```
-    `send` is for one thread. It checks the step, so that a bad one is refused there and then, and hands it over; it
-    waits neither for the disk nor for the network. At most `limit` records may be in memory alone, until they are on
-    the disk: one more is a LinkError, or, with `wait_when_full` (lockstep, where nothing moves meanwhile), a wait.
+    `send` is for one thread. It checks the step, so that a bad one is refused there and then, and
+    hands it over; it waits neither for the disk nor for the network. At most `limit` records may be
+    in memory alone, until they are on the disk: one more is a LinkError, or, with `wait_when_full`
+    (lockstep, where nothing moves meanwhile), a wait.
 
-    When the disk refuses (full, read-only), `send` raises a DataError from then on, so that the actor ends the episode
-    and the arm holds; what was handed over is still delivered if the learner is there (`drain`). When the link fails
-    for good (another space or run, a log that lacks what was acknowledged), `send` raises that RefusedError; everything
-    is in the spool. If the last episode of the actor's process before this one has no end in the spool, the first
-    record is a mark GAP that says so.
+    When the disk refuses (full, read-only), `send` raises a DataError from then on, so that the
+    actor ends the episode and the arm holds; what was handed over is still delivered if the learner
+    is there (`drain`). When the link fails for good (another space or run, a log that lacks what
+    was acknowledged), `send` raises that RefusedError; everything is in the spool. If the last
+    episode of the actor's process before this one has no end in the spool, the first record is a
+    mark GAP that says so.
     """
 
     def __init__(
@@ -67,7 +71,15 @@ class StepSender:
         self._free = memoryview(b"")  # where the next steps are written
         self._handed: deque[PendingRecord] = deque()
         self._courier = SenderThread(
-            self._address, actor, space, run, outbox, self._handed, self._end, resend_s, self._take_report
+            self._address,
+            actor,
+            space,
+            run,
+            outbox,
+            self._handed,
+            self._end,
+            resend_s,
+            self._take_report,
         )
 
     @property
@@ -82,11 +94,15 @@ class StepSender:
 
     @property
     def stored(self) -> int:
-        """How many own records are on the disk (or already at the learner): a kill does not take these."""
+        """How many own records are on the disk (or already at the learner): a kill does not take
+        these.
+        """
         return self._progress.stored
 
     def send(self, said: Step | Mark) -> RecordId:
-        """Hand over a step or a mark. DataError if it does not fit; DataError or LinkError if an earlier one failed."""
+        """Hand over a step or a mark. DataError if it does not fit; DataError or LinkError if an
+        earlier one failed.
+        """
         if isinstance(said, Step):
             parcel = PendingRecord(Kind.STEP, self._encode(said), said.terminated or said.truncated)
         else:
@@ -102,21 +118,26 @@ class StepSender:
         return identity
 
     def drain_leftovers(self, timeout_s: float) -> None:
-        """Wait until the learner has what earlier processes left; LinkError or DataError if it does not get it."""
+        """Wait until the learner has what earlier processes left; LinkError or DataError if it does
+        not get it.
+        """
         self._wait(lambda: self.leftovers, timeout_s, "records of an earlier process")
 
     def drain(self, timeout_s: float) -> None:
         """Wait until the learner has everything; LinkError says how much it has not.
 
-        A disk that cannot be written is no hindrance: what it did not take is delivered from memory.
+        A disk that cannot be written is no hindrance: what it did not take is delivered from
+        memory.
         """
         self._wait(lambda: self.unacknowledged + self.leftovers, timeout_s, f"of {self._end} steps")
 
     def confirm(self, seq: int) -> bool:
-        """The learner says that its log of this epoch ends at `seq`; returns whether that is all there is.
+        """The learner says that its log of this epoch ends at `seq`; returns whether that is all
+        there is.
 
-        If not, it is asked for its position again: it may have lost what it had acknowledged, and nothing else would
-        tell while there is nothing new to send. DataError or LinkError if that failed for good.
+        If not, it is asked for its position again: it may have lost what it had acknowledged, and
+        nothing else would tell while there is nothing new to send. DataError or LinkError if that
+        failed for good.
         """
         if seq + 1 >= self._end:
             return True
@@ -133,7 +154,9 @@ class StepSender:
             self._courier.close()
 
     def _encode(self, step: Step) -> memoryview:
-        """The step's message, behind that of the step before it: so several go to the network as they lie."""
+        """The step's message, behind that of the step before it: so several go to the network as
+        they lie.
+        """
         if len(self._free) < self._codec.size:
             self._free = np.empty(BATCH * self._codec.size, np.uint8).data
         payload = self._free[: self._codec.size]
@@ -174,7 +197,9 @@ class StepSender:
         if self._failure is not None:
             raise self._failure
 
-    def _take_report(self, progress: Progress, failure: RobotRLError | None, undeliverable: bool) -> None:
+    def _take_report(
+        self, progress: Progress, failure: RobotRLError | None, undeliverable: bool
+    ) -> None:
         """Called by the courier's thread."""
         with self._changed:
             if progress == self._progress and failure is None:
@@ -187,7 +212,8 @@ class StepSender:
 
 
 def record_gap(outbox: SendQueue, codec: StepCodec) -> int:
-    """If the process before this one left an episode without its end, say so in the first record; returns the next seq.
+    """If the process before this one left an episode without its end, say so in the first record;
+    returns the next seq.
 
     DataError if that cannot be written; the spool is then closed.
     """
@@ -196,7 +222,9 @@ def record_gap(outbox: SendQueue, codec: StepCodec) -> int:
         gap = find_gap(spool, codec)
         if gap is None:
             return 0
-        outbox.put([records.frame(Kind.MARK, RecordId(spool.actor, spool.epoch, 0), encode_mark(gap))])
+        outbox.put([
+            records.frame(Kind.MARK, RecordId(spool.actor, spool.epoch, 0), encode_mark(gap))
+        ])
         return 1
     except BaseException:
         spool.close()

@@ -1,8 +1,10 @@
-"""The actor's spool: every record is on its disk before it is sent, and stays until the learner has it in its log.
+"""The actor's spool: every record is on its disk before it is sent, and stays until the learner has
+it in its log.
 
-It is one file (`store.py`), `spool/ACTOR/records.spool`, with the records of one actor process (epoch) after those of
-the one before. Acknowledged records are removed some seconds later, so that a learner whose power was cut can ask for
-its last steps again. What an earlier process left behind is found on opening, and offered before the own records.
+It is one file (`store.py`), `spool/ACTOR/records.spool`, with the records of one actor process
+(epoch) after those of the one before. Acknowledged records are removed some seconds later, so that
+a learner whose power was cut can ask for its last steps again. What an earlier process left behind
+is found on opening, and offered before the own records.
 """
 
 import logging
@@ -48,7 +50,8 @@ class Spool:
     spool.read(epoch, seq)                      # until it is acknowledged
     spool.acknowledge(epoch, seq)
     ```
-    Raises DataError when it cannot be opened or written, for a damaged record, and for what another `run` left behind.
+    Raises DataError when it cannot be opened or written, for a damaged record, and for what another
+    `run` left behind.
     """
 
     def __init__(
@@ -70,11 +73,16 @@ class Spool:
             self._store.abandon()
             raise
         lasts = {epoch: last for (_, epoch), last in self._store.positions.items()}
-        held = (Held(each, max(0, self._store.first - base), lasts[each] + 1) for each, base in self._bases.items())
+        held = (
+            Held(each, max(0, self._store.first - base), lasts[each] + 1)
+            for each, base in self._bases.items()
+        )
         self.leftovers = [one for one in held if one.end > one.first]
         self._end = 0
         self._bases[epoch] = self._store.end
-        self._acknowledged: deque[tuple[float, int]] = deque()  # when, and up to before which number
+        self._acknowledged: deque[tuple[float, int]] = (
+            deque()
+        )  # when, and up to before which number
 
     def held(self, epoch: int) -> Held:
         """What is here of an epoch."""
@@ -91,7 +99,9 @@ class Spool:
         """
         for seq, record in enumerate(several, self._end):
             if record.identity.seq != seq or record.identity.epoch != self.epoch:
-                raise DataError(f"record {record.identity} is not the next of the spool, which is {seq}")
+                raise DataError(
+                    f"record {record.identity} is not the next of the spool, which is {seq}"
+                )
         self._store.append(several)
         self._end += len(several)
 
@@ -119,13 +129,17 @@ class Spool:
         self._store.sync_soon()
 
     def close(self, delivered: bool = False) -> None:
-        """Let go of the file. `delivered`: everything is acknowledged and nothing is unfinished, so all of it goes."""
+        """Let go of the file. `delivered`: everything is acknowledged and nothing is unfinished, so
+        all of it goes.
+        """
         if delivered or self._store.end == self._store.first:
             self._store.abandon(removed=True)
         else:
             try:
                 self._store.close()
-            except DataError as error:  # what is in it is as whole as that of a process that was killed
+            except (
+                DataError
+            ) as error:  # what is in it is as whole as that of a process that was killed
                 log.warning("%s", error)
 
     def _make_folder(self) -> None:

@@ -1,14 +1,16 @@
-"""The store: numbered records in one file of SQLite's, behind the learner's log and the actor's spool alike.
+"""The store: numbered records in one file of SQLite's, behind the learner's log and the actor's
+spool alike.
 
     head      0: what the file is (kind, schema, space, run)    1: its state (closed with how many records, ...)
     spare     the first row of head once more, on a page of its own
     streams   the header of the newest record of each (actor, epoch)
     records   number | header | payload: the number goes up by one with each record
 
-While it is written, the file has a write-ahead log beside it (NAME-wal), which is synced and taken over into the file
-every `sync_every_s`: what a kill leaves behind is whole, and what a power cut takes is not older than that. A file
-that was closed is one file, and its state says with how many records. SQLite knows no checksums in a file; every
-record has its own (`records.py`), and so do the rows of `head`.
+While it is written, the file has a write-ahead log beside it (NAME-wal), which is synced and taken
+over into the file every `sync_every_s`: what a kill leaves behind is whole, and what a power cut
+takes is not older than that. A file that was closed is one file, and its state says with how many
+records. SQLite knows no checksums in a file; every record has its own (`records.py`), and so do the
+rows of `head`.
 """
 
 import contextlib
@@ -30,13 +32,15 @@ _CHUNK = 64
 
 
 class Store:
-    """One file, opened for writing (by one process at a time), or with `read_only` beside whoever writes.
+    """One file, opened for writing (by one process at a time), or with `read_only` beside whoever
+    writes.
 
-    `what` names it in messages ("log PATH"). `about` is its head; a file that is not there is made with the head
-    `create`, if that is given. Records are numbered from `first` (0, unless older ones were removed) to `end` - 1;
-    `positions` holds the last sequence number of each (actor, epoch). Opening reads no records but the last; it changes
-    nothing, and neither does closing, unless something was appended. Written by one thread. Raises DataError for a file
-    that is damaged, is none of this kind, or is being written by another process.
+    `what` names it in messages ("log PATH"). `about` is its head; a file that is not there is made
+    with the head `create`, if that is given. Records are numbered from `first` (0, unless older
+    ones were removed) to `end` - 1; `positions` holds the last sequence number of each (actor,
+    epoch). Opening reads no records but the last; it changes nothing, and neither does closing,
+    unless something was appended. Written by one thread. Raises DataError for a file that is
+    damaged, is none of this kind, or is being written by another process.
     """
 
     def __init__(
@@ -47,7 +51,9 @@ class Store:
         self.first = self.end = 0
         self.lost = 0
         """Records that a repair could not even put a mark for."""
-        self._headers: dict[ActorStream, tuple[int, RecordId]] = {}  # the row of each stream, and its newest record
+        self._headers: dict[
+            ActorStream, tuple[int, RecordId]
+        ] = {}  # the row of each stream, and its newest record
         self._read_only, self._busy = read_only, threading.Lock()
         self._turn = 0
         self._writing = self._closed = False
@@ -73,7 +79,9 @@ class Store:
         return {stream: identity.seq for stream, (_, identity) in self._headers.items()}
 
     def append(self, several: Sequence[Record]) -> None:
-        """Append records, all of them or none. DataError (disk full, read-only) with the file as it was."""
+        """Append records, all of them or none. DataError (disk full, read-only) with the file as it
+        was.
+        """
         if not several:
             return
         newest = {(record.identity.actor, record.identity.epoch): record for record in several}
@@ -88,7 +96,10 @@ class Store:
             with self._transaction():
                 self._db.executemany(
                     "INSERT INTO records VALUES (?, ?, ?)",
-                    ((n, record.header, record.payload) for n, record in enumerate(several, self.end)),
+                    (
+                        (n, record.header, record.payload)
+                        for n, record in enumerate(several, self.end)
+                    ),
                 )
                 self._db.executemany(
                     "INSERT OR REPLACE INTO streams VALUES (?, ?)",
@@ -99,7 +110,9 @@ class Store:
             self._headers[stream] = rows[stream], record.identity  # type: ignore[assignment]
 
     def read(self, start: int, end: int | None = None) -> Iterator[Record]:
-        """The records from number `start` on, up to `end` or as far as they reach. DataError at a damaged one."""
+        """The records from number `start` on, up to `end` or as far as they reach. DataError at a
+        damaged one.
+        """
         number = start
         while number < (self.end if end is None else min(end, self.end)):
             with self._translated("read", number), self._busy:
@@ -129,7 +142,9 @@ class Store:
         self.first = before
 
     def sync(self) -> None:
-        """Wait until the disk has all that was appended (0.2 to 10 ms): survives a power cut from then on."""
+        """Wait until the disk has all that was appended (0.2 to 10 ms): survives a power cut from
+        then on.
+        """
         with self._translated("written"):
             self.checkpoint()
 
@@ -155,7 +170,9 @@ class Store:
             self._opened.close()
 
     def abandon(self, removed: bool = False) -> None:
-        """Let go of the file without a word in it, unless it is closed already; `removed`: and remove it."""
+        """Let go of the file without a word in it, unless it is closed already; `removed`: and
+        remove it.
+        """
         if self._closed:
             return
         self._end_sync()
@@ -172,7 +189,7 @@ class Store:
         if self._sync is not None:
             self._sync.close()
 
-    # ------------------------------------------------------------------------------------------------ opening
+    # -------------------------------------------------------------------------------------- opening
 
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():
@@ -186,7 +203,9 @@ class Store:
             db.close()
             if not self._read_only or pages.is_corrupt(error) or has_wal(self.path):
                 raise
-            db = self._open("ro&immutable=1")  # in a folder that cannot be written, and nobody else writes there
+            db = self._open(
+                "ro&immutable=1"
+            )  # in a folder that cannot be written, and nobody else writes there
         except BaseException:
             db.close()
             raise
@@ -206,7 +225,9 @@ class Store:
             self.about, self._state = self._row("head", 0), self._row("head", 1)
             if self.about["kind"] != self.kind:
                 raise DataError(f"{self.what} is not a {self.kind} but a {self.about['kind']}")
-            self.first, self.lost, self._turn = (self._state[name] for name in ("first", "lost", "turn"))
+            self.first, self.lost, self._turn = (
+                self._state[name] for name in ("first", "lost", "turn")
+            )
             newest = self._db.execute("SELECT max(n) FROM records").fetchone()[0]
             self.end = self.first if newest is None else newest + 1
             self._read_streams()
@@ -216,7 +237,10 @@ class Store:
 
     def _check_shape(self) -> None:
         """The tables are these, and a file without a write-ahead log is as long as it says."""
-        if self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall() != pages.SCHEMA_ROWS:
+        if (
+            self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall()
+            != pages.SCHEMA_ROWS
+        ):
             raise self.damaged()
         size = self.path.stat().st_size
         if size == 0:
@@ -225,7 +249,9 @@ class Store:
             return
         whole = pages.PAGE * self._db.execute("PRAGMA page_count").fetchone()[0]
         unused = self._db.execute("PRAGMA freelist_count").fetchone()[0]
-        is_odd = size != whole or (unused and self.kind == pages.LOG)  # of a log nothing is ever removed
+        is_odd = size != whole or (
+            unused and self.kind == pages.LOG
+        )  # of a log nothing is ever removed
         if size < whole or (is_odd and not self._read_only):
             raise self.damaged()
 
@@ -238,7 +264,9 @@ class Store:
 
     def _read_streams(self) -> None:
         crc = 0
-        for number, (row, data) in enumerate(self._db.execute("SELECT id, header FROM streams ORDER BY id").fetchall()):
+        for number, (row, data) in enumerate(
+            self._db.execute("SELECT id, header FROM streams ORDER BY id").fetchall()
+        ):
             header = records.parse(data) if isinstance(data, bytes) else None
             if header is None or row != number:
                 raise self.damaged()
@@ -252,24 +280,34 @@ class Store:
         """The newest record is whole, and the newest of its stream."""
         if self.end == self.first:
             return
-        rows = self._db.execute("SELECT n, header, payload FROM records WHERE n >= ?", (self.end - 1,)).fetchall()
+        rows = self._db.execute(
+            "SELECT n, header, payload FROM records WHERE n >= ?", (self.end - 1,)
+        ).fetchall()
         if len(rows) != 1:
             raise self.damaged(self.end - 1)
         record = self._record(self.end - 1, *rows[0])
-        if self._headers.get((record.identity.actor, record.identity.epoch), (0, None))[1] != record.identity:
+        if (
+            self._headers.get((record.identity.actor, record.identity.epoch), (0, None))[1]
+            != record.identity
+        ):
             raise self.damaged(self.end - 1)
 
     def _record(self, number: int, n: Any, header: Any, payload: Any) -> Record:
         """The record of a row; DataError if it is not whole, or not number `number`."""
         found = records.parse(header) if isinstance(header, bytes) else None
-        if n != number or found is None or not isinstance(payload, bytes) or len(payload) != found.length:
+        if (
+            n != number
+            or found is None
+            or not isinstance(payload, bytes)
+            or len(payload) != found.length
+        ):
             raise self.damaged(number)
         record = Record(found.kind, found.identity, header, payload)
         if not records.is_whole(record):
             raise self.damaged(number)
         return record
 
-    # ------------------------------------------------------------------------------------------------ writing
+    # -------------------------------------------------------------------------------------- writing
 
     def _begin_writing(self) -> None:
         """Before the first change: the file no longer says that it was closed."""
@@ -319,12 +357,14 @@ class Store:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _become_one_file(self) -> None:
-        """Without a write-ahead log, so that it can be read where nothing can be written; not while somebody reads."""
+        """Without a write-ahead log, so that it can be read where nothing can be written; not while
+        somebody reads.
+        """
         self._db.execute("PRAGMA busy_timeout=0")
         with contextlib.suppress(sqlite3.OperationalError):
             self._db.execute("PRAGMA journal_mode=DELETE")
 
-    # ------------------------------------------------------------------------------------------------ errors
+    # --------------------------------------------------------------------------------------- errors
 
     @contextlib.contextmanager
     def _translated(self, doing: str, number: int | None = None) -> Iterator[None]:
@@ -339,7 +379,12 @@ class Store:
             if pages.is_corrupt(error):
                 raise self._unreadable(number) from error
             raise self._refused(doing, pages.reason_of(error)) from error
-        except (sqlite3.DatabaseError, sqlite3.InterfaceError, UnicodeDecodeError, OverflowError) as error:
+        except (
+            sqlite3.DatabaseError,
+            sqlite3.InterfaceError,
+            UnicodeDecodeError,
+            OverflowError,
+        ) as error:
             raise self._unreadable(number) from error
 
     def _refused(self, doing: str, reason: str) -> DataError:
@@ -351,7 +396,9 @@ class Store:
                          "lost: make room, or make it writable, then start again")  # fmt: skip
 
     def _unreadable(self, number: int | None) -> DataError:
-        """The error for a file that SQLite cannot read: damaged, of an older version, or something else entirely."""
+        """The error for a file that SQLite cannot read: damaged, of an older version, or something
+        else entirely.
+        """
         with contextlib.suppress(OSError), self.path.open("rb") as file:
             begins = file.read(8 * pages.PAGE)
             if begins.startswith(pages.OLD_MAGICS):
@@ -359,16 +406,27 @@ class Store:
                                  "makes it one that can be read, and keeps the old one beside it")  # fmt: skip
             if len(begins) > pages.PAGE and pages.ROW_MAGIC not in begins:
                 return DataError(f"{self.path} is not a {self.kind}")
-            if begins and len(begins) <= pages.PAGE and not begins.startswith(b"SQLite") and begins.strip(b"\0"):
+            if (
+                begins
+                and len(begins) <= pages.PAGE
+                and not begins.startswith(b"SQLite")
+                and begins.strip(b"\0")
+            ):
                 return DataError(f"{self.path} is not a {self.kind}")
         return self.damaged(number)
 
     def damaged(self, number: int | None = None) -> DataError:
-        """The error for a file, or its record `number`, that does not match its checksums. Nothing was changed."""
+        """The error for a file, or its record `number`, that does not match its checksums. Nothing
+        was changed.
+        """
         if self.path.stat().st_size <= pages.PAGE:
             return DataError(f"{self.what} is damaged: it has {self.path.stat().st_size} bytes, which is no file of "
                              "records. Restore it from a copy; remove it if nothing was recorded yet")  # fmt: skip
-        where = "" if number is None else f": record {number} does not match its checksum, or is not there"
+        where = (
+            ""
+            if number is None
+            else f": record {number} does not match its checksum, or is not there"
+        )
         return DataError(f"{self.what} is damaged{where}. 'robot-rl data repair {self.path}' keeps every record that "
                          "is whole, puts a mark in the place of what is lost, and leaves the damaged file beside it. "
                          "Nothing was changed so far")  # fmt: skip

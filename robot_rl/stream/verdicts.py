@@ -1,6 +1,8 @@
-"""What an episode is: how it ended, whether it succeeded, and whether it counts. Decided here alone.
+"""What an episode is: how it ended, whether it succeeded, and whether it counts. Decided here
+alone.
 
-Replay, demonstrations, pretraining, archive and tables ask a `Verdict`, which hears the episode's steps and marks.
+Replay, demonstrations, pretraining, archive and tables ask a `Verdict`, which hears the episode's
+steps and marks.
 """
 
 from collections import defaultdict
@@ -47,11 +49,15 @@ class Verdict:
     def hear(self, said: Step | Mark) -> None:
         """Take in the newest step, or a mark.
 
-        UNDO takes back the newest DISCARD, SUCCESS or FAILURE. GAP and TRUNCATED end an episode that is open. Other
-        kinds say nothing of it.
+        UNDO takes back the newest DISCARD, SUCCESS or FAILURE. GAP and TRUNCATED end an episode
+        that is open. Other kinds say nothing of it.
         """
         if isinstance(said, Step):
-            self.judged, self.success, self.end = (said.reward, said.terminated), said.success, end_of(said)
+            self.judged, self.success, self.end = (
+                (said.reward, said.terminated),
+                said.success,
+                end_of(said),
+            )
             self.authors.add(said.provenance)
         elif said.kind == MarkKind.DISCARD or said.kind in OUTCOMES:
             self.words.append(said)
@@ -87,9 +93,11 @@ class Verdict:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it is a success or a failure: somebody tried the task, and it came to its own end.
+        """Whether it is a success or a failure: somebody tried the task, and it came to its own
+        end.
 
-        What was taken back is neither. A failed demonstration is always discarded, and is a failure.
+        What was taken back is neither. A failed demonstration is always discarded, and is a
+        failure.
         """
         if self.authors <= {Provenance.SCRIPT}:
             return False
@@ -106,7 +114,9 @@ class Verdict:
         if self.said is None:
             return step
         reward, terminated = self.outcome
-        return replace(step, reward=reward, terminated=terminated, truncated=False, success=self.succeeded)
+        return replace(
+            step, reward=reward, terminated=terminated, truncated=False, success=self.succeeded
+        )
 
 
 def counted_steps(entries: Entries) -> list[Step]:
@@ -119,12 +129,15 @@ def counted_steps(entries: Entries) -> list[Step]:
         if isinstance(said, Step):
             steps.append((key, said))
     last = dict(steps)
-    counted = ((verdicts[key], step, step is last[key]) for key, step in steps if verdicts[key].counts)
+    counted = (
+        (verdicts[key], step, step is last[key]) for key, step in steps if verdicts[key].counts
+    )
     return [verdict.on(step) if is_last else step for verdict, step, is_last in counted]
 
 
 def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]:
-    """The newest `most` episodes of a log that succeeded and count, oldest first, each with its steps.
+    """The newest `most` episodes of a log that succeeded and count, oldest first, each with its
+    steps.
 
     `read` begins to read the log; that is done twice, so that no more than these is ever held.
     """
@@ -132,7 +145,9 @@ def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]
     for identity, said in read():
         verdicts[episode_of(identity.stream, said)].hear(said)
     succeeded = [key for key, verdict in verdicts.items() if verdict.counts and verdict.succeeded]
-    episodes: dict[EpisodeOf, list[Step]] = {key: [] for key in succeeded[max(0, len(succeeded) - most) :]}
+    episodes: dict[EpisodeOf, list[Step]] = {
+        key: [] for key in succeeded[max(0, len(succeeded) - most) :]
+    }
     for identity, said in read():
         if isinstance(said, Step) and (key := episode_of(identity.stream, said)) in episodes:
             episodes[key].append(said)

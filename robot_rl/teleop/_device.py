@@ -1,4 +1,6 @@
-"""What the devices in this folder share: what is held on them, and the thread that keeps reading them."""
+"""What the devices in this folder share: what is held on them, and the thread that keeps reading
+them.
+"""
 
 import logging
 import threading
@@ -39,28 +41,35 @@ RETRY_S = (0.25, 2.0)
 CLOSING_S = 2.0  # no library that hangs keeps a program from ending
 
 RULES = Path(__file__).with_name("70-robot_rl.rules")
-"""Rules for udev: who sits at the machine, and the group `plugdev`, may open these devices and no others."""
+"""Rules for udev: who sits at the machine, and the group `plugdev`, may open these devices and no
+others.
+"""
 
 RULES_HELP = (
-    f"Allow it: `sudo cp {RULES} /etc/udev/rules.d/ && sudo udevadm control --reload-rules && sudo udevadm trigger`, "
-    "then plug the device in again. The rules let in whoever sits at this machine, and the group plugdev, which "
-    "somebody over ssh has to join: `sudo usermod -aG plugdev $USER`, then log in anew"
+    f"Allow it: `sudo cp {RULES} /etc/udev/rules.d/ && sudo udevadm control --reload-rules && sudo"
+    " udevadm trigger`, then plug the device in again. The rules let in whoever sits at this"
+    " machine, and the group plugdev, which somebody over ssh has to join: `sudo usermod -aG"
+    " plugdev $USER`, then log in anew"
 )
 
 
 class Controls:
     """What the operator holds and turns, said by the device's thread and read by the actor's.
 
-    `roles` says what each control (a button, a key) is for: see `ROLES`; "" is for nothing. With a dead-man's control
-    the device is active while that is held, else while anything is deflected.
+    `roles` says what each control (a button, a key) is for: see `ROLES`; "" is for nothing. With a
+    dead-man's control the device is active while that is held, else while anything is deflected.
     """
 
     def __init__(self, roles: Mapping[str, str], source: str):
         """Raises ConfigError for a role that there is not; `source` says where it was asked for."""
-        self.roles = {str(control): str(role) for control, role in roles.items() if role}  # YAML: 1 may be a key
+        self.roles = {
+            str(control): str(role) for control, role in roles.items() if role
+        }  # YAML: 1 may be a key
         for control, role in self.roles.items():
             if role not in ROLES:
-                raise ConfigError(f"{source}: {control} = {role!r} is not known; allowed: {nearest(role, ROLES)}")
+                raise ConfigError(
+                    f"{source}: {control} = {role!r} is not known; allowed: {nearest(role, ROLES)}"
+                )
         self._lock = threading.Lock()
         self._held: set[str] = set()
         self._turned = np.zeros(6)
@@ -91,7 +100,9 @@ class Controls:
             return frozenset(self._held)
 
     def let_go(self) -> None:
-        """The device is gone: nobody holds anything, until it is pressed anew. What was said stays said."""
+        """The device is gone: nobody holds anything, until it is pressed anew. What was said stays
+        said.
+        """
         with self._lock:
             self._held.clear()
             self._turned = np.zeros(6)
@@ -124,7 +135,9 @@ class Source(Protocol):
     name: str
 
     def read(self) -> int:
-        """Wait for 0.1 s at most, tell the controls what came, return how much. Raises OSError if it is gone."""
+        """Wait for 0.1 s at most, tell the controls what came, return how much. Raises OSError if
+        it is gone.
+        """
         ...
 
     def close(self) -> None: ...

@@ -1,7 +1,8 @@
-"""The gizmo of the console's page as an operator's device: whoever drags it has hold of the arm, which follows it.
+"""The gizmo of the console's page as an operator's device: whoever drags it has hold of the arm,
+which follows it.
 
-The page belongs to another process. It says where the gizmo is held to the actor's desk (`links/console_link.py`), twenty
-times a second; when it is silent, nobody holds anything.
+The page belongs to another process. It says where the gizmo is held to the actor's desk
+(`links/console_link.py`), twenty times a second; when it is silent, nobody holds anything.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,22 +30,30 @@ class Options:
 class Teleop(interfaces.Teleop):
     """The page's gizmo.
 
-    It says where the arm shall be, not how fast: the twist is what is left of the way, full deflection one step's
-    largest move. So an operator who is lost (a closed tab, a network that is gone) leaves an arm that stands still.
-    Whoever holds the gizmo from the episode before has hold of nothing until they let go: the arm is elsewhere now.
+    It says where the arm shall be, not how fast: the twist is what is left of the way, full
+    deflection one step's largest move. So an operator who is lost (a closed tab, a network that is
+    gone) leaves an arm that stands still. Whoever holds the gizmo from the episode before has hold
+    of nothing until they let go: the arm is elsewhere now.
     """
 
     feel = TeleopMapping(release_s=0.3)
     controls: Mapping[str, str] = {"gizmo": "deadman"} | {word: word for word in WORDS}
 
     def __init__(self, options: Options, given: Given):
-        """Raises LinkError if nobody can listen at the address; with a desk nobody has to: words are said there."""
+        """Raises LinkError if nobody can listen at the address; with a desk nobody has to: words
+        are said there.
+        """
         desk, task = given.desk, given.task
         if desk is not None and options.address != ADDRESS:
-            raise ConfigError("teleop 'browser': a run has an address of its own for the console; remove `address`")
+            raise ConfigError(
+                "teleop 'browser': a run has an address of its own for the console; remove"
+                " `address`"
+            )
         self._desk: ConsoleLink
         self._desk, self._own = desk or ConsoleLink(options.address), desk is None
-        self._full = np.repeat([task.action_translation, task.action_rotation] if task else [0.008, 0.05], 3)
+        self._full = np.repeat(
+            [task.action_translation, task.action_rotation] if task else [0.008, 0.05], 3
+        )
         self.name = f"the page of robot-rl console, heard at {self._desk.address}"
         self.reports = 0
         self._waiting: list[OperatorCommand] = []
@@ -75,7 +84,9 @@ class Teleop(interfaces.Teleop):
         if grip is None or self._held_over:
             return TeleopEvent(False, np.zeros(6), outcome=word)
         self.reports += 1
-        way = geometry.pose_error(arms[0].target_base_tcp, grip) / self._full if arms else np.zeros(6)
+        way = (
+            geometry.pose_error(arms[0].target_base_tcp, grip) / self._full if arms else np.zeros(6)
+        )
         return TeleopEvent(True, way / max(1.0, np.abs(way).max()), outcome=word)
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""A gamepad, by the Linux kernel's own names for its sticks and buttons, so that every make of pad is alike.
+"""A gamepad, by the Linux kernel's own names for its sticks and buttons, so that every make of pad
+is alike.
 
-The names are those of the kernel's gamepad specification (Documentation/input/gamepad.rst): `south` is A on an Xbox
-pad and the cross on a PlayStation's.
+The names are those of the kernel's gamepad specification (Documentation/input/gamepad.rst): `south`
+is A on an Xbox pad and the cross on a PlayStation's.
 """
 
 import errno
@@ -41,7 +42,9 @@ BUTTONS = {
     "dpad_left": "-rx",
     "dpad_right": "+rx",
 }
-"""What each button is for, unless the hardware file says otherwise. tr is the upper one on the right shoulder."""
+"""What each button is for, unless the hardware file says otherwise. tr is the upper one on the
+right shoulder.
+"""
 
 STICKS = {
     ecodes.ABS_Y: (0, -1.0),
@@ -49,7 +52,9 @@ STICKS = {
     ecodes.ABS_RY: (2, -1.0),
     ecodes.ABS_RX: (5, -1.0),
 }
-"""Which of the operator's axes a stick moves, and its sign: the kernel's y points down, x to the right."""
+"""Which of the operator's axes a stick moves, and its sign: the kernel's y points down, x to the
+right.
+"""
 
 HATS = {
     ecodes.ABS_HAT0Y: ("dpad_up", "dpad_down"),
@@ -63,30 +68,38 @@ CLASS = Path("/sys/class/input")
 
 @dataclass(frozen=True)
 class Options(ChoiceOptions):
-    """The driver's part of a hardware file. Raises ConfigError for a button or a role that there is not."""
+    """The driver's part of a hardware file. Raises ConfigError for a button or a role that there is
+    not.
+    """
 
     buttons: Mapping[str, str] = field(default_factory=dict)
     """Changes what single buttons are for; "" is for nothing."""
 
     def __post_init__(self) -> None:
         for button in self.buttons.keys() - BUTTONS.keys():
-            raise ConfigError(f"buttons: {button} is no button; there are: {nearest(button, BUTTONS)}")
+            raise ConfigError(
+                f"buttons: {button} is no button; there are: {nearest(button, BUTTONS)}"
+            )
         Controls(self.buttons, "teleop 'gamepad': buttons")
 
 
 class Teleop(Device):
     """A gamepad.
 
-    The left stick moves ahead and aside, the right one up, down and about the vertical, the directional pad tilts; all
-    of it only while the dead-man's button is held.
+    The left stick moves ahead and aside, the right one up, down and about the vertical, the
+    directional pad tilts; all of it only while the dead-man's button is held.
     """
 
     feel = replace(Device.feel, deadband=0.12)
 
     def __init__(self, options: Options, given: Given):
-        """Raises ConfigError if several may be meant, DeviceError if there is no gamepad or it cannot be opened."""
+        """Raises ConfigError if several may be meant, DeviceError if there is no gamepad or it
+        cannot be opened.
+        """
         controls = Controls({**BUTTONS, **options.buttons}, "teleop 'gamepad': buttons")
-        choice = Choice("gamepad", "gamepad", serial=options.serial, port=options.port, path=options.path)
+        choice = Choice(
+            "gamepad", "gamepad", serial=options.serial, port=options.port, path=options.path
+        )
         super().__init__(lambda: _Gamepad(choice, controls), controls)
 
 
@@ -96,9 +109,13 @@ def found() -> list[Plugged]:
 
 
 def _look() -> tuple[list[Plugged], list[Path]]:
-    """The gamepads that are plugged in, and the files of which nobody but others may know whether they are one."""
+    """The gamepads that are plugged in, and the files of which nobody but others may know whether
+    they are one.
+    """
     there, denied = [], []
-    for path in sorted(INPUTS.glob("event*"), key=lambda path: int(path.name.removeprefix("event"))):
+    for path in sorted(
+        INPUTS.glob("event*"), key=lambda path: int(path.name.removeprefix("event"))
+    ):
         try:
             device = evdev.InputDevice(path)
         except PermissionError:
@@ -108,8 +125,12 @@ def _look() -> tuple[list[Plugged], list[Path]]:
             continue  # it went away just now
         with closing(device):
             able = device.capabilities(absinfo=False)
-            if ecodes.BTN_SOUTH in able.get(ecodes.EV_KEY, ()) and ecodes.ABS_X in able.get(ecodes.EV_ABS, ()):
-                there.append(Plugged(device.name, str(path), device.uniq, usb_port(CLASS / path.name)))
+            if ecodes.BTN_SOUTH in able.get(ecodes.EV_KEY, ()) and ecodes.ABS_X in able.get(
+                ecodes.EV_ABS, ()
+            ):
+                there.append(
+                    Plugged(device.name, str(path), device.uniq, usb_port(CLASS / path.name))
+                )
     return there, denied
 
 
@@ -119,7 +140,9 @@ class _Gamepad:
     def __init__(self, choice: Choice, controls: Controls):
         self._controls = controls
         there, denied = _look()
-        pad = choice.pick(there, f". Or one is, at {', '.join(map(str, denied))}. {RULES_HELP}" if denied else "")
+        pad = choice.pick(
+            there, f". Or one is, at {', '.join(map(str, denied))}. {RULES_HELP}" if denied else ""
+        )
         self._device = evdev.InputDevice(pad.node)
         self.name = str(pad)
         try:
@@ -132,7 +155,9 @@ class _Gamepad:
             self._device.close()
             if error.errno != errno.EBUSY:
                 raise
-            raise DeviceError(f"{self.name} is in use by another program (a game, Steam?); end that one") from error
+            raise DeviceError(
+                f"{self.name} is in use by another program (a game, Steam?); end that one"
+            ) from error
         able: dict[int, Any] = self._device.capabilities()
         self._ranges: dict[int, evdev.AbsInfo] = dict(able[ecodes.EV_ABS])
         self._turned = np.zeros(6)

@@ -1,8 +1,10 @@
-"""An operator for simulated arms who works as a person does: late, with pauses, and with a hand that has mass.
+"""An operator for simulated arms who works as a person does: late, with pauses, and with a hand
+that has mass.
 
-The scripted operator (`teleop/scripted.py`) knows the way and never hesitates. This one steers by the same eye, and
-what reaches the arm is what a person makes of it: the hand begins late, rests now and then, goes on when it should
-have stopped, trembles, lets go before it says success, and corrects late and for too long.
+The scripted operator (`teleop/scripted.py`) knows the way and never hesitates. This one steers by
+the same eye, and what reaches the arm is what a person makes of it: the hand begins late, rests now
+and then, goes on when it should have stopped, trembles, lets go before it says success, and
+corrects late and for too long.
 """
 
 from collections.abc import Sequence
@@ -95,7 +97,9 @@ class Teleop(interfaces.Teleop):
         """It is done: let go, perhaps after a pull, and speak later."""
         self._done_t = t
         self._speaks_t = t + self._between(self._habits.speaks_s)
-        self._pulls_until = t + self._habits.pulls_back_s * (self._rng.random() < self._habits.pulls_back)
+        self._pulls_until = t + self._habits.pulls_back_s * (
+            self._rng.random() < self._habits.pulls_back
+        )
 
     def _let_go(self, t: float) -> TeleopEvent:
         pulls = t < self._pulls_until

@@ -1,8 +1,9 @@
 """The keyboard, wherever the focus is, on an X11 display.
 
-`pynput` tells which key went down, at once, also for the shortest tap. Which keys are down is asked of the display
-itself as well, 50 times a second: so neither auto-repeat (a stream of ups and downs) nor an event that never came (a
-locked screen, another window's grab, a listener that has just started) matters.
+`pynput` tells which key went down, at once, also for the shortest tap. Which keys are down is asked
+of the display itself as well, 50 times a second: so neither auto-repeat (a stream of ups and downs)
+nor an event that never came (a locked screen, another window's grab, a listener that has just
+started) matters.
 """
 
 import logging
@@ -46,17 +47,22 @@ KEYS = {
     "f9": "discard",
     "f12": "stop",
 }
-"""What each key is for, unless the hardware file says otherwise. None of the words is on a key that people type."""
+"""What each key is for, unless the hardware file says otherwise. None of the words is on a key that
+people type.
+"""
 
 POLL_S = 0.02
 HEARS_S = 5.0
-"""How long the display has to begin to tell; after that what is down is seen none the less, and only taps are not."""
+"""How long the display has to begin to tell; after that what is down is seen none the less, and
+only taps are not.
+"""
 GONE = (Xlib.error.ConnectionClosedError, Xlib.error.XError, OSError)
 
 WAYLAND_HELP = (
-    "On Wayland keys are heard only while a window of an X11 program (XWayland) has the focus: neither the space bar "
-    "nor the key for `stop` counts in a terminal of the desktop's own. Log in with an X11 session (Ubuntu: the gear at "
-    'the login, "Ubuntu on Xorg"), or use a SpaceMouse, a gamepad or the console\'s page (teleop: browser)'
+    "On Wayland keys are heard only while a window of an X11 program (XWayland) has the focus:"
+    " neither the space bar nor the key for `stop` counts in a terminal of the desktop's own. Log"
+    ' in with an X11 session (Ubuntu: the gear at the login, "Ubuntu on Xorg"), or use a'
+    " SpaceMouse, a gamepad or the console's page (teleop: browser)"
 )
 
 
@@ -65,7 +71,9 @@ class Options:
     """The driver's part of a hardware file. Raises ConfigError for a role that there is not."""
 
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Changes or adds what single keys are for: a letter, or a name like space, up, f6; "" is for nothing."""
+    """Changes or adds what single keys are for: a letter, or a name like space, up, f6; "" is for
+    nothing.
+    """
 
     def __post_init__(self) -> None:
         Controls(self.keys, "teleop 'keyboard': keys")
@@ -74,8 +82,8 @@ class Options:
 class Teleop(Device):
     """The keyboard.
 
-    A key deflects its axis fully while it is down. The space bar is the dead-man's: without it nothing moves, so that
-    who types in another window moves no arm.
+    A key deflects its axis fully while it is down. The space bar is the dead-man's: without it
+    nothing moves, so that who types in another window moves no arm.
     """
 
     feel = replace(Device.feel, speed=0.5)
@@ -108,14 +116,20 @@ class _Keyboard:
             self._listener = _quiet(keyboard.Listener, hears)(on_press=self._on_press)
             self._listener.start()
             hears.wait(HEARS_S)
-            self._before = self._stale = self._down()  # what is down already counts once it is pressed anew
+            self._before = self._stale = (
+                self._down()
+            )  # what is down already counts once it is pressed anew
         except (ImportError, Xlib.error.DisplayError, *GONE) as error:
             raise DeviceError(_no_display(error)) from error
 
     def read(self) -> int:
-        """Release what is up by now, press what was down twice without a word; returns how many downs were heard."""
+        """Release what is up by now, press what was down twice without a word; returns how many
+        downs were heard.
+        """
         time.sleep(POLL_S)
-        held = self._controls.held  # before the display is asked: what goes down meanwhile is not in its answer
+        held = (
+            self._controls.held
+        )  # before the display is asked: what goes down meanwhile is not in its answer
         try:
             down = self._down()
         except GONE as error:
@@ -139,29 +153,37 @@ class _Keyboard:
     def _on_press(self, key: Any) -> None:
         """In the listener's thread: a key went down, or says so again."""
         self._heard += 1
-        control = key.name if isinstance(key, self._keyboard.Key) else (getattr(key, "char", None) or "").lower()
+        control = (
+            key.name
+            if isinstance(key, self._keyboard.Key)
+            else (getattr(key, "char", None) or "").lower()
+        )
         if control in self._codes:
             self._controls.press(control)
 
     def _down(self) -> frozenset[str]:
         """Which of the keys that are for something are down now."""
         keymap = self._display.query_keymap()  # 256 bits, one for each of the keyboard's codes
-        return frozenset(control for control, code in self._codes.items() if keymap[code // 8] >> code % 8 & 1)
+        return frozenset(
+            control for control, code in self._codes.items() if keymap[code // 8] >> code % 8 & 1
+        )
 
     def _code(self, control: str) -> int:
         """The display's number for a key."""
         named = getattr(self._keyboard.Key, control, None)
         if named is None and len(control) != 1:
             names = ", ".join(key.name for key in self._keyboard.Key)
-            raise ConfigError(f"teleop 'keyboard': keys: {control!r} is no key; wanted a letter or one of {names}")
+            raise ConfigError(
+                f"teleop 'keyboard': keys: {control!r} is no key; wanted a letter or one of {names}"
+            )
         return int(self._display.keysym_to_keycode(named.value.vk if named else ord(control)))
 
 
 def _quiet(listener: type[Any], hears: threading.Event) -> type[Any]:
     """A listener that sets `hears` with the first that the display tells, which is that it begins.
 
-    pynput's `wait` ends before: a key that is tapped then is heard by nobody. Its thread ends without a traceback when
-    the display goes: `_Keyboard.read` says so.
+    pynput's `wait` ends before: a key that is tapped then is heard by nobody. Its thread ends
+    without a traceback when the display goes: `_Keyboard.read` says so.
     """
 
     def run(self: Any) -> None:
@@ -176,15 +198,24 @@ def _quiet(listener: type[Any], hears: threading.Event) -> type[Any]:
 
 
 def _is_wayland(display: Any) -> bool:
-    """Whether the display is only a guest on a Wayland desktop. Before Xwayland 23.1 it does not say so itself."""
-    session = os.environ.get("XDG_SESSION_TYPE") == "wayland" or bool(os.environ.get("WAYLAND_DISPLAY"))
+    """Whether the display is only a guest on a Wayland desktop. Before Xwayland 23.1 it does not
+    say so itself.
+    """
+    session = os.environ.get("XDG_SESSION_TYPE") == "wayland" or bool(
+        os.environ.get("WAYLAND_DISPLAY")
+    )
     return session or bool(display.has_extension("XWAYLAND"))
 
 
 def _no_display(error: Exception) -> str:
     display = os.environ.get("DISPLAY", "")
-    where = f"the display {display!r} cannot be opened" if display else "there is no display: DISPLAY is not set"
+    where = (
+        f"the display {display!r} cannot be opened"
+        if display
+        else "there is no display: DISPLAY is not set"
+    )
     return (
-        f"the keyboard is heard through an X11 display, and {where} ({error}). Start this on the desktop of the "
-        "machine that the keyboard is plugged into, not over ssh, or use another device"
+        f"the keyboard is heard through an X11 display, and {where} ({error}). Start this on the"
+        " desktop of the machine that the keyboard is plugged into, not over ssh, or use another"
+        " device"
     )

@@ -1,8 +1,8 @@
 """A scripted operator for simulated arms: demonstrates insertion, and corrects as a human would.
 
-It sees the simulator's truth through the `world` channel, so it can stand in for the person at the bench in CI and
-for everybody who has no arm yet. It is not a policy to learn from in simulation only: it drives with the same six
-numbers as a SpaceMouse, with its own pace and an unsteady hand.
+It sees the simulator's truth through the `world` channel, so it can stand in for the person at the
+bench in CI and for everybody who has no arm yet. It is not a policy to learn from in simulation
+only: it drives with the same six numbers as a SpaceMouse, with its own pace and an unsteady hand.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,13 @@ from robot_rl.sim.socket import Socket
 from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
 PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
-ALIGNED, ALIGNED_RAD_PER_M = 0.7, 24.0  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
+ALIGNED, ALIGNED_RAD_PER_M = (
+    0.7,
+    24.0,
+)  # of the clearance: with 0.5 mm, 0.35 mm and 0.012 rad, which turn 0.12 mm away
 HOVER_M = 0.003  # above the rim while lining up
-ROOMY_M = 0.0005  # setting off swings the tip 0.7 mm aside: a tighter hole wants a slower hand and a lower hover
+# setting off swings the tip 0.7 mm aside: a tighter hole wants a slower hand and a lower hover
+ROOMY_M = 0.0005
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,10 @@ Options = OperatorHabits
 class Teleop(interfaces.Teleop):
     """The operator's hand and judgement.
 
-    In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it takes over when the
-    arm makes no progress for `patience_steps` or leaves the neighbourhood of the goal, drives for a segment, and lets
-    go again; in a share `finishes` of the segments it carries the insertion through.
+    In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it
+    takes over when the arm makes no progress for `patience_steps` or leaves the neighbourhood of
+    the goal, drives for a segment, and lets go again; in a share `finishes` of the segments it
+    carries the insertion through.
     """
 
     name = "the scripted operator"
@@ -58,14 +63,21 @@ class Teleop(interfaces.Teleop):
     def __init__(self, options: OperatorHabits, given: Given):
         task, world = given.task, given.world
         if task is None or world is None:
-            raise DeviceError("teleop 'scripted' needs a simulated arm: it steers by the simulator's truth")
+            raise DeviceError(
+                "teleop 'scripted' needs a simulated arm: it steers by the simulator's truth"
+            )
         self._world = world
         self._mode = given.mode
         socket = Socket.of(task.scene)
-        furthest_m = float(np.linalg.norm(np.array(task.start[0].translation[:2]) + socket.socket_range_m))
+        furthest_m = float(
+            np.linalg.norm(np.array(task.start[0].translation[:2]) + socket.socket_range_m)
+        )
         self._habits = replace(options, far_m=max(options.far_m, 1.1 * furthest_m))
         self._depth_m = socket.depth_m
-        self._aligned_m, self._aligned_rad = ALIGNED * socket.clearance_m, ALIGNED_RAD_PER_M * socket.clearance_m
+        self._aligned_m, self._aligned_rad = (
+            ALIGNED * socket.clearance_m,
+            ALIGNED_RAD_PER_M * socket.clearance_m,
+        )
         self._gentle = min(1.0, socket.clearance_m / ROOMY_M) ** 2
         self._rng = np.random.default_rng(given.seed)
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
@@ -89,7 +101,9 @@ class Teleop(interfaces.Teleop):
         action = self._steer(arm, goal, offset)
         word = OperatorCommand.SUCCESS if self._world.latest.success else OperatorCommand.NONE
         self.reports += 1
-        return TeleopEvent(self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word)
+        return TeleopEvent(
+            self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word
+        )
 
     def _corrects(self, offset: Array) -> bool:
         """Whether the operator's hand is on the device in this step of mode "correct"."""
@@ -106,7 +120,8 @@ class Teleop(interfaces.Teleop):
     def _steer(self, arm: ArmState, goal: Array, offset: Array) -> Array:
         """Line up a little above the rim, then push in; an unsteady hand while there is room.
 
-        Out of line just above a tight hole, stay as low as the target has come: backing off would swing the tip again.
+        Out of line just above a tight hole, stay as low as the target has come: backing off would
+        swing the tip again.
         """
         height, depth = -offset[2], self._depth_m
         far = float(np.linalg.norm(offset[:2])) > 0.004
@@ -134,7 +149,9 @@ class _Watch:
         self._idle_steps = 0
 
     def is_worried(self, offset: Array) -> bool:
-        """Look at the tool's offset from the goal `(6,)`; true if the arm is stuck or on its way out."""
+        """Look at the tool's offset from the goal `(6,)`; true if the arm is stuck or on its way
+        out.
+        """
         distance = float(np.linalg.norm(offset[:3]) + 0.05 * np.linalg.norm(offset[3:]))
         if distance < self._best - self._habits.progress_m:
             self._best, self._idle_steps = distance, 0

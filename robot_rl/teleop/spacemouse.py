@@ -1,6 +1,7 @@
 """3Dconnexion's SpaceMouse: a cap with six axes, read as raw HID reports.
 
-On Linux through `/dev/hidraw*`, which works over cable, receiver and Bluetooth alike and takes the device from nobody.
+On Linux through `/dev/hidraw*`, which works over cable, receiver and Bluetooth alike and takes the
+device from nobody.
 """
 
 import os
@@ -41,14 +42,16 @@ MODELS = {
     (0x256F, 0xC641): "SpaceMouse (USB module)",
     (0x256F, 0xC652): "3Dconnexion Universal Receiver",
 }
-"""By USB vendor (0x046d Logitech, 0x256f 3Dconnexion) and product. Sources: the device tables of PySpaceMouse
-(devices.toml) and spacenavd (dev.c), and the Linux USB ID list."""
+"""By USB vendor (0x046d Logitech, 0x256f 3Dconnexion) and product. Sources: the device tables of
+PySpaceMouse (devices.toml) and spacenavd (dev.c), and the Linux USB ID list."""
 
 FULL_DEFLECTION = 350.0
 """What each axis reports at most, either way; the logical range of the HID descriptor."""
 
 SILENCE_S = 0.25
-"""A deflected cap reports every 8 to 16 ms; one that is silent for so long is out of the receiver's reach."""
+"""A deflected cap reports every 8 to 16 ms; one that is silent for so long is out of the receiver's
+reach.
+"""
 
 MULTI_AXIS = (1, 8)
 """HID usage of the cap. A receiver has interfaces for a keyboard and a mouse as well."""
@@ -81,15 +84,23 @@ class Teleop(Device):
     feel = replace(Device.feel, deadband=0.08)
 
     def __init__(self, options: Options, given: Given):
-        """Raises ConfigError if several may be meant, DeviceError if there is no SpaceMouse or it cannot be opened."""
+        """Raises ConfigError if several may be meant, DeviceError if there is no SpaceMouse or it
+        cannot be opened.
+        """
         controls = Controls(options.roles, "teleop 'spacemouse': buttons")
-        choice = Choice("spacemouse", "SpaceMouse", serial=options.serial, port=options.port, path=options.path)
+        choice = Choice(
+            "spacemouse", "SpaceMouse", serial=options.serial, port=options.port, path=options.path
+        )
         super().__init__(lambda: _SpaceMouse(choice, controls), controls)
 
 
 def found() -> list[Plugged]:
     """The SpaceMice that are plugged in now, each by the interface of its cap."""
-    mice = [_plugged(info) for info in hid.enumerate() if (info["vendor_id"], info["product_id"]) in MODELS]
+    mice = [
+        _plugged(info)
+        for info in hid.enumerate()
+        if (info["vendor_id"], info["product_id"]) in MODELS
+    ]
     mice.sort(key=lambda mouse: (_whole(mouse[0]), mouse[0].node))
     there: list[Plugged] = []
     for _, interfaces in groupby(mice, key=lambda mouse: _whole(mouse[0])):
@@ -102,7 +113,9 @@ def _plugged(info: dict[str, Any]) -> tuple[Plugged, bool]:
     """One interface of a SpaceMouse, and whether the cap is behind it."""
     ids, node = (info["vendor_id"], info["product_id"]), os.fsdecode(info["path"])
     port = usb_port(CLASS / Path(node).name)
-    mouse = Plugged(f"{MODELS[ids]} ({ids[0]:04x}:{ids[1]:04x})", node, info.get("serial_number") or "", port)
+    mouse = Plugged(
+        f"{MODELS[ids]} ({ids[0]:04x}:{ids[1]:04x})", node, info.get("serial_number") or "", port
+    )
     return mouse, (info.get("usage_page"), info.get("usage")) == MULTI_AXIS
 
 
@@ -112,12 +125,14 @@ def _whole(mouse: Plugged) -> tuple[str, str, str]:
 
 
 def decode(report: bytes, cap: Array) -> int | None:
-    """Take an input report in: axes into `cap (6,)`, in raw units; returns the buttons as bits, if it is about those.
+    """Take an input report in: axes into `cap (6,)`, in raw units; returns the buttons as bits, if
+    it is about those.
 
-    Byte 0 is the report's id, then 16-bit little-endian numbers. Report 1 with 13 bytes has all six axes, with 7 the
-    translation alone, and then report 2 has the rotation; more bytes are padding. Report 3 are the buttons. Everything
-    else (battery) is passed over. The raw axes: x to the right, y towards the operator, z down, turning by the right
-    hand (as HIL-SERL maps them for a robot that the operator faces).
+    Byte 0 is the report's id, then 16-bit little-endian numbers. Report 1 with 13 bytes has all six
+    axes, with 7 the translation alone, and then report 2 has the rotation; more bytes are padding.
+    Report 3 are the buttons. Everything else (battery) is passed over. The raw axes: x to the
+    right, y towards the operator, z down, turning by the right hand (as HIL-SERL maps them for a
+    robot that the operator faces).
     """
     match report[:1], len(report):
         case b"\x01", length if length >= 13:
@@ -132,7 +147,9 @@ def decode(report: bytes, cap: Array) -> int | None:
 
 
 def operator_axes(cap: Array) -> Array:
-    """The raw axes as shares of full deflection in the operator's: x away from them, y to the left, z up."""
+    """The raw axes as shares of full deflection in the operator's: x away from them, y to the left,
+    z up.
+    """
     return -cap[[1, 0, 2, 4, 3, 5]] / FULL_DEFLECTION
 
 
@@ -193,5 +210,6 @@ def _why_not(mouse: Plugged, error: OSError) -> str:
     if not os.access(mouse.node, os.R_OK | os.W_OK):
         return f"{mouse} may not be opened by this user. {RULES_HELP}"
     return (
-        f"{mouse} cannot be opened ({error}): another program has it (spacenavd, 3Dconnexion's driver?); end that one"
+        f"{mouse} cannot be opened ({error}): another program has it (spacenavd, 3Dconnexion's"
+        " driver?); end that one"
     )

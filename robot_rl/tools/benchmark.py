@@ -1,7 +1,8 @@
 """How fast each part is on this machine: one row per part, and what it has to keep up with.
 
-`robot-rl benchmark` prints a table, with `--json` one object of numbers. Everything runs as in a run: the arm in a
-process of its own, steps over a real link into a log on disk, updates compiled. Nothing else should run meanwhile.
+`robot-rl benchmark` prints a table, with `--json` one object of numbers. Everything runs as in a
+run: the arm in a process of its own, steps over a real link into a log on disk, updates compiled.
+Nothing else should run meanwhile.
 """
 
 import multiprocessing
@@ -35,7 +36,9 @@ TASK, HARDWARE = "peg_insert", "sim_panda"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of each part is measured; the defaults take about half a minute, with nothing to compile 20 s."""
+    """How much of each part is measured; the defaults take about half a minute, with nothing to
+    compile 20 s.
+    """
 
     law_calls: int = 100_000
     env_steps: int = 200
@@ -58,12 +61,21 @@ class Row:
 
 
 def run_benchmark(json: bool = False, sizes: Sizes = Sizes()) -> None:
-    """Measure every part and print a table on stdout, or one JSON object of numbers and the machine's description."""
+    """Measure every part and print a table on stdout, or one JSON object of numbers and the
+    machine's description.
+    """
     from robot_rl.machine.terminal import terminal
 
     task, hardware = config.load_task(TASK), config.load_hardware(HARDWARE)
     rows: list[Row] = []
-    parts = (measure_law, measure_env, measure_cameras, measure_jitter, measure_link, measure_learning)
+    parts = (
+        measure_law,
+        measure_env,
+        measure_cameras,
+        measure_jitter,
+        measure_link,
+        measure_learning,
+    )
     for part in parts:
         try:
             rows += part(task, hardware, sizes)
@@ -101,7 +113,7 @@ def machine() -> dict[str, str | int]:
     }
 
 
-# -------------------------------------------------------------------------------------------------- the arm
+# ------------------------------------------------------------------------------------------ the arm
 
 
 def measure_law(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
@@ -117,13 +129,20 @@ def measure_law(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     portion = max(sizes.law_calls // 20, 1)
     seconds = median(lambda: repeat_law(portion, *arguments), 20) / portion
     arm.close()
-    rows = [Row("law_us", 1e6 * seconds, "us", "per tick of 1000 us; reference filter and impedance law")]
+    rows = [
+        Row(
+            "law_us", 1e6 * seconds, "us", "per tick of 1000 us; reference filter and impedance law"
+        )
+    ]
     chain, capsules = chain_of(arm.facts, arm.joints), capsules_of(arm.facts.bodies)
     for boxes in (0, MOST_KEEP_OUT):
         around = np.tile([[0.3, 0.3, 0.0], [0.5, 0.5, 0.3]], (boxes, 1, 1))
         looks = partial(repeat_clearance, portion, reading.q, chain, capsules, around)
         looks()  # compiles
-        what = f"elbow, forearm, wrist and hand to table, walls and {boxes} boxes; once or twice a tick"
+        what = (
+            f"elbow, forearm, wrist and hand to table, walls and {boxes} boxes; once or twice a"
+            " tick"
+        )
         rows.append(Row(f"bodies_{boxes}_boxes_us", 1e6 * median(looks, 20) / portion, "us", what))
     return rows
 
@@ -150,17 +169,23 @@ def repeat_law(
     gains: Array,
     nullspace_stiffness: float,
 ) -> float:
-    """`n` ticks of reference filter and torque law; the sum keeps the compiler from leaving them out."""
+    """`n` ticks of reference filter and torque law; the sum keeps the compiler from leaving them
+    out.
+    """
     reference, nothing, total = pose.copy(), np.zeros(6), 0.0
     for _ in range(n):
         reference = filter_reference(reference, target, 0.02, 0.00025, 0.001)
-        tau = impedance_torque(q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, nothing)
+        tau = impedance_torque(
+            q, dq, coriolis, pose, jacobian, reference, posture, gains, nullspace_stiffness, nothing
+        )
         total += tau[0]
     return total
 
 
 def measure_env(task: Task, hardware: Hardware, sizes: Sizes, obs: ObsKind = "state") -> list[Row]:
-    """`RobotEnv.step` through a lockstep arm process, an operator inserting the peg, contact included."""
+    """`RobotEnv.step` through a lockstep arm process, an operator inserting the peg, contact
+    included.
+    """
     from robot_rl.operator.mapping import open_operator
 
     with lockstep_env(task, hardware, obs) as env:
@@ -198,10 +223,23 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
     from robot_rl.runs.processes import Supervisor
 
     addresses = free_addresses(len(hardware.arms))
-    arms = tuple(replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True))
+    arms = tuple(
+        replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True)
+    )
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
         for arm in arms:
-            of = ["arm", HARDWARE, "--arm", arm.name, "--task", TASK, "--clock", "lockstep", "--address", arm.address]
+            of = [
+                "arm",
+                HARDWARE,
+                "--arm",
+                arm.name,
+                "--task",
+                TASK,
+                "--clock",
+                "lockstep",
+                "--address",
+                arm.address,
+            ]
             processes.start(arm.name, of)
         for arm in arms:
             ArmClient(arm.address, each=processes.check).close()
@@ -219,7 +257,9 @@ def measure_jitter(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
 
     arm = open_arm(hardware.arms[0], task.scene, "real")
     try:
-        time.sleep(min(0.5, sizes.jitter_s))  # the first ticks after the start are not the loop's rhythm
+        time.sleep(
+            min(0.5, sizes.jitter_s)
+        )  # the first ticks after the start are not the loop's rhythm
         before = arm.stats()
         time.sleep(sizes.jitter_s)
         after = arm.stats()
@@ -230,13 +270,15 @@ def measure_jitter(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     half, nearly = np.percentile(periods, [50, 99]) if len(periods) else (np.nan, np.nan)
     return [
         Row("loop_period_p50_us", float(half), "us", "1000, real clock"),
-        Row("loop_period_p99_us", float(nearly), "us", "1000; a Panda stops after 20 lost in a row"),
+        Row(
+            "loop_period_p99_us", float(nearly), "us", "1000; a Panda stops after 20 lost in a row"
+        ),
         Row("loop_late_per_mille", 1e3 * late / max(ticks, 1.0), "per mille", "late: 0.5 ms"),
         Row("loop_worst_late_ms", after.worst_late_ms, "ms", "since the start"),
     ]
 
 
-# -------------------------------------------------------------------------------------------------- the data
+# ----------------------------------------------------------------------------------------- the data
 
 
 def measure_link(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
@@ -248,7 +290,9 @@ def measure_link(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         stop = context.Event()
-        receiver = context.Process(target=persist, args=(address, Path(folder) / "steps.log", space, stop), daemon=True)
+        receiver = context.Process(
+            target=persist, args=(address, Path(folder) / "steps.log", space, stop), daemon=True
+        )
         receiver.start()
         sender = StepSender(address, space, spool=Path(folder) / "spool")
         step = next(random_steps(space, 1))
@@ -272,7 +316,12 @@ def measure_link(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
             receiver.join(10.0)
     megabytes = sum(value.nbytes for value in step.observation.values()) / 1e6
     return [
-        Row("link_round_trip_ms", 1e3 * round_trip_s, "ms", f"spooled, sent, logged, acknowledged; {megabytes:.2f} MB"),
+        Row(
+            "link_round_trip_ms",
+            1e3 * round_trip_s,
+            "ms",
+            f"spooled, sent, logged, acknowledged; {megabytes:.2f} MB",
+        ),
         Row("link_steps_per_s", per_s, "steps/s", f"{task.rate_hz:g} per arm on the real clock"),
     ]
 
@@ -312,15 +361,29 @@ def random_steps(space: SpaceSpec, count: int, episode_steps: int = 50) -> Itera
         end = index == episode_steps - 1
         author = Provenance.DEMO if episode % 2 == 0 else Provenance.POLICY
         yield Step(
-            episode, index, state | images, action, action, action, float(end), end, False, author, 0, 0.1 * number, 0.0
+            episode,
+            index,
+            state | images,
+            action,
+            action,
+            action,
+            float(end),
+            end,
+            False,
+            author,
+            0,
+            0.1 * number,
+            0.0,
         )
 
 
-# -------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
-    """Batches, updates, actions and memory: from state, and from two cameras of 128 px by each kind of encoder."""
+    """Batches, updates, actions and memory: from state, and from two cameras of 128 px by each kind
+    of encoder.
+    """
     import torch
 
     from robot_rl.learner.agents import rlpd
@@ -336,10 +399,18 @@ def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
             ("state", state, LearnerConfig()),
             ("pixels", pixels, LearnerConfig()),
             ("resnet10", pixels, LearnerConfig(encoder="resnet10", encoder_weights=str(weights))),
-            ("end_to_end", pixels, LearnerConfig(agent=rlpd.Config(batch_size=64), encoder="end_to_end", threads=2)),
+            (
+                "end_to_end",
+                pixels,
+                LearnerConfig(agent=rlpd.Config(batch_size=64), encoder="end_to_end", threads=2),
+            ),
         )
         try:
-            return [row for name, space, learner in cases for row in _measure_learning(name, space, learner, sizes)]
+            return [
+                row
+                for name, space, learner in cases
+                for row in _measure_learning(name, space, learner, sizes)
+            ]
         finally:
             torch.set_num_threads(threads)
 
@@ -365,7 +436,10 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
     if sizes.compile:
         training.warm_up()
     size, rng = learner.agent.batch_size, np.random.default_rng(0)
-    replay, batch_config = replay_for(space, learner, training.agent.policy, sizes.replay_steps), training.batch_config
+    replay, batch_config = (
+        replay_for(space, learner, training.agent.policy, sizes.replay_steps),
+        training.batch_config,
+    )
     shape = (batch_config.variants, training.agent.policy.cached_size)
     features = rng.normal(size=shape).astype(np.float16) if shape[1] else None
     for step in random_steps(space, sizes.replay_steps):
@@ -377,22 +451,43 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
 
     one = batch()
     sample_s = median(batch, sizes.batches)
-    period = learner.agent.actor_period  # not every update moves the actor: the mean of whole rounds
-    update_s = median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period) / period
+    period = (
+        learner.agent.actor_period
+    )  # not every update moves the actor: the mean of whole rounds
+    update_s = (
+        median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period)
+        / period
+    )
     told_s = median(lambda: health(training.agent, replay, 0.97, learner.device), sizes.batches)
-    policy, observation = LivePolicy(training.spec, training.policy()), next(random_steps(space, 1)).observation
+    policy, observation = (
+        LivePolicy(training.spec, training.policy()),
+        next(random_steps(space, 1)).observation,
+    )
     act_s = median(lambda: policy.act(observation), sizes.updates)
     kept = "state" if not training.spec.cameras else "images, shifted"
     if shape[1]:
         kept = f"{shape[1]} cached numbers in {shape[0]} variants"
-    work = f"RLPD, {learner.agent.critics} critics, batch {size}; {learner.threads} thread{'s' * (learner.threads > 1)}"
+    work = (
+        f"RLPD, {learner.agent.critics} critics, batch {size}; {learner.threads}"
+        f" thread{'s' * (learner.threads > 1)}"
+    )
     return [
         Row(f"sample_{name}_ms", 1e3 * sample_s, "ms", f"batch of {size}, {kept}"),
         Row(f"update_{name}_ms", 1e3 * update_s, "ms", work + BARS.get(name, "")),
-        Row(f"updates_{name}_per_s", 1.0 / (update_s + sample_s), "1/s", f"{learner.schedule.utd:g} per control step"),
+        Row(
+            f"updates_{name}_per_s",
+            1.0 / (update_s + sample_s),
+            "1/s",
+            f"{learner.schedule.utd:g} per control step",
+        ),
         Row(f"health_{name}_ms", 1e3 * told_s, "ms", "once per line of metrics, every 50 steps"),
         Row(f"act_{name}_ms", 1e3 * act_s, "ms", "one action; one thread"),
-        Row(f"memory_{name}_kb_per_step", replay.bytes_per_step / 1e3, "kB", f"in the replay: {kept}"),
+        Row(
+            f"memory_{name}_kb_per_step",
+            replay.bytes_per_step / 1e3,
+            "kB",
+            f"in the replay: {kept}",
+        ),
     ]
 
 

@@ -1,8 +1,10 @@
-"""How well the arm's loop keeps time against a robot: the simulated FR3 behind its real wire, in real time.
+"""How well the arm's loop keeps time against a robot: the simulated FR3 behind its real wire, in
+real time.
 
-Numbers with the names of `LoopStats`; what the robot's side says is counted apart: `server_slips` are ticks that the
-simulated robot itself began late, for which the client is not to blame. Robot and loop share a core, so that whatever
-takes the machine away from one takes it from both; the robot has the higher priority, and sees a loop that is slow.
+Numbers with the names of `LoopStats`; what the robot's side says is counted apart: `server_slips`
+are ticks that the simulated robot itself began late, for which the client is not to blame. Robot
+and loop share a core, so that whatever takes the machine away from one takes it from both; the
+robot has the higher priority, and sees a loop that is slow.
 """
 
 import multiprocessing
@@ -28,11 +30,13 @@ SETTLE_S = 1.0
 
 
 def measure_arm(seconds: float = 60.0, burners: int = 0) -> dict[str, float]:
-    """The arm moves all the while, a target a tenth of a second; `burners` processes load the machine beside it.
+    """The arm moves all the while, a target a tenth of a second; `burners` processes load the
+    machine beside it.
 
-    `rate_hz` is the loop's; `lost_ticks` the cycles that the robot went through without a command; `law_us`, `tick_us`
-    as in `LoopStats`; `pose_round_trip_ms` a state asked of the arm's process, there and back, by a thread of the same
-    priority: an ordinary one also waits for its own turn among the busy.
+    `rate_hz` is the loop's; `lost_ticks` the cycles that the robot went through without a command;
+    `law_us`, `tick_us` as in `LoopStats`; `pose_round_trip_ms` a state asked of the arm's process,
+    there and back, by a thread of the same priority: an ordinary one also waits for its own turn
+    among the busy.
     """
     from robot_rl.sim.fci.process import Simulation
 
@@ -119,7 +123,9 @@ def _serve(arm: ArmConfig, stop: Any) -> None:
 
 @contextmanager
 def busy(count: int, nice: int = 0) -> Iterator[None]:
-    """Processes that do nothing but use up time; with `nice` that of nobody else, whoever started this one."""
+    """Processes that do nothing but use up time; with `nice` that of nobody else, whoever started
+    this one.
+    """
     context = multiprocessing.get_context("spawn")
     burners = [context.Process(target=_burn, args=(nice,), daemon=True) for _ in range(count)]
     for burner in burners:

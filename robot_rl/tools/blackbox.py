@@ -1,4 +1,6 @@
-"""A black box as a picture: what the arm measured, what it was told and what the limits made of it, over time."""
+"""A black box as a picture: what the arm measured, what it was told and what the limits made of it,
+over time.
+"""
 
 import textwrap
 from pathlib import Path
@@ -21,8 +23,12 @@ def describe(recording: Recording) -> str:
     """The event in a few lines: what, why, and what the limits did in its last second."""
     about, t = recording.about, recording.column("t")
     if "gripper" in about:
-        return f"gripper '{about['gripper']}' ({about['driver']}), {about['event']}: {about['reason']}"
-    last = recording.column("verdict")[(t > about["event_t"] - 1.0) & (t <= about["event_t"])].astype(int)
+        return (
+            f"gripper '{about['gripper']}' ({about['driver']}), {about['event']}: {about['reason']}"
+        )
+    last = recording.column("verdict")[
+        (t > about["event_t"] - 1.0) & (t <= about["event_t"])
+    ].astype(int)
     did = Verdict(int(np.bitwise_or.reduce(last)) if len(last) else 0)
     return (
         f"arm '{about['arm']}' ({about['driver']}), {about['event']}: {about['reason']}\n"
@@ -38,7 +44,9 @@ def draw(recording: Recording, path: Path, seconds: float = SECONDS) -> Path:
     from matplotlib import pyplot
 
     t = recording.column("t") - recording.about["event_t"]
-    figure, axes = (_draw_gripper if "gripper" in recording.about else _draw_arm)(recording, t, t >= -seconds)
+    figure, axes = (_draw_gripper if "gripper" in recording.about else _draw_arm)(
+        recording, t, t >= -seconds
+    )
     for axis in axes:
         axis.axvline(0.0, color="black", linewidth=0.8, linestyle=":")
         axis.grid(alpha=0.3)
@@ -55,7 +63,9 @@ def _draw_arm(recording: Recording, t: Array, chosen: Array) -> tuple[Any, Any]:
     """Position and target, force, speed, torques as shares of their limits, verdicts and faults."""
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(5, 1, figsize=(11, 13), dpi=110, sharex=True, height_ratios=(3, 2, 2, 2, 2))
+    figure, axes = pyplot.subplots(
+        5, 1, figsize=(11, 13), dpi=110, sharex=True, height_ratios=(3, 2, 2, 2, 2)
+    )
     _plot_tool(recording, t, chosen, axes)
     for joint, largest in enumerate(recording.about["limits"]["max_torque"]):
         share = recording.column(f"tau{joint + 1}")[chosen] / largest
@@ -72,7 +82,9 @@ def _draw_gripper(recording: Recording, t: Array, chosen: Array) -> tuple[Any, A
     from matplotlib import pyplot
 
     names = recording.columns[1:]
-    figure, axes = pyplot.subplots(len(names), 1, figsize=(11, 1.3 * len(names)), dpi=110, sharex=True)
+    figure, axes = pyplot.subplots(
+        len(names), 1, figsize=(11, 1.3 * len(names)), dpi=110, sharex=True
+    )
     for axis, name in zip(axes, names, strict=True):
         axis.plot(t[chosen], recording.column(name)[chosen], ".-", linewidth=0.8, markersize=3)
         axis.set_ylabel(name, fontsize=7)
@@ -89,11 +101,28 @@ def _plot_tool(recording: Recording, t: Array, chosen: Array, axes: Any) -> None
         for name, style in (("pose", "-"), ("reference", "--"), ("target", ":")):
             value = 1e3 * (recording.column(f"{name}_{axis}")[chosen] - middle)
             value[jumps] = np.nan  # no line across a reset of the simulation
-            axes[0].plot(t[chosen], value, style, color=colour, linewidth=1.0, label=f"{axis} {name}")
-        axes[1].plot(t[chosen], recording.column(f"force_{axis}")[chosen], color=colour, linewidth=0.8, label=axis)
-        axes[2].plot(t[chosen], recording.column(f"speed_{axis}")[chosen], color=colour, linewidth=0.8, label=axis)
+            axes[0].plot(
+                t[chosen], value, style, color=colour, linewidth=1.0, label=f"{axis} {name}"
+            )
+        axes[1].plot(
+            t[chosen],
+            recording.column(f"force_{axis}")[chosen],
+            color=colour,
+            linewidth=0.8,
+            label=axis,
+        )
+        axes[2].plot(
+            t[chosen],
+            recording.column(f"speed_{axis}")[chosen],
+            color=colour,
+            linewidth=0.8,
+            label=axis,
+        )
     axes[0].set(ylabel="position since then [mm]")
-    for axis, label, key in ((axes[1], "force [N]", "max_force"), (axes[2], "speed [m/s]", "max_tcp_speed")):
+    for axis, label, key in (
+        (axes[1], "force [N]", "max_force"),
+        (axes[2], "speed [m/s]", "max_tcp_speed"),
+    ):
         largest = max(abs(x) for x in axis.get_ylim())
         if limits[key] < 2.0 * largest:
             for sign in (-1.0, 1.0):
@@ -103,9 +132,15 @@ def _plot_tool(recording: Recording, t: Array, chosen: Array, axes: Any) -> None
 
 def _plot_verdicts(recording: Recording, t: Array, chosen: Array, axis: Any) -> None:
     """One line of dots per bit that was ever set, per fault, and for holding."""
-    bits, faults = recording.column("verdict")[chosen].astype(int), recording.column("fault")[chosen].astype(int)
+    bits, faults = (
+        recording.column("verdict")[chosen].astype(int),
+        recording.column("fault")[chosen].astype(int),
+    )
     lines = [(verdict.reasons, (bits & verdict) != 0) for verdict in Verdict if verdict]
-    lines += [(f"FAULT {_fault_name(code)}", faults == code) for code in sorted(set(faults.tolist()) - {0})]
+    lines += [
+        (f"FAULT {_fault_name(code)}", faults == code)
+        for code in sorted(set(faults.tolist()) - {0})
+    ]
     lines += [("holding", recording.column("holding")[chosen] > 0)]
     lines = [(name, where) for name, where in lines if where.any()]
     for row, (_, where) in enumerate(lines):

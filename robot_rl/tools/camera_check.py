@@ -1,4 +1,6 @@
-"""`robot-rl cameras`: which cameras are plugged in, what those of a bench see, and how well they keep up."""
+"""`robot-rl cameras`: which cameras are plugged in, what those of a bench see, and how well they
+keep up.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -30,10 +32,11 @@ LOOK_S = 0.005
 class View:
     """What a camera delivered while it was looked at.
 
-    `picture` is a whole frame `(H, W, 3)` uint8 RGB, without the crop of the hardware file; `rate_hz` how many fresh
-    ones came, `asked_hz` how many were asked for (0: as it likes); `ages_s` how old the newest one was whenever
-    somebody looked, `max_age_s` how old it may be. `controls` are exposure and white balance at the end. `port` is how
-    it is connected ("USB 3.2"), as far as it says.
+    `picture` is a whole frame `(H, W, 3)` uint8 RGB, without the crop of the hardware file;
+    `rate_hz` how many fresh ones came, `asked_hz` how many were asked for (0: as it likes);
+    `ages_s` how old the newest one was whenever somebody looked, `max_age_s` how old it may be.
+    `controls` are exposure and white balance at the end. `port` is how it is connected ("USB 3.2"),
+    as far as it says.
     """
 
     camera: CameraConfig
@@ -64,7 +67,10 @@ class View:
         """Rate and age for people; nothing where they were not measured."""
         if not self.is_measured:
             return ()
-        return f"{self.rate_hz:.1f} Hz", f"age {self.age_ms(50):.0f} ms, p99 {self.age_ms(99):.0f} ms"
+        return (
+            f"{self.rate_hz:.1f} Hz",
+            f"age {self.age_ms(50):.0f} ms, p99 {self.age_ms(99):.0f} ms",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Without the picture."""
@@ -95,9 +101,11 @@ def find_cameras() -> tuple[list[FoundCamera], list[str]]:
 
 
 def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], dict[str, str]]:
-    """Look through real cameras, all at the same time; and of each that does not work, by its name, why.
+    """Look through real cameras, all at the same time; and of each that does not work, by its name,
+    why.
 
-    A simulated one is passed over: see `draw`. Rate and age are measured of a `LiveCamera`; any other one is read once.
+    A simulated one is passed over: see `draw`. Rate and age are measured of a `LiveCamera`; any
+    other one is read once.
     """
     problems: dict[str, str] = {}
     opened: list[tuple[CameraConfig, LiveCamera, list[float]]] = []
@@ -130,12 +138,15 @@ def look(cameras: Sequence[CameraConfig], seconds: float) -> tuple[list[View], d
             rate_hz = (last.number - begun.number) / max(last.t - begun.t, 1e-3)
             asked_hz, limit_s = live.options.rate_hz, live.options.max_age_s
             now = live.controls()
-            views.append(View(camera, last.image, rate_hz, asked_hz, np.array(ages), limit_s, now, live.port))
+            views.append(
+                View(camera, last.image, rate_hz, asked_hz, np.array(ages), limit_s, now, live.port)
+            )
     return sorted(views, key=lambda view: list(cameras).index(view.camera)), problems
 
 
 def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, str]]:
-    """What the simulated cameras of a bench see of a task's scene, or of an empty table, with the arm at its home.
+    """What the simulated cameras of a bench see of a task's scene, or of an empty table, with the
+    arm at its home.
 
     And of each that cannot be drawn, by its name, why.
     """
@@ -148,7 +159,9 @@ def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, s
     views: list[View] = []
     problems: dict[str, str] = {}
     for camera in simulated:
-        size = None if camera.options.get("crop") else (480, 480)  # without a crop it is drawn in the policy's shape
+        size = (
+            None if camera.options.get("crop") else (480, 480)
+        )  # without a crop it is drawn in the policy's shape
         try:
             drawn = open_camera(_whole(camera), size, world, scene)
         except RobotRLError as error:
@@ -161,13 +174,19 @@ def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, s
 
 def _whole(camera: CameraConfig) -> CameraConfig:
     """The camera as it is, without the crop of the hardware file."""
-    return replace(camera, options={name: value for name, value in camera.options.items() if name != "crop"})
+    return replace(
+        camera, options={name: value for name, value in camera.options.items() if name != "crop"}
+    )
 
 
-def contact_sheet(views: Sequence[View], crops: Mapping[str, Crop], image_size: tuple[int, int]) -> Array:
-    """One row per camera, `(H, W, 3)` uint8 RGB: the whole picture with the crop on it, and what the policy sees.
+def contact_sheet(
+    views: Sequence[View], crops: Mapping[str, Crop], image_size: tuple[int, int]
+) -> Array:
+    """One row per camera, `(H, W, 3)` uint8 RGB: the whole picture with the crop on it, and what
+    the policy sees.
 
-    `crops` stand in for those of the hardware file. Raises ConfigError for one that is not inside its picture.
+    `crops` stand in for those of the hardware file. Raises ConfigError for one that is not inside
+    its picture.
     """
     rows = [_row(view, crops.get(view.camera.name, view.crop), image_size) for view in views]
     width = max(row.shape[1] for row in rows)
@@ -200,7 +219,10 @@ def _widen(row: Array, width: int) -> Array:
 
 
 def write_sheet(
-    path: Path, views: Sequence[View], crops: Mapping[str, Crop], image_size: tuple[int, int] = (128, 128)
+    path: Path,
+    views: Sequence[View],
+    crops: Mapping[str, Crop],
+    image_size: tuple[int, int] = (128, 128),
 ) -> Path:
     """The contact sheet as PNG."""
     return write_picture(path, contact_sheet(views, crops, image_size))
@@ -208,7 +230,10 @@ def write_sheet(
 
 def listing(found: Sequence[FoundCamera]) -> str:
     """What is plugged in: one line each, with the options that a hardware file needs."""
-    lines = [f"driver: {each.driver}, options: {flow(each.options)}  # {each.description}" for each in found]
+    lines = [
+        f"driver: {each.driver}, options: {flow(each.options)}  # {each.description}"
+        for each in found
+    ]
     return "\n".join(lines) or "no camera is plugged in"
 
 
@@ -224,5 +249,13 @@ def table(hardware: str, views: Sequence[View]) -> Any:
         controls = ", ".join(f"{name} {value:g}" for name, value in view.controls.items())
         numbers = view.timing or ("drawn" if is_simulated(view.camera) else "not measured", "")
         crop = str(list(view.crop)) if view.crop else "none"
-        out.add_row(view.camera.name, view.camera.driver, f"{width} x {height}", *numbers, crop, view.port, controls)
+        out.add_row(
+            view.camera.name,
+            view.camera.driver,
+            f"{width} x {height}",
+            *numbers,
+            crop,
+            view.port,
+            controls,
+        )
     return out

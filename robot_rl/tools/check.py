@@ -1,8 +1,10 @@
-"""Is this bench ready? Everything that a set-up needs, tried one after the other, with what to do where it is not.
+"""Is this bench ready? Everything that a set-up needs, tried one after the other, with what to do
+where it is not.
 
-`robot-rl check HARDWARE` starts the arm's process as a run would, and sets it up for the task: the arm is held where it
-stands, and nothing else is commanded. An arm's process that runs already serves somebody, whose set-up stays as it is.
-`robot-rl pose HARDWARE` only measures, so that a person may guide the arm by hand meanwhile.
+`robot-rl check HARDWARE` starts the arm's process as a run would, and sets it up for the task: the
+arm is held where it stands, and nothing else is commanded. An arm's process that runs already
+serves somebody, whose set-up stays as it is. `robot-rl pose HARDWARE` only measures, so that a
+person may guide the arm by hand meanwhile.
 """
 
 import os
@@ -32,7 +34,15 @@ from robot_rl.runs.arms import first_answer
 from robot_rl.runs.processes import Supervisor
 from robot_rl.runs.record import NO_WANDER
 from robot_rl.tools import camera_check
-from robot_rl.types import ArmFacts, ArmLimits, ArmState, Array, ConfigError, DeviceError, RobotRLError
+from robot_rl.types import (
+    ArmFacts,
+    ArmLimits,
+    ArmState,
+    Array,
+    ConfigError,
+    DeviceError,
+    RobotRLError,
+)
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
@@ -48,9 +58,9 @@ LARGEST_FORCE_AT_REST = 5.0
 LEAST_GRIPPER_WIDTH = 0.01
 LEAST_FRAME_SHARE = 0.9
 LARGEST_AGE_SHARE = 0.5
-"""What is right: rate of the loop, share of late ticks, share of the commands that the robot says it got in time, p99
-of a pose there and back, [N] without contact, [m] open, share of the frames that a camera was asked for, p99 of a
-frame's age as a share of how old it may be."""
+"""What is right: rate of the loop, share of late ticks, share of the commands that the robot says
+it got in time, p99 of a pose there and back, [N] without contact, [m] open, share of the frames
+that a camera was asked for, p99 of a frame's age as a share of how old it may be."""
 
 STATS_EVERY_S = 1.0
 """How often the loop is asked for the robot's success rate, which is about its last 100 commands."""
@@ -98,28 +108,48 @@ def _guarded(part: str, findings: Any) -> list[Finding]:
 
 def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
     """The hardware file has been read already, strictly; here it meets the task and the packages."""
-    yield Finding("files", f"hardware '{hardware.name}'", True, f"{len(hardware.arms)} arm(s), every field valid")
+    yield Finding(
+        "files",
+        f"hardware '{hardware.name}'",
+        True,
+        f"{len(hardware.arms)} arm(s), every field valid",
+    )
     if task is not None:
         try:
             config.check_fit(task, hardware)
             for arm in hardware.arms:
                 config.tighten(arm.limits, task.limits)
-            yield Finding("files", f"limits against task '{task.name}'", True, "start poses and limits fit")
+            yield Finding(
+                "files", f"limits against task '{task.name}'", True, "start poses and limits fit"
+            )
         except RobotRLError as error:
-            yield Finding("files", f"limits against task '{task.name}'", False, "do not fit", str(error))
+            yield Finding(
+                "files", f"limits against task '{task.name}'", False, "do not fit", str(error)
+            )
         if hardware.teleop is None:
-            advice = "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file (docs/teleop.md)"
+            advice = (
+                "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file"
+                " (docs/teleop.md)"
+            )
             yield Finding("files", "operator's device", False, "the file names none", advice)
         if task.wander is None and task.cameras:
             advice = f"the task {NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
             yield Finding("files", "motion after a demonstration", True, "none", advice)
-    drivers = [arm.driver for arm in hardware.arms] + [gripper.driver for gripper in hardware.grippers]
+    drivers = [arm.driver for arm in hardware.arms] + [
+        gripper.driver for gripper in hardware.grippers
+    ]
     drivers += [camera.driver for camera in hardware.cameras]
-    for package in dict.fromkeys(package for driver in drivers for package in PACKAGES.get(driver, ())):
+    for package in dict.fromkeys(
+        package for driver in drivers for package in PACKAGES.get(driver, ())
+    ):
         try:
             yield Finding("files", f"package {package}", True, metadata.version(package))
         except metadata.PackageNotFoundError:
-            advice = f"pip install 'robot_rl[{EXTRAS[package]}]'" if package in EXTRAS else f"pip install {package}"
+            advice = (
+                f"pip install 'robot_rl[{EXTRAS[package]}]'"
+                if package in EXTRAS
+                else f"pip install {package}"
+            )
             yield Finding("files", f"package {package}", False, "not installed", advice)
 
 
@@ -129,7 +159,10 @@ def _check_machine() -> Iterator[Finding]:
     if realtime.exists() and realtime.read_text().strip() == "1":
         yield Finding("machine", "kernel", True, f"{os.uname().release}, real-time")
     else:
-        advice = "expect a lost cycle now and then; a PREEMPT_RT kernel keeps the tails short (docs/franka.md)"
+        advice = (
+            "expect a lost cycle now and then; a PREEMPT_RT kernel keeps the tails short"
+            " (docs/franka.md)"
+        )
         yield Finding("machine", "kernel", True, f"{os.uname().release}, not real-time", advice)
     try:
         before = os.sched_getscheduler(0), os.sched_getparam(0)
@@ -137,17 +170,24 @@ def _check_machine() -> Iterator[Finding]:
         os.sched_setscheduler(0, *before)
         yield Finding("machine", "real-time priority", True, "permitted")
     except OSError:
-        advice = "allow it in /etc/security/limits.conf: rtprio 99 and memlock unlimited (docs/franka.md)"
+        advice = (
+            "allow it in /etc/security/limits.conf: rtprio 99 and memlock unlimited"
+            " (docs/franka.md)"
+        )
         yield Finding("machine", "real-time priority", False, "not permitted", advice)
 
 
 def limits_of(arm: ArmConfig, task: Task | None) -> ArmLimits:
-    """What binds the arm in this task. Raises ConfigError if the task asks for more than the hardware file allows."""
+    """What binds the arm in this task. Raises ConfigError if the task asks for more than the
+    hardware file allows.
+    """
     return config.tighten(arm.limits, task.limits) if task else arm.limits
 
 
 def tool_of(arm: ArmConfig, task: Task | None) -> Array:
-    """Pose `(7,)` of the point that the task controls, seen from the flange; without a task, the TCP."""
+    """Pose `(7,)` of the point that the task controls, seen from the flange; without a task, the
+    TCP.
+    """
     tcp = np.array(arm.pose_flange_tcp)
     pose: Array = geometry.pose_multiply(tcp, np.array(task.pose_tcp_tool)) if task else tcp
     return pose
@@ -157,23 +197,42 @@ def _check_reach(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
     """Whether the arm gets wherever its workspace lets it be sent, with the task's tool."""
     facts: ArmFacts | None = config.driver("controllers/arms", arm.driver).facts
     if facts is None or not facts.dh:
-        advice = "its driver does not say how the arm is built (docs/another_arm.md): choose a small workspace"
+        advice = (
+            "its driver does not say how the arm is built (docs/another_arm.md): choose a small"
+            " workspace"
+        )
         yield Finding(arm.name, "reach", True, "not looked at", advice)
         return
     reach = Reach(facts, limits_of(arm, task), np.array(arm.home), tool_of(arm, task))
     missed = reach.unreachable()
     if not missed:
-        yield Finding(arm.name, "reach", True, "every corner of the workspace, on the edge of the cone as well")
+        yield Finding(
+            arm.name,
+            "reach",
+            True,
+            "every corner of the workspace, on the edge of the cone as well",
+        )
         return
     angle = reach.widest_angle()
-    remedy = f"workspace_angle {angle:.2f} would do" if angle >= 0.0 else "even straight: pull this corner in"
+    remedy = (
+        f"workspace_angle {angle:.2f} would do"
+        if angle >= 0.0
+        else "even straight: pull this corner in"
+    )
     worst = max(missed, key=lambda miss: miss.missed_m + 0.1 * miss.missed_rad)
-    found = f"{len(missed)} poses at the workspace's corners are out of reach; the furthest: {worst}"
-    advice = f"a target there is never met, and the arm stands stretched. {remedy}; or a smaller box, or another home"
+    found = (
+        f"{len(missed)} poses at the workspace's corners are out of reach; the furthest: {worst}"
+    )
+    advice = (
+        f"a target there is never met, and the arm stands stretched. {remedy}; or a smaller box, or"
+        " another home"
+    )
     yield Finding(arm.name, "reach", False, found, advice)
 
 
-def _check_arm(hardware: Hardware, arm: ArmConfig, task: Task | None, seconds: float) -> Iterator[Finding]:
+def _check_arm(
+    hardware: Hardware, arm: ArmConfig, task: Task | None, seconds: float
+) -> Iterator[Finding]:
     serving = _serving(arm)
     if serving is None:
         yield from _check_settings(arm, task)
@@ -182,7 +241,9 @@ def _check_arm(hardware: Hardware, arm: ArmConfig, task: Task | None, seconds: f
     with arm_process(hardware, arm, task) as client:
         info, name = client.info, arm.name
         kind = "simulated" if info.simulated else "real"
-        yield Finding(name, "connection", True, f"{kind}, {info.joints} joints, driver {arm.driver}")
+        yield Finding(
+            name, "connection", True, f"{kind}, {info.joints} joints, driver {arm.driver}"
+        )
         if client.refresh().fault:
             yield _check_fault(name, client.refresh())
             return
@@ -203,7 +264,9 @@ def _serving(arm: ArmConfig) -> ArmClient | None:
 
 
 def _check_settings(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
-    """What the robot itself is set to, as far as its driver can tell, before the arm's process takes it over."""
+    """What the robot itself is set to, as far as its driver can tell, before the arm's process
+    takes it over.
+    """
     if config.driver("controllers/arms", arm.driver).examine is interfaces.Arm.examine:
         return
     driver = open_driver(replace(arm, load=None), task.scene if task else None)
@@ -215,14 +278,23 @@ def _check_settings(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
 
 
 def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding:
-    """Whether the arm takes what the task wants of it, as an actor would ask; if the arm's process is our own."""
+    """Whether the arm takes what the task wants of it, as an actor would ask; if the arm's process
+    is our own.
+    """
     what = f"set-up of task '{task.name}'"
     if not own:
-        advice = "its process ran already, for somebody else perhaps; end that one to have the set-up tried as well"
+        advice = (
+            "its process ran already, for somebody else perhaps; end that one to have the set-up"
+            " tried as well"
+        )
         return Finding(arm.name, what, True, "not tried", advice)
     try:
         client.configure(
-            tool_of(arm, task), task.compliance, limits_of(arm, task), task.leash_translation, task.leash_rotation
+            tool_of(arm, task),
+            task.compliance,
+            limits_of(arm, task),
+            task.leash_translation,
+            task.leash_rotation,
         )
     except (ConfigError, DeviceError) as error:
         return Finding(arm.name, what, False, "refused", str(error))
@@ -232,12 +304,17 @@ def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding
 def _check_fault(name: str, state: ArmState) -> Finding:
     if not state.fault:
         return Finding(name, "error state", True, "no fault")
-    advice = f"{state.reason}. Look at the arm, mend that, then start again: a fault is never cleared by itself"
+    advice = (
+        f"{state.reason}. Look at the arm, mend that, then start again: a fault is never cleared by"
+        " itself"
+    )
     return Finding(name, "error state", False, state.fault.name, advice)
 
 
 def _check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator[Finding]:
-    """The loop's rhythm while somebody asks for states at 100 Hz, how long those take, and what the robot gets."""
+    """The loop's rhythm while somebody asks for states at 100 Hz, how long those take, and what the
+    robot gets.
+    """
     name, timing = arm.name, measure_timing(client, seconds)
     rate, late, lost = timing["rate_hz"], timing["late_share"], timing["lost_ticks"]
     found = f"{rate:.1f} Hz over {seconds:g} s, {100 * late:.1f} % of ticks late, {lost:.0f} lost"
@@ -248,21 +325,33 @@ def _check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator
     right = p99 <= LARGEST_ROUND_TRIP_MS
     found = f"{timing['pose_round_trip_ms_p50']:.2f} ms, p99 {p99:.2f} ms"
     yield Finding(
-        name, "round trip of a pose", right, found, "" if right else "the machine is busy: close other programs"
+        name,
+        "round trip of a pose",
+        right,
+        found,
+        "" if right else "the machine is busy: close other programs",
     )
     if config.driver("controllers/arms", arm.driver).success_rate is not None:
         success = timing["command_success"]
         right = success >= LEAST_COMMAND_SUCCESS
-        found = f"{100 * success:.1f} % of the commands reached the robot in time, in the worst second"
-        advice = "a cable of its own without a switch, no power saving, a real-time kernel (docs/franka.md)"
+        found = (
+            f"{100 * success:.1f} % of the commands reached the robot in time, in the worst second"
+        )
+        advice = (
+            "a cable of its own without a switch, no power saving, a real-time kernel"
+            " (docs/franka.md)"
+        )
         yield Finding(name, "communication with the robot", right, found, "" if right else advice)
 
 
-def measure_timing(client: ArmClient, seconds: float, beside: Callable[[], None] = lambda: None) -> dict[str, float]:
-    """Rate and lost cycles of the loop over `seconds`, and the round trip of a state, asked for at 100 Hz.
+def measure_timing(
+    client: ArmClient, seconds: float, beside: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """Rate and lost cycles of the loop over `seconds`, and the round trip of a state, asked for at
+    100 Hz.
 
-    `command_success` is the lowest share of its last 100 commands that the robot says it got in time; 1 if it says
-    nothing. `beside` is called between two of them.
+    `command_success` is the lowest share of its last 100 commands that the robot says it got in
+    time; 1 if it says nothing. `beside` is called between two of them.
     """
     before, first = client.stats(), client.refresh()
     trips: list[float] = []
@@ -303,20 +392,33 @@ def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterato
     found = "TCP at " + ", ".join(f"{x:.3f}" for x in position) + " m"
     advice = "guide it into the box, or measure another one with `robot-rl pose`"
     yield Finding(
-        arm.name, "workspace", inside, found + (", inside" if inside else ", outside"), "" if inside else advice
+        arm.name,
+        "workspace",
+        inside,
+        found + (", inside" if inside else ", outside"),
+        "" if inside else advice,
     )
     margin = np.minimum(state.q - limits.joint_low, limits.joint_high - state.q)
     right = bool((margin > limits.joint_margin).all())
-    found = f"joint {int(margin.argmin()) + 1} is {margin.min():.2f} rad from its limit, the nearest"
-    yield Finding(arm.name, "joints", right, found, "" if right else "guide the arm to another posture")
+    found = (
+        f"joint {int(margin.argmin()) + 1} is {margin.min():.2f} rad from its limit, the nearest"
+    )
+    yield Finding(
+        arm.name, "joints", right, found, "" if right else "guide the arm to another posture"
+    )
     force = float(np.linalg.norm(state.wrench_base_tcp[:3]))
     right = force < LARGEST_FORCE_AT_REST
-    advice = "does it touch anything? else `load` in the hardware file, or the end effector in Desk, is wrong"
+    advice = (
+        "does it touch anything? else `load` in the hardware file, or the end effector in Desk, is"
+        " wrong"
+    )
     yield Finding(arm.name, "force at rest", right, f"{force:.1f} N", "" if right else advice)
 
 
 def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
-    """Whether the operator's device is there and may be opened; `robot-rl teleop` shows what it says."""
+    """Whether the operator's device is there and may be opened; `robot-rl teleop` shows what it
+    says.
+    """
     assert hardware.teleop is not None, "asked of a bench that has one"
     if not config.driver("teleop", hardware.teleop.name).is_person:
         return
@@ -337,22 +439,44 @@ def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
     for view in seen:
         name, (height, width) = view.camera.name, view.picture.shape[:2]
         if not view.is_measured:
-            yield Finding(name, "frames", True, f"{width} x {height}, rate and age are not measured")
+            yield Finding(
+                name, "frames", True, f"{width} x {height}, rate and age are not measured"
+            )
             continue
         if view.port:
             is_slow = view.port.startswith(("USB 1", "USB 2"))
-            advice = "fewer modes, and frames that fail: take a USB 3 port (blue) and a short USB 3 cable, no USB 2 hub"
+            advice = (
+                "fewer modes, and frames that fail: take a USB 3 port (blue) and a short USB 3"
+                " cable, no USB 2 hub"
+            )
             yield Finding(name, "port", True, view.port, advice if is_slow else "")
         right = view.rate_hz >= LEAST_FRAME_SHARE * view.asked_hz
         advice = "the cable, the port (USB 3?), or too many cameras on one controller"
-        yield Finding(name, "frames", right, f"{width} x {height}, {view.rate_hz:.1f} Hz", "" if right else advice)
+        yield Finding(
+            name,
+            "frames",
+            right,
+            f"{width} x {height}, {view.rate_hz:.1f} Hz",
+            "" if right else advice,
+        )
         right = view.age_ms(99) <= 1e3 * LARGEST_AGE_SHARE * view.max_age_s
         found = f"{view.age_ms(50):.0f} ms, p99 {view.age_ms(99):.0f} ms"
-        advice = f"near the limit of {view.max_age_s:g} s: frames will be missing now and then; see above, or raise it"
+        advice = (
+            f"near the limit of {view.max_age_s:g} s: frames will be missing now and then; see"
+            " above, or raise it"
+        )
         yield Finding(name, "age of a frame", right, found, "" if right else advice)
-        automatic = [control for control in view.controls if view.camera.options.get(control) is None]
-        found = ", ".join(f"{control} {value:g}" for control, value in view.controls.items()) or "no controls"
-        advice = f"automatic: {', '.join(automatic)}. Lock them, or pictures change with the light (docs/cameras.md)"
+        automatic = [
+            control for control in view.controls if view.camera.options.get(control) is None
+        ]
+        found = (
+            ", ".join(f"{control} {value:g}" for control, value in view.controls.items())
+            or "no controls"
+        )
+        advice = (
+            f"automatic: {', '.join(automatic)}. Lock them, or pictures change with the light"
+            " (docs/cameras.md)"
+        )
         yield Finding(name, "exposure, white balance", True, found, advice if automatic else "")
 
 
@@ -362,7 +486,10 @@ def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:
     try:
         reading = process.state().reading
         right = reading.max_width_m >= LEAST_GRIPPER_WIDTH
-        found = f"{1e3 * reading.width_m:.0f} of {1e3 * reading.max_width_m:.0f} mm open" + ", holds" * reading.grasped
+        found = (
+            f"{1e3 * reading.width_m:.0f} of {1e3 * reading.max_width_m:.0f} mm open"
+            + ", holds" * reading.grasped
+        )
         advice = "the hand does not know its range: home it, with nothing between the fingers"
         yield Finding(gripper.name, "gripper range", right, found, "" if right else advice)
     finally:
@@ -394,7 +521,9 @@ def table(name: str, findings: Sequence[Finding]) -> Any:
     """The findings as a table for a terminal."""
     from rich.table import Table
 
-    out = Table(title=f"{name}: " + ("ready" if all(f.right for f in findings) else "not ready yet"))
+    out = Table(
+        title=f"{name}: " + ("ready" if all(f.right for f in findings) else "not ready yet")
+    )
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
@@ -408,7 +537,7 @@ def as_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
     return {"hardware": name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
 
 
-# ------------------------------------------------------------------------------------------------------ pose
+# --------------------------------------------------------------------------------------------- pose
 
 
 SAME_RAD = 0.002
@@ -418,11 +547,15 @@ TURN_MARGIN_RAD = 0.1
 
 
 class PoseWatcher:
-    """Measures an arm that somebody guides by hand: its pose now, and the box that its tool has been in."""
+    """Measures an arm that somebody guides by hand: its pose now, and the box that its tool has
+    been in.
+    """
 
     def __init__(self, arm: ArmConfig, task: Task | None):
         tool = tool_of(arm, task)
-        self._arm = open_driver(replace(arm, pose_flange_tcp=tuple(tool), load=None), task.scene if task else None)
+        self._arm = open_driver(
+            replace(arm, pose_flange_tcp=tuple(tool), load=None), task.scene if task else None
+        )
         try:
             self._arm.set_tool(tool)
         except BaseException:
@@ -451,25 +584,32 @@ class PoseWatcher:
         return self._low, self._high
 
     def lines(self, pose: Array, margin_m: float) -> str:
-        """What a task file says of a start at `pose` and a workspace of where the tool has been, and a margin.
+        """What a task file says of a start at `pose` and a workspace of where the tool has been,
+        and a margin.
 
         And of a goal at `pose`, and the posture of the last look, as a hardware file's `home`.
         """
         low, high = self._low - margin_m, self._high + margin_m
         quat: list[float] = pose[3:].tolist()
         turned = max(quat_angle(other, quat) for other in self._quats)
-        room = self._limits.workspace_angle - quat_angle(self._limits.workspace_quat, quat) - SAME_RAD
+        room = (
+            self._limits.workspace_angle - quat_angle(self._limits.workspace_quat, quat) - SAME_RAD
+        )
         angle = max(turned, min(turned + TURN_MARGIN_RAD, room))
         return (
-            "# start: where the tool stood at the end; half-widths of the range about it, in m and rad: choose them\n"
+            "# start: where the tool stood at the end; half-widths of the range about it, in m and"
+            " rad: choose them\n"
             f"start=(StartPose(pose_base_tool={_numbers(pose)},\n"
             "                 translation=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0)),),\n"
-            "# limits: where the tool has been, and how far it was turned away from the start, with a margin\n"
+            "# limits: where the tool has been, and how far it was turned away from the start, with"
+            " a margin\n"
             f'limits={{"workspace_low": {_numbers(low)}, "workspace_high": {_numbers(high)},\n'
             f'        "workspace_quat": {_numbers(pose[3:])}, "workspace_angle": {angle:.4f}}},\n'
             "# if the task is done where the tool stood at the end:\n"
-            f'# reward=Use("pose", {{"goals": ({_numbers(pose)},), "translation_m": 0.002, "rotation_rad": 0.05}}),\n'
-            f"# hardware file, where `max_drift` of a task leads back to: home: [{_numbers(self._q)[1:-1]}]"
+            f'# reward=Use("pose", {{"goals": ({_numbers(pose)},), "translation_m": 0.002,'
+            ' "rotation_rad": 0.05}),\n'
+            "# hardware file, where `max_drift` of a task leads back to: home:"
+            f" [{_numbers(self._q)[1:-1]}]"
         )
 
     def close(self) -> None:

@@ -1,6 +1,8 @@
-"""Does a driver keep the contract of its kind (`interfaces.py`)? `robot-rl check --driver rewards/mine` asks here.
+"""Does a driver keep the contract of its kind (`interfaces.py`)? `robot-rl check --driver
+rewards/mine` asks here.
 
-The tests ask the same of every driver of the package. Nothing is commanded of an arm or a gripper that is real.
+The tests ask the same of every driver of the package. Nothing is commanded of an arm or a gripper
+that is real.
 """
 
 import inspect
@@ -14,7 +16,15 @@ import numpy as np
 from robot_rl import config, interfaces
 from robot_rl.config import ArmConfig
 from robot_rl.config.hardware_problems import feel_problems
-from robot_rl.config.kinds import KINDS, driver, line_in, make_options, options_class, short_name, texts_of
+from robot_rl.config.kinds import (
+    KINDS,
+    driver,
+    line_in,
+    make_options,
+    options_class,
+    short_name,
+    texts_of,
+)
 from robot_rl.config.validation import dotted, nearest
 from robot_rl.interfaces import Given
 from robot_rl.tools.check import Finding
@@ -30,17 +40,23 @@ STEPS = 20
 
 
 def parse_driver(what: str) -> tuple[str, str]:
-    """Kind and name of `rewards/mine` or `cameras/package.module:Class`. Raises ConfigError for another kind."""
+    """Kind and name of `rewards/mine` or `cameras/package.module:Class`. Raises ConfigError for
+    another kind.
+    """
     short, _, name = what.rpartition("/")
     kinds = {short_name(kind): kind for kind in [*_CHECKS, *LEARNT]}
     kind = kinds.get(short_name(short))
     if kind is None:
-        raise ConfigError(f"--driver {what!r} is no KIND/NAME as rewards/mine; kinds: {nearest(short, kinds)}")
+        raise ConfigError(
+            f"--driver {what!r} is no KIND/NAME as rewards/mine; kinds: {nearest(short, kinds)}"
+        )
     return kind, name
 
 
 def check_driver(kind: str, name: str, options: Mapping[str, Any]) -> list[Finding]:
-    """Find the driver, look at its options, build it and use it once. Nothing raises: what is wrong is a finding."""
+    """Find the driver, look at its options, build it and use it once. Nothing raises: what is wrong
+    is a finding.
+    """
     part, done = f"{short_name(kind)}/{name}", list[Finding]()
     if kind in LEARNT:
         from robot_rl.learner import contracts  # loads torch
@@ -61,7 +77,9 @@ def check_driver(kind: str, name: str, options: Mapping[str, Any]) -> list[Findi
         except RobotRLError:
             raise
         except Exception as error:
-            raise ConfigError(f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}") from error
+            raise ConfigError(
+                f"{path}:{line_in(path, error)}: {type(error).__name__}: {error}"
+            ) from error
     except RobotRLError as error:
         done.append(Finding(part, "driver", False, "cannot be used", str(error)))
     return done
@@ -85,19 +103,27 @@ def _check_options(part: str, options: type) -> Iterator[Finding]:
     """Each option with its default, and whether it says what it is for."""
     for name, default, text in texts_of(options):
         needed = f"default: {default}" if default else "it must be given"
-        advice = needed if text else "write a text under the field of Options: it is what people read here"
+        advice = (
+            needed
+            if text
+            else "write a text under the field of Options: it is what people read here"
+        )
         yield Finding(part, f"option {name}", True, text or "without a text", advice)
 
 
 def _given(kind: str, cls: Any) -> Given:
     """A bench to try a driver at: the simulated arm at home in the scene of peg_insert."""
     task, arm = config.load_task("peg_insert"), config.load_hardware("sim_panda").arms[0]
-    given = Given(name="tried", task=task, scene=task.scene, arm=arm, image_size=SIZE, clock="lockstep")
+    given = Given(
+        name="tried", task=task, scene=task.scene, arm=arm, image_size=SIZE, clock="lockstep"
+    )
     if kind == "controllers/arms":
         return replace(given, scene=None, arm=_entry(cls, arm))
     if kind in ("sim/scenes", "controllers/grippers") or (kind == "cameras" and not cls.simulated):
         return given
-    simulation = driver("controllers/arms", "mujoco")(make_options("controllers/arms", Use("mujoco")), given)
+    simulation = driver("controllers/arms", "mujoco")(
+        make_options("controllers/arms", Use("mujoco")), given
+    )
     world: Any = SimpleNamespace(latest=simulation.world())
     return replace(given, world=world)
 
@@ -128,7 +154,10 @@ def _check_arm(arm: interfaces.Arm) -> Looked:
     wanted |= {"jacobian": (6, n)} if reading.twist is None else {"twist": (6,)}
     for name, shape in wanted.items():
         yield f"reading.{name}", _shaped(name, getattr(reading, name), shape)
-    yield "buffers", "" if arm.read() is reading else "`read` returned another reading: the same one is wanted"
+    yield (
+        "buffers",
+        "" if arm.read() is reading else "`read` returned another reading: the same one is wanted",
+    )
     if arm.simulated:
         arm.write(np.zeros(n)) if arm.mode == "torque" else arm.follow(reading.pose)
         arm.reset(1)
@@ -139,7 +168,10 @@ def _check_arm(arm: interfaces.Arm) -> Looked:
 
 def _check_gripper(gripper: interfaces.Gripper) -> Looked:
     reading = gripper.read()
-    yield "reading", _shaped("width and largest width [m]", [reading.width_m, reading.max_width_m], (2,))
+    yield (
+        "reading",
+        _shaped("width and largest width [m]", [reading.width_m, reading.max_width_m], (2,)),
+    )
 
 
 def _check_camera(camera: interfaces.Camera) -> Looked:
@@ -147,7 +179,12 @@ def _check_camera(camera: interfaces.Camera) -> Looked:
     yield "frame", frame_problem(first, SIZE)
     kept = first.copy()
     camera.read()
-    yield "memory", "" if np.array_equal(first, kept) else "a frame changed when the next was read: return a copy"
+    yield (
+        "memory",
+        ""
+        if np.array_equal(first, kept)
+        else "a frame changed when the next was read: return a copy",
+    )
     camera.close()
 
 
@@ -165,11 +202,16 @@ def _check_teleop(device: interfaces.Teleop) -> Looked:
     for words in (device.begin_episode(), device.take_words()):
         yield (
             "words",
-            "" if all(isinstance(word, OperatorCommand) for word in words) else f"{words!r}: wanted `OperatorCommand`s",
+            ""
+            if all(isinstance(word, OperatorCommand) for word in words)
+            else f"{words!r}: wanted `OperatorCommand`s",
         )
     said = device.read([_state(np.array([0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]))])
     wrong = _shaped("twist", said.twist, (6,))
-    yield "deflection", wrong or ("" if np.abs(said.twist).max() <= 1.0 else f"twist {said.twist}: wanted -1 to 1")
+    yield (
+        "deflection",
+        wrong or ("" if np.abs(said.twist).max() <= 1.0 else f"twist {said.twist}: wanted -1 to 1"),
+    )
 
 
 def _check_reward(reward: interfaces.Reward) -> Looked:
@@ -180,7 +222,10 @@ def _check_reward(reward: interfaces.Reward) -> Looked:
     wanted = "wanted three values: the reward, whether the task is over, whether it succeeded"
     yield "judge", f"returned {wrong[0]!r}; {wanted}" if wrong else ""
     same = episodes[0] == episodes[1]
-    yield "begin_episode", "" if same else "an episode was judged otherwise after another one: forget that one"
+    yield (
+        "begin_episode",
+        "" if same else "an episode was judged otherwise after another one: forget that one",
+    )
 
 
 BOOLS = (bool, np.bool_)
@@ -201,7 +246,11 @@ def _judged(reward: interfaces.Reward) -> Iterator[Any]:
     reward.begin_episode()
     for step in range(STEPS):
         pose = np.array([0.5, 0.0, 0.05 * step, 1.0, 0.0, 0.0, 0.0])
-        yield (said := reward.judge({"state/tcp_pose": pose[:6]}, [_state(pose, 0.1 * step)], OperatorCommand.NONE))
+        yield (
+            said := reward.judge(
+                {"state/tcp_pose": pose[:6]}, [_state(pose, 0.1 * step)], OperatorCommand.NONE
+            )
+        )
         if not _is_result(said) or said[1]:
             return
 

@@ -1,6 +1,8 @@
-"""The bodies of `robot-rl data`: tables, pictures and statistics of what was recorded, and the archive of a run.
+"""The bodies of `robot-rl data`: tables, pictures and statistics of what was recorded, and the
+archive of a run.
 
-Each takes the path of a run folder, a `.log` file or an archive, and works on one that is being written.
+Each takes the path of a run folder, a `.log` file or an archive, and works on one that is being
+written.
 """
 
 import time
@@ -40,12 +42,16 @@ class Listed:
 
 def listing(path: Path) -> list[Listed]:
     """All episodes at a path."""
-    found = [(recording, facts) for recording in open_recordings(path) for facts in recording.facts()]
+    found = [
+        (recording, facts) for recording in open_recordings(path) for facts in recording.facts()
+    ]
     return [Listed(number, recording, facts) for number, (recording, facts) in enumerate(found)]
 
 
 def find(path: Path, episode: str) -> Listed:
-    """The episode that a user named: its number in the listing, `last`, or its key (the epoch may be shortened)."""
+    """The episode that a user named: its number in the listing, `last`, or its key (the epoch may
+    be shortened).
+    """
     listed = listing(path)
     if not listed:
         raise ConfigError(f"'{path}' holds no episode yet")
@@ -55,12 +61,16 @@ def find(path: Path, episode: str) -> Listed:
         return listed[int(episode)]
     wanted = episode.split("/")
     if len(wanted) >= 3:
-        matching = [each for each in listed if _matches(str(each.facts.key).rsplit("/", 2), episode.rsplit("/", 2))]
+        matching = [
+            each
+            for each in listed
+            if _matches(str(each.facts.key).rsplit("/", 2), episode.rsplit("/", 2))
+        ]
         if len(matching) == 1:
             return matching[0]
     raise ConfigError(
-        f"episode {episode!r} is not one of '{path}'; say a number from 0 to {len(listed) - 1}, 'last', or a key such "
-        f"as {listed[-1].facts.key}"
+        f"episode {episode!r} is not one of '{path}'; say a number from 0 to {len(listed) - 1},"
+        f" 'last', or a key such as {listed[-1].facts.key}"
     )
 
 
@@ -71,7 +81,20 @@ def _matches(key: list[str], wanted: list[str]) -> bool:
 def listing_table(listed: list[Listed], title: str) -> Table:
     """`robot-rl data ls`."""
     table = Table(title=title, title_justify="left", caption=totals(listed), caption_justify="left")
-    names = ("#", "episode", "log", "begun", "steps", "s", "end", "success", "who acted", "return", "gaps", "marks")
+    names = (
+        "#",
+        "episode",
+        "log",
+        "begun",
+        "steps",
+        "s",
+        "end",
+        "success",
+        "who acted",
+        "return",
+        "gaps",
+        "marks",
+    )
     for name in names:
         numeric = name in ("#", "steps", "s", "return", "gaps")
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
@@ -109,11 +132,15 @@ def short_key(facts: EpisodeFacts) -> str:
 def who_acted(facts: EpisodeFacts) -> str:
     """`policy 40, human 12 in 2`: steps by who acted, and the number of corrections."""
     corrected = f" in {facts.corrections}" if facts.corrections else ""
-    return ", ".join(f"{who} {n}" + (corrected if who == "human" else "") for who, n in facts.acted.items())
+    return ", ".join(
+        f"{who} {n}" + (corrected if who == "human" else "") for who, n in facts.acted.items()
+    )
 
 
 def gaps(facts: EpisodeFacts) -> int:
-    """Places where something is missing: before its first step, at a recorded gap, or at an end that never came."""
+    """Places where something is missing: before its first step, at a recorded gap, or at an end
+    that never came.
+    """
     marked = sum(mark["kind"] == "gap" for mark in facts.marks)
     return int(facts.missing > 0) + max(marked, int(facts.end == "cut off"))
 
@@ -123,14 +150,19 @@ def totals(listed: list[Listed]) -> str:
     judged = [each.facts.verdict for each in listed if each.facts.verdict.is_judged]
     steps = sum(each.facts.length for each in listed)
     minutes = sum(each.facts.duration_s for each in listed) / 60.0
-    acted = {p.name.lower(): sum(each.facts.acted.get(p.name.lower(), 0) for each in listed) for p in Provenance}
+    acted = {
+        p.name.lower(): sum(each.facts.acted.get(p.name.lower(), 0) for each in listed)
+        for p in Provenance
+    }
     parts = [count(len(listed), "episode"), count(steps, "step"), f"{minutes:.1f} minutes"]
     parts += [f"{sum(verdict.succeeded for verdict in judged)} of {len(judged)} succeeded"]
     return ", ".join(parts + [f"{who} {percent(n / steps)}" for who, n in acted.items() if n])
 
 
 def write_pictures(listed: Listed, episode: Episode, out: Path) -> list[Path]:
-    """Contact sheets and a film of an episode; returns their paths, none for an episode without cameras."""
+    """Contact sheets and a film of an episode; returns their paths, none for an episode without
+    cameras.
+    """
     written = []
     for camera in episode.cameras:
         sheet = pictures.contact_sheet(episode, listed.facts, camera)
@@ -138,7 +170,9 @@ def write_pictures(listed: Listed, episode: Episode, out: Path) -> list[Path]:
     if episode.cameras:
         film = pictures.film_frames(episode, listed.facts)
         film += [film[-1]] * 5  # the end can be read
-        written.append(pictures.write_video(out / f"{listed.number:04d}.mp4", film, rate_hz(listed, episode)))
+        written.append(
+            pictures.write_video(out / f"{listed.number:04d}.mp4", film, rate_hz(listed, episode))
+        )
     return written
 
 
@@ -181,9 +215,15 @@ def facts_table(listed: Listed) -> Table:
         "who acted": who_acted(facts),
         "weights": " to ".join(str(v) for v in facts.weights_versions),
         "gaps": str(gaps(facts) or "none"),
-        "marks": ", ".join(": ".join(filter(None, (mark["kind"], mark.get("reason")))) for mark in facts.marks)
-        or "none",
-        "observations": ", ".join(f"{name} {tuple(shape)}" for name, (shape, _) in sorted(observations.items())),
+        "marks": (
+            ", ".join(
+                ": ".join(filter(None, (mark["kind"], mark.get("reason")))) for mark in facts.marks
+            )
+            or "none"
+        ),
+        "observations": ", ".join(
+            f"{name} {tuple(shape)}" for name, (shape, _) in sorted(observations.items())
+        ),
     }
     for name, value in rows.items():
         table.add_row(name, value)
@@ -191,11 +231,17 @@ def facts_table(listed: Listed) -> Table:
 
 
 def steps_table(episode: Episode) -> Table:
-    """The steps of an episode, ROWS of them at most: evenly chosen, and those at which somebody else took over."""
+    """The steps of an episode, ROWS of them at most: evenly chosen, and those at which somebody
+    else took over.
+    """
     rows = list(step_rows(episode))
     shown = set(pictures.evenly(len(rows), ROWS)) if rows else set()
     shown |= {step - 1 for step in pictures.hand_overs(episode)}
-    left_out = f"{len(rows) - len(shown)} steps are left out; --json has them all" if len(shown) < len(rows) else None
+    left_out = (
+        f"{len(rows) - len(shown)} steps are left out; --json has them all"
+        if len(shown) < len(rows)
+        else None
+    )
     table = Table(caption=left_out, caption_justify="left")
     for name in ("step", "s", "who", "commanded", "executed", "reward", "end"):
         table.add_column(name, justify="left" if name in ("who", "end") else "right", no_wrap=True)
@@ -203,14 +249,18 @@ def steps_table(episode: Episode) -> Table:
         row = rows[i]
         end = "terminated" if row["terminated"] else "truncated" if row["truncated"] else ""
         moved = [" ".join(f"{x:5.2f}" for x in row[name]) for name in ("commanded", "executed")]
-        table.add_row(str(row["step"]), f"{row['t_s']:.2f}", row["who"], *moved, f"{row['reward']:g}", end)
+        table.add_row(
+            str(row["step"]), f"{row['t_s']:.2f}", row["who"], *moved, f"{row['reward']:g}", end
+        )
     return table
 
 
 def statistics(path: Path) -> Statistics:
     """Of all episodes at a path."""
     recordings = open_recordings(path)
-    collector = Collector(next((r.context["rate_hz"] for r in recordings if r.context.get("rate_hz")), None))
+    collector = Collector(
+        next((r.context["rate_hz"] for r in recordings if r.context.get("rate_hz")), None)
+    )
     for recording in recordings:
         facts = {each.key: each for each in recording.facts()}
         for episode in recording.episodes():
@@ -233,7 +283,12 @@ def statistics_tables(found: Statistics) -> list[Table]:
             table.add_column(name, justify="left" if name == "name" else "right")
         for each in found.cameras:
             size = " x ".join(str(n) for n in each.shape)
-            numbers = (str(each.frames), percent(each.repeats), str(each.longest_repeat), f"{each.brightness:.0f}")
+            numbers = (
+                str(each.frames),
+                percent(each.repeats),
+                str(each.longest_repeat),
+                f"{each.brightness:.0f}",
+            )
             table.add_row(each.name, size, *numbers)
         tables.append(table)
     return tables
@@ -245,19 +300,26 @@ def _overview(found: Statistics) -> Table:
     table.add_column(overflow="fold")
     steps = max(found.steps, 1)
     rows = {
-        "episodes": f"{found.episodes}; {found.successes} of {found.attempts} succeeded; "
-        + ", ".join(f"{n} {end}" for end, n in found.ends.items()),
+        "episodes": (
+            f"{found.episodes}; {found.successes} of {found.attempts} succeeded; "
+            + ", ".join(f"{n} {end}" for end, n in found.ends.items())
+        ),
         "steps": f"{found.steps}, {found.duration_s / 60.0:.1f} minutes",
-        "who acted": ", ".join(f"{who} {n} ({percent(n / steps)})" for who, n in found.acted.items()),
-        "interventions": f"{count(found.corrections, 'correction')}, {percent(found.intervention_share)} of the steps "
-        "of policy and operator",
+        "who acted": ", ".join(
+            f"{who} {n} ({percent(n / steps)})" for who, n in found.acted.items()
+        ),
+        "interventions": (
+            f"{count(found.corrections, 'correction')}, {percent(found.intervention_share)} of the"
+            " steps of policy and operator"
+        ),
         "clipped": ", ".join(f"[{i}] {percent(share)}" for i, share in enumerate(found.clipped)),
         "executed is not commanded": percent(found.differs),
     }
     if (timing := found.timing) is not None:
         rows["period"] = (
-            f"{1e3 * timing.p50_s:.1f} ms median, {1e3 * timing.p99_s:.1f} ms p99, {1e3 * timing.max_s:.1f} ms "
-            f"longest; {percent(timing.late)} late ({1e3 * timing.nominal_s:.0f} ms is right)"
+            f"{1e3 * timing.p50_s:.1f} ms median, {1e3 * timing.p99_s:.1f} ms p99,"
+            f" {1e3 * timing.max_s:.1f} ms longest; {percent(timing.late)} late"
+            f" ({1e3 * timing.nominal_s:.0f} ms is right)"
         )
     for name, value in rows.items():
         table.add_row(name, value)
@@ -275,8 +337,12 @@ def _entries(title: str, rows: tuple[Entry, ...]) -> Table:
     return table
 
 
-def archive_run(run: Path, out: Path | None = None, compress: bool = True) -> tuple[Path, dict[str, archive.Archived]]:
-    """Archive the finished episodes of a run's logs, under `archive/` in its folder if not said otherwise."""
+def archive_run(
+    run: Path, out: Path | None = None, compress: bool = True
+) -> tuple[Path, dict[str, archive.Archived]]:
+    """Archive the finished episodes of a run's logs, under `archive/` in its folder if not said
+    otherwise.
+    """
     folder = out or run / "archive"
     done = {}
     for recording in run_logs(run):
@@ -287,5 +353,7 @@ def archive_run(run: Path, out: Path | None = None, compress: bool = True) -> tu
 
 
 def beside(path: Path) -> Path:
-    """Where pictures go if the user does not say: `shown/` in the run folder, or beside the log or archive."""
+    """Where pictures go if the user does not say: `shown/` in the run folder, or beside the log or
+    archive.
+    """
     return (path if (path / "config.json").exists() else path.parent) / "shown"

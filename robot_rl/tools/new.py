@@ -22,7 +22,9 @@ Three = tuple[float, float, float]
 Pose = tuple[float, float, float, float, float, float, float]
 ANGLE_RAD = 0.3  # that a task lets its tool tilt and turn
 STOOD_M = 0.01  # a hand that rests on an arm moves it no further
-ROOM_M = 0.05  # of the workspace around the range of starts, where nobody has guided the arm through it
+ROOM_M = (
+    0.05  # of the workspace around the range of starts, where nobody has guided the arm through it
+)
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,16 @@ def write_files(task: str, answers: Answers) -> list[Path]:
             raise ConfigError(f"{name!r:.100} is no name of a task or a bench: {config.NAMES_ARE}")
     file = Path("tasks") / f"{task}.py"
     if file.exists():
-        raise ConfigError(f"{file} exists already, and nothing is overwritten: choose another name, or edit it")
+        raise ConfigError(
+            f"{file} exists already, and nothing is overwritten: choose another name, or edit it"
+        )
     bench = bench_file(task, answers)
-    if bench.exists() and (said := [name for name in ABOUT_BENCH if getattr(answers, name) != getattr(Answers, name)]):
-        raise ConfigError(f"{bench} exists already and stays as it is: leave out {', '.join(said)}, or edit it")
+    if bench.exists() and (
+        said := [name for name in ABOUT_BENCH if getattr(answers, name) != getattr(Answers, name)]
+    ):
+        raise ConfigError(
+            f"{bench} exists already and stays as it is: leave out {', '.join(said)}, or edit it"
+        )
     hardware = first_bench(task, answers)
     cameras = cameras_of(hardware, answers)
     answers = with_poses(hardware, answers)
@@ -114,7 +122,9 @@ def write_files(task: str, answers: Answers) -> list[Path]:
     except RobotRLError as error:
         for path in written:
             path.unlink()
-        raise ConfigError(f"these answers make no task, and nothing was written:\n{error}") from error
+        raise ConfigError(
+            f"these answers make no task, and nothing was written:\n{error}"
+        ) from error
     return written
 
 
@@ -128,11 +138,15 @@ def first_bench(task: str, answers: Answers) -> Hardware:
     hardware = config.load_hardware(bench.stem if bench.exists() else answers.like)
     arm = hardware.arms[0]
     if len(hardware.arms) > 1:
-        raise ConfigError(f"hardware {hardware.name!r} has {len(hardware.arms)} arms: write its tasks by hand")
+        raise ConfigError(
+            f"hardware {hardware.name!r} has {len(hardware.arms)} arms: write its tasks by hand"
+        )
     if not answers.ip:
         return hardware
     if "ip" not in arm.options:
-        raise ConfigError(f"arm {arm.name!r} of hardware {hardware.name!r} has no network address: leave out --ip")
+        raise ConfigError(
+            f"arm {arm.name!r} of hardware {hardware.name!r} has no network address: leave out --ip"
+        )
     return replace(hardware, arms=(replace(arm, options={**arm.options, "ip": answers.ip}),))
 
 
@@ -148,17 +162,31 @@ def cameras_of(hardware: Hardware, answers: Answers) -> list[CameraConfig]:
     there = {camera.name: camera for camera in hardware.cameras}
     if not there and answers.cameras != ():
         found = camera_check.find_cameras()[0]
-        names = [f"camera{number + 1}" for number in range(len(found))] if answers.cameras is None else answers.cameras
+        names = (
+            [f"camera{number + 1}" for number in range(len(found))]
+            if answers.cameras is None
+            else answers.cameras
+        )
         if len(names) > len(found):
-            raise ConfigError(f"{len(names)} cameras are named, and {len(found)} plugged in: see `robot-rl cameras`")
-        there = {name: CameraConfig(name, f.driver, f.options) for name, f in zip(names, found, strict=False)}
+            raise ConfigError(
+                f"{len(names)} cameras are named, and {len(found)} plugged in: see `robot-rl cameras`"
+            )
+        there = {
+            name: CameraConfig(name, f.driver, f.options)
+            for name, f in zip(names, found, strict=False)
+        }
     wanted = tuple(there) if answers.cameras is None else answers.cameras
     for name in (*wanted, *(crop[0] for crop in answers.crop)):
         if name not in there:
-            raise ConfigError(f"camera {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, there)}")
+            raise ConfigError(
+                f"camera {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, there)}"
+            )
     crops = {name: crop for name, *crop in answers.crop}
     return [
-        replace(there[name], options={**there[name].options, **({"crop": crops[name]} if name in crops else {})})
+        replace(
+            there[name],
+            options={**there[name].options, **({"crop": crops[name]} if name in crops else {})},
+        )
         for name in wanted
     ]
 
@@ -198,14 +226,18 @@ def read_box(hardware: Hardware, answers: Answers, done: Callable[[], bool]) -> 
 def with_poses(hardware: Hardware, answers: Answers) -> Answers:
     """The answers with start and room: what was not said is read off the arm, and follows from the starts."""
     if answers.reward == "pose" and answers.goal is None:
-        raise ConfigError("reward 'pose' needs --goal: guide the tool there, and `robot-rl pose` prints it")
+        raise ConfigError(
+            "reward 'pose' needs --goal: guide the tool there, and `robot-rl pose` prints it"
+        )
     pose = answers.pose or read_pose(hardware, answers)
     if answers.box is not None:
         return replace(answers, pose=pose)
     spread = np.array(answers.range_m) + ROOM_M
     places = [np.array(pose[:3]), np.array((answers.goal or pose)[:3])]
     low, high = np.min(places, 0) - spread, np.max(places, 0) + spread
-    if is_simulated(hardware.arms[0]):  # its table is where the file says; a real bench's box is widened to this
+    if is_simulated(
+        hardware.arms[0]
+    ):  # its table is where the file says; a real bench's box is widened to this
         limits = hardware.arms[0].limits
         low, high = np.maximum(low, limits.workspace_low), np.minimum(high, limits.workspace_high)
     return replace(answers, pose=pose, box=(*_rounded(low), *_rounded(high)))
@@ -221,7 +253,9 @@ def _rounded(values: Array) -> tuple:
 def bench_text(answers: Answers, cameras: list[CameraConfig]) -> str:
     """The file that the bench begins with, every comment of it, with this bench's own lines."""
     like = config.load_hardware(answers.like)
-    assert like.source is not None and answers.box and answers.pose, "it was read from a file, and all was measured"
+    assert like.source is not None and answers.box and answers.pose, (
+        "it was read from a file, and all was measured"
+    )
     text, arm = like.source.path.read_text(), like.arms[0]
     if answers.ip:
         text = text.replace(arm.options["ip"], answers.ip)
@@ -232,7 +266,10 @@ def bench_text(answers: Answers, cameras: list[CameraConfig]) -> str:
     turn = geometry.quat_multiply(geometry.quat_conjugate(middle), np.array(answers.pose[3:]))
     if np.linalg.norm([*geometry.quat_to_rotvec(turn), *np.radians(answers.range_deg)]) > ANGLE_RAD:
         text = _with_numbers(text, "workspace_quat", answers.pose[3:], middle)
-    lines = [f"  - {{name: {json.dumps(c.name)}, driver: {c.driver}, options: {flow(c.options)}}}" for c in cameras]
+    lines = [
+        f"  - {{name: {json.dumps(c.name)}, driver: {c.driver}, options: {flow(c.options)}}}"
+        for c in cameras
+    ]
     if lines:
         text = _with_block(text, "cameras", "\n".join(["cameras:", *lines]))
     if answers.teleop:
@@ -240,7 +277,9 @@ def bench_text(answers: Answers, cameras: list[CameraConfig]) -> str:
     return text
 
 
-def _with_numbers(text: str, key: str, ours: Sequence[float] | Array, first: Sequence[float] | Array) -> str:
+def _with_numbers(
+    text: str, key: str, ours: Sequence[float] | Array, first: Sequence[float] | Array
+) -> str:
     """A YAML text with other numbers behind a key, if they are others."""
     if np.array_equal(ours, first):
         return text

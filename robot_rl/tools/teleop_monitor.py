@@ -1,4 +1,6 @@
-"""What an operator's device says, live in the terminal: `robot-rl teleop HARDWARE`. No arm is connected, none moves."""
+"""What an operator's device says, live in the terminal: `robot-rl teleop HARDWARE`. No arm is
+connected, none moves.
+"""
 
 import time
 from collections import deque
@@ -24,7 +26,9 @@ SHOWN_S = 2.0  # for how long a word stays
 
 
 def listing() -> tuple[str, list[str]]:
-    """What is plugged in, a line each as a hardware file names it; and of each driver that cannot say, why."""
+    """What is plugged in, a line each as a hardware file names it; and of each driver that cannot
+    say, why.
+    """
     lines: list[str] = []
     problems: list[str] = []
     for driver in PLUGGED_IN:
@@ -76,7 +80,9 @@ class DryRun:
 
 
 def watch(hardware: Hardware, seconds: float, console: Console) -> None:
-    """Show the device until Ctrl-C, or for so long; without a terminal a line whenever something changes."""
+    """Show the device until Ctrl-C, or for so long; without a terminal a line whenever something
+    changes.
+    """
     dry = DryRun(hardware)
     until = time.monotonic() + seconds
     try:
@@ -98,11 +104,15 @@ def watch(hardware: Hardware, seconds: float, console: Console) -> None:
 
 def legend(device: Teleop) -> str:
     """What each control is for, on a line."""
-    return ", ".join(f"{control}: {role}" for control, role in device.controls.items()) or "no buttons"
+    return (
+        ", ".join(f"{control}: {role}" for control, role in device.controls.items()) or "no buttons"
+    )
 
 
 def picture(dry: DryRun) -> Group:
-    """Device and action of each axis as bars, and below them clutch, gripper, buttons, last word and rate."""
+    """Device and action of each axis as bars, and below them clutch, gripper, buttons, last word
+    and rate.
+    """
     bars = Table(box=None, padding=(0, 1))
     for title in ("", "device", "", "action", ""):
         bars.add_column(title, justify="right" if not title else "left")
@@ -110,8 +120,14 @@ def picture(dry: DryRun) -> Group:
         bars.add_row(axis, bar(deflected), f"{deflected:+.2f}", bar(commanded), f"{commanded:+.2f}")
     if dry.said.problem:
         return Group(bars, Text(dry.said.problem, style="bold red"))
-    clutch = Text("operator acts", style="bold green") if dry.reading.engaged else Text("policy acts", style="dim")
-    rest = f"  takeovers {dry.takeovers}  gripper {dry.said.gripper:+.0f}  {dry.rate_hz:.0f} reports/s"
+    clutch = (
+        Text("operator acts", style="bold green")
+        if dry.reading.engaged
+        else Text("policy acts", style="dim")
+    )
+    rest = (
+        f"  takeovers {dry.takeovers}  gripper {dry.said.gripper:+.0f}  {dry.rate_hz:.0f} reports/s"
+    )
     held = f"held: {', '.join(sorted(dry.device.held)) or 'nothing'}"
     word = f"said: {dry.word.name.lower()}" if dry.word else ""
     return Group(bars, clutch.append(rest, style="default"), held, Text(word, style="bold yellow"))

@@ -1,4 +1,6 @@
-"""Arms and grippers: targets, states, limits, faults. SI units; poses are `(7,)`, [m] and quaternion xyzw."""
+"""Arms and grippers: targets, states, limits, faults. SI units; poses are `(7,)`, [m] and
+quaternion xyzw.
+"""
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -31,10 +33,11 @@ class Fault(IntEnum):
 
 
 class Verdict(IntFlag):
-    """What the safety governor made of the last command: passed as it was (0), limited by what, or refused and why.
+    """What the safety governor made of the last command: passed as it was (0), limited by what, or
+    refused and why.
 
-    `LIMITED` bits add up, from the command itself and from every tick since. A refused command changes nothing but
-    for one that is no pose, which latches a fault.
+    `LIMITED` bits add up, from the command itself and from every tick since. A refused command
+    changes nothing but for one that is no pose, which latches a fault.
     """
 
     PASSED = 0
@@ -62,7 +65,9 @@ class Verdict(IntFlag):
     @property
     def reasons(self) -> str:
         """`leash, torque rate`; `passed` if there are none."""
-        names = [flag.name.lower().replace("_", " ") for flag in Verdict if flag & self and flag.name]
+        names = [
+            flag.name.lower().replace("_", " ") for flag in Verdict if flag & self and flag.name
+        ]
         return ", ".join(names) or "passed"
 
 
@@ -76,7 +81,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Load:
-    """What hangs on the flange: mass [kg], centre of mass `(3,)` [m] in the flange frame, inertia about that centre.
+    """What hangs on the flange: mass [kg], centre of mass `(3,)` [m] in the flange frame, inertia
+    about that centre.
 
     `inertia` is xx, yy, zz, xy, xz, yz [kg m^2] along the flange's axes.
     """
@@ -88,10 +94,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Capsule:
-    """A rod with round ends around a part of an arm: what must not touch table, walls or keep-out boxes.
+    """A rod with round ends around a part of an arm: what must not touch table, walls or keep-out
+    boxes.
 
-    `start` and `end` `(3,)` [m] are the middles of its ends, in the frame of the link that joint number `link` (from 1)
-    moves (Craig's convention); one more than there are joints is the flange.
+    `start` and `end` `(3,)` [m] are the middles of its ends, in the frame of the link that joint
+    number `link` (from 1) moves (Craig's convention); one more than there are joints is the flange.
     """
 
     name: str
@@ -103,15 +110,17 @@ class Capsule:
 
 @dataclass(frozen=True)
 class ArmFacts:
-    """What its maker says an arm is and can do: the attribute `facts` of a driver's class, known without a connection.
+    """What its maker says an arm is and can do: the attribute `facts` of a driver's class, known
+    without a connection.
 
-    A hardware file may ask for less, never for more. `(n,)` each: range [rad], speed [rad/s] and torque [Nm] of the
-    joints; `max_torque_rate` [Nm/s], `max_tcp_speed` [m/s], `max_load_kg`. Where the speed allowed falls towards the
-    ends of a range, it is `sqrt(2 deceleration room) - speed_offset` [rad/s^2], [rad/s], `room` [rad] being what is
-    left (FR3: "Robot and interface specifications"); empty where it does not. `dh (n, 3)` are a [m], d [m], alpha [rad]
-    of each joint in Craig's convention, `flange_m` is where the flange is along z of the last; empty: not known, and
-    then its links cannot be guarded. `bodies` are the links that are.
-    `joint_stiffness`, `joint_damping` (n,) [Nm/rad], [Nms/rad] are what it is held with, whatever a task asks for;
+    A hardware file may ask for less, never for more. `(n,)` each: range [rad], speed [rad/s] and
+    torque [Nm] of the joints; `max_torque_rate` [Nm/s], `max_tcp_speed` [m/s], `max_load_kg`. Where
+    the speed allowed falls towards the ends of a range, it is `sqrt(2 deceleration room) -
+    speed_offset` [rad/s^2], [rad/s], `room` [rad] being what is left (FR3: "Robot and interface
+    specifications"); empty where it does not. `dh (n, 3)` are a [m], d [m], alpha [rad] of each
+    joint in Craig's convention, `flange_m` is where the flange is along z of the last; empty: not
+    known, and then its links cannot be guarded. `bodies` are the links that are. `joint_stiffness`,
+    `joint_damping` (n,) [Nm/rad], [Nms/rad] are what it is held with, whatever a task asks for;
     empty: in proportion to its torques.
     """
 
@@ -133,23 +142,27 @@ class ArmFacts:
 
 @dataclass(frozen=True)
 class ArmLimits:
-    """What binds every motion of an arm: policy, human and reset alike. A task may tighten it, never widen it.
+    """What binds every motion of an arm: policy, human and reset alike. A task may tighten it,
+    never widen it.
 
-    Clipped, and reported as a verdict: a target to the workspace (a box for the TCP in the base frame [m], and the
-    largest tilt and turn [rad] away from `workspace_quat`, the orientation in its middle) and out of the `keep_out`
-    boxes; the reference's speed; torques [Nm] and torque rates [Nm/s]. A joint that comes within `joint_margin` [rad]
-    of `joint_low` or `joint_high` is braked, and may push no further at the limit itself; a joint is braked as well
-    from `joint_speed_margin` [rad/s] below its largest speed on.
+    Clipped, and reported as a verdict: a target to the workspace (a box for the TCP in the base
+    frame [m], and the largest tilt and turn [rad] away from `workspace_quat`, the orientation in
+    its middle) and out of the `keep_out` boxes; the reference's speed; torques [Nm] and torque
+    rates [Nm/s]. A joint that comes within `joint_margin` [rad] of `joint_low` or `joint_high` is
+    braked, and may push no further at the limit itself; a joint is braked as well from
+    `joint_speed_margin` [rad/s] below its largest speed on.
 
-    Faults: a measured pose more than `workspace_margin_m` outside the workspace or inside a keep-out box; a joint
-    beyond its angle or speed, a TCP beyond its speed; an external force [N] or moment [Nm] beyond its limit. Beyond
-    `retreat_force` or `retreat_moment` the arm also backs away, `retreat_m` along the force, and holds there.
+    Faults: a measured pose more than `workspace_margin_m` outside the workspace or inside a
+    keep-out box; a joint beyond its angle or speed, a TCP beyond its speed; an external force [N]
+    or moment [Nm] beyond its limit. Beyond `retreat_force` or `retreat_moment` the arm also backs
+    away, `retreat_m` along the force, and holds there.
 
-    `max_lease_s` [s]: a command is obeyed for so long at most, and refused if it was made from a state older than that.
+    `max_lease_s` [s]: a command is obeyed for so long at most, and refused if it was made from a
+    state older than that.
 
-    `body_low`, `body_high` (3,) [m], base frame: the room that the guarded bodies of the arm (elbow, forearm, hand, and
-    the hardware file's `guards`) must stay in: table and walls. Empty: no room, but they keep out of the boxes all the
-    same.
+    `body_low`, `body_high` (3,) [m], base frame: the room that the guarded bodies of the arm
+    (elbow, forearm, hand, and the hardware file's `guards`) must stay in: table and walls. Empty:
+    no room, but they keep out of the boxes all the same.
     """
 
     workspace_low: tuple[float, float, float]
@@ -183,13 +196,14 @@ class ArmLimits:
 class Compliance:
     """The impedance that a task wants: per axis in the base frame, translation first.
 
-    `stiffness` [N/m, Nm/rad] times `error_clip` [m, rad] is the largest static force [N, Nm] on each axis, whatever
-    the target. `error_clip` bounds the pull towards plus, and towards minus as well unless `error_clip_minus` says
-    otherwise. `integral` [N/(m s), Nm/(rad s)] removes the error that friction leaves, within the same static force;
-    0 in contact. `filter_time_s` is the time constant of the reference filter, `gain_time_s` that at which a change of
-    these values while the arm moves takes effect. `nullspace_stiffness` [Nm/rad] pulls the posture towards `posture`
-    (the joint angles [rad] at the start of an episode, if left empty).
-    Source: serl_franka_controllers, CartesianImpedanceController (defaults 2000/89/150/7).
+    `stiffness` [N/m, Nm/rad] times `error_clip` [m, rad] is the largest static force [N, Nm] on
+    each axis, whatever the target. `error_clip` bounds the pull towards plus, and towards minus as
+    well unless `error_clip_minus` says otherwise. `integral` [N/(m s), Nm/(rad s)] removes the
+    error that friction leaves, within the same static force; 0 in contact. `filter_time_s` is the
+    time constant of the reference filter, `gain_time_s` that at which a change of these values
+    while the arm moves takes effect. `nullspace_stiffness` [Nm/rad] pulls the posture towards
+    `posture` (the joint angles [rad] at the start of an episode, if left empty). Source:
+    serl_franka_controllers, CartesianImpedanceController (defaults 2000/89/150/7).
     """
 
     stiffness: tuple[float, ...] = (2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0)
@@ -219,10 +233,11 @@ class _Leased:
 class ArmTarget(_Leased):
     """What the actor asks of an arm, once per control period.
 
-    The arm follows `pose_base_tcp (7,)` until the lease of `lease_periods * period_s` runs out; then it holds. In
-    lockstep the simulated world advances by `period_s` for each target, and nothing moves in between. `seen_t` is the
-    time, on the arm's clock, of the state that the target was made from (`ArmClient` fills it in): a target made from
-    one too old, or older than the last target's, is refused.
+    The arm follows `pose_base_tcp (7,)` until the lease of `lease_periods * period_s` runs out;
+    then it holds. In lockstep the simulated world advances by `period_s` for each target, and
+    nothing moves in between. `seen_t` is the time, on the arm's clock, of the state that the target
+    was made from (`ArmClient` fills it in): a target made from one too old, or older than the last
+    target's, is refused.
     """
 
     pose_base_tcp: Array
@@ -233,9 +248,11 @@ class ArmTarget(_Leased):
 
 @dataclass(frozen=True)
 class JointTarget(_Leased):
-    """A move in joint space, for resets: to `q (n,)` [rad] on a minimum-jerk path, none of the joints above `speed`.
+    """A move in joint space, for resets: to `q (n,)` [rad] on a minimum-jerk path, none of the
+    joints above `speed`.
 
-    The arm goes on while the same target keeps coming: it has the lease of an `ArmTarget`, and its `seen_t`.
+    The arm goes on while the same target keeps coming: it has the lease of an `ArmTarget`, and its
+    `seen_t`.
     """
 
     q: Array
@@ -249,11 +266,12 @@ class JointTarget(_Leased):
 class ArmState:
     """What the arm reports: measured at `t` [s], on the arm's own monotonic clock.
 
-    `twist_base_tcp` and `wrench_base_tcp` are `(6,)`, in base axes at the TCP; the wrench is what the world exerts on
-    the tool, less what was there at the last tare. `target_base_tcp` is the target in force, after all limits: what was
-    *executed*; `verdict` is what the limits made of the last command. `reason` is the fault in words. `age_s` is how
-    old the measurement was when the arm's process sent it: of a loop that hangs only the last is to be had.
-    `command_success` is the share of our commands that the robot says it has got lately, 1 if it says nothing of it.
+    `twist_base_tcp` and `wrench_base_tcp` are `(6,)`, in base axes at the TCP; the wrench is what
+    the world exerts on the tool, less what was there at the last tare. `target_base_tcp` is the
+    target in force, after all limits: what was *executed*; `verdict` is what the limits made of the
+    last command. `reason` is the fault in words. `age_s` is how old the measurement was when the
+    arm's process sent it: of a loop that hangs only the last is to be had. `command_success` is the
+    share of our commands that the robot says it has got lately, 1 if it says nothing of it.
     """
 
     sequence: int
@@ -274,7 +292,9 @@ class ArmState:
 
 @dataclass(frozen=True)
 class GripperReading:
-    """What a gripper measures: the width between its fingers [m], the largest there is, whether it holds something."""
+    """What a gripper measures: the width between its fingers [m], the largest there is, whether it
+    holds something.
+    """
 
     width_m: float
     max_width_m: float
@@ -285,8 +305,8 @@ class GripperReading:
 class GripperState:
     """What a gripper's process reports, measured at `t` [s] of this machine's monotonic clock.
 
-    `busy` while an order is not carried out; `succeeded` says how the last one went. `reason` is a latched fault in
-    words, empty if there is none.
+    `busy` while an order is not carried out; `succeeded` says how the last one went. `reason` is a
+    latched fault in words, empty if there is none.
     """
 
     t: float

@@ -22,13 +22,17 @@ class Use:
 
 
 DRIVER_FAULTS = (Fault.DRIVER, Fault.REFLEX, Fault.COMMUNICATION, Fault.USER_STOP)
-"""The arm itself has stopped: lost, in a reflex, out of touch, or by its own button. An acknowledgement recovers it."""
+"""The arm itself has stopped: lost, in a reflex, out of touch, or by its own button. An
+acknowledgement recovers it.
+"""
 Command = ArmTarget | JointTarget
 
 
 @dataclass(frozen=True)
 class FoundCamera:
-    """A camera that is plugged in: its driver, the options that name it in a hardware file, and what it says it is."""
+    """A camera that is plugged in: its driver, the options that name it in a hardware file, and
+    what it says it is.
+    """
 
     driver: str
     options: Mapping[str, Any]
@@ -37,15 +41,17 @@ class FoundCamera:
 
 @dataclass(frozen=True)
 class WorldState:
-    """The simulator's own truth: joint angles, the pose `(n, 7)` of each object that can move, and success.
+    """The simulator's own truth: joint angles, the pose `(n, 7)` of each object that can move, and
+    success.
 
-    An object is a body of the scene with joints of its own, or one that a reset places. `scene_q (m,)` are the
-    positions of all joints that are not the arm's, in the model's order: how far a lid is open.
+    An object is a body of the scene with joints of its own, or one that a reset places. `scene_q
+    (m,)` are the positions of all joints that are not the arm's, in the model's order: how far a
+    lid is open.
 
-    Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators (`teleop/scripted.py`, `human_like.py`)
-    may look at it, a task's state-only variant, under its own name, and the operator's page, for a person's eyes.
-    `goal_base_tcp (7,)` is the TCP pose at which the task is done. `seed` is the last reset's: how the scene looks
-    follows from it.
+    Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators
+    (`teleop/scripted.py`, `human_like.py`) may look at it, a task's state-only variant, under its
+    own name, and the operator's page, for a person's eyes. `goal_base_tcp (7,)` is the TCP pose at
+    which the task is done. `seed` is the last reset's: how the scene looks follows from it.
     """
 
     sequence: int
@@ -69,15 +75,18 @@ class Provenance(IntEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One control step of an episode: what was done since the last observation, and the observation that followed.
+    """One control step of an episode: what was done since the last observation, and the observation
+    that followed.
 
-    An episode of T actions is T+1 steps: the first (`index` 0) is the observation after the reset alone, its actions
-    are zeros. `proposed` is the policy's action, `commanded` the policy's or human's, `executed` the command after
-    all limits as the arm reports it; all `(A,)`, in the units of the action space. `terminated` ends the return;
-    `truncated` (time limit, stop, fault, stale sensor) does not: the value is bootstrapped from this observation.
-    An episode that simply stops coming was truncated at its last step. `success` is the judge's word, which ends the
-    episode; `cut_short` says that a stop, a discard, a device or the end of the run truncated it, not its time limit.
-    What an episode comes to with the operator's marks is decided in `stream/verdicts.py`.
+    An episode of T actions is T+1 steps: the first (`index` 0) is the observation after the reset
+    alone, its actions are zeros. `proposed` is the policy's action, `commanded` the policy's or
+    human's, `executed` the command after all limits as the arm reports it; all `(A,)`, in the units
+    of the action space. `terminated` ends the return; `truncated` (time limit, stop, fault, stale
+    sensor) does not: the value is bootstrapped from this observation. An episode that simply stops
+    coming was truncated at its last step. `success` is the judge's word, which ends the episode;
+    `cut_short` says that a stop, a discard, a device or the end of the run truncated it, not its
+    time limit. What an episode comes to with the operator's marks is decided in
+    `stream/verdicts.py`.
     """
 
     episode: int
@@ -98,7 +107,8 @@ class Step:
 
 
 class RewardResult(NamedTuple):
-    """What a reward makes of a step: the reward, whether the task is over, and whether it succeeded, which ends it too.
+    """What a reward makes of a step: the reward, whether the task is over, and whether it
+    succeeded, which ends it too.
 
     Success says nothing of the reward: it may be a cost of -1 in each step and 0 at success.
     """
@@ -121,15 +131,18 @@ class MarkKind(StrEnum):
 
 @dataclass(frozen=True)
 class Mark:
-    """A word on steps that are recorded already: it is appended behind them, and nothing is rewritten.
+    """A word on steps that are recorded already: it is appended behind them, and nothing is
+    rewritten.
 
-    UNDO takes back the last DISCARD, SUCCESS or FAILURE of the episode. DISCARD: the episode does not count for
-    learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets `reward`, and is terminated.
-    GAP: a process died, or a record was damaged; what followed record `last_seq` of that process is missing, and
-    `episode` (-1: none was begun) stopped there without an end. TRUNCATED: the episode was broken off behind its last
-    step, for a `reason` that is no step's (a camera without a fresh frame).
+    UNDO takes back the last DISCARD, SUCCESS or FAILURE of the episode. DISCARD: the episode does
+    not count for learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets
+    `reward`, and is terminated. GAP: a process died, or a record was damaged; what followed record
+    `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped there without
+    an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that is no
+    step's (a camera without a fresh frame).
 
-    `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that sends the mark.
+    `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that
+    sends the mark.
     """
 
     kind: MarkKind
@@ -142,17 +155,19 @@ class Mark:
     reason: str = ""
 
     def process(self, sender: tuple[str, int]) -> tuple[str, int]:
-        """Whose `episode` it is (actor, epoch): the process that is named, else the one that sends the mark."""
+        """Whose `episode` it is (actor, epoch): the process that is named, else the one that sends
+        the mark.
+        """
         return (self.actor, self.epoch) if self.actor else sender
 
 
 class OperatorCommand(IntEnum):
     """What the operator says, by key, button or message.
 
-    SUCCESS and FAILURE are for the reward that asks the operator. DISCARD and STOP end the episode at once; what was
-    discarded is not learnt from. UNDO is about the episode before: if it counts, it no longer does, and if the operator
-    had discarded it, it does again. DISCARD between two episodes is said of the one before. After PAUSE or STOP no
-    episode begins until START.
+    SUCCESS and FAILURE are for the reward that asks the operator. DISCARD and STOP end the episode
+    at once; what was discarded is not learnt from. UNDO is about the episode before: if it counts,
+    it no longer does, and if the operator had discarded it, it does again. DISCARD between two
+    episodes is said of the one before. After PAUSE or STOP no episode begins until START.
     """
 
     NONE = 0
@@ -174,11 +189,12 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 class TeleopEvent:
     """What an operator's device says now: the one type that leaves a file of `teleop/`.
 
-    `twist (6,)` is how far it is deflected, translation first, in shares of full deflection, [-1, 1]: along the axes of
-    `frame` as the operator means them (base: x away from the operator, y to the left, z up), turning by the right hand.
-    `active`: the clutch is closed, the dead-man's button held, or, on a device without one, anything deflected.
-    `gripper`: 1 opens, -1 closes. `pace` is the share of the speed that they want now. `outcome` is the oldest word
-    that was said and not read yet. `problem` says in words why the device is not there; then it is not active.
+    `twist (6,)` is how far it is deflected, translation first, in shares of full deflection, [-1,
+    1]: along the axes of `frame` as the operator means them (base: x away from the operator, y to
+    the left, z up), turning by the right hand. `active`: the clutch is closed, the dead-man's
+    button held, or, on a device without one, anything deflected. `gripper`: 1 opens, -1 closes.
+    `pace` is the share of the speed that they want now. `outcome` is the oldest word that was said
+    and not read yet. `problem` says in words why the device is not there; then it is not active.
     """
 
     active: bool
@@ -192,17 +208,23 @@ class TeleopEvent:
 
 @dataclass(frozen=True)
 class TeleopMapping:
-    """How a device feels in the hand. Each driver has its own; the options of a hardware file change it."""
+    """How a device feels in the hand. Each driver has its own; the options of a hardware file
+    change it.
+    """
 
     deadband: float = 0.0
-    """This share of full deflection is taken for none, on each axis; beyond it the motion sets in from 0."""
+    """This share of full deflection is taken for none, on each axis; beyond it the motion sets in
+    from 0.
+    """
     engage: float = 0.0
-    """The largest deflection of the six from which on the operator takes hold, as a share; a device that has a
-    dead-man's button or a clutch of its own goes by that alone."""
+    """The largest deflection of the six from which on the operator takes hold, as a share; a device
+    that has a dead-man's button or a clutch of its own goes by that alone."""
     release: float = 0.0
     """The same below which they let go."""
     release_s: float = 0.0
-    """For so long [s] after that the arm holds its target, and taking hold again goes on with the same correction."""
+    """For so long [s] after that the arm holds its target, and taking hold again goes on with the
+    same correction.
+    """
     speed: float = 1.0
     """Share of the action's bound at full deflection."""
     axes: tuple[str, ...] = ("x", "y", "z", "rx", "ry", "rz")
@@ -217,10 +239,11 @@ class TeleopMapping:
 
 @dataclass(frozen=True)
 class TeleopAction:
-    """What the operator does now: `engaged` is the clutch, `action (A,)` is meant only while it is held.
+    """What the operator does now: `engaged` is the clutch, `action (A,)` is meant only while it is
+    held.
 
-    `outcome` is the word on the episode, if it was given since the last reading: a key, a button, the console.
-    `problem` says why the device is not there, if it is not.
+    `outcome` is the word on the episode, if it was given since the last reading: a key, a button,
+    the console. `problem` says why the device is not there, if it is not.
     """
 
     engaged: bool
@@ -231,7 +254,8 @@ class TeleopAction:
 
 @dataclass(frozen=True)
 class SpaceSpec:
-    """Observation and action spaces, known from task and hardware file alone, without opening anything.
+    """Observation and action spaces, known from task and hardware file alone, without opening
+    anything.
 
     `observations` maps each name to (shape, dtype name); `action_size` is A.
     """
@@ -241,12 +265,16 @@ class SpaceSpec:
 
 
 ActorStream = tuple[str, int]
-"""Who sends: actor and epoch. With the episode's number it says for ever which episode a step is of."""
+"""Who sends: actor and epoch. With the episode's number it says for ever which episode a step is
+of.
+"""
 
 
 @dataclass(frozen=True)
 class RecordId:
-    """Which record this is, for ever: the `seq`-th (from 0) of one actor process, which drew `epoch` at its start."""
+    """Which record this is, for ever: the `seq`-th (from 0) of one actor process, which drew
+    `epoch` at its start.
+    """
 
     actor: str
     epoch: int

@@ -4,7 +4,9 @@ from robot_rl.types.arm import Fault
 
 
 class RobotRLError(Exception):
-    """Base of every error that this project raises on purpose; its message tells the user what to do."""
+    """Base of every error that this project raises on purpose; its message tells the user what to
+    do.
+    """
 
 
 class ConfigError(RobotRLError):
@@ -16,7 +18,9 @@ class DeviceError(RobotRLError):
 
 
 class CameraStaleError(DeviceError):
-    """The `camera` of this name has no fresh frame: slow, frozen or unplugged. It is opened again in the background."""
+    """The `camera` of this name has no fresh frame: slow, frozen or unplugged. It is opened again
+    in the background.
+    """
 
     def __init__(self, message: str, camera: str):
         super().__init__(message)
@@ -36,11 +40,15 @@ class ArmFaultError(DeviceError):
 
 
 class ResetMissedError(DeviceError):
-    """An arm did not get to its start pose, or feels something there: a person has to see what is the matter."""
+    """An arm did not get to its start pose, or feels something there: a person has to see what is
+    the matter.
+    """
 
 
 class StoppedError(RobotRLError):
-    """Somebody has asked to stop what was under way: the arms hold where they were, and what there is, is kept."""
+    """Somebody has asked to stop what was under way: the arms hold where they were, and what there
+    is, is kept.
+    """
 
 
 class GivenUpError(RobotRLError):
@@ -48,7 +56,9 @@ class GivenUpError(RobotRLError):
 
 
 class ArmDriverError(DeviceError):
-    """An arm stopped, or its driver lost it: `fault` says of which kind, the message in the robot's own words."""
+    """An arm stopped, or its driver lost it: `fault` says of which kind, the message in the robot's
+    own words.
+    """
 
     def __init__(self, fault: "Fault", message: str):
         super().__init__(message)
@@ -60,11 +70,15 @@ class LinkError(RobotRLError):
 
 
 class RefusedError(LinkError):
-    """The other side will not work with this one: another code, task, hardware or space. A new start does not help."""
+    """The other side will not work with this one: another code, task, hardware or space. A new
+    start does not help.
+    """
 
 
 class DivergedError(RobotRLError):
-    """Learning has come to numbers that are none, or beyond all that can be meant. `FINAL` ends its text."""
+    """Learning has come to numbers that are none, or beyond all that can be meant. `FINAL` ends its
+    text.
+    """
 
     FINAL = "a resume with the same options would end the same way"
 

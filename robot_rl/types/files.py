@@ -12,7 +12,8 @@ ObsKind = Literal["pixels", "state"]
 
 @dataclass(frozen=True)
 class Guard:
-    """Something that is mounted on the flange and sticks out (a camera, a bracket): a rod with round ends.
+    """Something that is mounted on the flange and sticks out (a camera, a bracket): a rod with
+    round ends.
 
     It is kept out of table, walls and keep-out boxes like the arm's own links.
     """
@@ -47,9 +48,17 @@ class ArmConfig:
     """What hangs on the flange, sent to an arm that has to know it."""
     loop_cpu: int | None = None
     """On the real clock the core that its 1 kHz loop has for itself."""
-    pose_bench_base: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-    """Where its foot stands on the bench, whose z points up [m, xyzw]: there the console draws it, and
-    `state/projected_gravity` is downwards."""
+    pose_bench_base: tuple[float, float, float, float, float, float, float] = (
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    )
+    """Where its foot stands on the bench, whose z points up [m, xyzw]: there the console draws it,
+    and `state/projected_gravity` is downwards."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The driver's own."""
     guards: tuple[Guard, ...] = ()
@@ -60,7 +69,9 @@ class ArmConfig:
 
 @dataclass(frozen=True)
 class CameraConfig:
-    """One camera of a hardware file: its driver (a file of `cameras`) and that driver's own options."""
+    """One camera of a hardware file: its driver (a file of `cameras`) and that driver's own
+    options.
+    """
 
     name: str
     driver: str
@@ -78,7 +89,9 @@ class GripperConfig:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A set-up on a bench: one hardware file, `source`, which is not there if it was changed since it was read."""
+    """A set-up on a bench: one hardware file, `source`, which is not there if it was changed since
+    it was read.
+    """
 
     source: ClassVar[Any] = None
     name: str
@@ -102,15 +115,16 @@ class StartPose:
 
 @dataclass(frozen=True)
 class Wander:
-    """How far the arm may move by itself about a goal that it has just reached, so that an encoder learns where it is.
+    """How far the arm may move by itself about a goal that it has just reached, so that an encoder
+    learns where it is.
 
-    All of it is in the tool's axes at the goal. For goals that stand still, and that the tool may leave with whatever
-    it holds.
+    All of it is in the tool's axes at the goal. For goals that stand still, and that the tool may
+    leave with whatever it holds.
     """
 
     way_out: tuple[float, float, float]
-    """The straight way that frees the tool from what it was put into [m]: (0, 0, -0.025) leaves a hole 25 mm deep
-    against the tool's z."""
+    """The straight way that frees the tool from what it was put into [m]: (0, 0, -0.025) leaves a
+    hole 25 mm deep against the tool's z."""
     height: float
     """From the end of the way out the arm goes to poses up to so much further that way [m]."""
     aside: float
@@ -123,7 +137,8 @@ class Wander:
 class Task:
     """A skill to learn: everything about it that is not the hardware's.
 
-    `source` is the file that it was read from, for complaints; it is not there if the task was changed since.
+    `source` is the file that it was read from, for complaints; it is not there if the task was
+    changed since.
     """
 
     source: ClassVar[Any] = None
@@ -153,23 +168,35 @@ class Task:
     """The target is kept so near the measured pose that it cannot wind up [m]."""
     leash_rotation: float = 0.15
     """The same for its rotation [rad]."""
-    pose_tcp_tool: tuple[float, float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-    """The point of the tool that the task controls, a grasped peg's tip, seen from the hardware's TCP [m, xyzw]."""
+    pose_tcp_tool: tuple[float, float, float, float, float, float, float] = (
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    )
+    """The point of the tool that the task controls, a grasped peg's tip, seen from the hardware's
+    TCP [m, xyzw].
+    """
     compliance: Compliance = Compliance()
     """The law in contact."""
     reset_compliance: Compliance | None = None
     """A stiffer one, for precise resets."""
     max_drift: float | None = None
-    """A reset first takes an arm home in joint space if one of its joints is further than this from the hardware's
-    `home` [rad]; None: it never does."""
+    """A reset first takes an arm home in joint space if one of its joints is further than this from
+    the hardware's `home` [rad]; None: it never does."""
     manual_reset: str = ""
-    """What a person has to do before each episode ("put the stick back into the holder"): the arm holds until it is
-    done."""
+    """What a person has to do before each episode ("put the stick back into the holder"): the arm
+    holds until it is done."""
     observe_gravity: bool = False
-    """Whether the policy is told, beside the images, which way is down: where cameras are put back askew, they alone
-    do not say how far the tool is tilted."""
+    """Whether the policy is told, beside the images, which way is down: where cameras are put back
+    askew, they alone do not say how far the tool is tilted."""
     wander: Wander | None = None
-    """Allows, and bounds, the motion about the goal after a demonstration; without it there is none."""
+    """Allows, and bounds, the motion about the goal after a demonstration; without it there is
+    none.
+    """
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Tighter values for fields of the hardware's `ArmLimits`."""
     defaults: Mapping[str, Any] = field(default_factory=dict)

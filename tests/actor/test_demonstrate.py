@@ -1,4 +1,6 @@
-"""Recording demonstrations: every attempt is kept, the good ones count, and a broken-off recording goes on."""
+"""Recording demonstrations: every attempt is kept, the good ones count, and a broken-off recording
+goes on.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -56,17 +58,25 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
             RecordingSession(
-                env, Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))), log, seed=0
+                env,
+                Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))),
+                log,
+                seed=0,
             )
         )
         with suppress(Crash):
             recorder.record(3, wander_steps=WANDER, progress=crash_after(2))
         broken_off = next(log.read())
-        log.append_step(replace(broken_off, episode=recorder.tally.episodes))  # the next one has just begun
+        log.append_step(
+            replace(broken_off, episode=recorder.tally.episodes)
+        )  # the next one has just begun
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
             RecordingSession(
-                env, Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))), log, seed=0
+                env,
+                Operator(Clumsy(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))),
+                log,
+                seed=0,
             )
         )
         assert recorder.tally.successes == 1
@@ -83,7 +93,10 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
     assert [step.episode for step in everything if step.index == 0] == list(range(tally.episodes))
     demos = [step for step in counted if step.provenance == Provenance.DEMO]
     assert sum(step.index == 0 for step in demos) == sum(step.terminated for step in demos) == 3
-    assert sum(step.provenance == Provenance.SCRIPT and step.index > 0 for step in counted) == 3 * WANDER
+    assert (
+        sum(step.provenance == Provenance.SCRIPT and step.index > 0 for step in counted)
+        == 3 * WANDER
+    )
 
 
 def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_arm, desk, tmp_path):
@@ -92,10 +105,15 @@ def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_a
     teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = PauseGate(env, desk, acknowledges=True, stop=lambda: len(list(log.read())) > 5)
-        recorder = DemoRecorder(RecordingSession(env, Operator(teleop), log, seed=0, desk=desk, gate=gate))
+        recorder = DemoRecorder(
+            RecordingSession(env, Operator(teleop), log, seed=0, desk=desk, gate=gate)
+        )
         with pytest.raises(StoppedError):
             recorder.record(3)
-        steps, marks = list(log.read()), [said for _, said in log.entries() if isinstance(said, Mark)]
+        steps, marks = (
+            list(log.read()),
+            [said for _, said in log.entries() if isinstance(said, Mark)],
+        )
     env.close()
     assert [step.index for step in steps] == list(range(7)) and steps[-1].truncated
     assert recorder.tally.successes == 0 and [mark.kind for mark in marks] == [MarkKind.DISCARD]

@@ -72,7 +72,10 @@ def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
     able = evaluate(env, lambda observation: skill.read(env.arm_states).twist, episodes=2, seed=0)
     assert able.successes == 2 and all(row.steps < env.task.max_steps for row in able.episodes)
 
-    env.task, targets = replace(env.task, max_steps=20), []  # longer than an operator who may correct looks on
+    env.task, targets = (
+        replace(env.task, max_steps=20),
+        [],
+    )  # longer than an operator who may correct looks on
 
     def stand_still(observation):
         targets.append(env.arm_states[0].target_base_tcp)
@@ -87,7 +90,9 @@ def test_the_operators_stop_ends_the_evaluation_with_the_episodes_before(env, mo
     env.task = replace(env.task, max_steps=3)
     says = Hand([OPEN] * 7 + [replace(OPEN, outcome=OperatorCommand.STOP)])
     listening = Intervention(Operator(says), locked_out=True)
-    monkeypatch.setattr("robot_rl.actor.evaluate.open_intervention", lambda *_, **options: listening)
+    monkeypatch.setattr(
+        "robot_rl.actor.evaluate.open_intervention", lambda *_, **options: listening
+    )
     evaluation = evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=5, seed=0)
     assert [row.steps for row in evaluation.episodes] == [3, 3]
 
@@ -128,11 +133,16 @@ def test_after_a_fault_the_gate_waits_until_somebody_has_looked_and_no_episode_i
         desk=desk,
         gate=PauseGate(env, desk, acknowledges=False, stop=bool, say=look),
     )
-    assert [(row.fault, row.success) for row in evaluation.episodes] == [(True, False), (False, False)]
+    assert [(row.fault, row.success) for row in evaluation.episodes] == [
+        (True, False),
+        (False, False),
+    ]
     assert len(waited) == 2 and "holds because of fault" in waited[0] and waited[1] == ""
 
 
-def test_a_fault_before_an_episode_has_begun_is_acknowledged_in_simulation_and_the_episode_played(env):
+def test_a_fault_before_an_episode_has_begun_is_acknowledged_in_simulation_and_the_episode_played(
+    env,
+):
     env.task = replace(env.task, max_steps=3)
     fault = env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1)).fault
     evaluation = evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=2, seed=0)
@@ -142,7 +152,9 @@ def test_a_fault_before_an_episode_has_begun_is_acknowledged_in_simulation_and_t
 
 def test_a_reward_that_needs_the_operators_word_needs_a_device(env):
     env.hardware = replace(env.hardware, teleop=None)
-    with pytest.raises(ConfigError, match=r"reward 'operator' of task 'peg_insert' needs the operator's word, but"):
+    with pytest.raises(
+        ConfigError, match=r"reward 'operator' of task 'peg_insert' needs the operator's word, but"
+    ):
         evaluate(env, lambda observation: np.zeros(6, np.float32), episodes=1, seed=0)
 
 

@@ -16,11 +16,24 @@ GOAL = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 
 
 def state(target: Array) -> ArmState:
-    return ArmState(0, 0.0, np.zeros(7), np.zeros(7), target, np.zeros(6), np.zeros(6), target, False, Fault.NONE)
+    return ArmState(
+        0,
+        0.0,
+        np.zeros(7),
+        np.zeros(7),
+        target,
+        np.zeros(6),
+        np.zeros(6),
+        target,
+        False,
+        Fault.NONE,
+    )
 
 
 def wander(task: config.Task, steps: int, limit=lambda pose: pose, limits=LIMITS) -> Array:
-    """Offsets `(steps, 6)` from the goal of an arm whose target goes where it is told, as far as the limit lets it."""
+    """Offsets `(steps, 6)` from the goal of an arm whose target goes where it is told, as far as
+    the limit lets it.
+    """
     assert task.wander is not None
     wanderer = GoalExplorer(task, task.wander, limits, np.random.default_rng(0))
     scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
@@ -43,7 +56,9 @@ def test_it_covers_the_offsets_with_which_episodes_start(name):
     assert (-path[:, 2]).max() > socket.depth_m + 0.06
 
 
-@pytest.mark.parametrize("way_out", [(0.0, 0.0, -0.015), (0.0, 0.0, -0.040), (0.02, 0.0, 0.0), (0.0, 0.03, -0.04)])
+@pytest.mark.parametrize(
+    "way_out", [(0.0, 0.0, -0.015), (0.0, 0.0, -0.040), (0.02, 0.0, 0.0), (0.0, 0.03, -0.04)]
+)
 def test_it_goes_straight_along_the_way_out_that_the_task_states(way_out):
     task = replace(config.load_task("peg_insert"), wander=Wander(way_out, height=0.03, aside=0.02))
     path, out = wander(task, 300), np.array(way_out) / np.linalg.norm(way_out)
@@ -54,14 +69,19 @@ def test_it_goes_straight_along_the_way_out_that_the_task_states(way_out):
     np.testing.assert_allclose(aside[inside], 0.0, atol=1e-6)
     assert np.abs(aside).max() > 0.01, "it goes aside once it is out"
     assert along.max() <= np.linalg.norm(way_out) + 0.03 + 1e-6
-    assert np.linalg.norm(aside, axis=1).max() <= np.sqrt(3.0) * 0.02 and np.abs(path[:, 3:]).max() < 1e-6
+    assert (
+        np.linalg.norm(aside, axis=1).max() <= np.sqrt(3.0) * 0.02
+        and np.abs(path[:, 3:]).max() < 1e-6
+    )
 
 
 def test_no_waypoint_lies_outside_the_workspace():
     limits = replace(LIMITS, workspace_low=(0.46, -0.01, 0.0), workspace_high=(0.54, 0.05, 0.06))
     path = wander(config.load_task("peg_insert_hard"), 1000, limits=limits)
     xyz = GOAL[:3] + path[:, :3] * [1.0, -1.0, -1.0]  # the tool points down
-    assert (xyz > np.array(limits.workspace_low) - 1e-6).all() and (xyz < np.array(limits.workspace_high) + 1e-6).all()
+    assert (xyz > np.array(limits.workspace_low) - 1e-6).all() and (
+        xyz < np.array(limits.workspace_high) + 1e-6
+    ).all()
 
 
 def test_a_waypoint_beyond_the_arms_limits_is_given_up():

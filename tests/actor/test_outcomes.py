@@ -1,4 +1,6 @@
-"""Collecting outcomes on the simulated arm: the label of each frame, the operator's words, what a log has so far."""
+"""Collecting outcomes on the simulated arm: the label of each frame, the operator's words, what a
+log has so far.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,14 +25,18 @@ HARDWARE = config.load_hardware("sim_panda")
 
 @pytest.fixture
 def open_env(start_arm):
-    """`open_env(judge)`: the simulated arm's environment with that reward; the one before is closed."""
+    """`open_env(judge)`: the simulated arm's environment with that reward; the one before is
+    closed.
+    """
     arms = (replace(HARDWARE.arms[0], address=start_arm("lockstep").address),)
     opened: list[RobotEnv] = []
 
     def open_one(judge: str) -> RobotEnv:
         for env in opened:
             env.close()
-        opened[:] = [RobotEnv(replace(TASK, reward=Use(judge)), replace(HARDWARE, arms=arms), obs="state")]
+        opened[:] = [
+            RobotEnv(replace(TASK, reward=Use(judge)), replace(HARDWARE, arms=arms), obs="state")
+        ]
         return opened[0]
 
     yield open_one
@@ -39,10 +45,14 @@ def open_env(start_arm):
 
 
 class Says(Hand):
-    """Drives up and down in place, and says a word at given readings, counted from 1 in each episode."""
+    """Drives up and down in place, and says a word at given readings, counted from 1 in each
+    episode.
+    """
 
     def __init__(
-        self, *episodes: dict[int, OperatorCommand], between: dict[int, Sequence[OperatorCommand]] | None = None
+        self,
+        *episodes: dict[int, OperatorCommand],
+        between: dict[int, Sequence[OperatorCommand]] | None = None,
     ):
         super().__init__()
         self._episodes, self._between = episodes, between or {}
@@ -58,7 +68,9 @@ class Says(Hand):
         return still(0.1 if self._readings % 2 else -0.1, outcome=word)
 
 
-def record(env, hand, path, positives, negatives, **options) -> tuple[OutcomeRecorder, list[Step], list[Mark]]:
+def record(
+    env, hand, path, positives, negatives, **options
+) -> tuple[OutcomeRecorder, list[Step], list[Mark]]:
     with StepLog(path, env.space_spec) as log:
         recorder = OutcomeRecorder(RecordingSession(env, Operator(hand), log, seed=0), **options)
         recorder.record(positives, negatives)
@@ -66,7 +78,11 @@ def record(env, hand, path, positives, negatives, **options) -> tuple[OutcomeRec
         assert {n: e.counts for n, e in labelled_episodes(log).items()} == {
             n: e.counts for n, e in recorder.episodes.items()
         }
-    return recorder, [s for s in entries if isinstance(s, Step)], [m for m in entries if isinstance(m, Mark)]
+    return (
+        recorder,
+        [s for s in entries if isinstance(s, Step)],
+        [m for m in entries if isinstance(m, Mark)],
+    )
 
 
 def labels(steps: list[Step], episode: int) -> str:
@@ -79,16 +95,27 @@ def test_a_word_labels_the_frames_after_it_and_none_before(open_env, tmp_path):
         {8: OperatorCommand.SUCCESS},
         {3: OperatorCommand.SUCCESS, 5: OperatorCommand.DISCARD},
         {9: OperatorCommand.SUCCESS, 15: OperatorCommand.FAILURE},
-        between={1: [OperatorCommand.SUCCESS]},  # while the arm is reset: said of nothing that is seen
+        between={
+            1: [OperatorCommand.SUCCESS]
+        },  # while the arm is reset: said of nothing that is seen
     )
-    recorder, steps, marks = record(open_env("operator"), hand, tmp_path / "log", 18, 28, per_episode=8)
+    recorder, steps, marks = record(
+        open_env("operator"), hand, tmp_path / "log", 18, 28, per_episode=8
+    )
     assert labels(steps, 0) == 12 * "0" + 8 * "1", "the frame that follows the word, and so on"
     assert labels(steps, 1) == 8 * "0" + 8 * "1"
     assert labels(steps, 2) == "000111", "discarded: it ends"
     assert labels(steps, 3) == 9 * "0" + 6 * "1" + 16 * "0", "to the time limit"
     assert [(mark.kind, mark.episode) for mark in marks] == [(MarkKind.DISCARD, 2)]
-    assert [episode.counts for episode in recorder.episodes.values()] == [(8, 8), (8, 4), (0, 0), (2, 16)]
-    ends = [(step.terminated, step.truncated) for step in steps if step.terminated or step.truncated]
+    assert [episode.counts for episode in recorder.episodes.values()] == [
+        (8, 8),
+        (8, 4),
+        (0, 0),
+        (2, 16),
+    ]
+    ends = [
+        (step.terminated, step.truncated) for step in steps if step.terminated or step.truncated
+    ]
     assert ends == [(True, False), (True, False), (False, True), (False, True)]
 
 
@@ -110,17 +137,23 @@ def test_the_scripted_operators_labels_are_the_simulators_truth(open_env, tmp_pa
     assert seen == witness.saw and any(seen)
     starts = [step for step in steps if step.index == 0]
     assert len(starts) == len(recorder.episodes) >= 2
-    assert len({tuple(step.observation["state/sim_goal"]) for step in starts}) == len(starts), "scenes differ"
+    assert len({tuple(step.observation["state/sim_goal"]) for step in starts}) == len(starts), (
+        "scenes differ"
+    )
 
 
 def test_a_collection_that_was_broken_off_goes_on_and_keeps_every_frame(open_env, tmp_path):
     path = tmp_path / "log"
     env = open_env("operator")
     before, first, _ = record(env, Says({12: OperatorCommand.SUCCESS}), path, 3, 3, per_episode=3)
-    with StepLog(path, env.space_spec) as log:  # the next one has just begun, when the process is killed
+    with StepLog(
+        path, env.space_spec
+    ) as log:  # the next one has just begun, when the process is killed
         for step in first[:7]:
             log.append_step(replace(step, episode=1))
-    recorder, steps, _ = record(open_env("operator"), Says({12: OperatorCommand.SUCCESS}), path, 6, 10, per_episode=3)
+    recorder, steps, _ = record(
+        open_env("operator"), Says({12: OperatorCommand.SUCCESS}), path, 6, 10, per_episode=3
+    )
     assert before.counts == (3, 8)
     assert [episode.counts for episode in recorder.episodes.values()] == [(3, 8), (0, 2), (3, 8)]
     assert [step.t_wall for step in steps[: len(first)]] == [step.t_wall for step in first]

@@ -1,4 +1,6 @@
-"""A learner that was started anew while the actor waited for weights: gone is one thing, another one is not."""
+"""A learner that was started anew while the actor waited for weights: gone is one thing, another
+one is not.
+"""
 
 import pytest
 
@@ -26,8 +28,15 @@ def actor():
 def test_a_learner_with_another_task_is_an_error_that_names_both(actor):
     """Else the two would wait for each other for ever."""
     actor, server = actor
-    ours = Hello.of("learner", config.load_task("peg_insert_hard"), config.load_hardware("sim_panda"), SpaceSpec({}, 7))
+    ours = Hello.of(
+        "learner",
+        config.load_task("peg_insert_hard"),
+        config.load_hardware("sim_panda"),
+        SpaceSpec({}, 7),
+    )
     server.register("hello", lambda body, arrays: compatibility.check(ours, body))
     server.start()
-    with pytest.raises(RefusedError, match=r"learner has 'peg_insert_hard .*actor has 'peg_insert "):
+    with pytest.raises(
+        RefusedError, match=r"learner has 'peg_insert_hard .*actor has 'peg_insert "
+    ):
         actor._recount()

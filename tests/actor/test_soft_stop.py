@@ -1,4 +1,6 @@
-"""A soft stop on the way to a start pose: the arm holds at once, and the way begins anew when somebody says so."""
+"""A soft stop on the way to a start pose: the arm holds at once, and the way begins anew when
+somebody says so.
+"""
 
 import threading
 from dataclasses import replace
@@ -18,7 +20,9 @@ from tests.hands import Hand
 from tests.teleop.benches import wait_until
 
 TASK = config.load_task("peg_insert")
-FAR = replace(TASK.start[0], pose_base_tool=(0.42, -0.15, 0.25, 1.0, 0.0, 0.0, 0.0))  # more than a second from home
+FAR = replace(
+    TASK.start[0], pose_base_tool=(0.42, -0.15, 0.25, 1.0, 0.0, 0.0, 0.0)
+)  # more than a second from home
 HOLDS_WITHIN = 500  # cycles of the arm's loop, half a second of its own time
 
 
@@ -26,16 +30,20 @@ HOLDS_WITHIN = 500  # cycles of the arm's loop, half a second of its own time
 def env(start_arm):
     hardware = config.load_hardware("sim_panda")
     arm = replace(hardware.arms[0], address=start_arm("real").address)
-    opened = RobotEnv(replace(TASK, start=(FAR,), max_steps=2), replace(hardware, arms=(arm,)), obs="state")
+    opened = RobotEnv(
+        replace(TASK, start=(FAR,), max_steps=2), replace(hardware, arms=(arm,)), obs="state"
+    )
     yield opened
     opened.close()
 
 
 class Reset:
-    """An episode that is about to begin, in a thread of its own, and a word that is said in the middle of the way.
+    """An episode that is about to begin, in a thread of its own, and a word that is said in the
+    middle of the way.
 
-    That thread says it itself, once, as soon as the arm is fast: another one may come late, when the way is over.
-    `speed` is how fast the tool went, by the cycle of the arm's loop; `said` is the cycle of the word.
+    That thread says it itself, once, as soon as the arm is fast: another one may come late, when
+    the way is over. `speed` is how fast the tool went, by the cycle of the arm's loop; `said` is
+    the cycle of the word.
     """
 
     def __init__(self, env, desk, hand, word):
@@ -60,13 +68,17 @@ class Reset:
 
         arm._ask = noting
         self.thread = threading.Thread(
-            target=lambda: self.steps.extend(runner.play(0, lambda observation: still, intervention, seed=1))
+            target=lambda: self.steps.extend(
+                runner.play(0, lambda observation: still, intervention, seed=1)
+            )
         )
         self.thread.start()
 
     @property
     def holds(self) -> bool:
-        """Whether it has been watched for long enough after the word, and stood still but for an ebbing tremble."""
+        """Whether it has been watched for long enough after the word, and stood still but for an
+        ebbing tremble.
+        """
         later = [speed for cycle, speed in self.speed if cycle > self.said + HOLDS_WITHIN]
         return self.said >= 0 and len(later) > 10 and max(later) < 0.02
 
@@ -90,7 +102,9 @@ def test_the_arm_holds_at_once_and_the_way_begins_anew_after_start(env, desk, co
     console.say("start")
     reset.thread.join(120.0)
     assert reset.steps and reset.steps[0].index == 0 and not reset.steps[-1].terminated
-    np.testing.assert_allclose(env.arm_states[0].pose_base_tcp[:2], FAR.pose_base_tool[:2], atol=0.025)
+    np.testing.assert_allclose(
+        env.arm_states[0].pose_base_tcp[:2], FAR.pose_base_tool[:2], atol=0.025
+    )
 
 
 def test_a_run_that_is_stopped_meanwhile_has_no_such_episode(env, desk, console):
@@ -112,6 +126,8 @@ def test_an_evaluation_ends_with_the_episodes_before(env, desk, console):
     stopping = threading.Thread(target=stop)
     stopping.start()
     still = np.zeros(6, np.float32)
-    result = evaluate(env, lambda observation: still, episodes=50, seed=0, desk=desk, progress=done.append)
+    result = evaluate(
+        env, lambda observation: still, episodes=50, seed=0, desk=desk, progress=done.append
+    )
     stopping.join()
     assert 1 <= len(result.episodes) < 5

@@ -32,7 +32,9 @@ def env(start_arm):
     opened.close()
 
 
-def test_nobody_has_to_judge_who_is_there_may_and_a_stop_of_the_operator_holds_until_start(env, desk, console):
+def test_nobody_has_to_judge_who_is_there_may_and_a_stop_of_the_operator_holds_until_start(
+    env, desk, console
+):
     acted, waited = [], []
     came_to: list[EpisodeSummary] = []
 
@@ -65,7 +67,9 @@ def test_nobody_has_to_judge_who_is_there_may_and_a_stop_of_the_operator_holds_u
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A run from state at `sim_panda`, whose policy has learnt nothing, and a second bench, `other`."""
+    """A run from state at `sim_panda`, whose policy has learnt nothing, and a second bench,
+    `other`.
+    """
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hardware_configs").mkdir()
     original = config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml"
@@ -83,18 +87,28 @@ def test_a_policy_works_at_another_bench_and_leaves_no_trace_in_its_run(folder):
     before = {path: path.read_bytes() for path in Path("runs/run").iterdir() if path.is_file()}
     with Display() as display:
         assert len(work.let_work(folder, "other", episodes=2, display=display)) == 2
-    assert {path: path.read_bytes() for path in Path("runs/run").iterdir() if path.is_file()} == before
-    assert at_bench(folder, "other").load_hardware().name == "other" and folder.settings.hardware == "sim_panda"
+    assert {
+        path: path.read_bytes() for path in Path("runs/run").iterdir() if path.is_file()
+    } == before
+    assert (
+        at_bench(folder, "other").load_hardware().name == "other"
+        and folder.settings.hardware == "sim_panda"
+    )
 
 
 def test_an_evaluation_at_another_bench_stands_beside_that_at_its_own(folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(evaluate, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name))
+    monkeypatch.setattr(
+        evaluate, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name)
+    )
     monkeypatch.setattr(evaluate, "await_arms", lambda *_: None)
     done = Evaluation(0, 1, (EvaluationEpisode(0, 1, True, 8, 0.8, False),))
     monkeypatch.setattr(evaluate, "_evaluate", lambda *_: done)
     assert evaluate.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
-    assert Path("runs/run/evaluation-at-other.json").exists() and not Path("runs/run/evaluation.json").exists()
+    assert (
+        Path("runs/run/evaluation-at-other.json").exists()
+        and not Path("runs/run/evaluation.json").exists()
+    )
     assert asked == ["other"]
 
 
@@ -105,15 +119,22 @@ def test_a_bench_with_other_spaces_is_refused_with_the_differences(tmp_path, mon
     arm, cameras, rest = text.partition("cameras:")
     (tmp_path / "hardware_configs").mkdir()
     for bench, second in (("pair", "left"), ("others", "right")):
-        twin = arm.partition("arms:")[2].replace("name: panda", f"name: {second}\n    address: local://{second}")
-        (tmp_path / "hardware_configs" / f"{bench}.yaml").write_text(f"{arm}{twin}\n{cameras}{rest}")
+        twin = arm.partition("arms:")[2].replace(
+            "name: panda", f"name: {second}\n    address: local://{second}"
+        )
+        (tmp_path / "hardware_configs" / f"{bench}.yaml").write_text(
+            f"{arm}{twin}\n{cameras}{rest}"
+        )
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "both.py").write_text(
-        "from dataclasses import replace\nfrom robot_rl.config import load_task\n"
-        'ONE = load_task("peg_insert")\nTASK = replace(ONE, name="both", start=2 * ONE.start, wander=None)\n'
+        "from dataclasses import replace\nfrom robot_rl.config import load_task\nONE ="
+        ' load_task("peg_insert")\nTASK = replace(ONE, name="both", start=2 * ONE.start,'
+        " wander=None)\n"
     )
     folder = create_run("both", TrainConfig(name="run", obs="state", hardware="pair"))
-    with pytest.raises(ConfigError, match=r"observes state/left/.* and there is state/right/.* instead"):
+    with pytest.raises(
+        ConfigError, match=r"observes state/left/.* and there is state/right/.* instead"
+    ):
         at_bench(folder, "others")
     with pytest.raises(ConfigError, match="2 start poses for the 1 arms of hardware 'sim_panda'"):
         at_bench(folder, "sim_panda")

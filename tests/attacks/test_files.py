@@ -1,7 +1,7 @@
 """Every small file of a run, damaged in every way, and every verb that reads it.
 
-A verb goes on as if nothing was, or says in a sentence which file is wrong and what to do (exit code 2). No traceback,
-and nothing else in the run's folder is changed.
+A verb goes on as if nothing was, or says in a sentence which file is wrong and what to do (exit
+code 2). No traceback, and nothing else in the run's folder is changed.
 """
 
 import contextlib
@@ -19,7 +19,13 @@ import pytest
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.cli import main
-from robot_rl.config.run_folder import EvaluationFiles, RunFolder, evaluation_file, read_config, write_config
+from robot_rl.config.run_folder import (
+    EvaluationFiles,
+    RunFolder,
+    evaluation_file,
+    read_config,
+    write_config,
+)
 from robot_rl.console.model import ConsoleModel, Sources
 from robot_rl.learner.checkpoint import load_newest, load_policy
 from robot_rl.learner.feature_file import FeatureFile
@@ -34,7 +40,7 @@ Change = Callable[[Path], object]
 EPISODES = 3
 
 
-# ------------------------------------------------------------------------------------------ ways to damage a file
+# ---------------------------------------------------------------------------- ways to damage a file
 
 
 def _cut(share: float) -> Change:
@@ -103,14 +109,16 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Change:
     return edit
 
 
-# ------------------------------------------------------------------------------------------ a run, and its verbs
+# ----------------------------------------------------------------------------- a run, and its verbs
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is over: two checkpoints, tables, an evaluation."""
     path = tmp_path_factory.mktemp("template") / "run"
-    folder = make_folder(path, steps=DEMO_STEPS, config=replace(CONFIG, agent=replace(CONFIG.agent, hidden=(8, 8))))
+    folder = make_folder(
+        path, steps=DEMO_STEPS, config=replace(CONFIG, agent=replace(CONFIG.agent, hidden=(8, 8)))
+    )
     data = read_config(folder.config_file)
     write_config(folder.config_file, data | {"actor": {}})
     with quiet():
@@ -156,7 +164,9 @@ def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
             each()
             each()
 
-    def play(folder: RunFolder, policy: Any, files: EvaluationFiles, episodes: int, seed: int, *_: Any) -> Evaluation:
+    def play(
+        folder: RunFolder, policy: Any, files: EvaluationFiles, episodes: int, seed: int, *_: Any
+    ) -> Evaluation:
         row = EvaluationEpisode(0, 1, True, 8, 0.8, False)
         evaluate.add_to_table(row, files.table)
         return Evaluation(seed, episodes, (row,))
@@ -177,7 +187,9 @@ def look(path: Path) -> int:
     except RobotRLError as error:
         logging.getLogger().error("%s", error)
         return 2
-    watch = ConsoleModel(replace(sources, desk=None, learner=None, hardware=replace(sources.hardware, arms=())))
+    watch = ConsoleModel(
+        replace(sources, desk=None, learner=None, hardware=replace(sources.hardware, arms=()))
+    )
     assert watch.look().history.episodes <= EPISODES
     watch.close()
     return 0
@@ -200,8 +212,12 @@ class UiEvents:
 
 
 @pytest.fixture
-def do(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[str, Path], UiEvents]:
-    """Do a verb to a run. Whatever goes wrong is said, never raised, and never at the cost of another file."""
+def do(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> Callable[[str, Path], UiEvents]:
+    """Do a verb to a run. Whatever goes wrong is said, never raised, and never at the cost of
+    another file.
+    """
 
     def do(verb: str, path: Path) -> UiEvents:
         caplog.clear()
@@ -221,11 +237,13 @@ def contents(path: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in kept if file.is_file()}
 
 
-# ------------------------------------------------------------------------------------------ the laws
+# ----------------------------------------------------------------------------------------- the laws
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_config_is_refused_by_every_verb_with_the_files_name_and_the_cure(place, do, damage):
+def test_a_damaged_config_is_refused_by_every_verb_with_the_files_name_and_the_cure(
+    place, do, damage
+):
     path = place / "config.json"
     DAMAGES[damage](path)
     before = contents(place)
@@ -264,8 +282,12 @@ WRONG_CONFIGS: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_a_config_that_cannot_be_is_refused_in_a_sentence(place, do, wrong):
     edited(WRONG_CONFIGS[wrong])(place / "config.json")
     before = contents(place)
-    refusals = {verb: said for verb in ("data ls", "train --resume") if (said := do(verb, place)).code == 2}
-    assert "train --resume" in refusals and all("config.json" in said.text for said in refusals.values()), refusals
+    refusals = {
+        verb: said for verb in ("data ls", "train --resume") if (said := do(verb, place)).code == 2
+    }
+    assert "train --resume" in refusals and all(
+        "config.json" in said.text for said in refusals.values()
+    ), refusals
     assert contents(place) == before
 
 
@@ -296,7 +318,8 @@ def test_damaged_counts_of_the_demonstrations_are_counted_again_from_their_log(p
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": -1}, {"steps": None}, {"successes": "2"}, {"attempts": 2.5}, {"steps": True}]
+    "wrong",
+    [{"steps": -1}, {"steps": None}, {"successes": "2"}, {"attempts": 2.5}, {"steps": True}],
 )
 def test_counts_that_cannot_be_are_counted_again(place, do, wrong):
     folder = RunFolder(place)
@@ -326,7 +349,9 @@ def test_files_that_are_only_for_plots_end_nothing(place, do, damage):
     verbs = ("console", "train --resume", *(("learner",) if damage in FEW else ()))
     assert [do(verb, place).code for verb in verbs] == [0] * len(verbs)
     assert contents(place) == before
-    assert json.loads((place / "evaluation.json").read_text())["episodes"] == 1  # which ends a training
+    assert (
+        json.loads((place / "evaluation.json").read_text())["episodes"] == 1
+    )  # which ends a training
 
 
 @pytest.mark.parametrize("damage", FEW)
@@ -354,12 +379,20 @@ def test_an_evaluation_is_written_over_a_damaged_one_or_says_why_it_cannot(place
 @pytest.mark.parametrize(
     ("file", "verb", "damage"),
     [
-        *(("checkpoint.json", "learner" if damage in FEW else "eval", damage) for damage in DAMAGES),
-        *(("agent.safetensors", "learner", damage) for damage in (*FEW, "zeros", "last bytes gone")),
+        *(
+            ("checkpoint.json", "learner" if damage in FEW else "eval", damage)
+            for damage in DAMAGES
+        ),
+        *(
+            ("agent.safetensors", "learner", damage)
+            for damage in (*FEW, "zeros", "last bytes gone")
+        ),
         *(("policy.safetensors", "eval", damage) for damage in (*FEW, "zeros", "last bytes gone")),
     ],
 )
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_and_the_reason_said(place, do, file, verb, damage):
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_and_the_reason_said(
+    place, do, file, verb, damage
+):
     DAMAGES[damage](place / "checkpoints" / "step_00000001" / file)
     before = contents(place)
     said = do(verb, place)
@@ -386,15 +419,21 @@ WRONG_COUNTERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "updates are a text": lambda head: head["counters"].update(updates="8160"),
     "updates are negative": lambda head: head["counters"].update(updates=-1),
     "log_records is null": lambda head: head["counters"].update(log_records=None),
-    "another kind of generator": lambda head: head["counters"]["generator"].update(bit_generator="MT19937"),
+    "another kind of generator": lambda head: head["counters"]["generator"].update(
+        bit_generator="MT19937"
+    ),
     "a generator of nothing": lambda head: head["counters"].update(generator={}),
-    "a generator of texts": lambda head: head["counters"]["generator"].update(state={"state": "a", "inc": "b"}),
+    "a generator of texts": lambda head: head["counters"]["generator"].update(
+        state={"state": "a", "inc": "b"}
+    ),
 }
 
 
 @pytest.mark.parametrize("is_old", [False, True])
 @pytest.mark.parametrize("wrong", WRONG_HEADS | WRONG_COUNTERS)
-def test_a_checkpoint_head_that_cannot_be_is_passed_over_before_memory_is_asked_for(place, caplog, wrong, is_old):
+def test_a_checkpoint_head_that_cannot_be_is_passed_over_before_memory_is_asked_for(
+    place, caplog, wrong, is_old
+):
     """Also one from before heads had checksums of their own, which called the files' `crc32`."""
     folder = RunFolder(place).checkpoints
     head = folder / "step_00000001" / "checkpoint.json"
@@ -423,7 +462,9 @@ def test_features_that_were_kept_are_computed_where_they_cannot_be_read(tmp_path
             DAMAGES[damage](path)
 
 
-def test_a_number_that_no_options_take_is_refused_on_the_command_line(do, monkeypatch, tmp_path, capfd):
+def test_a_number_that_no_options_take_is_refused_on_the_command_line(
+    do, monkeypatch, tmp_path, capfd
+):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--seed", "-1", "--obs", "state"]) == 2
     said = capfd.readouterr().err

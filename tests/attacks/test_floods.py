@@ -1,4 +1,6 @@
-"""Who sends too much, too often, or what is no message: a bounded part of it is taken, and everybody else is served."""
+"""Who sends too much, too often, or what is no message: a bounded part of it is taken, and
+everybody else is served.
+"""
 
 import json
 import logging
@@ -44,7 +46,9 @@ WAITING = 2
 
 @pytest.fixture
 def door() -> Iterator[LinkSocket]:
-    """A socket at a port, without keys so that a test can speak to it byte by byte, that takes 16 kB a message."""
+    """A socket at a port, without keys so that a test can speak to it byte by byte, that takes 16
+    kB a message.
+    """
     with new_socket(zmq.ROUTER) as socket:
         socket.bound(MOST, WAITING)
         socket._door = Door(socket, socket._most)
@@ -56,7 +60,9 @@ def door() -> Iterator[LinkSocket]:
 def come_in(door: LinkSocket) -> system_socket.socket:
     """A connection that has greeted, over which frames can be sent."""
     assert door._door is not None
-    connection = system_socket.create_connection(("127.0.0.1", door._door._port), timeout=PATIENCE_S)
+    connection = system_socket.create_connection(
+        ("127.0.0.1", door._door._port), timeout=PATIENCE_S
+    )
     connection.sendall(greeting(b"NULL", 0))
     answer = b""
     while b"READY" not in answer:
@@ -125,7 +131,11 @@ def test_calls_in_too_many_frames_or_too_large_ones_are_not_heard(server):
     server.register("word", lambda body, arrays: heard.append(body["word"]))
     server.start()
     word = json.dumps({"id": 1, "name": "word", "body": {"word": "a"}}).encode()
-    for request in ([word, packed({}), *[b""] * 20_000], [word, bytes(1 << 20)], [word + b" " * (1 << 14), packed({})]):
+    for request in (
+        [word, packed({}), *[b""] * 20_000],
+        [word, bytes(1 << 20)],
+        [word + b" " * (1 << 14), packed({})],
+    ):
         with new_socket(zmq.DEALER, linger_s=0.2) as stranger:
             connect(stranger, server.address)
             stranger.send_multipart(request)
@@ -151,7 +161,9 @@ sys.stdin.readline()
 
 def test_who_sends_more_than_waits_and_dies_takes_no_service_along():
     """While that takes nothing, for seconds."""
-    deaf = subprocess.Popen([sys.executable, "-c", DEAF], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deaf = subprocess.Popen(
+        [sys.executable, "-c", DEAF], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert deaf.stdin is not None and deaf.stdout is not None
     address = deaf.stdout.readline().strip()
     with Flood(address, [b"x" * 100], 5000) as flood:
@@ -168,13 +180,18 @@ def test_who_sends_more_than_waits_and_dies_takes_no_service_along():
 
 
 def test_who_asks_again_and_again_of_a_service_that_is_busy_and_dies_takes_it_not_along():
-    """As an actor does while the learner pretrains for minutes: what it has sent meanwhile is read when it is gone."""
+    """As an actor does while the learner pretrains for minutes: what it has sent meanwhile is read
+    when it is gone.
+    """
     busy = CallServer()
     busy.register("ping", lambda body, arrays: {"pong": 1})
     actor = new_socket(zmq.DEALER)
     connect(actor, busy.address)
     for number in range(40):  # for longer than ZeroMQ would wait with a heartbeat
-        actor.send_multipart([json.dumps({"id": number, "name": "ping", "body": {}}).encode(), packed({})])
+        actor.send_multipart([
+            json.dumps({"id": number, "name": "ping", "body": {}}).encode(),
+            packed({}),
+        ])
         threading.Event().wait(0.08)
     assert busy.poll(5.0)
     threading.Event().wait(0.1)
@@ -299,7 +316,9 @@ ODD_WORDS = [
 
 @pytest.mark.parametrize("odd", ODD_WORDS, ids=lambda odd: f"{odd!r:.10}")
 def test_no_request_at_the_desk_takes_long(odd):
-    """In the process of a loop of 10 Hz. Processor time, the shortest of some, and ten times what is wanted of it."""
+    """In the process of a loop of 10 Hz. Processor time, the shortest of some, and ten times what
+    is wanted of it.
+    """
     desk = ConsoleLink()
     for request in (
         {"name": "say", "body": {"word": odd}},
@@ -354,13 +373,23 @@ def test_a_layout_that_lies_is_refused_and_takes_no_memory(rows):
         tracemalloc.stop()
 
 
-SHAPES = st.lists(st.sampled_from([0, 1, 2, 3, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**64, -1]), max_size=17)
-ROWS = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from([*packing.DTYPES, "object", "U9"]), SHAPES)
-JSON = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()), st.lists)
+SHAPES = st.lists(
+    st.sampled_from([0, 1, 2, 3, 255, 2**16, 2**31, 2**32 - 1, 2**32, 2**64, -1]), max_size=17
+)
+ROWS = st.tuples(
+    st.sampled_from(["", "a", "b"]), st.sampled_from([*packing.DTYPES, "object", "U9"]), SHAPES
+)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()), st.lists
+)
 
 
 @settings(max_examples=100)
-@given(rows=st.one_of(st.lists(ROWS, max_size=3), JSON), body=st.binary(max_size=40), length=st.integers(-8, 8))
+@given(
+    rows=st.one_of(st.lists(ROWS, max_size=3), JSON),
+    body=st.binary(max_size=40),
+    length=st.integers(-8, 8),
+)
 def test_whatever_is_unpacked_is_arrays_or_a_data_error(rows, body, length):
     text = json.dumps(rows).encode()
     data = max(0, len(text) + length).to_bytes(4, "little") + text + body
@@ -379,7 +408,11 @@ def test_a_seed_that_no_generator_takes_is_no_run(seed):
     with pytest.raises(ConfigError, match=r"seed is .*; it must be a whole number from 0 to"):
         RunSettings("peg_insert", "sim_panda", seed=seed)
     with pytest.raises(ConfigError, match=r"config.json: seed is .* whole number from 0 to"):
-        config.from_json(RunSettings, {"task": "peg_insert", "hardware": "sim_panda", "seed": seed}, "config.json")
+        config.from_json(
+            RunSettings,
+            {"task": "peg_insert", "hardware": "sim_panda", "seed": seed},
+            "config.json",
+        )
 
 
 def body_size(kind: Kind, joints: int) -> int:
@@ -393,7 +426,22 @@ def body_size(kind: Kind, joints: int) -> int:
     return sizes[kind].itemsize if kind in sizes else 0
 
 
-WILD = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e300, -1e300, 5e-324, np.inf, -np.inf, np.nan, 0.1, 2.0**63, 1e6]
+WILD = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    1e-300,
+    1e300,
+    -1e300,
+    5e-324,
+    np.inf,
+    -np.inf,
+    np.nan,
+    0.1,
+    2.0**63,
+    1e6,
+]
 
 
 def test_an_arm_lives_whatever_its_requests_say(start_arm):
@@ -406,11 +454,17 @@ def test_an_arm_lives_whatever_its_requests_say(start_arm):
     rng = np.random.default_rng(0)
     for kind in [*Kind] * 3:
         size = body_size(kind, joints)
-        for body in (rng.choice(WILD, size // 8).tobytes(), rng.bytes(size), rng.bytes(int(rng.integers(0, 900)))):
+        for body in (
+            rng.choice(WILD, size // 8).tobytes(),
+            rng.bytes(size),
+            rng.bytes(int(rng.integers(0, 900))),
+        ):
             try:
                 link.ask(kind, body)
             except (DeviceError, ConfigError) as error:
-                assert "Error:" not in str(error), "refused at the door, not by an accident behind it"
+                assert "Error:" not in str(error), (
+                    "refused at the door, not by an accident behind it"
+                )
     link.ask(Kind.RESET, np.array((7,), messages.SEED))
     link.close()
     assert process.stop() == 0
@@ -430,5 +484,8 @@ def test_what_can_be_provoked_is_logged_seldom_and_counted(caplog, monkeypatch):
         assert "are counted" in caplog.messages[-1]
         clock.now = seldom.EVERY_S
         said.warning("again")
-    assert caplog.messages[-1] == f"again (and {1000 - MOST_LINES} like it before, which were not written)"
+    assert (
+        caplog.messages[-1]
+        == f"again (and {1000 - MOST_LINES} like it before, which were not written)"
+    )
     assert max(map(len, caplog.messages)) < 2 * seldom.MOST_CHARACTERS

@@ -1,6 +1,8 @@
-"""Attacks on the links: by another account, by a web page, by a program of the same user, by silent connections.
+"""Attacks on the links: by another account, by a web page, by a program of the same user, by silent
+connections.
 
-The stranger's side is written with the system's own sockets, and runs as another user where root allows it.
+The stranger's side is written with the system's own sockets, and runs as another user where root
+allows it.
 """
 
 import contextlib
@@ -78,19 +80,37 @@ def as_nobody() -> list[str]:
     """How to run the system's Python as another user; skip where that cannot be."""
     python = shutil.which("python3", path="/usr/bin:/bin")
     if os.getuid() != 0 or shutil.which("setpriv") is None or python is None:
-        pytest.skip("only root can be somebody else, with setpriv and a Python that everybody may run")
+        pytest.skip(
+            "only root can be somebody else, with setpriv and a Python that everybody may run"
+        )
     return [*NOBODY, python]
 
 
 def test_another_account_reaches_no_link_of_a_bench(start_arm, as_nobody, monkeypatch):
-    monkeypatch.delenv("ROBOT_RL_LINKS", raising=False)  # where a run has it: in a folder that everybody may enter
+    monkeypatch.delenv(
+        "ROBOT_RL_LINKS", raising=False
+    )  # where a run has it: in a folder that everybody may enter
     arm = configured(start_arm("lockstep").address)
     before = arm.refresh()
     calls, desk, steps = CallServer(), ConsoleLink(), StepReceiver("local://*", SPACE)
     weights, status = WeightsPublisher(), StatusPublisher(sender="learner")
     weights.publish(1, {"w": np.zeros(3, np.float32)})
-    with closing(calls), closing(desk), closing(steps), closing(weights), closing(status), closing(arm):
-        links = [calls.address, desk.address, steps.address, weights.address, status.address, arm._link._address]
+    with (
+        closing(calls),
+        closing(desk),
+        closing(steps),
+        closing(weights),
+        closing(status),
+        closing(arm),
+    ):
+        links = [
+            calls.address,
+            desk.address,
+            steps.address,
+            weights.address,
+            status.address,
+            arm._link._address,
+        ]
         paths = [str(path_of(parse_address(address).name)) for address in links]
         assert all(Path(path).is_socket() for path in paths)
         said = subprocess.run(
@@ -106,14 +126,18 @@ def test_another_account_reaches_no_link_of_a_bench(start_arm, as_nobody, monkey
 
 
 def version_1(frames: list[bytes]) -> bytes:
-    """A message of ZeroMQ's first protocol, which has no greeting and no mechanism: length, flags, content."""
+    """A message of ZeroMQ's first protocol, which has no greeting and no mechanism: length, flags,
+    content.
+    """
     last = len(frames) - 1
     return b"".join(bytes([len(f) + 1, int(i < last)]) + f for i, f in enumerate(frames))
 
 
 REQUEST = [b'{"id":1,"name":"pause","body":{}}', struct.pack("<I", 2) + b"[]"]
 POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
-POST = POST.ljust(77, b"a") + b"\r\n\r\n"  # "P" announces 80 bytes: the head of the request is its first frame
+POST = (
+    POST.ljust(77, b"a") + b"\r\n\r\n"
+)  # "P" announces 80 bytes: the head of the request is its first frame
 BYTES = {
     "web page": [POST + version_1(REQUEST)],
     "version 1": [version_1([b""]) + version_1(REQUEST)],
@@ -126,7 +150,10 @@ BYTES = {
 
 
 def shout(port: int, parts: list[bytes]) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection, contextlib.suppress(OSError):
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection,
+        contextlib.suppress(OSError),
+    ):
         for part in parts[:-1]:
             connection.sendall(part)
             connection.recv(64, socket.MSG_WAITALL)
@@ -184,7 +211,9 @@ def test_who_does_not_know_the_secret_moves_nothing_and_may_stop_and_look_on(sta
             for kind in messages.OPEN:
                 assert stranger.ask(kind)
     after = arm.refresh()
-    np.testing.assert_allclose(after.q, before.q, rtol=0.0, atol=1e-9)  # a hold is a tick of the simulation
+    np.testing.assert_allclose(
+        after.q, before.q, rtol=0.0, atol=1e-9
+    )  # a hold is a tick of the simulation
     with closing(ArmLink(process.address, PATIENCE_S, read_secret(process.address))) as knowing:
         knowing.ask(Kind.INFO)
         knowing._own = knowing._in_force
@@ -223,7 +252,9 @@ def test_a_robot_of_another_run_is_sent_away_with_both_named():
         calls.register("hello", lambda body, arrays: check(ours, body))
         calls.start()
         with closing(CallClient(calls.address)) as client:
-            with pytest.raises(RefusedError, match=rf"two runs.*{'a' * 16}.*{'b' * 16}.*robot-rl join"):
+            with pytest.raises(
+                RefusedError, match=rf"two runs.*{'a' * 16}.*{'b' * 16}.*robot-rl join"
+            ):
                 client.call("hello", asdict(theirs), timeout_s=PATIENCE_S)
             for run in ("a" * 16, ""):  # runs were made before they had ids
                 client.call("hello", asdict(replace(theirs, run=run)), timeout_s=PATIENCE_S)
@@ -260,7 +291,9 @@ def test_more_silent_connections_than_a_process_may_have_files_end_nothing():
                 connection.connect_ex(("127.0.0.1", port))
                 if i % 50 == 0:
                     assert client.call("ping", timeout_s=PATIENCE_S).body == {"opened": None}
-        with closing(CallClient(address)) as client:  # who comes now is let in when the first ones are hung up on
+        with closing(
+            CallClient(address)
+        ) as client:  # who comes now is let in when the first ones are hung up on
             assert client.call("ping", timeout_s=PATIENCE_S).body == {"opened": None}
         assert process.poll() is None
 

@@ -1,4 +1,6 @@
-"""Numbers that nobody can mean get no further than the door that they come to: arm, link, log, learner, checkpoint."""
+"""Numbers that nobody can mean get no further than the door that they come to: arm, link, log,
+learner, checkpoint.
+"""
 
 import io
 import json
@@ -41,7 +43,16 @@ from robot_rl.runs.train import hint_at, watch_training
 from robot_rl.stream import StepReceiver, StepSender, codec
 from robot_rl.stream.codec import StepCodec
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, Compliance, ConfigError, DataError, Fault, LinkError, Provenance, Step
+from robot_rl.types import (
+    Array,
+    Compliance,
+    ConfigError,
+    DataError,
+    Fault,
+    LinkError,
+    Provenance,
+    Step,
+)
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
 from tests.learner.small import make_agent
 from tests.learner.test_checkpoint import make_checkpoint
@@ -51,7 +62,7 @@ from tests.stream.test_codec import SPACE, make_step
 HUGE = (1e12, 1e30, 1e100, 1e300, 1.7e308, -1.7e308)
 """Finite, and sums or squares of them are not."""
 
-# ------------------------------------------------------------------------------------------------------------ the arm
+# ------------------------------------------------------------------------------------------ the arm
 
 
 def with_tool(*position: float) -> ArmSetup:
@@ -66,7 +77,10 @@ def hostile_setups(number: float) -> list[ArmSetup]:
     """Set-ups with one number that cannot be meant, in each place where a client may write one."""
     six = (number,) * 6
     laws: list[dict[str, Any]] = [
-        *({name: six} for name in ("stiffness", "damping", "error_clip", "error_clip_minus", "integral")),
+        *(
+            {name: six}
+            for name in ("stiffness", "damping", "error_clip", "error_clip_minus", "integral")
+        ),
         {"posture": (number,) * 7, "nullspace_stiffness": 100.0},
         {"nullspace_stiffness": abs(number)},
     ]
@@ -88,7 +102,9 @@ def test_a_set_up_that_nobody_can_mean_is_refused(number: float) -> None:
 
 
 def test_a_tool_in_millimetres_is_called_that() -> None:
-    with pytest.raises(ConfigError, match=r"pose_flange_tool = 103.4: wanted 0 to 1 m; 103.4 mm are 0.1034 m"):
+    with pytest.raises(
+        ConfigError, match=r"pose_flange_tool = 103.4: wanted 0 to 1 m; 103.4 mm are 0.1034 m"
+    ):
         check_setup(with_tool(0.0, 0.0, 103.4), LIMITS, 7)
 
 
@@ -133,7 +149,9 @@ def test_no_set_up_makes_torques_that_are_no_numbers_and_a_good_one_makes_the_ar
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, 1e300])
-def test_a_law_that_comes_to_no_number_is_a_latched_fault_and_the_arm_is_braked(arm: Arm, number: float) -> None:
+def test_a_law_that_comes_to_no_number_is_a_latched_fault_and_the_arm_is_braked(
+    arm: Arm, number: float
+) -> None:
     arm.reset(0)
     loop = ArmLoop(arm, SETUP)
     loop.command(moved(loop, 0.02, 0.0, 0.0), loop.t + 1.0)
@@ -151,13 +169,16 @@ def test_a_law_that_comes_to_no_number_is_a_latched_fault_and_the_arm_is_braked(
     assert after.fault == Fault.NONE and not after.holding and np.isfinite(loop.control.tau).all()
 
 
-# ----------------------------------------------------------------------------------------------- the steps and the log
+# ---------------------------------------------------------------------------- the steps and the log
 
 SEEN, STATE = make_step().observation, np.full(6, 3e38, np.float32)
 WILD: list[tuple[dict[str, Any], str]] = [
     ({"reward": 1e300}, "reward 1e+300; allowed: -1e+06 to 1e+06"),
     ({"reward": -1.1e6}, "reward -1.1e+06"),
-    ({"observation": {**SEEN, "state/tcp_pose": STATE}}, "'state/tcp_pose' of a step reaches 3e+38"),
+    (
+        {"observation": {**SEEN, "state/tcp_pose": STATE}},
+        "'state/tcp_pose' of a step reaches 3e+38",
+    ),
     ({"observation": {**SEEN, "state/tcp_pose": -STATE}}, "allowed: up to 1e+06"),
     ({"executed": np.full(6, 2e6, np.float32)}, "the executed action of a step reaches 2e+06"),
     ({"index": 1 << 40}, "with index 1099511627776"),
@@ -189,12 +210,16 @@ def test_a_step_that_nobody_can_mean_is_refused_where_it_is_made_and_where_it_ar
 
 
 def test_the_largest_numbers_that_are_let_in_come_back() -> None:
-    far = make_step(reward=-1e6, observation={**SEEN, "state/tcp_pose": np.full(6, 1e6, np.float32)})
+    far = make_step(
+        reward=-1e6, observation={**SEEN, "state/tcp_pose": np.full(6, 1e6, np.float32)}
+    )
     back = StepCodec(SPACE).decode(StepCodec(SPACE).encode(far))
     assert back.reward == -1e6 and (back.observation["state/tcp_pose"] == 1e6).all()
 
 
-def test_a_wild_step_that_somebody_sends_never_reaches_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wild_step_that_somebody_sends_never_reaches_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     receiver = StepReceiver("tcp://127.0.0.1:*", SPACE)
     sender = StepSender(receiver.address, SPACE, spool=tmp_path, resend_s=0.2)
     sender.send(make_step(0))
@@ -223,7 +248,9 @@ def test_a_wild_step_in_an_older_log_is_read_but_not_learnt_from(
     space = folder.spaces()
     with StepLog(folder.demos_log, space, read_only=True) as demos:
         usual = list(demos.read())
-    huge = {name: np.full(shape, 3e38, np.float32) for name, (shape, _) in space.observations.items()}
+    huge = {
+        name: np.full(shape, 3e38, np.float32) for name, (shape, _) in space.observations.items()
+    }
     wild: dict[int, dict[str, Any]] = {4: {"reward": 1e300}, 6: {"observation": huge}}
     with StepLog(folder.steps_log, space) as steps:
         for step in usual:
@@ -235,7 +262,10 @@ def test_a_wild_step_in_an_older_log_is_read_but_not_learnt_from(
     with caplog.at_level(logging.WARNING):
         training.load_demonstrations(usual)
         training.add(entries)
-    assert training.passed_over == 4 and "4 recorded steps are passed over: a step with reward" in caplog.text
+    assert (
+        training.passed_over == 4
+        and "4 recorded steps are passed over: a step with reward" in caplog.text
+    )
     assert training.env_steps == sum(step.index > 0 for step in usual)  # they were made
     assert training.memory.replay.own_transitions == training.memory.replay.demo_transitions - 2 * 4
     training.update(20)
@@ -253,7 +283,7 @@ def test_the_replay_names_the_largest_number_that_it_holds() -> None:
     assert replay.extremes() == (4.0, "state/tcp_pose", 7.0)
 
 
-# --------------------------------------------------------------------------------------------------------- the learner
+# -------------------------------------------------------------------------------------- the learner
 
 
 def spoil(training: Training) -> None:
@@ -262,7 +292,9 @@ def spoil(training: Training) -> None:
 
 
 def spoils_from(step: int, when: str) -> Any:
-    """`Training.update`, of which one of the updates from an own step on leaves a critic that is no number."""
+    """`Training.update`, of which one of the updates from an own step on leaves a critic that is no
+    number.
+    """
     honest = Training.update
 
     def update(self: Training, count: int, **options: Any) -> None:
@@ -283,7 +315,9 @@ def all_finite(arrays: dict[str, Array]) -> bool:
 def test_a_learner_whose_networks_are_no_numbers_stops_and_publishes_and_keeps_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], when: str
 ) -> None:
-    """`before` its losses show it; `after` they do not, for it was the last update before a publication."""
+    """`before` its losses show it; `after` they do not, for it was the last update before a
+    publication.
+    """
     folder, published = make_folder(tmp_path / "run"), []
     monkeypatch.setattr(Training, "update", spoils_from(30, when))
     publish = WeightsPublisher.publish
@@ -310,7 +344,10 @@ def test_a_learner_whose_networks_are_no_numbers_stops_and_publishes_and_keeps_n
     kept = checkpoint.load_newest(folder.checkpoints)
     assert kept is not None and kept.counters["env_steps"] == 20
     assert checkpoint.kept_steps(folder.checkpoints) == [20]
-    rows = [json.loads(line, parse_constant=pytest.fail) for line in folder.metrics_file.read_text().splitlines()]
+    rows = [
+        json.loads(line, parse_constant=pytest.fail)
+        for line in folder.metrics_file.read_text().splitlines()
+    ]
     assert (rows[-1]["critic_loss"] is None) == (when == "before")
 
 
@@ -357,7 +394,9 @@ def test_a_learner_that_has_diverged_ends_the_run_and_nobody_is_told_to_resume_i
         ({"critic_loss": 5e15, "q": -3e7, "temperature": 10.0, "entropy": -200.0}, None),
     ],
 )
-def test_what_no_sound_training_comes_to_is_a_divergence(figures: dict[str, float], what: str | None) -> None:
+def test_what_no_sound_training_comes_to_is_a_divergence(
+    figures: dict[str, float], what: str | None
+) -> None:
     assert diverged_figure(figures) == what
 
 
@@ -367,7 +406,7 @@ def test_a_temperature_begins_as_a_number_that_can_be_one(temperature: float) ->
         RLPDConfig(initial_temperature=temperature)
 
 
-# ------------------------------------------------------------------------------------------- whoever takes the weights
+# ------------------------------------------------------------------------ whoever takes the weights
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -380,10 +419,15 @@ def test_weights_that_are_no_numbers_are_refused_and_the_old_ones_stay(
     publisher.publish(1, good)
     assert subscriber.wait_for(1, timeout_s=60.0) is not None
     publisher.publish(2, wrong)
-    with caplog.at_level(logging.WARNING), pytest.raises(LinkError, match=r"'w' has numbers that are not finite"):
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.raises(LinkError, match=r"'w' has numbers that are not finite"),
+    ):
         subscriber.wait_for(2, timeout_s=1.0) or subscriber.wait_for(2, timeout_s=60.0)
     assert "the policy stays as it is" in caplog.text
-    with pytest.raises(LinkError, match="cannot be used"):  # nothing else has come for as long as it has patience
+    with pytest.raises(
+        LinkError, match="cannot be used"
+    ):  # nothing else has come for as long as it has patience
         subscriber.latest()
     publisher.publish(3, good)
     newest = subscriber.wait_for(3, timeout_s=60.0)
@@ -430,17 +474,22 @@ def test_a_checkpoint_with_no_numbers_is_named_and_the_one_before_is_used(
             checkpoint.load_policy(tmp_path, 2)
 
 
-def test_an_evaluation_of_no_numbers_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_evaluation_of_no_numbers_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = make_folder(tmp_path / "run")
     bad = make_checkpoint(7)
     bad.policy["head.output.bias"][0] = math.nan
     checkpoint.save(folder.checkpoints, 7, bad)
     assert cli.main(["eval", str(folder.path), "--step", "7"]) == 2
     said = capsys.readouterr().err
-    assert "policy.safetensors: 'head.output.bias' has numbers that are not finite" in said and "Traceback" not in said
+    assert (
+        "policy.safetensors: 'head.output.bias' has numbers that are not finite" in said
+        and "Traceback" not in said
+    )
 
 
-# ------------------------------------------------------------------------------------------------ what a run says of it
+# ---------------------------------------------------------------------------- what a run says of it
 
 
 def test_updates_that_are_owed_after_the_last_step_are_spoken_of_while_they_are_made(
@@ -503,7 +552,9 @@ def take_all(learner: Learner) -> None:
 
 
 @pytest.mark.parametrize("where", ["compiling", "restoring", "reading the log"])
-def test_a_stop_is_heard_while_a_learner_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_a_stop_is_heard_while_a_learner_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
     folder = make_folder(tmp_path / "run", config=replace(CONFIG, compile=True))
 
     def long_work(*_: Any, **__: Any) -> None:

@@ -1,4 +1,6 @@
-"""What a torn disk, a mixed-up folder and another run's processes do to what was recorded: nothing without a word."""
+"""What a torn disk, a mixed-up folder and another run's processes do to what was recorded: nothing
+without a word.
+"""
 
 from pathlib import Path
 
@@ -38,7 +40,9 @@ def finished(tmp_path_factory) -> RunFolder:
 
 
 @pytest.mark.parametrize("becomes", ["gone", "half", "shorter", 0, 1, 7, 20])
-def test_a_log_that_is_shorter_than_its_checkpoint_says_is_refused_and_left_alone(finished, becomes):
+def test_a_log_that_is_shorter_than_its_checkpoint_says_is_refused_and_left_alone(
+    finished, becomes
+):
     path = finished.steps_log
     whole = path.read_bytes()
     path.unlink()
@@ -49,7 +53,9 @@ def test_a_log_that_is_shorter_than_its_checkpoint_says_is_refused_and_left_alon
         path.write_bytes(whole[: len(whole) // 2 if becomes == "half" else becomes])
     before = path.read_bytes() if path.exists() else None
     try:
-        with pytest.raises(DataError, match=rf"log {path} (is not there|has 0 records|is damaged).*(copy|repair)"):
+        with pytest.raises(
+            DataError, match=rf"log {path} (is not there|has 0 records|is damaged).*(copy|repair)"
+        ):
             Learner(finished, StopRequest())
         assert (path.read_bytes() if path.exists() else None) == before
     finally:
@@ -60,7 +66,10 @@ def test_a_learner_without_its_log_ends_with_code_2_and_says_why(finished, tmp_p
     aside = finished.steps_log.rename(tmp_path / "steps.log")
     try:
         assert main(["learner", str(finished.path)]) == 2
-        assert f"{finished.steps_log} is not there" in capsys.readouterr().err and not finished.steps_log.exists()
+        assert (
+            f"{finished.steps_log} is not there" in capsys.readouterr().err
+            and not finished.steps_log.exists()
+        )
     finally:
         aside.rename(finished.steps_log)
 
@@ -70,7 +79,9 @@ def test_an_actor_of_another_run_delivers_nothing_and_is_told_both_names(tmp_pat
     sender = StepSender(receiver.address, SPACE, run="a" * 16, spool=tmp_path / "spool")
     try:
         sender.send(make_step(0))
-        with pytest.raises(RefusedError, match="the actor is of run aaaaaaaaaaaaaaaa, the learner of run bbbb"):
+        with pytest.raises(
+            RefusedError, match="the actor is of run aaaaaaaaaaaaaaaa, the learner of run bbbb"
+        ):
             for _ in range(400):
                 assert receiver.receive(0.05) == []
                 sender.confirm(-1)
@@ -101,6 +112,8 @@ def test_a_run_without_an_id_is_not_compared(tmp_path, actor, learner):
 
 def test_the_steps_of_a_run_carry_its_id(finished):
     assert len(finished.settings.id) == 16
-    with StepLog(finished.steps_log, finished.spaces(), read_only=True, run=finished.settings.id) as log:
+    with StepLog(
+        finished.steps_log, finished.spaces(), read_only=True, run=finished.settings.id
+    ) as log:
         assert sum(step.index > 0 for step in log.read()) > STEPS // 2
     assert finished.settings.id.encode() in Path(finished.steps_log).read_bytes()

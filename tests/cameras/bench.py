@@ -1,4 +1,6 @@
-"""Cameras that run without hardware, and what may happen to them: one bench for each driver, with the same levers."""
+"""Cameras that run without hardware, and what may happen to them: one bench for each driver, with
+the same levers.
+"""
 
 import contextlib
 import os
@@ -140,7 +142,8 @@ class Mjpeg:
 
 
 class Webcam:
-    """What Video4Linux and OpenCV make of a USB camera: a node, and a capture that grants what it likes.
+    """What Video4Linux and OpenCV make of a USB camera: a node, and a capture that grants what it
+    likes.
 
     `grants` is what it has instead of what is asked for, by OpenCV's number of the property.
     """
@@ -152,8 +155,14 @@ class Webcam:
         self._rng = np.random.default_rng(0)
         self.plug("1-2:1.0", serial)
         monkeypatch.setattr(opencv, "CLASS", self._class)
-        monkeypatch.setattr(opencv.cv2, "VideoCapture", lambda place, api, flat: _Granting(self, flat))
-        monkeypatch.setattr(opencv.fcntl, "ioctl", lambda _, request, control: self.controls.append((request, control)))
+        monkeypatch.setattr(
+            opencv.cv2, "VideoCapture", lambda place, api, flat: _Granting(self, flat)
+        )
+        monkeypatch.setattr(
+            opencv.fcntl,
+            "ioctl",
+            lambda _, request, control: self.controls.append((request, control)),
+        )
 
     def plug(self, port: str, serial: str = "") -> None:
         """One appears as the node, in a port of its own."""

@@ -1,7 +1,9 @@
-"""RealSense cameras without hardware: librealsense's own software devices, behind its own contexts and pipelines.
+"""RealSense cameras without hardware: librealsense's own software devices, behind its own contexts
+and pipelines.
 
-A device is what `pyrealsense2` lists, opens and streams from; only the sensor is not real. Its thread hands over a
-frame at its rate, with the time on it, until it is told to stall, to freeze or to be unplugged.
+A device is what `pyrealsense2` lists, opens and streams from; only the sensor is not real. Its
+thread hands over a frame at its rate, with the time on it, until it is told to stall, to freeze or
+to be unplugged.
 """
 
 import contextlib
@@ -19,8 +21,8 @@ SOFTWARE_ONLY = '{"device-mask":256}'
 class Bus:
     """What is plugged in: `context` is what librealsense sees of it now.
 
-    A context forgets no software device: it keeps an empty entry of one that is gone, which its pipelines fall over. So
-    there is a new one whenever something was unplugged.
+    A context forgets no software device: it keeps an empty entry of one that is gone, which its
+    pipelines fall over. So there is a new one whenever something was unplugged.
     """
 
     def __init__(self) -> None:
@@ -37,9 +39,13 @@ class Bus:
 
     def _look_anew(self) -> None:
         self.context = rs.context(SOFTWARE_ONLY)
-        self._announced: list[object] = []  # kept, because the context holds what is added to it weakly
+        self._announced: list[
+            object
+        ] = []  # kept, because the context holds what is added to it weakly
         announced = self._announced
-        self.context.set_devices_changed_callback(lambda event: announced.append(event.get_new_devices()))
+        self.context.set_devices_changed_callback(
+            lambda event: announced.append(event.get_new_devices())
+        )
         for device in self._devices.values():
             self._add(device)
 
@@ -54,8 +60,9 @@ class Bus:
 class SimulatedRealSense:
     """One camera with a colour stream: `draw(n) -> (H, W, 3)` uint8 is its n-th picture.
 
-    `options` are the controls that it has: name of the option to (low, high, step, default). `exposure(n)` is what it
-    says of the exposure of its n-th picture since it was plugged in, `usb` of its port.
+    `options` are the controls that it has: name of the option to (low, high, step, default).
+    `exposure(n)` is what it says of the exposure of its n-th picture since it was plugged in, `usb`
+    of its port.
     """
 
     def __init__(
@@ -73,7 +80,10 @@ class SimulatedRealSense:
         self.serial, self.size, self.rate_hz = serial, size, rate_hz
         self.frozen = self._stalled = False
         self.delay_s = 0.0
-        self.has_clock, self.error_s = False, 0.0  # of its own: global time, so wrong, and its count with each frame
+        self.has_clock, self.error_s = (
+            False,
+            0.0,
+        )  # of its own: global time, so wrong, and its count with each frame
         self._handing_over = threading.Lock()
         self._bus, self._draw = bus, draw or noise(size)
         self._options, self._exposure, self._usb = options or {}, exposure, usb
@@ -96,7 +106,12 @@ class SimulatedRealSense:
         stream.index, stream.uid = 0, 1
         stream.width, stream.height, stream.fps = width, height, round(self.rate_hz)
         intrinsics = rs.intrinsics()
-        intrinsics.width, intrinsics.height, intrinsics.fx, intrinsics.fy = width, height, 600.0, 600.0
+        intrinsics.width, intrinsics.height, intrinsics.fx, intrinsics.fy = (
+            width,
+            height,
+            600.0,
+            600.0,
+        )
         intrinsics.ppx, intrinsics.ppy, intrinsics.model = width / 2, height / 2, rs.distortion.none
         stream.intrinsics = intrinsics
         self.sensor = device.add_sensor("RGB Camera")
@@ -144,17 +159,23 @@ class SimulatedRealSense:
         if self.has_clock:
             frame.timestamp += 1e3 * self.error_s
             frame.domain = rs.timestamp_domain.global_time
-            self.sensor.set_metadata(rs.frame_metadata_value.frame_timestamp, round(1e6 * time.monotonic()) % 2**32)
+            self.sensor.set_metadata(
+                rs.frame_metadata_value.frame_timestamp, round(1e6 * time.monotonic()) % 2**32
+            )
         frame.frame_number, frame.profile = number, self._profile
         time.sleep(self.delay_s)  # exposure, transfer
         if self._exposure is not None:
-            self.sensor.set_metadata(rs.frame_metadata_value.actual_exposure, self._exposure(number))
+            self.sensor.set_metadata(
+                rs.frame_metadata_value.actual_exposure, self._exposure(number)
+            )
         with contextlib.suppress(RuntimeError):  # nobody has started the sensor
             self.sensor.on_video_frame(frame)
 
 
 def noise(size: tuple[int, int]) -> Callable[[int], np.ndarray]:
-    """Pictures whose number can be read off: red is n, and a few bytes of noise, as every real sensor has."""
+    """Pictures whose number can be read off: red is n, and a few bytes of noise, as every real
+    sensor has.
+    """
     rng = np.random.default_rng(0)
     picture = np.full((*size, 3), 60, np.uint8)
 

@@ -1,4 +1,6 @@
-"""One contract for every kind of camera: what `interfaces.Camera` promises. Losing one: tests/cameras/test_live.py."""
+"""One contract for every kind of camera: what `interfaces.Camera` promises. Losing one:
+tests/cameras/test_live.py.
+"""
 
 from dataclasses import replace
 
@@ -27,7 +29,9 @@ def bench(request, tmp_path, monkeypatch):
         with video(tmp_path / "film.mp4") as film:
             yield CameraConfig("wrist", "opencv", {"device": str(film)}), ()
     else:
-        pytest.importorskip("pyrealsense2", reason="pip install robot_rl[realsense]", exc_type=ImportError)
+        pytest.importorskip(
+            "pyrealsense2", reason="pip install robot_rl[realsense]", exc_type=ImportError
+        )
         made = RealSense(monkeypatch)
         yield made.config, ()
         made.close()
@@ -63,7 +67,9 @@ def test_closing_twice_is_closing_once_and_another_may_be_opened(bench):
 
 def test_an_option_that_the_driver_does_not_have_is_named(bench):
     wrong = replace(bench[0], options={**bench[0].options, "colour": "sepia"})
-    with pytest.raises(ConfigError, match="camera 'wrist': options: colour is not a known key; allowed: "):
+    with pytest.raises(
+        ConfigError, match="camera 'wrist': options: colour is not a known key; allowed: "
+    ):
         open_camera(wrong, SIZE, *bench[1])
 
 

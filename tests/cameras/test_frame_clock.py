@@ -1,4 +1,6 @@
-"""A frame's age follows neither the system's clock nor the drift of the camera's; only how late the frame came."""
+"""A frame's age follows neither the system's clock nor the drift of the camera's; only how late the
+frame came.
+"""
 
 import numpy as np
 import pytest
@@ -8,10 +10,21 @@ from robot_rl.cameras._frame_clock import IN_FLIGHT_S, WRAP_S, FrameClock
 PERIOD_S, WAY_S = 1 / 30, 0.03
 
 
-def ages(count, *, late=lambda n: 0.0, steps=(), drift=0.0, begins=0.0, device=True, system_error=lambda n: 0.0):
-    """What a clock says of frames that come `late(n)` [s] later than the quickest: (true age, said age) of each.
+def ages(
+    count,
+    *,
+    late=lambda n: 0.0,
+    steps=(),
+    drift=0.0,
+    begins=0.0,
+    device=True,
+    system_error=lambda n: 0.0,
+):
+    """What a clock says of frames that come `late(n)` [s] later than the quickest: (true age, said
+    age) of each.
 
-    `steps` are pairs of frame and seconds: the system's clock is set by so much just before that frame is taken.
+    `steps` are pairs of frame and seconds: the system's clock is set by so much just before that
+    frame is taken.
     """
     clock, rng, said = FrameClock(), np.random.default_rng(1), []
     for n in range(count):
@@ -32,7 +45,11 @@ def test_a_step_of_the_systems_clock_changes_no_age(device, step):
 
 
 def test_global_time_that_is_wrong_for_a_while_after_a_step_changes_no_age():
-    true, said = ages(900, steps=[(150, 900.0)], system_error=lambda n: -900.0 * 0.99 ** max(0, n - 150) * (n >= 150)).T
+    true, said = ages(
+        900,
+        steps=[(150, 900.0)],
+        system_error=lambda n: -900.0 * 0.99 ** max(0, n - 150) * (n >= 150),
+    ).T
     np.testing.assert_allclose(said, true, atol=0.004)
 
 
@@ -66,4 +83,6 @@ def test_a_frame_in_flight_when_the_clock_was_set_has_the_time_from_before():
         assert clock.taken(10.1, 50.0 + step, 60.04, None) == pytest.approx(10.04)
         assert clock.taken(10.2, 50.0 + step, 60.16 + step, None) == pytest.approx(10.16)
         later = 10.2 + 2 * IN_FLIGHT_S
-        assert clock.taken(later, 50.0 + step, later + 50.0 + step - 1.5, None) == pytest.approx(later - 1.5)
+        assert clock.taken(later, 50.0 + step, later + 50.0 + step - 1.5, None) == pytest.approx(
+            later - 1.5
+        )

@@ -1,4 +1,5 @@
-"""One contract for every driver of a real camera: what it delivers, and what happens when it is lost and comes back.
+"""One contract for every driver of a real camera: what it delivers, and what happens when it is
+lost and comes back.
 
 RealSense runs on librealsense's own software device, OpenCV on a network camera over loopback.
 """
@@ -13,14 +14,24 @@ from hypothesis import strategies as st
 
 from robot_rl.cameras import _live
 from robot_rl.types import CameraStaleError, ConfigError, DeviceError
-from tests.cameras.bench import MAX_AGE_S, Mjpeg, RealSense, be_quick, open_live, read_or_why, wait_until
+from tests.cameras.bench import (
+    MAX_AGE_S,
+    Mjpeg,
+    RealSense,
+    be_quick,
+    open_live,
+    read_or_why,
+    wait_until,
+)
 
 
 def make_bench(driver, monkeypatch):
     if driver == "opencv":
         return Mjpeg()
     pytest.importorskip(
-        "pyrealsense2", reason="pip install robot_rl[realsense], with libusb-1.0-0", exc_type=ImportError
+        "pyrealsense2",
+        reason="pip install robot_rl[realsense], with libusb-1.0-0",
+        exc_type=ImportError,
     )
     return RealSense(monkeypatch)
 
@@ -54,8 +65,13 @@ def test_frames_are_rgb_of_the_wanted_size_and_never_old(camera):
     assert all(image.shape == (128, 96, 3) and image.dtype == np.uint8 for image in images)
     assert min(ages) >= 0.0 and max(ages) <= MAX_AGE_S
     reds = [int(image[64, 48, 0]) for image in images]
-    assert len(set(reds)) > 10 and reds == sorted(reds)  # the newest each time, in order; green and blue stay
-    assert all(abs(int(image[64, 48, 1]) - 60) < 8 and abs(int(image[64, 48, 2]) - 60) < 8 for image in images)
+    assert len(set(reds)) > 10 and reds == sorted(
+        reds
+    )  # the newest each time, in order; green and blue stay
+    assert all(
+        abs(int(image[64, 48, 1]) - 60) < 8 and abs(int(image[64, 48, 2]) - 60) < 8
+        for image in images
+    )
 
 
 def test_a_reader_who_was_away_gets_the_newest_frame_and_no_queue(camera):
@@ -79,7 +95,8 @@ def test_a_camera_that_stalls_or_freezes_is_stale_until_it_is_back(bench, camera
     getattr(bench, what)(True)
     wait_until(lambda: read_or_why(camera))
     with pytest.raises(
-        CameraStaleError, match=rf"camera '{bench.config.name}': .* s old, 0.5 s is allowed; .*opened again"
+        CameraStaleError,
+        match=rf"camera '{bench.config.name}': .* s old, 0.5 s is allowed; .*opened again",
     ):
         camera.read()
     number = camera._frame.number
@@ -95,7 +112,9 @@ def test_a_camera_that_stalls_or_freezes_is_stale_until_it_is_back(bench, camera
 
 def test_an_unplugged_camera_is_back_when_it_is_plugged_in_again(bench, camera):
     bench.unplug()
-    wait_until(lambda: "plugged in" in read_or_why(camera) or "cannot be opened" in read_or_why(camera))
+    wait_until(
+        lambda: "plugged in" in read_or_why(camera) or "cannot be opened" in read_or_why(camera)
+    )
     time.sleep(0.3)
     assert read_or_why(camera)
     bench.plug()
@@ -104,7 +123,9 @@ def test_an_unplugged_camera_is_back_when_it_is_plugged_in_again(bench, camera):
 
 def test_a_camera_that_is_not_there_is_named_with_those_that_are(bench):
     begun = time.monotonic()
-    with pytest.raises(DeviceError, match=f"camera '{bench.absent.name}': .*(0002|video97).*there is|plugged in"):
+    with pytest.raises(
+        DeviceError, match=f"camera '{bench.absent.name}': .*(0002|video97).*there is|plugged in"
+    ):
         open_live(bench.absent, None)
     assert time.monotonic() - begun < 3.0
 
@@ -142,7 +163,10 @@ def test_the_crop_is_in_the_pixels_of_the_camera(bench):
         ({"crop": [0, 0, 0, 5]}, r"crop = \[0, 0, 0, 5\]"),
         ({"crop": [0, 0, 5]}, "crop"),
         ({"rate_hz": -3}, "rate_hz = -3: wanted 0 or more"),
-        ({"rate_hz": 30, "max_age_s": 0.05}, "max_age_s = 0.05: wanted more than two frame periods"),
+        (
+            {"rate_hz": 30, "max_age_s": 0.05},
+            "max_age_s = 0.05: wanted more than two frame periods",
+        ),
         ({"croop": [0, 0, 5, 5]}, "croop is not a known key.*did you mean 'crop'"),
         ({"exposure": "long"}, "exposure"),
     ],
@@ -202,7 +226,9 @@ def test_whatever_a_library_raises_the_camera_comes_back(monkeypatch, caplog):
 @pytest.mark.slow
 @given(
     wait_s=st.floats(0.0, 2.0),
-    frames=st.lists(st.tuples(st.floats(0.0, 0.2), st.none() | st.floats(1.0, 1e4)), min_size=1, max_size=60),
+    frames=st.lists(
+        st.tuples(st.floats(0.0, 0.2), st.none() | st.floats(1.0, 1e4)), min_size=1, max_size=60
+    ),
 )
 def test_exposure_settles_once_when_it_rests_or_the_time_is_over(wait_s, frames):
     settling, now, said, before = _live.Settling(wait_s), 0.0, [], False
@@ -211,6 +237,8 @@ def test_exposure_settles_once_when_it_rests_or_the_time_is_over(wait_s, frames)
         said += [] if exposure is None else [exposure]
         settled = settling.has_settled(now, exposure)
         last = said[-_live.SETTLED_FRAMES :]
-        rests = len(last) == _live.SETTLED_FRAMES and max(last) - min(last) <= _live.SETTLED_SHARE * max(last)
+        rests = len(last) == _live.SETTLED_FRAMES and max(last) - min(
+            last
+        ) <= _live.SETTLED_SHARE * max(last)
         assert settled == (before or now >= wait_s or (exposure is not None and rests))
         before = settled

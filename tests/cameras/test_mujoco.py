@@ -100,11 +100,15 @@ def test_without_ranges_of_looks_not_one_pixel_changes(gl, world, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("only", [None, "light_m", "brightness", "tint", "colour", "texture", "camera_m", "camera_rad"])
+@pytest.mark.parametrize(
+    "only", [None, "light_m", "brightness", "tint", "colour", "texture", "camera_m", "camera_rad"]
+)
 def test_looks_follow_from_the_seed_of_the_episode_alone(gl, only):
     looks = HARD.options["looks"]
     options = {**HARD.options, "socket_range_m": 0.0, "socket_range_rad": 0.0}
-    scene = replace(HARD, options={**options, "looks": looks if only is None else {only: looks[only]}})
+    scene = replace(
+        HARD, options={**options, "looks": looks if only is None else {only: looks[only]}}
+    )
     world = StillWorld(scene)
 
     def look(*seeds):
@@ -142,7 +146,9 @@ def test_a_crop_is_that_part_of_the_whole_picture_and_drawn_as_large_as_it_is_as
     before = beside.read()
     part = look_from("tip", TASK.scene, world, (120, 160), view="wrist", crop=(300, 40, 160, 120))
     large = look_from("tip", TASK.scene, world, (240, 320), view="wrist", crop=(300, 40, 160, 120))
-    np.testing.assert_allclose(part.read(), whole.read()[40:160, 300:460], atol=2)  # rounded elsewhere
+    np.testing.assert_allclose(
+        part.read(), whole.read()[40:160, 300:460], atol=2
+    )  # rounded elsewhere
     smaller = cv2.resize(large.read(), (160, 120), interpolation=cv2.INTER_AREA).astype(int)
     assert np.abs(smaller - part.read()).mean() < 3.0
     np.testing.assert_array_equal(beside.read(), before)  # it shares what it draws with
@@ -150,7 +156,9 @@ def test_a_crop_is_that_part_of_the_whole_picture_and_drawn_as_large_as_it_is_as
         camera.close()
 
 
-@pytest.mark.parametrize("crop", [(-1, 0, 10, 10), (0, 0, 0, 10), (600, 0, 41, 10), (0, 470, 10, 11)])
+@pytest.mark.parametrize(
+    "crop", [(-1, 0, 10, 10), (0, 0, 0, 10), (600, 0, 41, 10), (0, 470, 10, 11)]
+)
 def test_a_crop_outside_the_picture_is_refused(world, crop):
     with pytest.raises(ConfigError, match=r"camera 'wrist'.*640 x 480"):
         look_from("wrist", TASK.scene, world, crop=crop)
@@ -169,7 +177,12 @@ def test_without_a_world_there_is_nothing_to_draw():
 
 
 def test_without_gl_the_error_says_what_to_install():
-    environment = os.environ | {"__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent.json", "MUJOCO_GL": "egl"}
+    environment = os.environ | {
+        "__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent.json",
+        "MUJOCO_GL": "egl",
+    }
     code = "from robot_rl.cameras.mujoco import gl_problem; print(gl_problem())"
-    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert "apt-get install" in out.stdout and "libegl1" in out.stdout

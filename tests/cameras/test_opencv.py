@@ -47,7 +47,9 @@ def test_a_slower_rate_can_be_asked_of_a_file(tmp_path):
 
 def test_a_picture_that_stays_is_frozen_unless_the_file_says_it_may(tmp_path):
     with video(tmp_path / "still.mp4", frames=1) as film:
-        camera = open_live(front(film, detect_frozen=False, max_age_s=60.0), None)  # each picture opens the film anew
+        camera = open_live(
+            front(film, detect_frozen=False, max_age_s=60.0), None
+        )  # each picture opens the film anew
         number = camera.newest().number
         wait_until(lambda: camera.newest().number > number + 5)
         camera.close()
@@ -128,13 +130,31 @@ YUYV, MJPG = (float(cv2.VideoWriter.fourcc(*letters)) for letters in ("YUYV", "M
 @pytest.mark.parametrize(
     ("options", "grants", "complaint"),
     [
-        ({"rate_hz": 60}, {cv2.CAP_PROP_FPS: 30.0}, "rate_hz = 60 is asked for, it delivers 30 in this mode"),
-        ({"fourcc": "MJPG"}, {cv2.CAP_PROP_FOURCC: YUYV}, "fourcc = 'MJPG' is asked for, it sends 'YUYV'"),
-        ({"exposure": 300.0}, {cv2.CAP_PROP_EXPOSURE: 312.0}, "exposure = 300: this camera takes 312 instead"),
-        ({"white_balance": 9e9}, {cv2.CAP_PROP_WB_TEMPERATURE: 6500.0}, "this camera takes 6500 instead"),
+        (
+            {"rate_hz": 60},
+            {cv2.CAP_PROP_FPS: 30.0},
+            "rate_hz = 60 is asked for, it delivers 30 in this mode",
+        ),
+        (
+            {"fourcc": "MJPG"},
+            {cv2.CAP_PROP_FOURCC: YUYV},
+            "fourcc = 'MJPG' is asked for, it sends 'YUYV'",
+        ),
+        (
+            {"exposure": 300.0},
+            {cv2.CAP_PROP_EXPOSURE: 312.0},
+            "exposure = 300: this camera takes 312 instead",
+        ),
+        (
+            {"white_balance": 9e9},
+            {cv2.CAP_PROP_WB_TEMPERATURE: 6500.0},
+            "this camera takes 6500 instead",
+        ),
     ],
 )
-def test_what_a_usb_camera_did_not_grant_is_refused_with_what_it_did(webcam, options, grants, complaint):
+def test_what_a_usb_camera_did_not_grant_is_refused_with_what_it_did(
+    webcam, options, grants, complaint
+):
     webcam.grants = grants
     with pytest.raises(ConfigError, match=f"camera 'front': options: .*{complaint}"):
         open_live(front(webcam.node, **options), None)
@@ -142,7 +162,10 @@ def test_what_a_usb_camera_did_not_grant_is_refused_with_what_it_did(webcam, opt
 
 def test_what_a_usb_camera_granted_is_taken(webcam):
     webcam.grants = {cv2.CAP_PROP_FPS: 29.97, cv2.CAP_PROP_FOURCC: MJPG}
-    camera = open_live(front(webcam.node, rate_hz=30, fourcc="MJPG", exposure=300.0, width=640, height=480), (48, 64))
+    camera = open_live(
+        front(webcam.node, rate_hz=30, fourcc="MJPG", exposure=300.0, width=640, height=480),
+        (48, 64),
+    )
     assert camera.read().shape == (48, 64, 3)
     assert camera.controls()["exposure"] == 300.0
     camera.close()
@@ -155,8 +178,9 @@ def test_a_rate_that_the_driver_does_not_tell_is_no_complaint(webcam):
 
 def test_a_usb_camera_may_not_slow_down_in_the_dark(webcam):
     open_live(front(webcam.node), None).close()
-    (request, control) = webcam.controls[0]
-    # by hand from linux/videodev2.h: _IOWR('V', 28, struct v4l2_control), and V4L2_CID_CAMERA_CLASS_BASE + 3 = 0
+    request, control = webcam.controls[0]
+    # by hand from linux/videodev2.h: _IOWR('V', 28, struct v4l2_control), and
+    # V4L2_CID_CAMERA_CLASS_BASE + 3 = 0
     assert request == (3 << 30) | (8 << 16) | (ord("V") << 8) | 28
     assert control == ((0x009A0000 | 0x900) + 3).to_bytes(4, "little") + bytes(4)
 

@@ -1,4 +1,6 @@
-"""What only a RealSense has: serial numbers, locks of exposure and white balance, times from the device, modes."""
+"""What only a RealSense has: serial numbers, locks of exposure and white balance, times from the
+device, modes.
+"""
 
 import subprocess
 import sys
@@ -17,7 +19,9 @@ from robot_rl.types import ConfigError, DeviceError
 from tests.cameras.bench import MAX_AGE_S, RealSense, be_quick, open_live, read_or_why, wait_until
 
 rs = pytest.importorskip(
-    "pyrealsense2", reason="pip install robot_rl[realsense], with libusb-1.0-0", exc_type=ImportError
+    "pyrealsense2",
+    reason="pip install robot_rl[realsense], with libusb-1.0-0",
+    exc_type=ImportError,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -74,10 +78,14 @@ def test_a_locked_exposure_and_white_balance_are_set_and_the_rest_is_automatic(b
                  for name in ("exposure", "white_balance")]  # fmt: skip
     camera.close()
     assert automatic == [0.0, 1.0]
-    camera = open_live(wrist("0777", white_balance=5000.0), None)  # what another program left is not kept
+    camera = open_live(
+        wrist("0777", white_balance=5000.0), None
+    )  # what another program left is not kept
     assert second.sensor.get_option(rs.option.enable_auto_exposure) == 1.0
     assert second.sensor.get_option(rs.option.enable_auto_white_balance) == 0.0
-    assert second.sensor.get_option(rs.option.auto_exposure_priority) == 0.0  # the rate is not to fall in the dark
+    assert (
+        second.sensor.get_option(rs.option.auto_exposure_priority) == 0.0
+    )  # the rate is not to fall in the dark
     assert camera.controls()["white_balance"] == 5000.0
     camera.close()
 
@@ -124,7 +132,9 @@ def test_a_recording_plays_as_the_camera_did_and_begins_again(bench, tmp_path):
     recorder.start(config)
     time.sleep(0.7)
     recorder.stop()
-    camera = open_live(CameraConfig("wrist", "realsense", {"recording": path, "max_age_s": 1.0}), (48, 64))
+    camera = open_live(
+        CameraConfig("wrist", "realsense", {"recording": path, "max_age_s": 1.0}), (48, 64)
+    )
     reds, until = [], time.monotonic() + 1.5
     while time.monotonic() < until:
         reds.append(int(camera.read()[24, 32, 0]))
@@ -143,7 +153,9 @@ def test_a_camera_is_either_a_serial_or_a_recording(options):
 
 
 def test_a_mode_that_the_camera_has_not_is_named_with_those_it_has(bench):
-    with pytest.raises(DeviceError, match=r"no 640 x 480 pixels at 60 Hz; it has: 640 x 480 at 30 Hz on USB 3\.2"):
+    with pytest.raises(
+        DeviceError, match=r"no 640 x 480 pixels at 60 Hz; it has: 640 x 480 at 30 Hz on USB 3\.2"
+    ):
         open_live(wrist("0001", rate_hz=60), None)
 
 
@@ -157,9 +169,11 @@ def test_a_camera_that_is_in_use_says_so(bench):
 
 @pytest.fixture
 def resets(bench, monkeypatch):
-    """A real camera's reset, which the simulated one has not: it is gone for a moment and then comes back mended.
+    """A real camera's reset, which the simulated one has not: it is gone for a moment and then
+    comes back mended.
 
-    The list says when; `resets.clear()` forgets. A device whose `is_broken` is set comes back as it was.
+    The list says when; `resets.clear()` forgets. A device whose `is_broken` is set comes back as it
+    was.
     """
     times, timers = [], []
 
@@ -251,7 +265,9 @@ def _count(owner, method):
 
 
 @pytest.mark.parametrize("call", ["stop", "start"])
-def test_a_call_that_hangs_on_one_camera_keeps_no_other_from_coming_back(bench, second, monkeypatch, call):
+def test_a_call_that_hangs_on_one_camera_keeps_no_other_from_coming_back(
+    bench, second, monkeypatch, call
+):
     from robot_rl.cameras import realsense
 
     monkeypatch.setattr(realsense, "START_S", 1.0)
@@ -273,7 +289,11 @@ def test_a_call_that_hangs_on_one_camera_keeps_no_other_from_coming_back(bench, 
         second.unplug()
         wait_until(lambda: read_or_why(cameras[1]))
         second.plug()
-        wait_until(lambda: not read_or_why(cameras[1]), 10.0, "the other camera waits for the one that hangs")
+        wait_until(
+            lambda: not read_or_why(cameras[1]),
+            10.0,
+            "the other camera waits for the one that hangs",
+        )
     finally:
         ends.set()
     bench.stall(False)
@@ -294,7 +314,9 @@ def test_pictures_from_before_the_exposure_has_settled_are_shown_to_nobody(bench
     device = SimulatedRealSense(bench.bus, "0777", options=CONTROLS, exposure=ramp)
     camera = open_live(wrist("0777"), None)
     first = camera._frame
-    assert first is not None and first.image[240, 320, 0] >= 20, "the number of the picture is its red"
+    assert first is not None and first.image[240, 320, 0] >= 20, (
+        "the number of the picture is its red"
+    )
     device.unplug()
     wait_until(lambda: "plugged in" in read_or_why(camera))
     device.plug()  # it counts, and exposes, from the start
@@ -304,7 +326,9 @@ def test_pictures_from_before_the_exposure_has_settled_are_shown_to_nobody(bench
     device.unplug()
 
 
-def test_a_camera_that_says_nothing_of_its_exposure_has_time_to_settle_and_a_locked_one_needs_less(second, monkeypatch):
+def test_a_camera_that_says_nothing_of_its_exposure_has_time_to_settle_and_a_locked_one_needs_less(
+    second, monkeypatch
+):
     from robot_rl.cameras import _live
 
     real, asked = _live.Settling.has_settled, list[tuple[Any, float, bool]]()
@@ -355,7 +379,9 @@ def test_a_frame_is_as_old_as_the_device_says(bench):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("has_clock", [False, True])
-def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_fresh(bench, monkeypatch, has_clock):
+def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_fresh(
+    bench, monkeypatch, has_clock
+):
     from robot_rl.cameras import realsense
 
     real, ahead = time.time, [0.0]
@@ -369,14 +395,20 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
         return took[-1][1]
 
     def keeps_its_time() -> bool:
-        """False if a busy machine let the camera be opened again: a clock that was just set says nothing then."""
+        """False if a busy machine let the camera be opened again: a clock that was just set says
+        nothing then.
+        """
         took.clear()
         clocks.clear()
-        bench.device.stall(True)  # no frame of the round before is on its way, wrong by what it was then
+        bench.device.stall(
+            True
+        )  # no frame of the round before is on its way, wrong by what it was then
         bench.device.error_s = 0.0
         bench.device.stall(False)
         camera = open_live(wrist("0001"), None)
-        wait_until(lambda: len(took) > 5)  # the way of the quickest of some, not of a first one that was held up
+        wait_until(
+            lambda: len(took) > 5
+        )  # the way of the quickest of some, not of a first one that was held up
         for step in (3600.0, -7200.0, 0.3, -0.3):
             ahead[0] += step
             bench.device.error_s = -0.5 * step  # global time is still halfway between the two
@@ -386,7 +418,9 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
             stale = read_or_why(camera)
             if len(clocks) > 1:
                 break
-            assert min(ages) >= 0.045 and np.median(ages) < 0.15, f"after the clock was set by {step} s: {ages}"
+            assert min(ages) >= 0.045 and np.median(ages) < 0.15, (
+                f"after the clock was set by {step} s: {ages}"
+            )
             assert not stale
         camera.close()
         return len(clocks) == 1
@@ -407,14 +441,23 @@ device = SimulatedRealSense(bus, "0001")
 camera = open_camera(CameraConfig("wrist", "realsense", {"serial": "0001"}), None)
 raise SystemExit(3)
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
     assert (out.returncode, out.stderr) == (3, "")
 
 
 def test_without_the_system_libraries_the_error_says_what_to_install(tmp_path):
     (tmp_path / "pyrealsense2.py").write_text(
-        "raise ImportError('libusb-1.0.so.0: cannot open shared object file: No such file or directory')"
+        "raise ImportError('libusb-1.0.so.0: cannot open shared object file: No such file or"
+        " directory')"
     )
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from robot_rl.cameras import realsense"
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from robot_rl.cameras import realsense"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ConfigError" in out.stderr and "apt-get install" in out.stderr and "libusb-1.0-0" in out.stderr
+    assert (
+        "ConfigError" in out.stderr
+        and "apt-get install" in out.stderr
+        and "libusb-1.0-0" in out.stderr
+    )

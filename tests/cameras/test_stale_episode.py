@@ -1,4 +1,6 @@
-"""An episode whose camera has no fresh frame any more: it ends behind the last step that was seen; the arm holds."""
+"""An episode whose camera has no fresh frame any more: it ends behind the last step that was seen;
+the arm holds.
+"""
 
 import threading
 import time
@@ -43,7 +45,9 @@ def env(camera, start_arm):
         arms=(replace(hardware.arms[0], address=start_arm("real").address),),
         cameras=(replace(camera.config, name="wrist"),),
     )
-    task = replace(config.load_task("peg_insert"), cameras=("wrist",), image_size=SIZE, max_steps=20)
+    task = replace(
+        config.load_task("peg_insert"), cameras=("wrist",), image_size=SIZE, max_steps=20
+    )
     made = RobotEnv(task, hardware)
     yield made
     made.close()
@@ -63,13 +67,17 @@ def stands(arm: ArmState) -> bool:
     return arm.holding and bool(np.abs(arm.twist_base_tcp[:3]).max() < 1e-3)
 
 
-def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the_camera_is_back(env, camera, desk):
+def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the_camera_is_back(
+    env, camera, desk
+):
     summary, steps = play(env, camera)
     assert summary.broken_off and not summary.fault and not summary.success
     assert "camera 'wrist'" in summary.reason and "s old" in summary.reason
     assert 5 <= summary.steps <= 12  # a frame is good for half a second
     assert [step.index for step in steps] == list(range(summary.steps + 1))
-    assert not any(step.terminated or step.truncated for step in steps)  # they were sent before anybody knew
+    assert not any(
+        step.terminated or step.truncated for step in steps
+    )  # they were sent before anybody knew
     with pytest.raises(CameraStaleError):
         env.step(SLOWLY)
     wait_until(lambda: stands(env.arms[0].refresh()), 5.0, "the arm does not hold")
@@ -77,7 +85,8 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
     unwanted = PauseGate(env, desk, acknowledges=True, stop=lambda: True)
     assert play(env, episode=1, gate=unwanted)[1] == []  # a stop was asked for
 
-    # the arm holds while the camera is awaited, and the next episode is played as if nothing had been
+    # the arm holds while the camera is awaited, and the next episode is played as if nothing had
+    # been
     threading.Timer(0.6, camera.stall, [False]).start()
     stood = env.arms[0].refresh().pose_base_tcp
     told: list[str] = []
@@ -87,11 +96,18 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
         return False
 
     begun = time.monotonic()
-    summary, steps = play(env, episode=1, gate=PauseGate(env, desk, acknowledges=True, stop=holds, say=told.append))
+    summary, steps = play(
+        env, episode=1, gate=PauseGate(env, desk, acknowledges=True, stop=holds, say=told.append)
+    )
     assert time.monotonic() - begun > 0.5
     missing, back = told  # said once each
     assert "camera 'wrist'" in missing and back == ""
-    assert not summary.broken_off and summary.reason == "" and summary.steps == 20 and steps[-1].truncated
+    assert (
+        not summary.broken_off
+        and summary.reason == ""
+        and summary.steps == 20
+        and steps[-1].truncated
+    )
 
 
 def test_an_evaluation_plays_an_episode_again_that_a_camera_broke_off(env, camera):
@@ -135,7 +151,9 @@ def test_in_the_log_it_is_truncated_at_its_last_step_with_the_reason(tmp_path, s
     facts = with_marks(EpisodeFacts.of(broken_off), assembler.marks_of(broken_off.key))
     assert (broken_off.length, broken_off.end) == (3, "cut short")
     assert broken_off.truncated.tolist() == [False, False, True] and not broken_off.terminated.any()
-    assert [(mark["kind"], mark["reason"]) for mark in facts.marks] == [("truncated", "camera 'wrist': gone")]
+    assert [(mark["kind"], mark["reason"]) for mark in facts.marks] == [
+        ("truncated", "camera 'wrist': gone")
+    ]
     log.close()
 
 
@@ -156,5 +174,8 @@ def test_a_long_reason_fits_into_a_mark():
 def test_the_console_sees_all_of_what_the_policy_sees_a_part_of(env, desk, console):
     EpisodeRunner(env, desk=desk)
     picture = console.picture("wrist")
-    assert picture.whole and picture.size == (env.cameras["wrist"].whole.shape[1], env.cameras["wrist"].whole.shape[0])
+    assert picture.whole and picture.size == (
+        env.cameras["wrist"].whole.shape[1],
+        env.cameras["wrist"].whole.shape[0],
+    )
     assert picture.size > SIZE[::-1] == env.cameras["wrist"].read().shape[1::-1]

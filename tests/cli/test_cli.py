@@ -23,7 +23,9 @@ from robot_rl.types import ArmFaultError, ConfigError, DeviceError, StoppedError
 
 
 @pytest.fixture
-def helped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def helped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
     """What a line that asks for help prints in a terminal of 80 columns."""
     monkeypatch.setitem(os.environ, "COLUMNS", "80")
 
@@ -36,15 +38,22 @@ def helped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 def options_in(shown: str) -> dict[str, str]:
-    """The options and positional arguments in a printed help, and the sentence beside each, without its default."""
+    """The options and positional arguments in a printed help, and the sentence beside each, without
+    its default.
+    """
     found: dict[str, str] = {}
     for line in shown.replace("│", " ").splitlines():
         if names := re.match(r"  (--?[a-z][\w.-]*|[A-Z]{2,})(?=[ ,]|$)", line):
             name = names[1]
-            found[name] = " ".join(line.split("  ")[2:])  # behind the names, if they leave room for it
+            found[name] = " ".join(
+                line.split("  ")[2:]
+            )  # behind the names, if they leave room for it
         elif line.startswith("   ") and found:
             found[name] += line
-    return {name: re.sub(r"\((default: .*|required)\)", "", text).strip() for name, text in found.items()}
+    return {
+        name: re.sub(r"\((default: .*|required)\)", "", text).strip()
+        for name, text in found.items()
+    }
 
 
 def test_help_lists_every_verb_in_80_columns(helped: Callable[..., str]) -> None:
@@ -60,7 +69,9 @@ LINES += [["data", verb] for verb in ("ls", "show", "stats", "archive", "repair"
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
-def test_every_option_of_every_verb_has_a_sentence_beside_it(line: list[str], helped: Callable[..., str]) -> None:
+def test_every_option_of_every_verb_has_a_sentence_beside_it(
+    line: list[str], helped: Callable[..., str]
+) -> None:
     shown = helped(*line, "--help-all")
     options = options_in(shown)
     assert len(options) > 1 and min(len(text.split()) for text in options.values()) > 1, options
@@ -72,14 +83,19 @@ def test_the_options_that_people_change_first_stand_in_the_help_of_a_run_and_no_
 ) -> None:
     shown, everything = helped("train", "--help"), helped("train", "--help-all")
     first = options_in(shown).keys() - {"TASK", "-h"}
-    assert first == {"--resume"} | {f"--{name.replace('_', '-')}" for name in FIRST} and len(first) == 10
+    assert (
+        first == {"--resume"} | {f"--{name.replace('_', '-')}" for name in FIRST}
+        and len(first) == 10
+    )
     assert first < options_in(everything).keys() and "robot-rl train --help-all" in shown
 
 
 def test_the_installed_program_answers() -> None:
     program = Path(sys.executable).parent / "robot-rl"
     command = [str(program)] if program.exists() else [sys.executable, "-m", "robot_rl"]
-    shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run(
+        [*command, "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
     assert shown.stdout.strip().count(".") == 2
 
 
@@ -93,7 +109,9 @@ def test_whoever_stops_reading_is_told_nothing_more(arguments: list[str]) -> Non
     assert program.returncode == 141
 
 
-@pytest.mark.parametrize("cls", [config.Task, config.StartPose, config.Wander, config.ArmConfig, config.Guard])
+@pytest.mark.parametrize(
+    "cls", [config.Task, config.StartPose, config.Wander, config.ArmConfig, config.Guard]
+)
 def test_every_field_of_a_task_and_of_an_arm_has_a_text_under_it(cls: type) -> None:
     assert texts(cls).keys() == {each.name for each in fields(cls)}
 
@@ -106,12 +124,24 @@ def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["arm", "sim_pnda"], "robot-rl: hardware_configs/sim_pnda.yaml does not exist; there is: "),
-        (["arm", "sim_panda", "--arm", "left"], "robot-rl: arm 'left' is not in hardware 'sim_panda'; it has: panda"),
-        (["arm", "sim_panda", "--task", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
+        (
+            ["arm", "sim_pnda"],
+            "robot-rl: hardware_configs/sim_pnda.yaml does not exist; there is: ",
+        ),
+        (
+            ["arm", "sim_panda", "--arm", "left"],
+            "robot-rl: arm 'left' is not in hardware 'sim_panda'; it has: panda",
+        ),
+        (
+            ["arm", "sim_panda", "--task", "peg"],
+            "robot-rl: tasks/peg.py does not exist; there is: peg_insert",
+        ),
         (["train", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
         (["eval", "no_such_run"], "robot-rl: 'runs/no_such_run' is not a run"),
-        (["train", "--resume", "no_such_run", "--seed", "1"], "robot-rl: 'runs/no_such_run' is not a run"),
+        (
+            ["train", "--resume", "no_such_run", "--seed", "1"],
+            "robot-rl: 'runs/no_such_run' is not a run",
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_exit_code_2(
@@ -146,8 +176,11 @@ def raising(error: BaseException) -> Any:
         (
             OSError(errno.ENOSPC, "No space left on device", "metrics.jsonl"),
             2,
-            "robot-rl: metrics.jsonl cannot be written: No space left on device. What was written before is not lost: "
-            "make room on that disk, or make it writable, then start again",
+            (
+                "robot-rl: metrics.jsonl cannot be written: No space left on device. What was"
+                " written before is not lost: make room on that disk, or make it writable, then"
+                " start again"
+            ),
         ),
         (KeyboardInterrupt(), 130, "robot-rl: stopped"),
         (StoppedError("stopped"), 130, "robot-rl: stopped"),
@@ -172,7 +205,7 @@ def test_an_error_of_the_program_itself_is_not_hidden(monkeypatch: pytest.Monkey
         cli.main(["arm"])
 
 
-# ------------------------------------------------------------------------------------------------ what verbs are given
+# ----------------------------------------------------------------------------- what verbs are given
 
 
 @pytest.fixture
@@ -181,15 +214,34 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     from robot_rl.runs import create
 
     calls: list[Any] = []
-    monkeypatch.setattr(create, "create_run", lambda task, options, *verb: calls.append((task, options)))
+    monkeypatch.setattr(
+        create, "create_run", lambda task, options, *verb: calls.append((task, options))
+    )
     monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder: None)
     return calls
 
 
 def test_train_passes_typed_options_on(trained: list[Any]) -> None:
-    assert cli.main(["train", "peg_insert", "--hardware", "sim_panda", "--obs", "state", "--seed", "3"]) == 0
+    assert (
+        cli.main([
+            "train",
+            "peg_insert",
+            "--hardware",
+            "sim_panda",
+            "--obs",
+            "state",
+            "--seed",
+            "3",
+        ])
+        == 0
+    )
     task, options = trained[0]
-    assert (task, options.hardware, options.obs, options.seed) == ("peg_insert", "sim_panda", "state", 3)
+    assert (task, options.hardware, options.obs, options.seed) == (
+        "peg_insert",
+        "sim_panda",
+        "state",
+        3,
+    )
 
 
 def test_the_command_line_goes_before_the_task_and_the_task_before_the_code(
@@ -208,7 +260,10 @@ def test_a_wrong_default_of_a_task_names_the_task(
     task = replace(config.load_task("peg_insert"), defaults={"demoes": 7})
     monkeypatch.setattr(config, "load_task", lambda name: task)
     assert cli.main(["train", "peg_insert"]) == 2
-    assert "task 'peg_insert': defaults.demoes 'demoes' is not a known key; allowed: actor, " in capsys.readouterr().err
+    assert (
+        "task 'peg_insert': defaults.demoes 'demoes' is not a known key; allowed: actor, "
+        in capsys.readouterr().err
+    )
 
 
 def test_a_run_is_named_by_path_or_by_name(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""A mistake in a task or hardware file is found when it is read, and the message says where and what is allowed."""
+"""A mistake in a task or hardware file is found when it is read, and the message says where and
+what is allowed.
+"""
 
 import importlib
 import json
@@ -15,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl import config
-from robot_rl.config import GripperConfig, Hardware, Task, kinds, load_hardware, load_task, spaces, tighten
+from robot_rl.config import (
+    GripperConfig,
+    Hardware,
+    Task,
+    kinds,
+    load_hardware,
+    load_task,
+    spaces,
+    tighten,
+)
 from robot_rl.config.limits import limit_problems, outside, quat_angle, require_tighter
 from robot_rl.config.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types import ArmLimits, Box, ConfigError, Use
@@ -56,10 +67,12 @@ def line_of(text: str) -> int:
     return next(i for i, line in enumerate(PACKAGED.read_text().splitlines(), 1) if text in line)
 
 
-# ------------------------------------------------------------------------------------------------ finding
+# ------------------------------------------------------------------------------------------ finding
 
 
-@pytest.mark.parametrize("task_name", [path.stem for path in (PACKAGED.parents[2] / "tasks").glob("*.py")])
+@pytest.mark.parametrize(
+    "task_name", [path.stem for path in (PACKAGED.parents[2] / "tasks").glob("*.py")]
+)
 def test_every_packaged_task_fits_the_simulated_panda(task_name: str, hardware: Hardware) -> None:
     config.check_fit(load_task(task_name), hardware)
 
@@ -76,7 +89,10 @@ def test_a_task_survives_json(task: Task) -> None:
 
 def test_find_returns_the_module_and_a_miss_lists_the_folder() -> None:
     assert hasattr(config.find("rewards", "simulator"), "Reward")
-    with pytest.raises(ConfigError, match=r"'simulater' is not in robot_rl/rewards; it has: .*simulator.*mean 'simul"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'simulater' is not in robot_rl/rewards; it has: .*simulator.*mean 'simul",
+    ):
         config.find("rewards", "simulater")
 
 
@@ -89,39 +105,56 @@ def test_a_missing_device_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     (tmp_path / "teleop").mkdir()
     (tmp_path / "teleop" / "psychic.py").write_text("import brainwave_reader\n")
     monkeypatch.setattr(kinds, "PACKAGE", tmp_path)
-    monkeypatch.setattr(importlib.import_module("robot_rl.teleop"), "__path__", [str(tmp_path / "teleop")])
+    monkeypatch.setattr(
+        importlib.import_module("robot_rl.teleop"), "__path__", [str(tmp_path / "teleop")]
+    )
     with pytest.raises(ConfigError, match="teleop/psychic needs the package 'brainwave_reader'"):
         config.find("teleop", "psychic")
 
 
 def test_make_refuses_an_option_that_nothing_takes() -> None:
-    with pytest.raises(ConfigError, match=r"clearence is not a known key; .*did you mean 'clearance_m'"):
+    with pytest.raises(
+        ConfigError, match=r"clearence is not a known key; .*did you mean 'clearance_m'"
+    ):
         config.make("sim/scenes", Use("peg_insert", {"clearence": 0.001}))
 
 
 def test_a_missing_file_lists_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"tasks/peg_insrt.py does not exist; .*did you mean 'peg_insert'"):
+    with pytest.raises(
+        ConfigError, match=r"tasks/peg_insrt.py does not exist; .*did you mean 'peg_insert'"
+    ):
         load_task("peg_insrt")
-    with pytest.raises(ConfigError, match=r"hardware_configs/sim_pnda.yaml does not exist; .*did you mean 'sim_panda'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"hardware_configs/sim_pnda.yaml does not exist; .*did you mean 'sim_panda'",
+    ):
         load_hardware("sim_pnda")
 
 
-def test_the_working_directory_comes_before_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_directory_comes_before_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "hardware_configs").mkdir()
     mine = PACKAGED.read_text().replace("max_force: 80.0", "max_force: 42.0")
     (tmp_path / "hardware_configs" / "sim_panda.yaml").write_text(mine)
     (tmp_path / "tasks").mkdir()
-    source = (PACKAGED.parents[2] / "tasks" / "peg_insert.py").read_text().replace("max_steps=100", "max_steps=7")
+    source = (
+        (PACKAGED.parents[2] / "tasks" / "peg_insert.py")
+        .read_text()
+        .replace("max_steps=100", "max_steps=7")
+    )
     (tmp_path / "tasks" / "peg_insert.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     assert load_hardware("sim_panda").arms[0].limits.max_force == 42.0
     assert load_task("peg_insert").max_steps == 7
 
 
-# ------------------------------------------------------------------------------------------------ hardware files
+# ----------------------------------------------------------------------------------- hardware files
 
 
-def test_an_unknown_key_at_the_top_does_not_offer_the_name_that_the_file_itself_gives(broken: Edit) -> None:
+def test_an_unknown_key_at_the_top_does_not_offer_the_name_that_the_file_itself_gives(
+    broken: Edit,
+) -> None:
     complaint = broken("cameras:", "camera:")
     assert complaint.endswith(
         f":{line_of('cameras:')}: camera is not a known key; allowed: {nearest('camera', ALLOWED)}"
@@ -135,7 +168,11 @@ ALLOWED = ("arms", "cameras", "grippers", "teleop")
     ("old", "new", "complaint"),
     [
         ("max_force: 80.0", "max_force: true", "limits.max_force = true: wanted a valid number"),
-        ("max_force: 80.0", "max_force: 2026-01-01", "max_force = 2026-01-01: wanted a text, number"),
+        (
+            "max_force: 80.0",
+            "max_force: 2026-01-01",
+            "max_force = 2026-01-01: wanted a text, number",
+        ),
         ("[0.001, 0.0025,", "[0.001, 0.25,", "no body has these moments"),
         ("keep_out: []", "keep_out: [{low: [0, 0, 0], hihg: [1, 1, 1]}]", "did you mean 'high'"),
         ("name: front", "name: wrist", "'wrist' is taken by another of the cameras"),
@@ -144,7 +181,9 @@ ALLOWED = ("arms", "cameras", "grippers", "teleop")
         ("teleop:", "name: bench\nteleop:", "name is not for this file to say"),
     ],
 )
-def test_a_bad_value_names_file_line_and_what_is_wanted(old: str, new: str, complaint: str, broken: Edit) -> None:
+def test_a_bad_value_names_file_line_and_what_is_wanted(
+    old: str, new: str, complaint: str, broken: Edit
+) -> None:
     message = broken(old, new)
     assert complaint in message
     assert "mine.yaml:" in message
@@ -179,7 +218,7 @@ def test_yaml_numbers_in_every_notation_are_numbers(value: float) -> None:
         assert yaml.load(text, _Loader) == float(text)  # noqa: S506 (a SafeLoader's child)
 
 
-# ------------------------------------------------------------------------------------------------ limits
+# ------------------------------------------------------------------------------------------- limits
 
 
 @cache
@@ -206,13 +245,17 @@ def limits() -> ArmLimits:
     ],
 )
 def test_a_task_cannot_widen_a_limit(changes: dict[str, Any], name: str, limits: ArmLimits) -> None:
-    with pytest.raises(ConfigError, match=rf"limits: {name}\W.* a task may tighten a limit of the hardware, never"):
+    with pytest.raises(
+        ConfigError, match=rf"limits: {name}\W.* a task may tighten a limit of the hardware, never"
+    ):
         tighten(limits, changes)
 
 
 @given(data=st.data())
 def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
-    """Whatever numbers a task gives: it is refused, or every limit is at least as tight as the hardware's."""
+    """Whatever numbers a task gives: it is refused, or every limit is at least as tight as the
+    hardware's.
+    """
     limits = packaged_limits()
     names = st.sampled_from(sorted(to_json(limits).keys() - {"workspace_quat", "keep_out"}))
     number = st.floats(-0.5, 3.0)
@@ -220,7 +263,9 @@ def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     for name in data.draw(st.lists(names, unique=True, max_size=4)):
         value = getattr(limits, name)
         size = len(value) if isinstance(value, tuple) else 0
-        changes[name] = data.draw(st.lists(number, min_size=size, max_size=size) if size else number)
+        changes[name] = data.draw(
+            st.lists(number, min_size=size, max_size=size) if size else number
+        )
     try:
         tight = tighten(limits, changes)
     except ConfigError:
@@ -228,7 +273,13 @@ def test_a_tightened_limit_is_never_wider(data: st.DataObject) -> None:
     for name, before in to_json(limits).items():
         after = getattr(tight, name)
         pairs = zip(before, after, strict=True) if isinstance(before, list) else [(before, after)]
-        grows = name in ("workspace_low", "body_low", "joint_low", "joint_margin", "joint_speed_margin")
+        grows = name in (
+            "workspace_low",
+            "body_low",
+            "joint_low",
+            "joint_margin",
+            "joint_speed_margin",
+        )
         assert name == "retreat_m" or all(b >= a if grows else b <= a for a, b in pairs)
     assert not list(limit_problems(tight, 7))
 
@@ -252,14 +303,19 @@ def test_a_task_adds_keep_out_boxes_and_takes_none_away(limits: ArmLimits) -> No
     [
         ({"retreat_force": 79.0}, "retreat_force = 79: wanted at least max_force, 80"),
         ({"joint_margin": 2.0}, r"joint_margin = 2: wanted 0 to 1 rad"),
-        ({"joint_speed_margin": 2.0}, "joint_speed_margin = 2: wanted less than every max_joint_speed"),
+        (
+            {"joint_speed_margin": 2.0},
+            "joint_speed_margin = 2: wanted less than every max_joint_speed",
+        ),
         (
             {"keep_out": [{"low": [0, 0, 0], "high": [0, 1, 1]}]},
             r"keep_out\[0\].low must be below high; it is not on x",
         ),
     ],
 )
-def test_limits_that_make_no_sense_together(changes: dict[str, Any], complaint: str, limits: ArmLimits) -> None:
+def test_limits_that_make_no_sense_together(
+    changes: dict[str, Any], complaint: str, limits: ArmLimits
+) -> None:
     with pytest.raises(ConfigError, match=complaint):
         tighten(limits, changes)
 
@@ -268,12 +324,16 @@ def test_the_workspace_may_turn_inside_itself(limits: ArmLimits) -> None:
     turned = [math.cos(0.1), math.sin(0.1), 0.0, 0.0]  # 0.2 rad about z
     tight = tighten(limits, {"workspace_quat": turned, "workspace_angle": 0.2})
     assert quat_angle(limits.workspace_quat, tight.workspace_quat) == pytest.approx(0.2)
-    with pytest.raises(ConfigError, match=r"turned by 0.2 rad, so that workspace_angle may be 0.2 rad at most"):
+    with pytest.raises(
+        ConfigError, match=r"turned by 0.2 rad, so that workspace_angle may be 0.2 rad at most"
+    ):
         tighten(limits, {"workspace_quat": turned})
 
 
 def test_an_unknown_limit_names_the_nearest(limits: ArmLimits) -> None:
-    with pytest.raises(ConfigError, match=r"the task's limits: max_forc is not a known key; .*mean 'max_force'"):
+    with pytest.raises(
+        ConfigError, match=r"the task's limits: max_forc is not a known key; .*mean 'max_force'"
+    ):
         tighten(limits, {"max_forc": 1.0})
 
 
@@ -284,14 +344,19 @@ def test_outside_sees_each_axis_and_the_orientation(limits: ArmLimits) -> None:
         wide = [0.0, 0.0, 0.0]
         wide[axis] = 0.5
         assert outside(limits, pose, wide, still).startswith(f"on {name}: ")
-    assert outside(limits, pose, still, (0.4, 0.4, 0.4)).startswith("in orientation: it turns up to 0.6928 rad")
+    assert outside(limits, pose, still, (0.4, 0.4, 0.4)).startswith(
+        "in orientation: it turns up to 0.6928 rad"
+    )
 
 
-# ------------------------------------------------------------------------------------------------ task on hardware
+# --------------------------------------------------------------------------------- task on hardware
 
 
 def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -> None:
-    with pytest.raises(ConfigError, match=r"camera 'rist' is not in hardware 'sim_panda'; it has: front, wrist \(did"):
+    with pytest.raises(
+        ConfigError,
+        match=r"camera 'rist' is not in hardware 'sim_panda'; it has: front, wrist \(did",
+    ):
         config.check_fit(replace(task, cameras=("rist",)), hardware)
 
 
@@ -306,7 +371,10 @@ def test_a_missing_camera_says_which_there_are(task: Task, hardware: Hardware) -
         ({"start": ()}, "0 start poses for the 1 arms"),
         ({"reward": Use("simulater")}, "'simulater' is not in robot_rl/rewards"),
         ({"scene": Use("peg")}, "'peg' is not in robot_rl/sim/scenes"),
-        ({"limits": {"workspace_high": [0.62, 0.2, 0.06]}}, r"leaves the workspace of arm 'panda' on z: .*0.085 m"),
+        (
+            {"limits": {"workspace_high": [0.62, 0.2, 0.06]}},
+            r"leaves the workspace of arm 'panda' on z: .*0.085 m",
+        ),
         ({"pose_tcp_tool": (0.0,) * 7}, "pose_tcp_tool = .* does not end in a unit quaternion"),
     ],
 )
@@ -332,23 +400,38 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     assert pixels.action_size == 6
     assert list(spaces(task, hardware, "state").observations) == [*state, "state/sim_goal"]
     tells = spaces(replace(task, observe_gravity=True), hardware, "pixels")
-    assert list(tells.observations) == [*state, "state/projected_gravity", "image/wrist", "image/front"]
+    assert list(tells.observations) == [
+        *state,
+        "state/projected_gravity",
+        "image/wrist",
+        "image/front",
+    ]
     assert tells.observations["state/projected_gravity"] == ((3,), "float32")
 
 
 def test_a_task_moves_no_gripper_so_far(task: Task, hardware: Hardware) -> None:
-    with pytest.raises(ConfigError, match="grippers no task moves a gripper so far: leave them out"):
+    with pytest.raises(
+        ConfigError, match="grippers no task moves a gripper so far: leave them out"
+    ):
         config.check_fit(task, replace(hardware, grippers=(GripperConfig("hand", "mujoco"),)))
 
 
-def test_two_arms_are_told_apart_by_name_and_refused_to_a_task(task: Task, hardware: Hardware) -> None:
+def test_two_arms_are_told_apart_by_name_and_refused_to_a_task(
+    task: Task, hardware: Hardware
+) -> None:
     (arm,) = hardware.arms
     two = replace(hardware, arms=(arm, replace(arm, name="left", address="tcp://127.0.0.1:5570")))
-    with pytest.raises(ConfigError, match=r"arms\[1\] is a second arm, and a task moves one so far: give each"):
+    with pytest.raises(
+        ConfigError, match=r"arms\[1\] is a second arm, and a task moves one so far: give each"
+    ):
         config.check_fit(replace(task, start=task.start * 2), two)
     spec = spaces(replace(task, start=task.start * 2), two, "state")
     assert spec.action_size == 12
-    assert {"state/panda/tcp_pose", "state/left/tcp_pose", "state/left/sim_goal"} < spec.observations.keys()
+    assert {
+        "state/panda/tcp_pose",
+        "state/left/tcp_pose",
+        "state/left/sim_goal",
+    } < spec.observations.keys()
 
 
 def test_the_state_variant_needs_a_simulated_scene(task: Task, hardware: Hardware) -> None:
@@ -356,7 +439,7 @@ def test_the_state_variant_needs_a_simulated_scene(task: Task, hardware: Hardwar
         spaces(replace(task, scene=None), hardware, "state")
 
 
-# ------------------------------------------------------------------------------------------------ overrides
+# ---------------------------------------------------------------------------------------- overrides
 
 
 @dataclass(frozen=True)
@@ -379,8 +462,14 @@ def test_overrides_reach_into_nested_options() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"agent.discont": 0.9}, r"agent.discont: 'discont' is not a known key; allowed: .*mean 'discount'"),
-        ({"agnt.discount": 0.9}, r"'agnt' is not a known key; allowed: agent, steps \(did you mean 'agent'"),
+        (
+            {"agent.discont": 0.9},
+            r"agent.discont: 'discont' is not a known key; allowed: .*mean 'discount'",
+        ),
+        (
+            {"agnt.discount": 0.9},
+            r"'agnt' is not a known key; allowed: agent, steps \(did you mean 'agent'",
+        ),
         ({"steps.more": 1}, "'more' is not a known key; allowed: nothing"),
         ({"steps": "many"}, 'defaults: steps = "many": wanted a valid integer'),
         ({"agent.layers": [1, 2.5]}, r"agent.layers \[1\] = 2.5"),

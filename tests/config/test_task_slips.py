@@ -1,4 +1,6 @@
-"""Each slip of a person who writes a task file is refused before anything opens: file, line, what is allowed."""
+"""Each slip of a person who writes a task file is refused before anything opens: file, line, what
+is allowed.
+"""
 
 import json
 from pathlib import Path
@@ -18,9 +20,21 @@ POSE = "pose_base_tool=(*SOCKET, RIM_Z + 0.5 * (HEIGHT_LOW + HEIGHT_HIGH), 1.0, 
 
 ALONE = [
     # Python
-    ("max_steps=100,", "max_stepz=100,", "max_stepz is not a field of Task; allowed: action_rotation, "),
-    (FILTER, "filtr_time_s=0.05,", "filtr_time_s is not a field of Compliance; allowed: damping, error_clip, "),
-    (POSE, POSE.replace("pose_base_tool", "pose_base_tol"), "pose_base_tol is not a field of StartPose; allowed: "),
+    (
+        "max_steps=100,",
+        "max_stepz=100,",
+        "max_stepz is not a field of Task; allowed: action_rotation, ",
+    ),
+    (
+        FILTER,
+        "filtr_time_s=0.05,",
+        "filtr_time_s is not a field of Compliance; allowed: damping, error_clip, ",
+    ),
+    (
+        POSE,
+        POSE.replace("pose_base_tool", "pose_base_tol"),
+        "pose_base_tol is not a field of StartPose; allowed: ",
+    ),
     ('    cameras=("wrist", "front"),\n', "", "Task(...) lacks 'cameras'"),
     ("rate_hz=10.0,", "rate_hz=10.0", "not valid Python: "),
     ("rate_hz=10.0,", "rate_hz=10.0.0,", "not valid Python: "),
@@ -37,20 +51,44 @@ ALONE = [
     # types and numbers
     ("rate_hz=10.0,", 'rate_hz="10",', 'rate_hz = "10": wanted a valid number'),
     ("rate_hz=10.0,", "rate_hz=math.nan,", "rate_hz = nan: wanted a finite number"),
-    ("leash_rotation=0.1,", "leash_rotation=math.inf,", "leash_rotation = inf: wanted a finite number"),
-    ("defaults={", "defaults={print: 1, ", "defaults has the key <built-in function print>: wanted a text"),
+    (
+        "leash_rotation=0.1,",
+        "leash_rotation=math.inf,",
+        "leash_rotation = inf: wanted a finite number",
+    ),
+    (
+        "defaults={",
+        "defaults={print: 1, ",
+        "defaults has the key <built-in function print>: wanted a text",
+    ),
     ("max_steps=100,", "max_steps=99.5,", "max_steps = 99.5: wanted a valid integer"),
     ('cameras=("wrist", "front")', 'cameras="wrist"', 'cameras = "wrist": wanted a list'),
     # the loop
     ("rate_hz=10.0,", "rate_hz=2000,", "rate_hz = 2000: wanted 1 to 200 Hz"),
     ("rate_hz=10.0,", "rate_hz=0,", "rate_hz = 0: wanted 1 to 200 Hz"),
     ("max_steps=100,", "max_steps=0,", "max_steps = 0: wanted 1 to 100000"),
-    ("image_size=(128, 128)", "image_size=(128, 12800)", "image_size[1] = 12800: wanted 8 to 1024 pixels"),
+    (
+        "image_size=(128, 128)",
+        "image_size=(128, 12800)",
+        "image_size[1] = 12800: wanted 8 to 1024 pixels",
+    ),
     ("image_size=(128, 128)", "image_size=(128,)", "image_size[1] is missing"),
-    ("action_translation=0.008", "action_translation=8", "wanted more than 0, at most 0.1 m; 8 mm are 0.008 m"),
+    (
+        "action_translation=0.008",
+        "action_translation=8",
+        "wanted more than 0, at most 0.1 m; 8 mm are 0.008 m",
+    ),
     ("action_rotation=0.05", "action_rotation=3", "at most 0.5 rad; 3 degrees are 0.05236 rad"),
-    ("action_translation=0.008", "action_translation=0.08", "wanted at most leash_translation, 0.012"),
-    ("leash_translation=0.012", "leash_translation=2.0", "leash_translation = 2: wanted more than 0, at most 0.5 m"),
+    (
+        "action_translation=0.008",
+        "action_translation=0.08",
+        "wanted at most leash_translation, 0.012",
+    ),
+    (
+        "leash_translation=0.012",
+        "leash_translation=2.0",
+        "leash_translation = 2: wanted more than 0, at most 0.5 m",
+    ),
     (
         "leash_translation=0.012",
         "leash_translation=0.009",
@@ -72,22 +110,38 @@ ALONE = [
         STIFF.replace("150.0)", "1500.0)"),
         "compliance.stiffness[5] = 1500: wanted more than 0, at most 300 Nm/rad",
     ),
-    (STIFF, "stiffness=(2000.0, 150.0)", "compliance.stiffness has 2 numbers: wanted 6, for x, y, z and about"),
+    (
+        STIFF,
+        "stiffness=(2000.0, 150.0)",
+        "compliance.stiffness has 2 numbers: wanted 6, for x, y, z and about",
+    ),
     (
         CLIP,
         CLIP.replace("0.01, 0.08", "10.0, 0.08"),
         "compliance.error_clip[2] = 10: wanted more than 0, at most 0.1 m",
     ),
-    (DAMPED, DAMPED.replace("(89.0", "(0.0"), "compliance.damping[0] = 0: wanted more than 0, at most 400 Ns/m"),
+    (
+        DAMPED,
+        DAMPED.replace("(89.0", "(0.0"),
+        "compliance.damping[0] = 0: wanted more than 0, at most 400 Ns/m",
+    ),
     (
         DAMPED,
         DAMPED.replace("(89.0", "(0.001"),
         "compliance.damping[0] = 0.001: wanted at least 44.72 with stiffness 2000",
     ),
-    (DAMPED, DAMPED.replace("7.0)", "0.7)"), "compliance.damping[5] = 0.7: wanted at least 3.873 with stiffness 150"),
+    (
+        DAMPED,
+        DAMPED.replace("7.0)", "0.7)"),
+        "compliance.damping[5] = 0.7: wanted at least 3.873 with stiffness 150",
+    ),
     (FILTER, "filter_time_s=50,", "compliance.filter_time_s = 50: wanted 0 to 2 s"),
     (FILTER, "gain_time_s=0.0,", "compliance.gain_time_s = 0: wanted 0.02 to 2 s"),
-    (FILTER, "nullspace_stiffness=1000.0,", "compliance.nullspace_stiffness = 1000: wanted 0 to 100 Nm/rad"),
+    (
+        FILTER,
+        "nullspace_stiffness=1000.0,",
+        "compliance.nullspace_stiffness = 1000: wanted 0 to 100 Nm/rad",
+    ),
     (FILTER, "integral=(1e6,) * 6,", "compliance.integral[0] = 1e+06: wanted 0 to 10000"),
     (
         "compliance=Compliance(",
@@ -95,10 +149,22 @@ ALONE = [
         "reset_compliance.error_clip[0] = 0.5: wanted more than 0, at most 0.1 m",
     ),
     # the start, the tool
-    (POSE, "pose_base_tool=(0.5, 0.0, 0.07, 1.0, 0.0, 0.0, 1.0)", "does not end in a unit quaternion xyzw"),
-    (POSE, "pose_base_tool=(500, 0, 70, 1, 0, 0, 0)", "pose_base_tool[0] = 500: wanted -3 to 3 m; 500 mm are 0.5 m"),
+    (
+        POSE,
+        "pose_base_tool=(0.5, 0.0, 0.07, 1.0, 0.0, 0.0, 1.0)",
+        "does not end in a unit quaternion xyzw",
+    ),
+    (
+        POSE,
+        "pose_base_tool=(500, 0, 70, 1, 0, 0, 0)",
+        "pose_base_tool[0] = 500: wanted -3 to 3 m; 500 mm are 0.5 m",
+    ),
     (POSE, "pose_base_tool=(0.5, 0.0, 0.07)", "start[0].pose_base_tool[3] is missing"),
-    ("translation=(0.020, 0.020", "translation=(-0.020, 0.020", "start[0].translation[0] = -0.02: wanted 0 to 1 m"),
+    (
+        "translation=(0.020, 0.020",
+        "translation=(-0.020, 0.020",
+        "start[0].translation[0] = -0.02: wanted 0 to 1 m",
+    ),
     ("rotation=(DEGREES_5,", "rotation=(5.0,", "start[0].rotation[0] = 5: wanted 0 to 3.14159 rad"),
     (
         "pose_tcp_tool=(0.0, 0.0, 0.042,",
@@ -106,7 +172,11 @@ ALONE = [
         "pose_tcp_tool[2] = 42: wanted -1 to 1 m; 42 mm",
     ),
     ("rate_hz=10.0,", "max_drift=-0.5,", "max_drift = -0.5: wanted 0.05 to 3.14159 rad"),
-    ("rate_hz=10.0,", "max_drift=30,", "max_drift = 30: wanted 0.05 to 3.14159 rad; 30 degrees are 0.5236 rad"),
+    (
+        "rate_hz=10.0,",
+        "max_drift=30,",
+        "max_drift = 30: wanted 0.05 to 3.14159 rad; 30 degrees are 0.5236 rad",
+    ),
     # rewards and scenes
     (
         'reward=Use("simulator")',
@@ -139,7 +209,11 @@ ALONE = [
         '"depth_m": 0.02',
         "is refused: success_depth_m is 0.024; it must be more than 0 and at most depth",
     ),
-    ('"depth_m": RIM_Z', '"depth_m": "deep"', 'scene.options.depth_m = "deep": wanted a valid number'),
+    (
+        '"depth_m": RIM_Z',
+        '"depth_m": "deep"',
+        'scene.options.depth_m = "deep": wanted a valid number',
+    ),
     (
         '"depth_m": RIM_Z',
         '"looks": {"tnt": 0.1}',
@@ -165,7 +239,11 @@ ON_BENCH = [
         "camera 'frnt' is not in hardware 'sim_panda'; it has: front",
     ),
     ('cameras=("wrist", "front")', 'cameras=("wrist", "wrist")', "name one twice"),
-    ("start=(", "start=2 * (", "start has 2 start poses for the 1 arms of hardware 'sim_panda': wanted one for each"),
+    (
+        "start=(",
+        "start=2 * (",
+        "start has 2 start poses for the 1 arms of hardware 'sim_panda': wanted one for each",
+    ),
     (
         "HEIGHT_HIGH = 0.030, 0.060",
         "HEIGHT_HIGH = 0.030, 0.560",
@@ -190,29 +268,54 @@ ON_BENCH = [
     (
         "compliance=Compliance(",
         "reset_compliance=Compliance(error_clip=(0.05,) * 6), compliance=Compliance(",
-        "reset_compliance.error_clip[0] = 0.05: stiffness x clip is 2000 x 0.05 = 100 N along x, and max_force is 80 N",
+        (
+            "reset_compliance.error_clip[0] = 0.05: stiffness x clip is 2000 x 0.05 = 100 N along"
+            " x, and max_force is 80 N"
+        ),
     ),
     (
         "rate_hz=10.0,",
         'limits={"max_force": 15.0},',
         "compliance.error_clip[0] = 0.01: stiffness x clip is 2000 x 0.01 = 20 N",
     ),
-    ("rate_hz=10.0,", 'limits={"max_moment": 10.0},', "is 150 x 0.08 = 12 Nm about x, and max_moment is 10 Nm"),
+    (
+        "rate_hz=10.0,",
+        'limits={"max_moment": 10.0},',
+        "is 150 x 0.08 = 12 Nm about x, and max_moment is 10 Nm",
+    ),
     (
         FILTER,
         "posture=(0, 10, 0, -138, 0, 148, 45),",
         "compliance.posture[1] = 10: wanted -1.6628 to 1.6628 rad; 10 degrees",
     ),
-    (FILTER, "posture=(0.0, 0.2, 0.0),", "compliance.posture has 3 numbers: wanted 7 joint angles [rad], or none"),
-    ("rate_hz=10.0,", 'limits={"max_forc": 40.0},', "limits.max_forc is not a known key; allowed: "),
+    (
+        FILTER,
+        "posture=(0.0, 0.2, 0.0),",
+        "compliance.posture has 3 numbers: wanted 7 joint angles [rad], or none",
+    ),
+    (
+        "rate_hz=10.0,",
+        'limits={"max_forc": 40.0},',
+        "limits.max_forc is not a known key; allowed: ",
+    ),
     (
         "rate_hz=10.0,",
         'limits={"max_force": 120.0},',
-        "limits.max_force = 120: a task may tighten a limit of the hardware, "
-        "never widen it; it is 80 in the hardware file",
+        (
+            "limits.max_force = 120: a task may tighten a limit of the hardware, "
+            "never widen it; it is 80 in the hardware file"
+        ),
     ),
-    ("rate_hz=10.0,", 'limits={"max_force": "weak"},', 'limits.max_force = "weak": wanted a valid number'),
-    ("rate_hz=10.0,", 'limits={"body_low": (-9.0, -1.0, 0.0)},', "limits.body_low = [-9, -1, 0]: a task may tighten"),
+    (
+        "rate_hz=10.0,",
+        'limits={"max_force": "weak"},',
+        'limits.max_force = "weak": wanted a valid number',
+    ),
+    (
+        "rate_hz=10.0,",
+        'limits={"body_low": (-9.0, -1.0, 0.0)},',
+        "limits.body_low = [-9, -1, 0]: a task may tighten",
+    ),
     (
         "rate_hz=10.0,",
         "rate_hz=200,",
@@ -232,8 +335,16 @@ DEFAULTS = [
         '{"learner.agent.discount": 1.5}',
         "defaults.learner.agent.discount discount must be",
     ),
-    ('{"learner.agent.discount": 0.95}', '{"learner.agent.discont": 0.9}', "(did you mean 'discount'?)"),
-    ('{"learner.agent.discount": 0.95}', '{"demos": "many"}', 'defaults.demos = "many": wanted a valid integer'),
+    (
+        '{"learner.agent.discount": 0.95}',
+        '{"learner.agent.discont": 0.9}',
+        "(did you mean 'discount'?)",
+    ),
+    (
+        '{"learner.agent.discount": 0.95}',
+        '{"demos": "many"}',
+        'defaults.demos = "many": wanted a valid integer',
+    ),
 ]
 """What stands weaker than the command line: looked at by the verbs whose options they are."""
 
@@ -241,11 +352,15 @@ DEFAULTS = [
 @pytest.fixture(autouse=True)
 def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """An arm that starts is a slip that was not refused."""
-    monkeypatch.setattr("robot_rl.controllers.server.serve", lambda *_, **__: pytest.fail("the arm was started"))
+    monkeypatch.setattr(
+        "robot_rl.controllers.server.serve", lambda *_, **__: pytest.fail("the arm was started")
+    )
 
 
 def write(place: Path, old: str, new: str) -> tuple[int, int]:
-    """A copy of the packaged task as somebody slipped in it; first and last line of what they changed."""
+    """A copy of the packaged task as somebody slipped in it; first and last line of what they
+    changed.
+    """
     assert old in TEXT, f"{old!r} is not in {PACKAGED}"
     (place / "tasks").mkdir()
     (place / "tasks" / "mine.py").write_text(TEXT.replace(old, new, 1))
@@ -254,7 +369,9 @@ def write(place: Path, old: str, new: str) -> tuple[int, int]:
 
 
 def require_refusal(said: str, told: str, lines: tuple[int, int]) -> None:
-    """What was said is one complaint or more, each with the file and its line, and the one that was expected."""
+    """What was said is one complaint or more, each with the file and its line, and the one that was
+    expected.
+    """
     assert said.startswith("robot-rl: ") and "Traceback" not in said
     assert said.count("mine.py:") == len(said.splitlines())
     complaint = next((line for line in said.splitlines() if told in line), said)
@@ -278,14 +395,23 @@ ELSEWHERE = {
     "150 x 0.08 = 12 Nm": "error_clip=",
     "at rate_hz 200 that is": "action_translation=",
 }
-"""Where the named line is that of a value which the change made wrong, or that of what is around it."""
+"""Where the named line is that of a value which the change made wrong, or that of what is around
+it.
+"""
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"), ALONE + ON_BENCH, ids=[new.strip()[:40] for _, new, _ in ALONE + ON_BENCH]
+    ("old", "new", "told"),
+    ALONE + ON_BENCH,
+    ids=[new.strip()[:40] for _, new, _ in ALONE + ON_BENCH],
 )
 def test_a_slip_in_a_task_file(
-    old: str, new: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    old: str,
+    new: str,
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = write(tmp_path, old, new)
     monkeypatch.chdir(tmp_path)
@@ -308,12 +434,19 @@ def test_a_slip_in_the_defaults_is_refused_by_every_verb_that_takes_them(
 @pytest.mark.parametrize("verb", [["check", "sim_panda", "--task", "mine"], ["train", "mine", "--obs", "state"],
                                   ["demo", "--seed", "3", "mine"], ["outcomes", "mine"]])  # fmt: skip
 def test_every_verb_refuses_a_task_that_does_not_fit(
-    verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    verb: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines = write(tmp_path, CLIP, "error_clip=(0.01, 0.01, 0.01, 0.09, 0.09, 0.31)")
     monkeypatch.chdir(tmp_path)
     assert cli.main(verb) == 2
-    require_refusal(capsys.readouterr().err, "leash_rotation = 0.1: wanted at least the largest error_clip", lines)
+    require_refusal(
+        capsys.readouterr().err,
+        "leash_rotation = 0.1: wanted at least the largest error_clip",
+        lines,
+    )
     assert not (tmp_path / "runs").exists()
 
 
@@ -321,8 +454,20 @@ def test_an_evaluation_refuses_a_task_that_was_spoilt_since(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = write(tmp_path, "rate_hz=10.0,", "rate_hz=2000.0,")
-    settings = {"task": "mine", "hardware": "sim_panda", "obs": "state", "clock": "lockstep", "seed": 0, "steps": 1}
-    settings |= {"demos": 1, "arm_addresses": ["tcp://127.0.0.1:1"], "steps_address": "", "weights_address": ""}
+    settings = {
+        "task": "mine",
+        "hardware": "sim_panda",
+        "obs": "state",
+        "clock": "lockstep",
+        "seed": 0,
+        "steps": 1,
+    }
+    settings |= {
+        "demos": 1,
+        "arm_addresses": ["tcp://127.0.0.1:1"],
+        "steps_address": "",
+        "weights_address": "",
+    }
     (tmp_path / "runs" / "one").mkdir(parents=True)
     (tmp_path / "runs" / "one" / "config.json").write_text(json.dumps({"run": settings}))
     monkeypatch.chdir(tmp_path)
@@ -330,9 +475,14 @@ def test_an_evaluation_refuses_a_task_that_was_spoilt_since(
     require_refusal(capsys.readouterr().err, "rate_hz = 2000: wanted 1 to 200 Hz", lines)
 
 
-def test_a_base_task_of_the_same_file_and_one_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_task_of_the_same_file_and_one_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tasks").mkdir()
-    header = "from dataclasses import replace\nfrom robot_rl.config import load_task\nBASE = load_task('peg_insert')\n"
+    header = (
+        "from dataclasses import replace\nfrom robot_rl.config import load_task\nBASE ="
+        " load_task('peg_insert')\n"
+    )
     own = "SLOW = replace(\n    BASE,\n    rate_hz=0.5,\n)\n"
     own += "TASK = replace(\n    SLOW,\n    name='mine',\n    max_steps=0,\n)\n"
     (tmp_path / "tasks" / "mine.py").write_text(header + own)
@@ -341,5 +491,7 @@ def test_a_base_task_of_the_same_file_and_one_of_another(tmp_path: Path, monkeyp
     with pytest.raises(ConfigError) as caught:
         config.load_task("worse")
     first, second = str(caught.value).splitlines()
-    assert "worse.py:3: " in first and first.endswith("mine.py:6: rate_hz = 0.5: wanted 1 to 200 Hz")
+    assert "worse.py:3: " in first and first.endswith(
+        "mine.py:6: rate_hz = 0.5: wanted 1 to 200 Hz"
+    )
     assert second.endswith("mine.py:11: max_steps = 0: wanted 1 to 100000")

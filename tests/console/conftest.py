@@ -15,7 +15,9 @@ CHROMIUM_HELP = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
-    """Debian's Chromium, headless, drawing in software; skip without it, naming what to install; with CI=true fail."""
+    """Debian's Chromium, headless, drawing in software; skip without it, naming what to install;
+    with CI=true fail.
+    """
     chromium = shutil.which("chromium")
     if chromium is None:
         unavailable(CHROMIUM_HELP)
@@ -25,7 +27,8 @@ def browser() -> Iterator:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+            executable_path=chromium,
+            args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
         )
         yield browser
         browser.close()

@@ -1,4 +1,6 @@
-"""A task whose outcome the operator says, on the simulated arm in lockstep, at a pace that a person could follow."""
+"""A task whose outcome the operator says, on the simulated arm in lockstep, at a pace that a person
+could follow.
+"""
 
 import threading
 import time
@@ -28,14 +30,18 @@ STEP_S = 0.01
 def hardware_at(address: str) -> Hardware:
     """The simulated bench with the page's gizmo as its device."""
     hardware = config.load_hardware("sim_panda")
-    return replace(hardware, arms=(replace(hardware.arms[0], address=address),), teleop=Use("browser"))
+    return replace(
+        hardware, arms=(replace(hardware.arms[0], address=address),), teleop=Use("browser")
+    )
 
 
 @dataclass
 class Recording:
-    """Demonstrations that are being recorded, as `robot-rl demo` does it, in a thread of this process.
+    """Demonstrations that are being recorded, as `robot-rl demo` does it, in a thread of this
+    process.
 
-    `upset` makes the arm fault in the next step. While the operator is awaited, a nudge begins the episode for them.
+    `upset` makes the arm fault in the next step. While the operator is awaited, a nudge begins the
+    episode for them.
     """
 
     hardware: Hardware
@@ -68,13 +74,16 @@ class Recording:
                     env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))
                 reading = read(arms)
                 awaited = self.facts.get("reason") == UNMOVED
-                return replace(reading, engaged=True, action=np.full(6, 0.02)) if awaited else reading
+                return (
+                    replace(reading, engaged=True, action=np.full(6, 0.02)) if awaited else reading
+                )
 
             operator.read = paced  # type: ignore[method-assign]
             gate = PauseGate(env, self.desk, acknowledges=False, stop=self.stop.is_set)
             with StepLog(self.path, env.space_spec) as log:
                 self.recorder = DemoRecorder(
-                    RecordingSession(env, operator, log, seed=0, desk=self.desk, gate=gate), review=self.review
+                    RecordingSession(env, operator, log, seed=0, desk=self.desk, gate=gate),
+                    review=self.review,
                 )
                 self.env = env
                 self.recorder.record(self.wanted)
@@ -89,7 +98,9 @@ class Recording:
     def acts_in(self, episode: int) -> bool:
         """Whether a step of this episode was made, or there will be none."""
         shown = self.desk._shown
-        return not self.running or (shown is not None and shown.step.episode == episode and shown.step.index > 0)
+        return not self.running or (
+            shown is not None and shown.step.episode == episode and shown.step.index > 0
+        )
 
     @property
     def running(self) -> bool:

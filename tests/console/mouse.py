@@ -1,4 +1,6 @@
-"""A hand at the mouse: a button of the page pressed, the gizmo taken by one of its arrows and pulled along."""
+"""A hand at the mouse: a button of the page pressed, the gizmo taken by one of its arrows and
+pulled along.
+"""
 
 import time
 from collections.abc import Callable
@@ -19,14 +21,18 @@ def press(page, label: str) -> None:
 
 
 def pixel_of(console, page, point) -> tuple[float, float]:
-    """Where a point of the arm's base frame is on the page, by what the page says of its own camera."""
+    """Where a point of the arm's base frame is on the page, by what the page says of its own
+    camera.
+    """
     (client,) = console.page._server.get_clients().values()
     camera = client.camera
     w, *xyz = camera.wxyz
     x, y, z = geometry.quat_to_matrix(np.array([*xyz, w])).T @ (np.asarray(point) - camera.position)
     box = page.locator("canvas").first.bounding_box()
     focal = box["height"] / 2.0 / np.tan(camera.fov / 2.0)
-    return box["x"] + box["width"] / 2.0 + focal * x / z, box["y"] + box["height"] / 2.0 + focal * y / z
+    return box["x"] + box["width"] / 2.0 + focal * x / z, box["y"] + box[
+        "height"
+    ] / 2.0 + focal * y / z
 
 
 def along_arrow(pose, axis: int, by_m: float):
@@ -48,9 +54,11 @@ def drawn(page) -> None:
 
 
 def pull(console, page, arm, axis: int, by_m: float, share: float) -> bool:
-    """Take the gizmo at a share of its arrow `axis` and pull it so far along; the button stays down.
+    """Take the gizmo at a share of its arrow `axis` and pull it so far along; the button stays
+    down.
 
-    Returns whether it moved along the arrow; if it did not, it is let go, and a view that was turned is turned back.
+    Returns whether it moved along the arrow; if it did not, it is let go, and a view that was
+    turned is turned back.
     """
     (client,) = console.page._server.get_clients().values()
     eye = client.camera.position.copy()
@@ -95,7 +103,9 @@ def pull_on(console, page, axis: int, by_m: float, share: float) -> None:
 
 
 def comes_true(true: Callable[[], object], timeout_s: float) -> bool:
-    """Whether it does so soon. It is asked rarely, for a browser that draws in software needs the processor."""
+    """Whether it does so soon. It is asked rarely, for a browser that draws in software needs the
+    processor.
+    """
     until = time.monotonic() + timeout_s
     while not (said := true()) and time.monotonic() < until:
         time.sleep(0.1)

@@ -1,4 +1,6 @@
-"""Several arms of one bench: each is drawn where its hardware file says, and the gizmo belongs to the one it drives."""
+"""Several arms of one bench: each is drawn where its hardware file says, and the gizmo belongs to
+the one it drives.
+"""
 
 from dataclasses import replace
 
@@ -24,7 +26,9 @@ TURNED = (0.9, -0.6, 0.0, 0.0, 0.0, 1.0, 0.0)  # on the other side of the table,
 def console():
     arms = (replace(PANDA, name="left"), replace(PANDA, name="right", pose_bench_base=TURNED))
     hardware = replace(
-        config.load_hardware("sim_panda"), arms=arms, teleop=Use("browser", {"arm": "right", "address": "tcp://x:1"})
+        config.load_hardware("sim_panda"),
+        arms=arms,
+        teleop=Use("browser", {"arm": "right", "address": "tcp://x:1"}),
     )
     opened = Console(Sources("two", hardware, config.load_task("peg_insert")), port=0)
     yield opened
@@ -33,8 +37,13 @@ def console():
 
 def test_all_arms_are_drawn_and_the_gizmo_is_at_the_one_that_it_drives(console):
     left, right = (replace(arm_at(0.0), q=np.array(READY) + turn) for turn in (0.0, 0.2))
-    world = WorldState(0, 0.0, left.q, np.array([[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), np.array(DOWN), False)
-    poses = [shapes.poses(arm.q, world) for shapes, arm in zip(console._shapes, (left, right), strict=True)]
+    world = WorldState(
+        0, 0.0, left.q, np.array([[0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), np.array(DOWN), False
+    )
+    poses = [
+        shapes.poses(arm.q, world)
+        for shapes, arm in zip(console._shapes, (left, right), strict=True)
+    ]
     console.page.show(Snapshot(None, [left, right], ["left", "right"]), poses)
     views = console.page._arms
     for view, of_shapes in zip(views, poses, strict=True):
@@ -50,5 +59,7 @@ def test_all_arms_are_drawn_and_the_gizmo_is_at_the_one_that_it_drives(console):
 
 def test_one_that_does_not_answer_leaves_the_others(console):
     right = replace(arm_at(0.0), q=np.array(READY))
-    console.page.show(Snapshot(None, [None, right], ["left", "right"]), [None, console._shapes[1].poses(right.q)])
+    console.page.show(
+        Snapshot(None, [None, right], ["left", "right"]), [None, console._shapes[1].poses(right.q)]
+    )
     assert not console.page._arms[0]._tool.visible and console.page._arms[1]._tool.visible

@@ -1,4 +1,6 @@
-"""Every button and key of the page, pressed in a real browser at each size, and what it says at the desk."""
+"""Every button and key of the page, pressed in a real browser at each size, and what it says at the
+desk.
+"""
 
 import threading
 from dataclasses import replace
@@ -14,7 +16,9 @@ from tests.teleop.benches import wait_until
 
 PATIENCE_S = 60.0  # Chromium draws in software, perhaps beside a training
 LAPTOP, SCREEN, PHONE = SIZE, {"width": 1920, "height": 1080}, {"width": 390, "height": 844}
-SAYS = {"halt": ["STOP"], "acknowledge": []} | {word: [word.upper()] for word in WORDS if word != "stop"}
+SAYS = {"halt": ["STOP"], "acknowledge": []} | {
+    word: [word.upper()] for word in WORDS if word != "stop"
+}
 """What each word of the page is at the desk; a fault is acknowledged at the arm."""
 APART = 24  # pixels between STOP and any other button
 
@@ -31,7 +35,10 @@ def page(browser, desk):
     desk.step = replace(a_step(1), observation=seen)
     desk.show(desk.step, [])
     desk.tell(phase="acting")
-    console = Console(Sources("test", replace(config.load_hardware("sim_panda"), arms=()), desk=desk.address), port=0)
+    console = Console(
+        Sources("test", replace(config.load_hardware("sim_panda"), arms=()), desk=desk.address),
+        port=0,
+    )
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
@@ -39,7 +46,9 @@ def page(browser, desk):
     page = context.new_page()
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
-    page.add_style_tag(content=".mantine-Notifications-root { display: none }")  # that it draws in software
+    page.add_style_tag(
+        content=".mantine-Notifications-root { display: none }"
+    )  # that it draws in software
     yield page
     context.close()
     stop.set()
@@ -67,7 +76,10 @@ def test_every_button_and_key_says_its_word_and_what_matters_is_in_view(page, de
     from robot_rl.console.page import BUTTONS, KEYS, STOP
 
     assert SAYS.keys() == {word for word, *_ in (STOP, *BUTTONS)} >= set(KEYS.values())
-    buttons = {word: page.get_by_role("button", name=label.split("  ")[0]) for word, label, *_ in (STOP, *BUTTONS)}
+    buttons = {
+        word: page.get_by_role("button", name=label.split("  ")[0])
+        for word, label, *_ in (STOP, *BUTTONS)
+    }
     views, note = page.locator('img[src^="blob:"]'), page.locator("#robot-rl-note")
     wait(lambda: views.count() == 2)
     for size, least in ((LAPTOP, 400), (SCREEN, 480)):
@@ -101,7 +113,9 @@ def test_every_button_and_key_says_its_word_and_what_matters_is_in_view(page, de
         if number > 1:
             sound.tap()
         happens(desk, episode=number)
-        page.locator(f'#robot-rl-event[data-event="success"][data-number="{number}"]').wait_for(state="attached")
+        page.locator(f'#robot-rl-event[data-event="success"][data-number="{number}"]').wait_for(
+            state="attached"
+        )
         assert event.locator("audio").count() == sounds
 
 
@@ -128,4 +142,6 @@ def require_apart(buttons) -> None:
 
 def happens(desk, episode: int) -> None:
     """An episode succeeds."""
-    desk.show(replace(desk.step, episode=episode, index=9, reward=1.0, terminated=True, success=True), [])
+    desk.show(
+        replace(desk.step, episode=episode, index=9, reward=1.0, terminated=True, success=True), []
+    )

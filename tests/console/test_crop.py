@@ -1,4 +1,6 @@
-"""Marking a crop in a real browser: the camera's whole picture, the sliders, and the lines for the hardware file."""
+"""Marking a crop in a real browser: the camera's whole picture, the sliders, and the lines for the
+hardware file.
+"""
 
 import threading
 from dataclasses import replace
@@ -51,16 +53,22 @@ def test_the_page_marks_a_crop_and_says_its_lines(browser, desk, film, tmp_path)
     bench = config.load_hardware("sim_panda")
     camera = open_camera(film, (128, 128))
     desk.cameras = {"wrist": camera}
-    desk.show(replace(a_step(0), observation={"image/front": np.full((128, 128, 3), 90, np.uint8)}), [])
+    desk.show(
+        replace(a_step(0), observation={"image/front": np.full((128, 128, 3), 90, np.uint8)}), []
+    )
     cameras = (film, bench.cameras[1])
-    console = Console(Sources("test", replace(bench, cameras=cameras, arms=()), desk=desk.address), port=0)
+    console = Console(
+        Sources("test", replace(bench, cameras=cameras, arms=()), desk=desk.address), port=0
+    )
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
-    page.add_style_tag(content=".mantine-Notifications-root { display: none }")  # that it draws in software
+    page.add_style_tag(
+        content=".mantine-Notifications-root { display: none }"
+    )  # that it draws in software
     try:
         page.get_by_role("tab", name="Crop").click()
         page.get_by_role("combobox", name="Camera").click()
@@ -108,5 +116,7 @@ def test_the_rectangle_is_where_the_crop_is_however_small_the_picture_was_made()
 
     picture = Picture("wrist", np.zeros((360, 640, 3), np.uint8), (1280, 720), whole=True)
     ys, xs = np.nonzero((marked(picture, (400, 200, 600, 300)) == GOOD).all(axis=2))
-    np.testing.assert_allclose([xs.min(), xs.max(), ys.min(), ys.max()], [200, 499, 100, 249], atol=2)
+    np.testing.assert_allclose(
+        [xs.min(), xs.max(), ys.min(), ys.max()], [200, 499, 100, 249], atol=2
+    )
     assert not picture.image.any(), "drawn on a copy"

@@ -10,9 +10,13 @@ from tests.system.main_job import start
 
 
 @pytest.mark.slow
-def test_a_recording_goes_on_where_it_stopped_and_ends_with_a_picture(tmp_path, monkeypatch, capsys):
+def test_a_recording_goes_on_where_it_stopped_and_ends_with_a_picture(
+    tmp_path, monkeypatch, capsys
+):
     run = tmp_path / "runs" / "run"
-    code, said = start(tmp_path, "demo", "--obs", "state", "--episodes", "1", "--name", "run").finish()
+    code, said = start(
+        tmp_path, "demo", "--obs", "state", "--episodes", "1", "--name", "run"
+    ).finish()
     assert code == 0 and "robot-rl console runs/run" in said, said
     assert json.loads((run / "demos.json").read_text())["successes"] == 1
     code, said = start(tmp_path, "demo", "--resume", "run", "--episodes", "2").finish()

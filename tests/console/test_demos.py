@@ -1,4 +1,6 @@
-"""Demonstrations with the gizmo and the console's words: link, device, clutch, arm, log; without a browser."""
+"""Demonstrations with the gizmo and the console's words: link, device, clutch, arm, log; without a
+browser.
+"""
 
 from functools import partial
 from itertools import groupby
@@ -61,7 +63,9 @@ def is_over(recording: Recording, attempt: int) -> bool:
 
 
 def insertion(target, goal):
-    """Where to hold the gizmo: first above the hole and upright, then down, a little deeper than the goal."""
+    """Where to hold the gizmo: first above the hole and upright, then down, a little deeper than
+    the goal.
+    """
     error = geometry.pose_error(target, goal)
     aside = np.abs(error) * [1, 1, 0, 1, 1, 1]
     aim = goal.copy()
@@ -102,14 +106,20 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
 
 
 def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(start_arm, monkeypatch):
-    monkeypatch.setattr("robot_rl.links.console_link.SILENCE_S", 30.0)  # beside a training a step may take long
+    monkeypatch.setattr(
+        "robot_rl.links.console_link.SILENCE_S", 30.0
+    )  # beside a training a step may take long
     hardware, desk = hardware_at(start_arm("lockstep").address), ConsoleLink()
     env, console = RobotEnv(TASK, hardware, obs="state"), ConsoleLinkClient(desk.address)
     intervention = open_intervention(env, corrects=True, seed=0, desk=desk)
     runner, authors = EpisodeRunner(env, desk=desk), []
     away = np.array([0.3, 0, 0, 0, 0, 0], np.float32)
     for step in runner.play(
-        0, lambda observation: away, intervention, seed=1, stop=lambda: runner.summary.steps + 1 >= 30
+        0,
+        lambda observation: away,
+        intervention,
+        seed=1,
+        stop=lambda: runner.summary.steps + 1 >= 30,
     ):
         authors.append(step.provenance)
         target = env.arm_states[0].target_base_tcp
@@ -118,5 +128,9 @@ def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(start_arm, 
     for part in (intervention, env, console, desk):
         part.close()
     runs = [(author, len(list(group))) for author, group in groupby(authors[1:])]
-    assert [author for author, _ in runs] == [Provenance.POLICY, Provenance.HUMAN, Provenance.POLICY]
+    assert [author for author, _ in runs] == [
+        Provenance.POLICY,
+        Provenance.HUMAN,
+        Provenance.POLICY,
+    ]
     assert runs[1][1] >= 12 and runner.summary.segments == 1

@@ -1,4 +1,6 @@
-"""An evaluation is seen in the console: who acts, how far it is, its own arms; and the page's stop ends it."""
+"""An evaluation is seen in the console: who acts, how far it is, its own arms; and the page's stop
+ends it.
+"""
 
 import threading
 import time
@@ -44,7 +46,9 @@ def test_an_evaluation_is_seen_as_such_and_ends_with_the_pages_stop(folder):
     view = seen[-1].view
     assert view is not None and view.step is not None
     facts, step = view.facts, view.step
-    assert (facts["verb"], facts["wanted"]) == ("eval", FEW) and 0 <= facts["succeeded"] <= facts["evaluated"]
+    assert (facts["verb"], facts["wanted"]) == ("eval", FEW) and 0 <= facts["succeeded"] <= facts[
+        "evaluated"
+    ]
     assert step["author"] == "policy" and not seen[-1].problems
     assert watch.arm_addresses == facts["arms"] != [arm.address for arm in sources.hardware.arms]
     console = ConsoleLinkClient(folder.settings.desk_address)

@@ -1,4 +1,6 @@
-"""What the page says of a sight: who acts, faults in red, whoever is silent by name, and nothing as markup."""
+"""What the page says of a sight: who acts, faults in red, whoever is silent by name, and nothing as
+markup.
+"""
 
 from dataclasses import replace
 
@@ -33,22 +35,38 @@ def view(**facts) -> View:
 
 
 def test_who_acts_and_where_the_run_stands():
-    said = status_html(Snapshot(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25}))
-    for word in ("operator", "2 of 20, 3 attempts", "10.0 Hz, 4 ms", "0.250", "0.500 0.000 0.070 m"):
+    said = status_html(
+        Snapshot(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25})
+    )
+    for word in (
+        "operator",
+        "2 of 20, 3 attempts",
+        "10.0 Hz, 4 ms",
+        "0.250",
+        "0.500 0.000 0.070 m",
+    ):
         assert word in said
     assert "FAULT" not in said
 
 
 def test_faults_and_the_silent_are_named_and_nothing_is_markup():
     arm = replace(arm_at(0.0), fault=Fault.FORCE, reason="<b>63 N</b>")
-    said = status_html(Snapshot(view(phase="waiting", reason="<script>"), [arm], problems={"actor": "silent"}))
-    assert "FAULT FORCE: &lt;b&gt;63 N&lt;/b&gt;" in said and "actor does not answer" in said and "waiting" in said
+    said = status_html(
+        Snapshot(view(phase="waiting", reason="<script>"), [arm], problems={"actor": "silent"})
+    )
+    assert (
+        "FAULT FORCE: &lt;b&gt;63 N&lt;/b&gt;" in said
+        and "actor does not answer" in said
+        and "waiting" in said
+    )
     assert "<script>" not in said and "<b>" not in said
 
 
 def test_what_a_person_has_to_do_and_how_many_frames_there_are():
     said = status_html(Snapshot(view(phase="needs a human", reason="put the stick back")))
-    assert ">needs a human<" in said and said.index("put the stick back") < said.index("reward"), "as an alarm"
+    assert ">needs a human<" in said and said.index("put the stick back") < said.index("reward"), (
+        "as an alarm"
+    )
     counts = {"positives": 3, "wanted_positives": 20, "negatives": 40, "wanted_negatives": 100}
     said = status_html(Snapshot(view(**counts)))
     assert "3 of 20" in said and "40 of 100" in said and "demonstrations" not in said
@@ -74,13 +92,20 @@ def test_of_several_arms_each_is_named():
 
 def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
     said = status_html(Snapshot(view(evaluated=4, wanted=20, succeeded=3)))
-    assert "greedy policy" in said and "4 of 20 episodes: 75% succeeded (95 % interval 30% to 95%)" in said
-    assert "sampled policy" in status_html(Snapshot(view(evaluated=4, wanted=20, succeeded=3, sampled=True)))
+    assert (
+        "greedy policy" in said
+        and "4 of 20 episodes: 75% succeeded (95 % interval 30% to 95%)" in said
+    )
+    assert "sampled policy" in status_html(
+        Snapshot(view(evaluated=4, wanted=20, succeeded=3, sampled=True))
+    )
     assert "0 of 20 episodes<" in status_html(Snapshot(view(evaluated=0, wanted=20, succeeded=0)))
 
 
 def test_before_anything_is_known_there_is_a_page():
-    assert "robot-rl-status" in status_html(Snapshot()) and "no episodes yet" in history_html(History())
+    assert "robot-rl-status" in status_html(Snapshot()) and "no episodes yet" in history_html(
+        History()
+    )
 
 
 def test_the_rate_is_of_all_that_were_judged_and_counts_those_that_nobody_helped():
@@ -92,52 +117,77 @@ def test_the_rate_is_of_all_that_were_judged_and_counts_those_that_nobody_helped
 
 
 def test_the_lamp_says_who_has_hold_and_how_much_time_is_left():
-    held = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"author": "demo", "held": True}, {})
+    held = View(
+        1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"author": "demo", "held": True}, {}
+    )
     assert "operator has hold" in lamp_html(Snapshot(held, left_s=4.2)) and "4 s left" in lamp_html(
         Snapshot(held, left_s=4.2)
     )
     open_clutch = replace(held, step=STEP | {"author": "demo", "held": False})
-    assert "clutch open" in lamp_html(Snapshot(open_clutch)) and "waits for the operator" in status_html(
+    assert "clutch open" in lamp_html(
         Snapshot(open_clutch)
-    )
+    ) and "waits for the operator" in status_html(Snapshot(open_clutch))
     assert "resetting" in lamp_html(Snapshot(view(phase="resetting")))
     assert "&lt;b&gt;" in lamp_html(Snapshot(held, hint="<b>"))
 
 
 def test_the_newest_episodes_are_listed_with_what_became_of_them():
-    said = list_html(History(last=(Ended(7, "success, helped", 31, 2, True), Ended(6, "<i>", 9, 0, None))))
-    assert said.index("success, helped") < said.index("&lt;i&gt;") and "2 corrected" in said and "31 steps" in said
+    said = list_html(
+        History(last=(Ended(7, "success, helped", 31, 2, True), Ended(6, "<i>", 9, 0, None)))
+    )
+    assert (
+        said.index("success, helped") < said.index("&lt;i&gt;")
+        and "2 corrected" in said
+        and "31 steps" in said
+    )
 
 
 def test_what_happens_flashes_and_sounds_unless_sound_is_off():
-    assert "<audio" in event_html("success", 1, sound=True) and "robot-rl-flash" in event_html("fault", 2, sound=False)
+    assert "<audio" in event_html("success", 1, sound=True) and "robot-rl-flash" in event_html(
+        "fault", 2, sound=False
+    )
     assert "<audio" not in event_html("success", 3, sound=False)
 
 
 def test_a_run_in_which_nobody_acts_any_more_is_a_quiet_page():
     over = Snapshot(
-        problems={"actor": "silent", "arm panda": "silent"}, results=["evaluation, greedy: 9 of 10 succeeded"]
+        problems={"actor": "silent", "arm panda": "silent"},
+        results=["evaluation, greedy: 9 of 10 succeeded"],
     )
     said = status_html(over)
     assert "at rest" in said and "9 of 10" in said and "does not answer" not in said
     stopped = replace(over, results=(), arms=[None])
     assert "at rest" in status_html(stopped) and "not evaluated yet" in status_html(stopped)
     assert "does not answer" in status_html(replace(stopped, arms=[arm_at(0.0)])), "an arm lives"
-    assert "does not answer" in status_html(replace(stopped, results=None)), "a bench has nothing that it came to"
+    assert "does not answer" in status_html(replace(stopped, results=None)), (
+        "a bench has nothing that it came to"
+    )
 
 
 @pytest.mark.parametrize("shape", [(64, 128), (480, 640), (128, 96)])
 def test_a_view_is_as_large_as_it_is_sent_in_its_own_shape(shape):
     view = titled(np.full((*shape, 3), 200, np.uint8), "front")
-    assert max(view.shape[:2]) == CELL and abs(view.shape[0] / view.shape[1] - shape[0] / shape[1]) < 0.01
+    assert (
+        max(view.shape[:2]) == CELL
+        and abs(view.shape[0] / view.shape[1] - shape[0] / shape[1]) < 0.01
+    )
 
 
 def test_a_policy_at_work_says_so_and_what_it_has_come_to():
-    policy = View(1, {"phase": "acting", "rate_hz": 10.0, "verb": "run"}, STEP | {"author": "policy"}, {})
-    said = status_html(
-        Snapshot(replace(policy, facts={**policy.facts, "sampled": True, "episodes": 3, "succeeded": 2}))
+    policy = View(
+        1, {"phase": "acting", "rate_hz": 10.0, "verb": "run"}, STEP | {"author": "policy"}, {}
     )
-    assert "sampled policy" in said and "3 episodes, 2 of them successes; nobody learns from them" in said
+    said = status_html(
+        Snapshot(
+            replace(policy, facts={**policy.facts, "sampled": True, "episodes": 3, "succeeded": 2})
+        )
+    )
+    assert (
+        "sampled policy" in said
+        and "3 episodes, 2 of them successes; nobody learns from them" in said
+    )
     assert "greedy policy" in status_html(Snapshot(policy))
     helped = replace(policy, step=STEP | {"author": "human"})
-    assert "operator" in status_html(Snapshot(helped)) and "greedy" not in status_html(Snapshot(helped))
+    assert "operator" in status_html(Snapshot(helped)) and "greedy" not in status_html(
+        Snapshot(helped)
+    )

@@ -1,4 +1,6 @@
-"""What a console sees: everybody who answers, and by name whoever does not; the curves as the episodes say."""
+"""What a console sees: everybody who answers, and by name whoever does not; the curves as the
+episodes say.
+"""
 
 import json
 import math
@@ -11,7 +13,15 @@ from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.console import model
 from robot_rl.console.history import Tally
-from robot_rl.console.model import ConsoleModel, Snapshot, Sources, Trace, event_between, falls, without_effect
+from robot_rl.console.model import (
+    ConsoleModel,
+    Snapshot,
+    Sources,
+    Trace,
+    event_between,
+    falls,
+    without_effect,
+)
 from robot_rl.dataset import counts
 from robot_rl.dataset.counts import EPISODES, Progress
 from robot_rl.links.console_link import NEEDS_HUMAN, ConsoleLink, View
@@ -29,7 +39,13 @@ HARDWARE = config.load_hardware("sim_panda")
 
 
 def row(success: bool, human_steps: int, steps: int = 10, **said) -> str:
-    counted = {"success": success, "human_steps": human_steps, "steps": steps, "segments": 0, "env_steps": 0}
+    counted = {
+        "success": success,
+        "human_steps": human_steps,
+        "steps": steps,
+        "segments": 0,
+        "env_steps": 0,
+    }
     return json.dumps(counted | said) + "\n"
 
 
@@ -57,13 +73,23 @@ def test_episodes_are_counted_as_they_come_and_help_apart(tmp_path):
     path = tmp_path / "episodes.jsonl"
     tail = Tail(path, Tally, EPISODES)
     assert tail.read().history.episodes == 0
-    path.write_text(row(True, 0) + row(True, 5) + row(False, 0)[:10])  # the third is still being written
+    path.write_text(
+        row(True, 0) + row(True, 5) + row(False, 0)[:10]
+    )  # the third is still being written
     history = tail.read().history
-    assert (history.episodes, history.total.episodes, history.total.successes, history.total.alone) == (2, 2, 2, 1)
+    assert (
+        history.episodes,
+        history.total.episodes,
+        history.total.successes,
+        history.total.alone,
+    ) == (2, 2, 2, 1)
     assert [point.figures.operator for point in history.curve] == pytest.approx([0.0, 0.25])
     path.write_text(row(True, 0) + row(True, 5) + row(False, 0))
     history = tail.read().history
-    assert (history.total.alone, history.total.episodes) == (1, 3), "whoever was helped is in the denominator"
+    assert (history.total.alone, history.total.episodes) == (
+        1,
+        3,
+    ), "whoever was helped is in the denominator"
     low, high = history.total.interval
     assert 0.0 < low < 0.5 < high < 1.0
 
@@ -77,7 +103,10 @@ def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure():
     for i, (success, on_last) in enumerate(said):
         tally.add(json.loads(row(success, 0, episode=i, on_last=on_last)))
         total = tally.history.total
-        assert (tally.history.episodes, total.episodes, total.alone) == (i + 1, *[(1, 1), (1, 0), (2, 1), (2, 1)][i])
+        assert (tally.history.episodes, total.episodes, total.alone) == (
+            i + 1,
+            *[(1, 1), (1, 0), (2, 1), (2, 1)][i],
+        )
     assert [point.figures.success for point in tally.history.curve] == [0.0, 0.5]
     assert [(each.verdict, each.good) for each in tally.history.last] == [
         ("success", True), ("success, taken back", None), ("failure", False), ("success, taken back", None),
@@ -94,7 +123,14 @@ def test_one_that_was_taken_back_is_listed_as_that_and_in_no_figure():
 
 
 def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step) -> Snapshot:
-    judged = {"episode": episode, "index": index, "author": author, "held": held, "terminated": False, "success": False}
+    judged = {
+        "episode": episode,
+        "index": index,
+        "author": author,
+        "held": held,
+        "terminated": False,
+        "success": False,
+    }
     return Snapshot(View(1, {"phase": phase}, judged | step, {}))
 
 
@@ -116,7 +152,9 @@ def test_a_word_that_changes_nothing_says_so():
     assert without_effect("success", seen(), asks_operator=True) == ""
     assert "judges by itself" in without_effect("success", seen(), asks_operator=False)
     assert "resetting" in without_effect("failure", seen(phase="resetting"), asks_operator=True)
-    assert without_effect("success", seen(phase=NEEDS_HUMAN), asks_operator=True) == "", "it is done"
+    assert without_effect("success", seen(phase=NEEDS_HUMAN), asks_operator=True) == "", (
+        "it is done"
+    )
     assert without_effect("failure", seen(phase=NEEDS_HUMAN), asks_operator=True)
     assert "no episode before" in without_effect("undo", seen(), asks_operator=True)
     assert without_effect("halt", seen(), asks_operator=True) == ""
@@ -126,22 +164,32 @@ def test_a_word_that_changes_nothing_says_so():
 
 def test_a_fall_of_the_probability_of_success_is_hinted_at():
     times, episodes, unknown = (-6.0, -3.0, -2.0, 0.0), (7,) * 4, (math.nan,) * 4
-    assert "80% probable and is 20%" in falls(Trace(times, episodes, unknown, (0.9, 0.8, math.nan, 0.2)))
+    assert "80% probable and is 20%" in falls(
+        Trace(times, episodes, unknown, (0.9, 0.8, math.nan, 0.2))
+    )
     assert falls(Trace(times, episodes, unknown, (0.9, 0.3, 0.3, 0.2))) == "", "long ago"
-    assert falls(Trace(times, (7, 7, 8, 8), unknown, (0.9, 0.99, 0.3, 0.2))) == "", "another episode"
+    assert falls(Trace(times, (7, 7, 8, 8), unknown, (0.9, 0.99, 0.3, 0.2))) == "", (
+        "another episode"
+    )
     assert falls(Trace(times, episodes, unknown, unknown)) == falls(Trace()) == ""
 
 
 def test_a_fall_of_what_the_critic_expects_is_hinted_at():
     times, episodes, unknown = (-6.0, -3.0, -2.0, 0.0), (7,) * 4, (math.nan,) * 4
-    assert "expected 0.60 and expects 0.30 now" in falls(Trace(times, episodes, (0.9, 0.6, math.nan, 0.3), unknown))
+    assert "expected 0.60 and expects 0.30 now" in falls(
+        Trace(times, episodes, (0.9, 0.6, math.nan, 0.3), unknown)
+    )
     assert falls(Trace(times, episodes, (0.9, 0.6, 0.5, 0.4), unknown)) == "", "a little"
-    assert falls(Trace(times, episodes, (0.01, 0.03, 0.01, 0.0), unknown)) == "", "nothing was expected"
+    assert falls(Trace(times, episodes, (0.01, 0.03, 0.01, 0.0), unknown)) == "", (
+        "nothing was expected"
+    )
 
 
 def test_what_the_critic_expects_is_of_the_episode_that_is_seen(desk):
     learner = StatusPublisher(sender="learner")
-    looking = ConsoleModel(Sources("run", replace(HARDWARE, arms=()), desk=desk.address, learner=learner.address))
+    looking = ConsoleModel(
+        Sources("run", replace(HARDWARE, arms=()), desk=desk.address, learner=learner.address)
+    )
     desk.show(a_step(1), [])
 
     def seen(episode: int) -> list[float]:
@@ -160,9 +208,15 @@ def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):
     desk_address, arm_address = free_addresses(2)
     learner = StatusPublisher(sender="learner")
     arms = (replace(HARDWARE.arms[0], address=arm_address),)
-    looking = ConsoleModel(Sources("run", replace(HARDWARE, arms=arms), desk=desk_address, learner=learner.address))
+    looking = ConsoleModel(
+        Sources("run", replace(HARDWARE, arms=arms), desk=desk_address, learner=learner.address)
+    )
     sight = looking.look()
-    assert set(sight.problems) == {"actor", "arm panda"} and sight.view is None and list(sight.arms) == [None]
+    assert (
+        set(sight.problems) == {"actor", "arm panda"}
+        and sight.view is None
+        and list(sight.arms) == [None]
+    )
 
     desk = ConsoleLink(desk_address)
     desk.tell(phase="acting")
@@ -170,7 +224,11 @@ def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):
     def both() -> bool:
         learner.publish({"q": 0.5})
         sight = looking.look()
-        return sight.view is not None and sight.view.facts["phase"] == "acting" and sight.learner == {"q": 0.5}
+        return (
+            sight.view is not None
+            and sight.view.facts["phase"] == "acting"
+            and sight.learner == {"q": 0.5}
+        )
 
     wait_until(both, timeout_s=20.0)
     assert set(looking.look().problems) == {"arm panda"}

@@ -31,19 +31,27 @@ above = replace(WIDE.start[0], translation=(0.0, 0.0, 0.015), rotation=(0.0, 0.0
 scene = WIDE.scene.options | {"socket_range_m": 0.0, "socket_range_rad": 0.0}
 TASK = replace(WIDE, name="peg_below", start=(above,), scene=Use("peg_insert", scene), max_steps=1000)
 """
-"""The simulated task with the socket where it is meant to be: 0.5 mm of air are a sixth of a pixel on a small page."""
+"""The simulated task with the socket where it is meant to be: 0.5 mm of air are a sixth of a pixel
+on a small page.
+"""
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A folder with that task, and the simulated bench with the page's gizmo as its device.
 
-    At full speed the arm swings aside by more than there is room, and the peg comes down on the rim.
+    At full speed the arm swings aside by more than there is room, and the peg comes down on the
+    rim.
     """
     monkeypatch.chdir(tmp_path)
     bench = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text()
-    gizmo = bench.replace("name: scripted", "name: browser\n  options: {speed: 0.4, release_s: 1.0}")
-    for path, text in (("tasks/peg_below.py", STRAIGHT_BELOW), ("hardware_configs/desk.yaml", gizmo)):
+    gizmo = bench.replace(
+        "name: scripted", "name: browser\n  options: {speed: 0.4, release_s: 1.0}"
+    )
+    for path, text in (
+        ("tasks/peg_below.py", STRAIGHT_BELOW),
+        ("hardware_configs/desk.yaml", gizmo),
+    ):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text(text)
     return tmp_path
@@ -57,13 +65,17 @@ def desk(browser, place):
 
     job = start(place, "demo", "peg_below", "--hardware", "desk", "--clock", "real", "--name", "run",
                 *SHORT, "--demos", str(DEMOS))  # fmt: skip
-    job.wait_for((place / "runs" / "run" / DEMOS_LOG).exists)  # a page that is drawn in software would delay it
+    job.wait_for(
+        (place / "runs" / "run" / DEMOS_LOG).exists
+    )  # a page that is drawn in software would delay it
     folder = RunFolder(place / "runs" / "run")
     console = Console(Sources.of_run(folder), port=0)
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    page = browser.new_page(viewport=SIZE, device_scale_factor=0.5)  # a quarter of the pixels to draw
+    page = browser.new_page(
+        viewport=SIZE, device_scale_factor=0.5
+    )  # a quarter of the pixels to draw
     page.set_default_timeout(100e3)  # the processes start beside the drawing in software
     try:
         page.goto(console.url)
@@ -88,7 +100,9 @@ def demonstrate(desk, arm) -> None:
     share = pull_gizmo(desk.console, desk.page, arm, TOOL_Z, by_m=FIRST_M)
 
     def is_there() -> bool:
-        return bool(np.abs(arm.refresh().target_base_tcp - desk.console.page.said.grip)[:3].max() < 1e-4)
+        return bool(
+            np.abs(arm.refresh().target_base_tcp - desk.console.page.said.grip)[:3].max() < 1e-4
+        )
 
     assert comes_true(is_there, timeout_s=60.0)
     since_t = arm.refresh().t
@@ -97,12 +111,19 @@ def demonstrate(desk, arm) -> None:
 
 
 def await_turn(desk, arm) -> None:
-    """Until the arm waits for the next demonstration. A busy machine makes it jerk, perhaps into a fault."""
+    """Until the arm waits for the next demonstration. A busy machine makes it jerk, perhaps into a
+    fault.
+    """
 
     def waits() -> bool:
         if arm.refresh().fault:
             press(desk.page, "Acknowledge fault")
-        return bool(desk.page.locator("#robot-rl-status").get_by_text("waiting for you to move").first.is_visible())
+        return bool(
+            desk.page
+            .locator("#robot-rl-status")
+            .get_by_text("waiting for you to move")
+            .first.is_visible()
+        )
 
     assert comes_true(waits, timeout_s=100.0), desk.page.locator("#robot-rl-status").inner_text()
 
@@ -132,7 +153,8 @@ def test_of_slow_demonstrations_with_the_mouse_nothing_still_is_imitated(desk):
 def goes_in(folder: RunFolder, wanted: int) -> bool:
     """Whether so many demonstrations are recorded soon.
 
-    A machine that is busy makes the arm jerk: it swings aside, and the peg stands on the rim until the time is up.
+    A machine that is busy makes the arm jerk: it swings aside, and the peg stands on the rim until
+    the time is up.
     """
     return comes_true(lambda: len(successes(folder)) == wanted, timeout_s=30.0)
 
@@ -148,23 +170,33 @@ def require_demonstrations(folder: RunFolder) -> None:
     with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
         said = [said for _, said in log.entries()]
     good = successes(folder)
-    assert not {mark.episode for mark in said if isinstance(mark, Mark)} & {*good}, "a demonstration does not count"
+    assert not {mark.episode for mark in said if isinstance(mark, Mark)} & {*good}, (
+        "a demonstration does not count"
+    )
     steps = [step for step in said if isinstance(step, Step)]
     assert {step.provenance for step in steps} == {Provenance.DEMO}
-    episodes = [list(group) for number, group in groupby(steps, lambda step: step.episode) if number in good]
-    assert len(episodes) == DEMOS and json.loads(folder.demos_file.read_text())["successes"] == DEMOS
+    episodes = [
+        list(group) for number, group in groupby(steps, lambda step: step.episode) if number in good
+    ]
+    assert (
+        len(episodes) == DEMOS and json.loads(folder.demos_file.read_text())["successes"] == DEMOS
+    )
     for episode in episodes:
         assert [step.index for step in episode] == list(range(len(episode)))
         assert (episode[-1].terminated, episode[-1].reward) == (True, 1.0)
         pulled = [step for step in episode if step.commanded[TOOL_Z] > 0.39]
         assert len(pulled) >= 5, "the arm does not follow the mouse"
         depth = episode[-1].observation["state/tcp_pose"][TOOL_Z]
-        assert 0.04 < depth < 0.09, "45 mm and the socket's 25 mm, 15 mm more or less; the judge looks a moment later"
+        assert 0.04 < depth < 0.09, (
+            "45 mm and the socket's 25 mm, 15 mm more or less; the judge looks a moment later"
+        )
         assert max(np.abs(step.commanded).max() for step in episode) <= 1.0 + 1e-6
 
 
 def require_no_stillness(folder: RunFolder) -> None:
-    """The hand stood still in each demonstration, and of the steps that are imitated fewer than 2 % are zeros."""
+    """The hand stood still in each demonstration, and of the steps that are imitated fewer than 2 %
+    are zeros.
+    """
     replay, steps = Replay(folder.spaces(), capacity=10_000), {}
     with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
         for identity, said in log.entries():
@@ -174,7 +206,9 @@ def require_no_stillness(folder: RunFolder) -> None:
                 replay.apply(said, stream=(identity.actor, identity.epoch))
     good = successes(folder)
     slots = np.array([slot for slot, step in steps.items() if step.index and step.episode in good])
-    imitated = slots[replay.gather(slots - 1)["demo"].numpy() > 0.0]  # a transition begins in the slot before
+    imitated = slots[
+        replay.gather(slots - 1)["demo"].numpy() > 0.0
+    ]  # a transition begins in the slot before
     zeros = {slot for slot in slots if np.abs(steps[slot].commanded).max() < 1e-3}
     still = [steps[slot].episode for slot in zeros]
     assert all(still.count(episode) > 5 for episode in good), "nobody has paused"

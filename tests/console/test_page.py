@@ -1,4 +1,6 @@
-"""The page in a real browser: each button pressed, the gizmo dragged, and what became of it in arm and log."""
+"""The page in a real browser: each button pressed, the gizmo dragged, and what became of it in arm
+and log.
+"""
 
 import threading
 
@@ -56,7 +58,9 @@ def test_buttons_and_gizmo_do_what_they_say(bench):
     before = arm.refresh().pose_base_tcp
     pull_gizmo(console, page, arm, X, by_m=-0.06)
     wait(lambda: np.linalg.norm(arm.refresh().pose_base_tcp[:3] - before[:3]) > 0.02)
-    wait(lambda: np.linalg.norm(arm.refresh().pose_base_tcp[:3] - console.page.said.grip[:3]) < 0.004)
+    wait(
+        lambda: np.linalg.norm(arm.refresh().pose_base_tcp[:3] - console.page.said.grip[:3]) < 0.004
+    )
     page.mouse.up()
     wait(lambda: recording.desk.grip is None)
     press(page, "Success / keep")
@@ -114,10 +118,21 @@ def test_buttons_and_gizmo_do_what_they_say(bench):
     steps = recording.steps()
     assert {step.provenance for step in steps} == {Provenance.DEMO}
     first = [step for step in steps if step.episode == 0]
-    assert sum(np.abs(step.commanded[0]) > 0.5 for step in first) >= 3, "the drag is in the log, along the x axis"
+    assert sum(np.abs(step.commanded[0]) > 0.5 for step in first) >= 3, (
+        "the drag is in the log, along the x axis"
+    )
     assert max(np.abs(step.commanded).max() for step in steps) <= 1.0 + 1e-6
     ends = {step.episode: step for step in steps}
-    assert [ends[e].terminated for e in range(8)] == [True, True, False, True, False, False, True, True]
+    assert [ends[e].terminated for e in range(8)] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert [ends[e].reward for e in range(8)] == [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0]
     assert all(ends[e].truncated for e in (2, 4, 5))
     assert {(mark.kind, mark.episode) for mark in recording.marks()} == {

@@ -41,7 +41,9 @@ def test_one_that_others_could_read_or_guess_is_refused(file: Path) -> None:
         console_token()
 
 
-def test_a_token_by_hand_comes_from_the_environment_and_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_by_hand_comes_from_the_environment_and_is_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(VARIABLE, "a-token-that-is-long")
     assert console_token() == "a-token-that-is-long"
     for bad in ("", "abc", "fifteen-letters", "spaces are not in links", "a&b" * 10):
@@ -50,7 +52,9 @@ def test_a_token_by_hand_comes_from_the_environment_and_is_long(monkeypatch: pyt
             console_token()
 
 
-def test_without_a_place_to_keep_it_there_is_a_new_one_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_to_keep_it_there_is_a_new_one_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
     assert len({console_token(), console_token()}) == 2 and os.environ.get(VARIABLE) is None

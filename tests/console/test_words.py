@@ -17,7 +17,9 @@ from robot_rl.console.serve import Console  # noqa: E402
 
 def test_a_soft_stop_is_said_until_a_busy_actor_has_heard_it_and_other_words_once():
     (address,) = free_addresses(1)
-    console = Console(Sources("run", replace(config.load_hardware("sim_panda"), arms=()), desk=address), port=0)
+    console = Console(
+        Sources("run", replace(config.load_hardware("sim_panda"), arms=()), desk=address), port=0
+    )
     console.page.said.word("success")
     console.page.said.word("halt")
     time.sleep(2.5)  # longer than the patience for one answer, of each word

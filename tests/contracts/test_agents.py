@@ -1,4 +1,6 @@
-"""Every algorithm, the package's and a user's own, keeps one contract; one that breaks it is told how."""
+"""Every algorithm, the package's and a user's own, keeps one contract; one that breaks it is told
+how.
+"""
 
 from pathlib import Path
 
@@ -52,12 +54,16 @@ def test_the_documented_example_is_short_keeps_the_contract_and_learns(
 BREAKS = {
     "return {}\nConfig = 3": "holds no dataclass `Config(AgentConfig)`",
     "raise RuntimeError('of its own')": "RuntimeError: of its own",
-    "return {'loss': self.step('policy_optimizer', self.loss(batch)) * float('nan')}": "its figure loss is nan",
+    "return {'loss': self.step('policy_optimizer', self.loss(batch)) * float('nan')}": (
+        "its figure loss is nan"
+    ),
     "return {'loss': self.step('policy_optimizer', self.loss(batch))}": "self.follow_average()",
     "self.follow_average(); return {'loss': self.loss(batch)}": "detach them",
-    "self.n = getattr(self, 'n', 0) + 1; self.step('policy_optimizer', self.loss(batch) * self.n); "
-    "self.follow_average(); return {}": "restored it goes on otherwise",
-    "batch['action'].zero_(); self.step('policy_optimizer', self.loss(batch)); return {}": "writes into its batch",
+    "self.n = getattr(self, 'n', 0) + 1; self.step('policy_optimizer', self.loss(batch) * self.n)"
+    "; self.follow_average(); return {}": ("restored it goes on otherwise"),
+    "batch['action'].zero_(); self.step('policy_optimizer', self.loss(batch)); return {}": (
+        "writes into its batch"
+    ),
 }
 
 
@@ -78,7 +84,9 @@ class Agent(BaseAgent):
 
 
 def test_options_go_with_the_algorithm() -> None:
-    """Changed ones go along to another algorithm that has them; unknown ones are told with the nearest."""
+    """Changed ones go along to another algorithm that has them; unknown ones are told with the
+    nearest.
+    """
     learner = LearnerConfig(agent={"learning_rate": 1e-3, "critics": 3})
     assert (learner.agent.critics, learner.agent.learning_rate) == (3, 1e-3)
     cloned = LearnerConfig("bc", learner.agent)

@@ -1,4 +1,6 @@
-"""Every driver of the package keeps the contract of its kind: what `robot-rl check --driver` asks of a user's own."""
+"""Every driver of the package keeps the contract of its kind: what `robot-rl check --driver` asks
+of a user's own.
+"""
 
 import inspect
 import json
@@ -17,7 +19,11 @@ from robot_rl.types import ConfigError, Use
 
 TASK = config.load_task("peg_insert")
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = sorted(path for kind in ("arms", "cameras", "rewards", "scenes") for path in DOCS.glob(f"examples/{kind}/*"))
+EXAMPLES = sorted(
+    path
+    for kind in ("arms", "cameras", "rewards", "scenes")
+    for path in DOCS.glob(f"examples/{kind}/*")
+)
 PAGES = {"arms": "another_arm", "cameras": "cameras", "rewards": "rewards", "scenes": "scenes"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "pose": {"goals": [[0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]]},
@@ -62,7 +68,9 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_stands_on_its_page_is_short_and_keeps_the_contract_from_anywhere(path, folder, capsys):
+def test_an_example_stands_on_its_page_is_short_and_keeps_the_contract_from_anywhere(
+    path, folder, capsys
+):
     kind, name = path.parent.name, path.stem
     assert path.read_text() in (DOCS / f"{PAGES[kind]}.md").read_text()
     assert len([line for line in path.read_text().splitlines() if line.strip()]) <= 25
@@ -78,7 +86,8 @@ def test_a_camera_with_only_read_and_close_is_listed_looked_through_and_checked(
     )
     text = (DOCS.parent / "hardware_configs" / "sim_panda.yaml").read_text()
     only = text.replace(
-        "  - name: wrist\n    driver: mujoco\n  - name: front\n    driver: mujoco", "  - {name: wrist, driver: plain}"
+        "  - name: wrist\n    driver: mujoco\n  - name: front\n    driver: mujoco",
+        "  - {name: wrist, driver: plain}",
     )
     (folder / "hardware_configs").mkdir()
     (folder / "hardware_configs" / "mine.yaml").write_text(only)
@@ -108,7 +117,9 @@ def test_a_camera_with_only_read_and_close_is_listed_looked_through_and_checked(
 )  # fmt: skip
 def test_what_a_driver_does_wrong_is_a_sentence(kind, text, told, folder):
     (folder / kind / "plain.py").write_text(text)
-    (wrong,) = [finding for finding in check_driver(*parse_driver(f"{kind}/plain"), {}) if not finding.right]
+    (wrong,) = [
+        finding for finding in check_driver(*parse_driver(f"{kind}/plain"), {}) if not finding.right
+    ]
     assert told in f"{wrong.found} {wrong.advice}"
 
 
@@ -126,10 +137,14 @@ def test_a_driver_may_be_a_class_of_a_package_or_its_entry_point(tmp_path, monke
         assert type(config.make("rewards", Use(name, {"height_m": 0.3}))).__module__ == "stranger"
     with pytest.raises(ConfigError, match="there is no class Rewards"):
         config.driver("rewards", "stranger:Rewards")
-    with pytest.raises(ConfigError, match=r"\./rewards/hih\.py or an entry point 'hih' of robot_rl\.rewards"):
+    with pytest.raises(
+        ConfigError, match=r"\./rewards/hih\.py or an entry point 'hih' of robot_rl\.rewards"
+    ):
         config.driver("rewards", "hih")
 
 
 def test_a_kind_that_there_is_not_is_named():
-    with pytest.raises(ConfigError, match=r"'reward/mine' is no KIND/NAME.*did you mean 'rewards'\?"):
+    with pytest.raises(
+        ConfigError, match=r"'reward/mine' is no KIND/NAME.*did you mean 'rewards'\?"
+    ):
         parse_driver("reward/mine")

@@ -1,4 +1,6 @@
-"""Every encoder, the package's and a user's own, keeps one contract; one that breaks it is told how."""
+"""Every encoder, the package's and a user's own, keeps one contract; one that breaks it is told
+how.
+"""
 
 from pathlib import Path
 

@@ -1,25 +1,29 @@
-"""What a broken, hostile or late program may do to an arm with a body; judged by the simulation's own truth.
+"""What a broken, hostile or late program may do to an arm with a body; judged by the simulation's
+own truth.
 
-Each bout is a fresh loop on the simulated arm of peg_insert and some seconds of one kind of attack (`SCENARIOS`):
-targets and joint moves, sound and not, alternating every 2 to 200 ms; any compliance that the arm's door lets
-in, tuned in motion; laws that it does not let in; keep-out boxes and a room for the links; spoilt states, blows, an
-arm that stops by itself or is guided by hand, excursions; acknowledgements at random moments; silence at the end.
-`truth.py` writes down what the arm does, and `judge` compares that with the hardware file. `make soak-targets` is the
-long version.
+Each bout is a fresh loop on the simulated arm of peg_insert and some seconds of one kind of attack
+(`SCENARIOS`): targets and joint moves, sound and not, alternating every 2 to 200 ms; any compliance
+that the arm's door lets in, tuned in motion; laws that it does not let in; keep-out boxes and a
+room for the links; spoilt states, blows, an arm that stops by itself or is guided by hand,
+excursions; acknowledgements at random moments; silence at the end. `truth.py` writes down what the
+arm does, and `judge` compares that with the hardware file. `make soak-targets` is the long version.
 
 What is held against the loop:
 
 - torque and torque rate never exceed their limits;
-- whatever has a fault for it (speeds, joint range, workspace and keep-out with their margin, links, filtered force)
-  exceeds its limit for `LATCH_TICKS` at most before a fault is latched. Afterwards it may exceed it by `EXCURSION`
-  more, and a speed for `BRAKING_TICKS`: what torques that turn round at their rate explain;
-- once the lease has run out or a fault is latched the arm is at rest within `REST_TICKS` and stays where it is; an
-  acknowledgement of an arm at rest moves nothing;
+- whatever has a fault for it (speeds, joint range, workspace and keep-out with their margin, links,
+  filtered force) exceeds its limit for `LATCH_TICKS` at most before a fault is latched. Afterwards
+  it may exceed it by `EXCURSION` more, and a speed for `BRAKING_TICKS`: what torques that turn
+  round at their rate explain;
+- once the lease has run out or a fault is latched the arm is at rest within `REST_TICKS` and stays
+  where it is; an acknowledgement of an arm at rest moves nothing;
 - acknowledged outside, the arm goes no further out;
-- the force of a contact, filtered as the arm filters it, stays below that of an impact at the reference's speed;
+- the force of a contact, filtered as the arm filters it, stays below that of an impact at the
+  reference's speed;
 - targets in force lie in the workspace, the cone and outside the boxes; the lease ends.
 
-While somebody outside pushes the arm, its motion is not held against the loop. Same seed, same bout.
+While somebody outside pushes the arm, its motion is not held against the loop. Same seed, same
+bout.
 """
 
 import argparse
@@ -38,7 +42,16 @@ from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, check_joint_target, check_setup
 from robot_rl.geometry import pose_multiply, quat_from_rotvec, quat_multiply
-from robot_rl.types import ArmLimits, Array, Box, Compliance, ConfigError, Fault, JointTarget, Verdict
+from robot_rl.types import (
+    ArmLimits,
+    Array,
+    Box,
+    Compliance,
+    ConfigError,
+    Fault,
+    JointTarget,
+    Verdict,
+)
 from tests.controllers import truth
 from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, TASK
 from tests.controllers.truth import Rows, TrueArm
@@ -46,7 +59,9 @@ from tests.controllers.truth import Rows, TrueArm
 LATCH_TICKS = 2
 BRAKING_TICKS = 100
 REST_TICKS, FAULT_REST_TICKS = 100, 400
-"""After the lease has run out (with one of 0.3 s that is 0.4 s after the command), and after a fault."""
+"""After the lease has run out (with one of 0.3 s that is 0.4 s after the command), and after a
+fault.
+"""
 
 RETREAT_TICKS = 1000
 """An arm that backs away from a hard blow is at rest later."""
@@ -58,31 +73,43 @@ EXCURSION = {
     "joint speed": LIMITS.joint_speed_margin, "tool speed": 0.25, "tool turn": 0.6, "joint range": LIMITS.joint_margin,
     "workspace": 0.03, "keep out": 0.03, "body keep out": 0.03, "body room": 0.03,
 }  # fmt: skip
-"""[rad/s], [m/s], [rad/s], [rad], [m]: by how much more a limit is exceeded after its fault has been latched."""
+"""[rad/s], [m/s], [rad/s], [rad], [m]: by how much more a limit is exceeded after its fault has
+been latched.
+"""
 
 SPEEDS = ("joint speed", "tool speed", "tool turn")
-MARGINS = dict.fromkeys(("workspace", "keep out", "body keep out", "body room"), LIMITS.workspace_margin_m)
+MARGINS = dict.fromkeys(
+    ("workspace", "keep out", "body keep out", "body room"), LIMITS.workspace_margin_m
+)
 FORCE_SLACK_N, FORCE_LATCH_TICKS = 8.0, 10
-"""The arm estimates the force from its joints, one part in ten off, and feels a rise a little later."""
+"""The arm estimates the force from its joints, one part in ten off, and feels a rise a little
+later.
+"""
 
 THROWN_TICKS = 300
 """For so long an arm that was thrown or torn from outside is not blamed for its speed."""
 
 GUIDED_TICKS = 1000
 QUIET_TICKS = 1400
-"""Nobody speaks at the end of a bout: 0.3 s of lease, 0.1 s to come to rest, a second to stay there."""
+"""Nobody speaks at the end of a bout: 0.3 s of lease, 0.1 s to come to rest, a second to stay
+there.
+"""
 
 TEAR = 1.3
 """A joint is torn at until it is so much faster than it may be."""
 
 IMPACT_N, IMPACT_NS_PER_M = 50.0, 1000.0
-"""[N] + [N/(m/s)] x the largest reference speed: above the worst filtered peaks of benchmarks/impact.py."""
+"""[N] + [N/(m/s)] x the largest reference speed: above the worst filtered peaks of
+benchmarks/impact.py.
+"""
 
 PARDON_M, PARDON_RAD = 0.005, 0.01
 """An arm that was acknowledged outside goes no further out than this."""
 
 CONE_SLACK = 0.1
-"""[rad] beyond the cone that the task's own compliance lets contact and lag turn the tool. It is no fault."""
+"""[rad] beyond the cone that the task's own compliance lets contact and lag turn the tool. It is no
+fault.
+"""
 
 BODIES = TrueArm.facts.bodies
 ROOM = Box((-0.6, -0.9, 0.0), (0.9, 0.9, 1.3))
@@ -98,9 +125,11 @@ MODES = ("pose", "joint")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of attack: with which commands, which compliance, in front of what, and what happens meanwhile.
+    """A kind of attack: with which commands, which compliance, in front of what, and what happens
+    meanwhile.
 
-    `gap_ms` bounds the time from one command to the next. `event` is what else happens, at a random moment.
+    `gap_ms` bounds the time from one command to the next. `event` is what else happens, at a random
+    moment.
     """
 
     name: str
@@ -179,19 +208,31 @@ class Log:
     done: Counter[str] = field(default_factory=Counter)
 
     def add(self, what: str, amount: float, ticks: int, tick: int) -> None:
-        self.found.append(Violation(what, float(amount), int(ticks), int(tick), self.bout, self.scenario.name))
+        self.found.append(
+            Violation(what, float(amount), int(ticks), int(tick), self.bout, self.scenario.name)
+        )
 
 
-# ---------------------------------------------------------------------------------------------- what is sent
+# ------------------------------------------------------------------------------------- what is sent
 
 
 def random_compliance(rng: np.random.Generator, posture_only: bool = False) -> Compliance:
-    """A compliance that the arm's door lets in, the nastier the better: stiff or limp, hardly damped, far posture."""
-    mass, hardest = np.array([1.0] * 3 + [0.1] * 3), np.array([LIMITS.max_force] * 3 + [LIMITS.max_moment] * 3)
+    """A compliance that the arm's door lets in, the nastier the better: stiff or limp, hardly
+    damped, far posture.
+    """
+    mass, hardest = (
+        np.array([1.0] * 3 + [0.1] * 3),
+        np.array([LIMITS.max_force] * 3 + [LIMITS.max_moment] * 3),
+    )
     for _ in range(500):
         margin = LIMITS.joint_margin
-        posture = rng.uniform(np.array(LIMITS.joint_low) + margin, np.array(LIMITS.joint_high) - margin)
-        pulls = {"posture": tuple(posture) if rng.random() < 0.7 else (), "nullspace_stiffness": _log(rng, 1.0, 100.0)}
+        posture = rng.uniform(
+            np.array(LIMITS.joint_low) + margin, np.array(LIMITS.joint_high) - margin
+        )
+        pulls = {
+            "posture": tuple(posture) if rng.random() < 0.7 else (),
+            "nullspace_stiffness": _log(rng, 1.0, 100.0),
+        }
         if posture_only:
             wanted = replace(TASK.compliance, **pulls)
         else:
@@ -222,7 +263,10 @@ def hostile_setup(rng: np.random.Generator, setup: ArmSetup) -> ArmSetup:
     """
     number = float(rng.choice([1e30, 1e100, 1.7e308]) * rng.choice([-1.0, 1.0]))
     change = str(rng.choice(["posture", "stiffness", "damping", "error_clip", "integral"]))
-    changes: dict[str, Any] = {change: (number,) * (7 if change == "posture" else 6), "nullspace_stiffness": 100.0}
+    changes: dict[str, Any] = {
+        change: (number,) * (7 if change == "posture" else 6),
+        "nullspace_stiffness": 100.0,
+    }
     out = replace(setup, compliance=replace(setup.compliance, **changes))
     try:
         check_setup(out, LIMITS, 7)
@@ -236,7 +280,9 @@ def _log(rng: np.random.Generator, low: float, high: float, size: int | None = N
 
 
 def random_boxes(rng: np.random.Generator, arm: TrueArm, thickness: float) -> tuple[Box, ...]:
-    """Two keep-out boxes of that thickness on a random axis, near tool or links, which do not touch the arm at home."""
+    """Two keep-out boxes of that thickness on a random axis, near tool or links, which do not touch
+    the arm at home.
+    """
     tip, links, turns = arm.tool_at(np.array(HARDWARE.home))
     ends = truth.rods(links.reshape(1, -1), turns.reshape(1, -1), BODIES)
     radius = np.array([body.radius_m for body in BODIES])
@@ -248,7 +294,10 @@ def random_boxes(rng: np.random.Generator, arm: TrueArm, thickness: float) -> tu
         half[axis] = 0.5 * thickness
         middle = near + rng.uniform(-0.25, 0.25, 3)
         low, high = middle - half, middle + half
-        if truth.box_distance(tip, low, high) > 0.02 and truth.depth_in_box(ends, radius, low, high)[0] < -0.02:
+        if (
+            truth.box_distance(tip, low, high) > 0.02
+            and truth.depth_in_box(ends, radius, low, high)[0] < -0.02
+        ):
             out.append(Box(tuple(low), tuple(high)))
     return tuple(out)
 
@@ -269,7 +318,9 @@ class Attacker:
             limits = replace(limits, body_low=ROOM.low, body_high=ROOM.high)
         self.setup = replace(SETUP, limits=limits)
         if self.scenario.compliance != "task":
-            self.setup = replace(self.setup, compliance=random_compliance(rng, self.scenario.compliance == "posture"))
+            self.setup = replace(
+                self.setup, compliance=random_compliance(rng, self.scenario.compliance == "posture")
+            )
         if rng.random() < 0.5:
             self.setup = replace(self.setup, leash_translation=0.5, leash_rotation=1.5)
         check_setup(self.setup, LIMITS, 7)
@@ -278,7 +329,14 @@ class Attacker:
         self.goal_refused = False
         self.mode, self.until = "pose", -math.inf
         self.goal, self.corner, self.sign = np.array(HARDWARE.home), self._corner(), 1.0
-        self.clean = self.scenario.event not in ("", "configure", "guided", "outside", "sprint", "reset")
+        self.clean = self.scenario.event not in (
+            "",
+            "configure",
+            "guided",
+            "outside",
+            "sprint",
+            "reset",
+        )
         self.event_at = int(self.ticks * rng.uniform(0.2, 0.6)) if self.scenario.event else -1
         if self.scenario.event in ("guided", "outside"):
             self.ticks += 2 * GUIDED_TICKS  # somebody guides the arm, then looks at it for as long
@@ -295,13 +353,16 @@ class Attacker:
                 self._begin_event(i)
             if (
                 self.torn >= 0
-                and arm.rows.get("dq")[-1, self.torn] ** 2 > (TEAR * LIMITS.max_joint_speed[self.torn]) ** 2
+                and arm.rows.get("dq")[-1, self.torn] ** 2
+                > (TEAR * LIMITS.max_joint_speed[self.torn]) ** 2
             ):
                 self.ended = i
             if i == self.ended:
                 self._end_event()
             if loop.fault and self.acknowledge_at < i:
-                self.acknowledge_at = i + int((rng.integers(1, 50), rng.integers(100, 500), 900)[rng.integers(3)])
+                self.acknowledge_at = i + int(
+                    (rng.integers(1, 50), rng.integers(100, 500), 900)[rng.integers(3)]
+                )
             if i == self.acknowledge_at and i < self.ticks:
                 self._acknowledge(i)
             if i >= next_at and i < self.quiet_from:
@@ -321,7 +382,7 @@ class Attacker:
             log.done[f"ticks in a {mode}"] += moving
         return log
 
-    # ------------------------------------------------------------------------------------------ commands
+    # ------------------------------------------------------------------------------------- commands
 
     def _send(self) -> None:
         rng, loop = self.rng, self.loop
@@ -350,7 +411,9 @@ class Attacker:
         """A target: far away, in a corner, jumping, turned over, and now and then no pose at all."""
         rng, kind = self.rng, self.rng.integers(12)
         pose = np.empty(7)
-        pose[:3] = rng.uniform(np.array(LIMITS.workspace_low) - 0.1, np.array(LIMITS.workspace_high) + 0.1)
+        pose[:3] = rng.uniform(
+            np.array(LIMITS.workspace_low) - 0.1, np.array(LIMITS.workspace_high) + 0.1
+        )
         turn = rng.normal(size=3) * (0.8 if kind < 8 else 3.0)
         pose[3:] = quat_multiply(np.array(LIMITS.workspace_quat), quat_from_rotvec(turn))
         if self.scenario.event == "sprint" or self.clean:
@@ -358,7 +421,9 @@ class Attacker:
                 self.corner = self._corner()
             pose[:] = self.corner
         elif kind == 8:
-            pose[3:] = quat_multiply(np.array(LIMITS.workspace_quat), quat_from_rotvec(np.array([3.12, 0.0, 0.0])))
+            pose[3:] = quat_multiply(
+                np.array(LIMITS.workspace_quat), quat_from_rotvec(np.array([3.12, 0.0, 0.0]))
+            )
         elif kind == 9:  # to and fro
             self.sign = -self.sign
             pose[:3] = self.loop.state().pose_base_tcp[:3] + self.sign * np.array([0.2, 0.1, 0.1])
@@ -374,7 +439,10 @@ class Attacker:
         corner = np.where(self.rng.random(3) < 0.5, LIMITS.workspace_low, LIMITS.workspace_high)
         turn = self.rng.normal(size=3)
         turn *= self.rng.uniform(0.0, 1.0) / np.linalg.norm(turn)
-        return np.concatenate((corner, quat_multiply(np.array(LIMITS.workspace_quat), quat_from_rotvec(turn))))
+        return np.concatenate((
+            corner,
+            quat_multiply(np.array(LIMITS.workspace_quat), quat_from_rotvec(turn)),
+        ))
 
     def _goal(self) -> Array:
         """A posture anywhere in the range, or near; kept for a while, since a move wants repeating."""
@@ -386,11 +454,15 @@ class Attacker:
             if kind < 0.5:
                 goal = home + rng.uniform(-1.0, 1.0) * ELBOW + rng.uniform(-0.1, 0.1, 7)
             elif kind < 0.75:
-                goal = np.nan_to_num(self.loop.state().q) + rng.uniform(-0.3, 0.3, 7)  # it may be spoilt
+                goal = np.nan_to_num(self.loop.state().q) + rng.uniform(
+                    -0.3, 0.3, 7
+                )  # it may be spoilt
             else:
                 goal = rng.uniform(low, high)
             self.goal = np.clip(goal, low, high)
-            self._joint_speed = float(rng.uniform(0.3, 1.0) * (min(LIMITS.max_joint_speed) - LIMITS.joint_speed_margin))
+            self._joint_speed = float(
+                rng.uniform(0.3, 1.0) * (min(LIMITS.max_joint_speed) - LIMITS.joint_speed_margin)
+            )
             check_joint_target(JointTarget(self.goal, 0.1, self._joint_speed), LIMITS)
         return self.goal
 
@@ -399,7 +471,10 @@ class Attacker:
         if state.verdict.refused:
             return
         target = state.target_base_tcp
-        beyond = np.maximum(np.array(limits.workspace_low) - target[:3], target[:3] - np.array(limits.workspace_high))
+        beyond = np.maximum(
+            np.array(limits.workspace_low) - target[:3],
+            target[:3] - np.array(limits.workspace_high),
+        )
         angle = 2.0 * math.acos(min(1.0, abs(float(target[3:] @ limits.workspace_quat))))
         tick = len(self.log.faults)
         if beyond.max() > 1e-9:
@@ -409,7 +484,10 @@ class Attacker:
         for box in limits.keep_out:
             low, high = np.array(box.low), np.array(box.high)
             depth = -truth.box_distance(target[:3], low, high)
-            if depth > 1e-9 and depth > -truth.box_distance(state.pose_base_tcp[:3], low, high) + 1e-9:
+            if (
+                depth > 1e-9
+                and depth > -truth.box_distance(state.pose_base_tcp[:3], low, high) + 1e-9
+            ):
                 self.log.add("target in a keep-out box", float(depth), 1, tick)
 
     def _acknowledge(self, tick: int) -> None:
@@ -418,7 +496,7 @@ class Attacker:
         if not self.loop.fault:
             self.log.acknowledged.append(tick)
 
-    # ------------------------------------------------------------------------------------------ events
+    # --------------------------------------------------------------------------------------- events
 
     def _begin_event(self, i: int) -> None:
         rng, arm, loop = self.rng, self.arm, self.loop
@@ -427,7 +505,9 @@ class Attacker:
         self.log.done[self.scenario.event] += 1
         if kind == "spoilt":
             number = float(rng.choice(BAD_NUMBERS))
-            arm.spoilt = {rest[0]: number if rng.random() < 0.5 else (int(rng.integers(42)), number)}
+            arm.spoilt = {
+                rest[0]: number if rng.random() < 0.5 else (int(rng.integers(42)), number)
+            }
             lasts = int(rng.integers(1, 51))
         elif kind == "silence":
             self.quiet_from = i
@@ -450,7 +530,9 @@ class Attacker:
             arm.guide[joint] = float(rng.choice([-1.0, 1.0])) * (250.0 if joint < 4 else 40.0)
             self.torn, lasts = joint, 100
         elif kind == "reflex":
-            arm.stop_by_itself(Fault(int(rng.choice([Fault.REFLEX, Fault.USER_STOP, Fault.COMMUNICATION]))))
+            arm.stop_by_itself(
+                Fault(int(rng.choice([Fault.REFLEX, Fault.USER_STOP, Fault.COMMUNICATION])))
+            )
         elif kind in ("guided", "outside"):
             arm.stop_by_itself(Fault.USER_STOP)
             torque = rng.uniform(-1.0, 1.0, 7) * np.array([15.0, 15.0, 15.0, 15.0, 3.0, 3.0, 3.0])
@@ -488,11 +570,13 @@ class Attacker:
         arm.felt[:] = arm.push_hand[:] = arm.guide[:] = 0.0
 
 
-# ---------------------------------------------------------------------------------------------- what is judged
+# ----------------------------------------------------------------------------------- what is judged
 
 
 def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
-    """Add to `log.found` what the truth shows; returns per limit (worst excess, ticks without and with a fault)."""
+    """Add to `log.found` what the truth shows; returns per limit (worst excess, ticks without and
+    with a fault).
+    """
     limits = log.limits
     bodies = BODIES if limits.keep_out or limits.body_low else ()
     faults, table = np.array(log.faults), {}
@@ -512,7 +596,9 @@ def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
             bad = beyond > 1e-6
             _report(log, name, beyond, bad)
         elif name == "filtered force":
-            late = np.array([not faults[k : k + FORCE_LATCH_TICKS].any() for k in range(len(faults))])
+            late = np.array([
+                not faults[k : k + FORCE_LATCH_TICKS].any() for k in range(len(faults))
+            ])
             _report(log, f"{name} without a fault", beyond, (beyond > FORCE_SLACK_N) & late)
             hardest = IMPACT_N + IMPACT_NS_PER_M * limits.max_reference_speed - limits.max_force
             _report(log, f"{name} beyond that of an impact", beyond, (beyond > hardest) & ~thrown)
@@ -520,13 +606,19 @@ def judge(rows: Rows, log: Log) -> dict[str, tuple[float, int, int]]:
             beyond = np.where(thrown, -1.0, beyond - _pardon(excess[name], name, log, thrown))
             _report(log, f"{name} without a fault", beyond, (beyond > 1e-6) & ~soon)
             long = (since > BRAKING_TICKS) & (beyond > 1e-6) if name in SPEEDS else False
-            _report(log, f"{name} after a fault", beyond, soon & ((beyond > EXCURSION[name]) | long))
+            _report(
+                log, f"{name} after a fault", beyond, soon & ((beyond > EXCURSION[name]) | long)
+            )
         over = beyond > 1e-6
         table[name] = (float(beyond.max()), int((over & ~soon).sum()), int((over & soon).sum()))
     _judge_cone(excess["cone"], faults, thrown, log)
     _judge_rests(rows, log, faults, forced | own)
     raw = excess["force"]
-    table["force"] = (float(raw.max()), int(((raw > 0.0) & ~soon).sum()), int(((raw > 0.0) & soon).sum()))
+    table["force"] = (
+        float(raw.max()),
+        int(((raw > 0.0) & ~soon).sum()),
+        int(((raw > 0.0) & soon).sum()),
+    )
     table["cone"] = (float(excess["cone"].max()), int((excess["cone"] > 0.0).sum()), 0)
     return table
 
@@ -545,7 +637,9 @@ def _ticks_since_fault(faults: Array) -> Array:
 
 
 def _pardon(excess: Array, name: str, log: Log, forced: Array) -> Array:
-    """What was already beyond a margin when it was acknowledged (or pushed there) may be so until it is back in."""
+    """What was already beyond a margin when it was acknowledged (or pushed there) may be so until
+    it is back in.
+    """
     out = np.zeros(len(excess))
     if name in SPEEDS:
         return out
@@ -564,7 +658,12 @@ def _judge_cone(beyond: Array, faults: Array, forced: Array, log: Log) -> None:
     if log.scenario.compliance != "task" or log.scenario.tunes or log.scenario.event in ("configure", "outside",
                                                                                         "guided"):  # fmt: skip
         return
-    pose = np.array([mode == "pose" for mode in log.modes]) & np.array(log.moving) & ~forced & (faults == 0)
+    pose = (
+        np.array([mode == "pose" for mode in log.modes])
+        & np.array(log.moving)
+        & ~forced
+        & (faults == 0)
+    )
     if set(log.scenario.modes) == {"pose"}:
         _report(log, "cone", beyond, pose & (beyond > CONE_SLACK))
 
@@ -573,7 +672,9 @@ def _judge_rests(rows: Rows, log: Log, faults: Array, pushed: Array) -> None:
     """Each time that the arm should stand: in time, and it stays."""
     at_rest, count, moving = truth.is_at_rest(rows), len(faults), np.array(log.moving)
     starts: set[int] = {
-        k for k in range(1, count) if not moving[k] and (moving[k - 1] or faults[k] > faults[k - 1] == 0)
+        k
+        for k in range(1, count)
+        if not moving[k] and (moving[k - 1] or faults[k] > faults[k - 1] == 0)
     }
     starts |= {k for k in log.acknowledged if k < count and not moving[k]}
     starts |= {int(k) for k in np.flatnonzero(~pushed[1:] & pushed[:-1]) + 1 if not moving[k]}
@@ -590,7 +691,13 @@ def _judge_rests(rows: Rows, log: Log, faults: Array, pushed: Array) -> None:
         if end - first < 20:
             continue
         log.done["rests judged"] += 1
-        why = "an acknowledgement" if acknowledged else Fault(int(faults[begin])).name if faults[begin] else "a lease"
+        why = (
+            "an acknowledgement"
+            if acknowledged
+            else Fault(int(faults[begin])).name
+            if faults[begin]
+            else "a lease"
+        )
         if not acknowledged and not at_rest[first:end].all():
             late = begin + truth.time_to_rest(at_rest[begin:end])
             speed = float(np.linalg.norm(truth.twists(rows)[first:end, :3], axis=1).max())
@@ -599,14 +706,24 @@ def _judge_rests(rows: Rows, log: Log, faults: Array, pushed: Array) -> None:
                     0.001 * (late - begin), late - first, begin)  # fmt: skip
         tool, joint = truth.further_motion(rows, first, end)
         if tool > FURTHER[0] or joint > FURTHER[1]:
-            log.add(f"further motion after {why} ({mode}; joint {joint:.3f} rad) [m]", tool, end - first, begin)
+            log.add(
+                f"further motion after {why} ({mode}; joint {joint:.3f} rad) [m]",
+                tool,
+                end - first,
+                begin,
+            )
 
 
-def summary(found: list[Violation], table: dict[str, tuple[float, int, int]], done: Counter[str]) -> str:
+def summary(
+    found: list[Violation], table: dict[str, tuple[float, int, int]], done: Counter[str]
+) -> str:
     """What was done, the worst of each limit, and each kind of violation with its worst bout."""
     lines = [", ".join(f"{count} {what}" for what, count in sorted(done.items()))]
     lines += [f"{'limit':16} {'worst excess':>12} {'ticks':>8} {'with a fault':>12}"]
-    lines += [f"{name:16} {worst:12.4g} {free:8} {after:12}" for name, (worst, free, after) in table.items()]
+    lines += [
+        f"{name:16} {worst:12.4g} {free:8} {after:12}"
+        for name, (worst, free, after) in table.items()
+    ]
     kinds: dict[str, list[Violation]] = {}
     for one in found:
         kinds.setdefault(one.what.split("(")[0], []).append(one)
@@ -616,7 +733,9 @@ def summary(found: list[Violation], table: dict[str, tuple[float, int, int]], do
     return "\n".join(lines)
 
 
-def attack(arm: TrueArm, ring: Ring, bouts: range, until_ticks: float = math.inf, ticks: int = 3000):
+def attack(
+    arm: TrueArm, ring: Ring, bouts: range, until_ticks: float = math.inf, ticks: int = 3000
+):
     """Play and judge bouts: (violations, worst per limit, what was done)."""
     found: list[Violation] = []
     table: dict[str, tuple[float, int, int]] = {}
@@ -634,9 +753,15 @@ def attack(arm: TrueArm, ring: Ring, bouts: range, until_ticks: float = math.inf
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Attack an arm with a body, and look at what it really does.")
-    parser.add_argument("--ticks", type=float, default=1e7, help="how many ticks; the short form has 1e6")
-    parser.add_argument("--bout", type=int, help="play this bout alone, and print all that is wrong with it")
+    parser = argparse.ArgumentParser(
+        description="Attack an arm with a body, and look at what it really does."
+    )
+    parser.add_argument(
+        "--ticks", type=float, default=1e7, help="how many ticks; the short form has 1e6"
+    )
+    parser.add_argument(
+        "--bout", type=int, help="play this bout alone, and print all that is wrong with it"
+    )
     parser.add_argument("--first", type=int, default=0, help="begin with this bout")
     options = parser.parse_args()
     arm, ring = TrueArm(Options(), GIVEN), Ring(7)

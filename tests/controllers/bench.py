@@ -14,13 +14,17 @@ TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 LIMITS: ArmLimits = HARDWARE.limits
 GIVEN = Given(name=HARDWARE.name, arm=HARDWARE, scene=TASK.scene)
-TOOL: Array = geometry.pose_multiply(np.array(HARDWARE.pose_flange_tcp), np.array(TASK.pose_tcp_tool))
+TOOL: Array = geometry.pose_multiply(
+    np.array(HARDWARE.pose_flange_tcp), np.array(TASK.pose_tcp_tool)
+)
 SETUP = ArmSetup(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation)
 
 
 def make_loop(**changes) -> ArmLoop:
     """A loop over a fresh simulated arm, with some limits changed."""
-    return ArmLoop(open_driver(HARDWARE, TASK.scene), replace(SETUP, limits=replace(LIMITS, **changes)))
+    return ArmLoop(
+        open_driver(HARDWARE, TASK.scene), replace(SETUP, limits=replace(LIMITS, **changes))
+    )
 
 
 def run(loop: ArmLoop, ticks: int, watch=None) -> None:

@@ -1,12 +1,15 @@
-"""Who dies, in which mode, and whether the arm stands in time and stays: real processes on the real clock.
+"""Who dies, in which mode, and whether the arm stands in time and stays: real processes on the real
+clock.
 
-The arm is the package's own process with a witness in the place of its driver (`witnessed_arm.py`); a client, a process
-of its own, moves it: on the way between two poses, in a joint move. Then somebody is killed or stopped, or
-falls silent. Faults need no death: they are among the attacks of `adversary.py`.
+The arm is the package's own process with a witness in the place of its driver (`witnessed_arm.py`);
+a client, a process of its own, moves it: on the way between two poses, in a joint move. Then
+somebody is killed or stopped, or falls silent. Faults need no death: they are among the attacks of
+`adversary.py`.
 
-What is measured is the truth: how long after the last command the arm is at rest, and how far it strays afterwards.
-The arm's own time counts after the lease, in ticks: a busy machine makes ticks late, which is no fault of the law.
-`python -m tests.controllers.deaths --tries 100` is the long form (`make soak-deaths`).
+What is measured is the truth: how long after the last command the arm is at rest, and how far it
+strays afterwards. The arm's own time counts after the lease, in ticks: a busy machine makes ticks
+late, which is no fault of the law. `python -m tests.controllers.deaths --tries 100` is the long
+form (`make soak-deaths`).
 """
 
 import argparse
@@ -68,17 +71,21 @@ START_S = 100.0
 HELD = "it did not move before: no try"
 
 CLIENTS = multiprocessing.get_context("forkserver")
-"""Quick, as all is imported, and with no thread: what is forked beside one may wait for a lock that nobody holds."""
+"""Quick, as all is imported, and with no thread: what is forked beside one may wait for a lock that
+nobody holds.
+"""
 CLIENTS.set_forkserver_preload(["tests.controllers.deaths"])
 
 SENT, COUNT, SILENT = range(3)
-"""What client and judge share: when the last command was sent, how many there were, whether to be silent."""
+"""What client and judge share: when the last command was sent, how many there were, whether to be
+silent.
+"""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """How an arm came to rest: seconds after the last command, and of them ticks after the lease (or after a stopped
-    loop goes on); and how far it strayed then [m], [rad]."""
+    """How an arm came to rest: seconds after the last command, and of them ticks after the lease
+    (or after a stopped loop goes on); and how far it strayed then [m], [rad]."""
 
     rest_s: float
     ticks: float
@@ -88,7 +95,7 @@ class Rest:
     note: str = ""
 
 
-# ---------------------------------------------------------------------------------------------- processes
+# ---------------------------------------------------------------------------------------- processes
 
 
 class Bench:
@@ -106,7 +113,9 @@ class Bench:
             self.close()
             command = [sys.executable, "-m", "tests.controllers.witnessed_arm", self.address]
             log = (self._folder / "log").open("ab")
-            self.process = subprocess.Popen([*command, str(self._folder / "truth")], stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [*command, str(self._folder / "truth")], stdout=log, stderr=log
+            )
 
     @property
     def pid(self) -> int:
@@ -117,7 +126,11 @@ class Bench:
     def loop_pid(self) -> int:
         """Of the loop, the network side's spawned child."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        found = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        found = [
+            int(pid)
+            for pid in children
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
         assert len(found) == 1, f"the arm's process has {len(found)} loops"
         return found[0]
 
@@ -138,7 +151,9 @@ class Bench:
 @contextlib.contextmanager
 def open_bench() -> Iterator[Bench]:
     """A bench in a temporary folder, in memory where there is one."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # no write to a disk delays the loop
+    memory = (
+        "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    )  # no write to a disk delays the loop
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         bench = Bench(Path(folder))
         try:
@@ -148,7 +163,9 @@ def open_bench() -> Iterator[Bench]:
 
 
 def drive(address: str, mode: str, seed: int, said: Any) -> None:
-    """The client: reset the world, set the arm up, move it in this mode until it dies or is told to be silent."""
+    """The client: reset the world, set the arm up, move it in this mode until it dies or is told to
+    be silent.
+    """
     world, arm = WorldClient(address, timeout_s=START_S), ArmClient(address, timeout_s=START_S)
     arm.acknowledge_fault()
     world.reset(seed)
@@ -177,7 +194,9 @@ def drive(address: str, mode: str, seed: int, said: Any) -> None:
 
 
 def die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
-    """One try: move, kill, watch. Once more where the arm held when it happened, as on a machine too busy for it."""
+    """One try: move, kill, watch. Once more where the arm held when it happened, as on a machine
+    too busy for it.
+    """
     for _ in range(3):
         rest = _try_to_die(bench, who, mode, seed)
         if rest.note != HELD:
@@ -193,11 +212,16 @@ def _try_to_die(bench: Bench, who: str, mode: str, seed: int) -> Rest:
     try:
         deadline = time.monotonic() + START_S
         while not said[COUNT]:
-            assert client.is_alive() and time.monotonic() < deadline, f"the client does not move the arm, {who}, {mode}"
+            assert client.is_alive() and time.monotonic() < deadline, (
+                f"the client does not move the arm, {who}, {mode}"
+            )
             time.sleep(0.01)
         time.sleep(0.5 + float(np.random.default_rng(seed).uniform(0.0, 0.4)))
         due = _strike(bench, who, client.pid or 0, said)
-        enough, deadline = REST_TICKS + 1000 * LOOK_S, due + 10.0  # a busy machine makes few ticks a second
+        enough, deadline = (
+            REST_TICKS + 1000 * LOOK_S,
+            due + 10.0,
+        )  # a busy machine makes few ticks a second
         while time.monotonic() < (due + 2.0 if who == LEAVES else deadline):
             time.sleep(0.05)
             if np.sum(bench.rows.get("t") > due) > enough:
@@ -250,13 +274,20 @@ def _judge(rows: Rows, sent: float, due: float, loop_may_leave: bool) -> Rest:
     tool, joint = truth.further_motion(rows, min(first + rest, count), last)
     if count - first < rest + 500 * LOOK_S:
         if not (loop_may_leave and count and at_rest[-1]):
-            return Rest(np.inf, np.inf, tool, joint, False, "the loop left, or stood still, before the arm was at rest")
+            return Rest(
+                np.inf,
+                np.inf,
+                tool,
+                joint,
+                False,
+                "the loop left, or stood still, before the arm was at rest",
+            )
         first, ticks = min(first, count - 1), max(truth.time_to_rest(at_rest) - first, 0)
     right = ticks <= rest and tool < FURTHER[0] and joint < FURTHER[1]
     return Rest(due - sent + 0.001 * ticks, ticks, tool, joint, right)
 
 
-# ---------------------------------------------------------------------------------------------- hostile clients
+# ---------------------------------------------------------------------------------- hostile clients
 
 
 class _EnoughError(Exception):
@@ -264,7 +295,9 @@ class _EnoughError(Exception):
 
 
 def harass(address: str, seed: int, seconds: float, said: Any) -> None:
-    """A hostile client: any command and compliance, now and then an acknowledgement or a set-up; silence at the end."""
+    """A hostile client: any command and compliance, now and then an acknowledgement or a set-up;
+    silence at the end.
+    """
     world, arm = WorldClient(address, timeout_s=START_S), ArmClient(address, timeout_s=START_S)
     arm.acknowledge_fault()
     world.reset(seed)
@@ -286,14 +319,18 @@ def harass(address: str, seed: int, seconds: float, said: Any) -> None:
                     pose[rng.integers(7)] = rng.choice((np.nan, np.inf, 1e308))
                 arm.command(ArmTarget(pose, 0.1))
             elif kind < 8:
-                goal = np.clip(np.array(HARDWARE.home) + rng.uniform(-1.0, 1.0, 7), joint_low, joint_high)
+                goal = np.clip(
+                    np.array(HARDWARE.home) + rng.uniform(-1.0, 1.0, 7), joint_low, joint_high
+                )
 
                 def each(until: float = until) -> None:
                     if time.monotonic() > until:
                         raise _EnoughError
 
                 with contextlib.suppress(_EnoughError):
-                    arm.move_joints(JointTarget(goal, 0.05, float(rng.uniform(0.2, 1.5))), each=each)
+                    arm.move_joints(
+                        JointTarget(goal, 0.05, float(rng.uniform(0.2, 1.5))), each=each
+                    )
             elif kind == 8:
                 arm.tune(random_compliance(rng))
             elif rng.random() < 0.5:
@@ -340,14 +377,19 @@ def bear(bench: Bench, seed: int, seconds: float = 8.0) -> tuple[list[Violation]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Kill and stop whoever moves an arm, and watch the arm.")
+    parser = argparse.ArgumentParser(
+        description="Kill and stop whoever moves an arm, and watch the arm."
+    )
     parser.add_argument("--tries", type=int, default=100, help="of each death in each mode")
     parser.add_argument("--who", choices=WHO, help="this death alone")
     parser.add_argument("--mode", choices=MODES, help="this mode alone")
     options = parser.parse_args()
     wrong, tally = 0, defaultdict[tuple[str, str], list[Rest]](list)
     with open_bench() as bench:
-        print("death                 mode    right   rest [s] after the last command   ticks   since [mm]        [rad]")
+        print(
+            "death                 mode    right   rest [s] after the last command   ticks   since"
+            " [mm]        [rad]"
+        )
         for who in (options.who,) if options.who else WHO:
             for mode in (options.mode,) if options.mode else MODES:
                 for seed in range(options.tries):
@@ -365,7 +407,12 @@ def main() -> int:
             for seed in range(options.tries):
                 found, ticks = bear(bench, seed)
                 wrong += bool(found)
-                print(f"a hostile client, seed {seed}: {ticks} ticks", *found, sep="\n    ", flush=True)
+                print(
+                    f"a hostile client, seed {seed}: {ticks} ticks",
+                    *found,
+                    sep="\n    ",
+                    flush=True,
+                )
     print(f"{wrong} wrong")
     return bool(wrong)
 

@@ -1,6 +1,7 @@
 """An arm with a body under attack leaves none of its limits; and the witness that says so can see.
 
-Each kind of attack once, briefly: `make soak-targets` is the long form. The laws stand in `adversary.py`.
+Each kind of attack once, briefly: `make soak-targets` is the long form. The laws stand in
+`adversary.py`.
 """
 
 from dataclasses import replace
@@ -29,11 +30,15 @@ def ring():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bout", range(len(SCENARIOS)), ids=[scenario.name for scenario in SCENARIOS])
+@pytest.mark.parametrize(
+    "bout", range(len(SCENARIOS)), ids=[scenario.name for scenario in SCENARIOS]
+)
 def test_nothing_that_is_sent_or_felt_takes_the_arm_out_of_its_limits(arm, ring, bout):
     found, table, done = attack(arm, ring, range(bout, bout + 1), ticks=1200)
     assert not found, "\n".join(map(str, found))
-    assert done["ticks in motion"] > 90 and table["tool speed"][0] > -LIMITS.max_tcp_speed, "the attack was none"
+    assert done["ticks in motion"] > 90 and table["tool speed"][0] > -LIMITS.max_tcp_speed, (
+        "the attack was none"
+    )
 
 
 def test_the_same_bout_is_the_same_motion(arm, ring):
@@ -44,7 +49,7 @@ def test_the_same_bout_is_the_same_motion(arm, ring):
     np.testing.assert_array_equal(rows, arm.rows.table[: len(arm.rows)])
 
 
-# ---------------------------------------------------------------------------------------------- the witness can see
+# ------------------------------------------------------------------------------ the witness can see
 
 
 def test_the_witness_sees_what_is_spoilt_on_the_way_to_the_loop(arm):
@@ -77,7 +82,10 @@ def test_the_witness_measures_the_force_of_a_contact_itself(arm):
 def test_a_limit_that_is_exceeded_is_found_and_a_motion_after_the_lease_too(arm):
     arm.reset(0)
     arm.rows.count[0] = 0
-    loop, log = ArmLoop(arm, SETUP), Log(replace(LIMITS, max_tcp_speed=0.05, max_torque=(5.0,) * 7), SCENARIOS[0], 0)
+    loop, log = (
+        ArmLoop(arm, SETUP),
+        Log(replace(LIMITS, max_tcp_speed=0.05, max_torque=(5.0,) * 7), SCENARIOS[0], 0),
+    )
     for i in range(1000):
         if i % 100 == 0:
             loop.command(moved(loop, 0.01, 0.0, 0.0), loop.t + 0.3, loop.t)
@@ -105,7 +113,10 @@ def test_how_deep_a_rod_reaches_into_a_box_is_what_many_points_of_it_say():
     ends = rng.uniform(-0.3, 0.3, (200, 1, 2, 3))
     low, high = np.array([-0.1, -0.02, -0.2]), np.array([0.1, 0.02, 0.1])
     share = np.linspace(0.0, 1.0, 2001)[:, None]
-    sampled = [0.05 - truth.box_distance(rod[0, 0] + share * (rod[0, 1] - rod[0, 0]), low, high).min() for rod in ends]
+    sampled = [
+        0.05 - truth.box_distance(rod[0, 0] + share * (rod[0, 1] - rod[0, 0]), low, high).min()
+        for rod in ends
+    ]
     depth = truth.depth_in_box(ends, np.array([body.radius_m]), low, high)
     np.testing.assert_allclose(depth, sampled, atol=1e-3)
 

@@ -1,6 +1,8 @@
-"""Whoever dies, in whichever mode: the arm stands in time and stays. Real processes, and the simulation's own truth.
+"""Whoever dies, in whichever mode: the arm stands in time and stays. Real processes, and the
+simulation's own truth.
 
-One try each of some; `make soak-deaths` makes a hundred. Faults, which need no death, stand in `test_adversary.py`.
+One try each of some; `make soak-deaths` makes a hundred. Faults, which need no death, stand in
+`test_adversary.py`.
 """
 
 import pytest
@@ -17,16 +19,19 @@ def bench():
         yield bench
 
 
-# joint moves by all; the other modes by the two that end differently: the loop stays, and the loop leaves
-TRIES = [(who, "joint") for who in WHO] + [(who, mode) for who in (WHO[0], LEAVES) for mode in MODES if mode != "joint"]
+# joint moves by all; the other modes by the two that end differently: the loop stays, and the loop
+# leaves
+TRIES = [(who, "joint") for who in WHO] + [
+    (who, mode) for who in (WHO[0], LEAVES) for mode in MODES if mode != "joint"
+]
 
 
 @pytest.mark.parametrize(("who", "mode"), TRIES)
 def test_whoever_dies_the_arm_stands_in_time_and_stays(bench, who, mode):
     rest = die(bench, who, mode, seed=len(who) + len(mode))
     assert rest.right, (
-        f"at rest {rest.rest_s:.3f} s after the last command, {rest.ticks} ticks after its lease; then "
-        f"{1e3 * rest.tool_m:.1f} mm and {rest.joint_rad:.3f} rad of motion {rest.note}"
+        f"at rest {rest.rest_s:.3f} s after the last command, {rest.ticks} ticks after its lease;"
+        f" then {1e3 * rest.tool_m:.1f} mm and {rest.joint_rad:.3f} rad of motion {rest.note}"
     )
 
 

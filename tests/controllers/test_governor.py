@@ -75,7 +75,9 @@ def test_old_and_overtaken_and_future_targets_are_refused(loop):
 
 
 @pytest.mark.parametrize("kind", ["pose", "joints"])
-def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_that_came_at_once(kind):
+def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_that_came_at_once(
+    kind,
+):
     holds_at = {}
     for late_s in (0.0, 0.1, 0.25):
         loop = make_loop()
@@ -182,7 +184,10 @@ def test_a_robot_that_stops_by_itself_is_a_named_fault_and_recovers_when_acknowl
         arm.stop_by_itself(fault, recoverable=False)
         run(loop, 3)
         loop.acknowledge()
-        assert loop.state().fault == fault and loop.state().reason == f"stopped by itself: {fault.name}"
+        assert (
+            loop.state().fault == fault
+            and loop.state().reason == f"stopped by itself: {fault.name}"
+        )
     arm.stopped = DeviceError("unplugged")  # no kind of its own
     run(loop, 3)
     assert loop.state().fault == Fault.DRIVER and loop.holding
@@ -240,10 +245,13 @@ def test_an_arm_that_follows_poses_has_the_same_lease_and_limits():
 
 
 @pytest.mark.parametrize(
-    "compliance", [TASK.compliance, replace(Compliance(), error_clip_minus=(0.005,) * 3 + (0.03,) * 3)]
+    "compliance",
+    [TASK.compliance, replace(Compliance(), error_clip_minus=(0.005,) * 3 + (0.03,) * 3)],
 )
 def test_pressing_at_the_bound_with_random_targets_stays_below_stiffness_times_clip(compliance):
-    """Averaged over 100 ms, on each axis, from contact on: an action at its bound each step, in random directions."""
+    """Averaged over 100 ms, on each axis, from contact on: an action at its bound each step, in
+    random directions.
+    """
     ring = Ring(7)
     loop = ArmLoop(open_driver(HARDWARE, TASK.scene), replace(SETUP, compliance=compliance), ring)
     rng = np.random.default_rng(3)

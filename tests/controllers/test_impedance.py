@@ -25,10 +25,14 @@ def numpy_error(pose, reference):
 def numpy_law(q, dq, coriolis, pose, J, reference, posture, gains, kn, push):
     """The law as one writes it down."""
     e = np.clip(numpy_error(pose, reference), -gains[3], gains[2])
-    F = np.clip(gains[0] * e + push, -gains[0] * gains[3], gains[0] * gains[2]) - gains[1] * (J @ dq)
+    F = np.clip(gains[0] * e + push, -gains[0] * gains[3], gains[0] * gains[2]) - gains[1] * (
+        J @ dq
+    )
     v = np.clip(kn * (posture - q), -3.0, 3.0) - 2.0 * np.sqrt(kn) * dq
     U, s, Vt = np.linalg.svd(J.T, full_matrices=False)
-    pinv = Vt.T @ np.diag(s / (s**2 + impedance.NULLSPACE_DAMPING)) @ U.T  # damped, as in serl_franka_controllers
+    pinv = (
+        Vt.T @ np.diag(s / (s**2 + impedance.NULLSPACE_DAMPING)) @ U.T
+    )  # damped, as in serl_franka_controllers
     return J.T @ F + v - J.T @ (pinv @ v) + coriolis
 
 
@@ -36,14 +40,18 @@ def numpy_integral(integral, error, gains, dt):
     low, high = -gains[3], gains[2]
     e = np.clip(error, low, high)
     return np.where(
-        gains[4] > 0, np.clip(integral + gains[4] * e * dt, gains[0] * (low - e), gains[0] * (high - e)), 0.0
+        gains[4] > 0,
+        np.clip(integral + gains[4] * e * dt, gains[0] * (low - e), gains[0] * (high - e)),
+        0.0,
     )
 
 
 def random_arguments(rng):
     pose, reference = rng.normal(size=(2, 7))
     pose[3:] /= np.linalg.norm(pose[3:])
-    reference = pose + 0.02 * rng.normal(size=7) if rng.random() < 0.5 else reference  # inside the clip, or beyond
+    reference = (
+        pose + 0.02 * rng.normal(size=7) if rng.random() < 0.5 else reference
+    )  # inside the clip, or beyond
     reference[3:] /= np.linalg.norm(reference[3:])
     q, dq, coriolis, posture = rng.normal(size=(4, 7))
     push = rng.normal(size=6) * 20.0
@@ -56,7 +64,9 @@ def test_compiled_law_agrees_with_numpy_over_random_states():
         arguments = random_arguments(rng)
         wanted = numpy_law(*arguments)
         atol = 1e-11 * np.abs(wanted).max()
-        np.testing.assert_allclose(impedance.impedance_torque(*arguments), wanted, atol=atol, rtol=1e-11)
+        np.testing.assert_allclose(
+            impedance.impedance_torque(*arguments), wanted, atol=atol, rtol=1e-11
+        )
 
 
 def test_compiled_integral_and_joint_law_agree_with_numpy():
@@ -72,14 +82,18 @@ def test_compiled_integral_and_joint_law_agree_with_numpy():
         gains = rng.uniform(1.0, 500.0, (2, 7))
         clipped = np.clip(reference - q, -impedance.JOINT_CLIP, impedance.JOINT_CLIP)
         wanted = gains[0] * clipped + gains[1] * (speed - dq) + coriolis
-        np.testing.assert_allclose(impedance.joint_torque(q, dq, coriolis, reference, speed, gains), wanted, atol=1e-12)
+        np.testing.assert_allclose(
+            impedance.joint_torque(q, dq, coriolis, reference, speed, gains), wanted, atol=1e-12
+        )
 
 
 def test_static_force_never_exceeds_stiffness_times_clip_of_its_sign():
     rng = np.random.default_rng(1)
     for _ in range(100):
         q, _, _, pose, J, reference, _, gains, _, push = random_arguments(rng)
-        tau = impedance.impedance_torque(q, np.zeros(7), np.zeros(7), pose, J, reference, q, gains, 0.0, 100.0 * push)
+        tau = impedance.impedance_torque(
+            q, np.zeros(7), np.zeros(7), pose, J, reference, q, gains, 0.0, 100.0 * push
+        )
         force = np.linalg.lstsq(J.T, tau, rcond=None)[0]
         assert (force >= BOUND_LOW - 1e-9).all() and (force <= BOUND_HIGH + 1e-9).all()
 
@@ -90,7 +104,9 @@ def test_the_integral_neither_winds_up_nor_adds_to_the_largest_force():
         integral = impedance.integrate(integral, error, GAINS, 0.001)
         force = impedance.spring_force(error, integral, GAINS)
         assert (force >= BOUND_LOW - 1e-9).all() and (force <= BOUND_HIGH + 1e-9).all()
-    np.testing.assert_allclose(force[1:3], BOUND_HIGH[1:3])  # it has pushed as hard as it may, below the clip
+    np.testing.assert_allclose(
+        force[1:3], BOUND_HIGH[1:3]
+    )  # it has pushed as hard as it may, below the clip
     back = impedance.integrate(integral, -error, GAINS, 0.001)
     assert impedance.spring_force(-error, back, GAINS)[1] <= 0.0  # and lets go within a tick
     assert integral[0] == integral[3] == 0.0  # an axis without an integral has none
@@ -108,7 +124,9 @@ def test_minimum_jerk_starts_and_ends_at_rest_with_its_peak_in_the_middle():
 def test_posture_torque_hardly_reaches_the_tool():
     rng = np.random.default_rng(2)
     q, _, _, pose, J, _, posture, gains, kn, _ = random_arguments(rng)
-    tau = impedance.impedance_torque(q, np.zeros(7), np.zeros(7), pose, J, pose, posture, gains, kn, np.zeros(6))
+    tau = impedance.impedance_torque(
+        q, np.zeros(7), np.zeros(7), pose, J, pose, posture, gains, kn, np.zeros(6)
+    )
     through_tool = np.linalg.norm(np.linalg.pinv(J.T) @ tau)
     assert through_tool < 0.1 * np.linalg.norm(np.linalg.pinv(J.T) @ (kn * (posture - q)))
 
@@ -116,7 +134,9 @@ def test_posture_torque_hardly_reaches_the_tool():
 def test_damped_solve_solves():
     rng = np.random.default_rng(3)
     J, b = rng.normal(size=(6, 7)), rng.normal(size=6)
-    np.testing.assert_allclose((J @ J.T + 0.04 * np.eye(6)) @ impedance.solve_damped(J, b, 0.04), b, atol=1e-12)
+    np.testing.assert_allclose(
+        (J @ J.T + 0.04 * np.eye(6)) @ impedance.solve_damped(J, b, 0.04), b, atol=1e-12
+    )
 
 
 def test_reference_moves_at_most_its_speed_and_arrives():

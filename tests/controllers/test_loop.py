@@ -64,7 +64,9 @@ def test_a_target_that_is_no_pose_latches_a_fault_until_somebody_acknowledges(lo
 
 @pytest.mark.parametrize("field", ["wrench", "pose", "jacobian", "coriolis", "mass"])
 def test_what_is_no_number_in_a_state_makes_the_arm_hold_with_what_is_left(field):
-    """The joints' angles and speeds are enough; one such state is a fault, and the motion ends with it."""
+    """The joints' angles and speeds are enough; one such state is a fault, and the motion ends with
+    it.
+    """
     arm = TrueArm(Options(), GIVEN)
     loop = ArmLoop(arm, SETUP)
     loop.move_joints(loop.observe().q + [0.2, -0.1, 0.1, 0.15, 0.1, -0.1, 0.3], 0.5, 10.0)
@@ -123,7 +125,11 @@ def test_pressing_on_the_table_is_bounded_by_stiffness_times_clip_and_never_tunn
     assert state.pose_base_tcp[2] > -0.0005
     pressed = state.wrench_base_tcp[2]
     depth = -LIMITS.workspace_low[2]
-    assert 0.5 * 2000.0 * depth < pressed <= TASK.compliance.stiffness[2] * TASK.compliance.error_clip[2] + 1.0
+    assert (
+        0.5 * 2000.0 * depth
+        < pressed
+        <= TASK.compliance.stiffness[2] * TASK.compliance.error_clip[2] + 1.0
+    )
 
 
 def test_too_much_force_latches_a_fault():
@@ -136,7 +142,9 @@ def test_too_much_force_latches_a_fault():
         run(loop, 100)
     assert loop.state().fault == Fault.FORCE
     run(loop, 300)
-    assert np.linalg.norm(loop.observe().wrench_base_tcp[:3]) < 4.0  # holding where it was touched lets go of the force
+    assert (
+        np.linalg.norm(loop.observe().wrench_base_tcp[:3]) < 4.0
+    )  # holding where it was touched lets go of the force
 
 
 def test_a_reset_is_exact_and_leaves_a_fault_latched(loop):
@@ -196,7 +204,11 @@ print({name: (before.get(name), count) for name, count in compiled().items() if 
 
 @pytest.mark.slow
 def test_warming_up_compiles_all_that_a_loop_will_need():
-    """A function that is compiled when the robot waits for its torques takes seconds: the robot stops."""
-    done = subprocess.run([sys.executable, "-c", WHAT_IS_COMPILED], capture_output=True, text=True, timeout=200)
+    """A function that is compiled when the robot waits for its torques takes seconds: the robot
+    stops.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", WHAT_IS_COMPILED], capture_output=True, text=True, timeout=200
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{}"

@@ -32,7 +32,10 @@ def test_a_setup_survives_the_wire():
 
 def test_the_info_survives_the_wire():
     info = ArmInfo("panda", 7, 1, 8, "lockstep", True)
-    assert messages.to_info(messages.body_as(messages.INFO, messages.info_record(info).tobytes())) == info
+    assert (
+        messages.to_info(messages.body_as(messages.INFO, messages.info_record(info).tobytes()))
+        == info
+    )
 
 
 def test_a_target_of_the_wrong_size_is_refused_before_it_is_sent():
@@ -54,4 +57,13 @@ def test_a_body_of_the_wrong_size_is_refused(body):
 
 def test_a_message_says_what_it_is():
     message = messages.encode(Kind.COMMAND, 5, 77, b"abc", setup=3, client=9, secret=b"s" * 16)
-    assert tuple(messages.decode(message)) == (Kind.COMMAND, messages.OK, 3, 5, 9, 77, b"abc", b"s" * 16)
+    assert tuple(messages.decode(message)) == (
+        Kind.COMMAND,
+        messages.OK,
+        3,
+        5,
+        9,
+        77,
+        b"abc",
+        b"s" * 16,
+    )

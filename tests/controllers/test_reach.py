@@ -1,4 +1,6 @@
-"""What the arm can reach of its workspace: the kinematics against published ones, and every shipped file."""
+"""What the arm can reach of its workspace: the kinematics against published ones, and every shipped
+file.
+"""
 
 import itertools
 from dataclasses import replace
@@ -30,7 +32,10 @@ def random_q(rng):
 
 
 def test_forward_kinematics_are_those_of_the_model_that_is_simulated():
-    rng, tool = np.random.default_rng(0), np.array([0.01, -0.02, 0.15, 0.0, 0.0, -0.3826834, 0.9238795])
+    rng, tool = (
+        np.random.default_rng(0),
+        np.array([0.01, -0.02, 0.15, 0.0, 0.0, -0.3826834, 0.9238795]),
+    )
     for _ in range(50):
         q = random_q(rng)
         error = error_of(forward(FR3, q, tool)[0], pose_multiply(flange_pose(q), tool))
@@ -52,11 +57,16 @@ def test_a_posture_that_is_found_reaches_its_goal_inside_the_joints_limits():
     reach, limits, arm = reach_of("fci_sim")
     rng, tool = np.random.default_rng(2), np.array(arm.pose_flange_tcp)
     for _ in range(20):
-        goal = np.concatenate([rng.uniform(limits.workspace_low, limits.workspace_high), limits.workspace_quat])
+        goal = np.concatenate([
+            rng.uniform(limits.workspace_low, limits.workspace_high),
+            limits.workspace_quat,
+        ])
         q = reach.solve(goal, np.array(arm.home))
         assert np.abs(error_of(forward(FR3, q, tool)[0], goal)).max() < 0.001
         margin = limits.joint_margin - 1e-9
-        assert (q >= np.array(limits.joint_low) + margin).all() and (q <= np.array(limits.joint_high) - margin).all()
+        assert (q >= np.array(limits.joint_low) + margin).all() and (
+            q <= np.array(limits.joint_high) - margin
+        ).all()
 
 
 @pytest.mark.parametrize(("hardware", "task"), SHIPPED)
@@ -70,27 +80,40 @@ def test_every_corner_of_a_shipped_workspace_can_be_reached(hardware, task):
 def test_a_corner_too_far_away_is_named_and_so_is_the_joint_that_is_at_its_end():
     reach, _, _ = reach_of("fci_sim", workspace_high=(0.95, 0.2, 0.30))
     missed = reach.unreachable()
-    assert {miss.corner[0] for miss in missed} == {0.95}, "the near corners are not the ones that are missed"
+    assert {miss.corner[0] for miss in missed} == {0.95}, (
+        "the near corners are not the ones that are missed"
+    )
     assert max(miss.missed_m for miss in missed) > 0.05 and "(0.95, " in str(missed[0])
     assert reach.widest_angle() < 0.0, "straight or tilted, it is too far away"
     wrist, limits, _ = reach_of("sim_panda", workspace_angle=0.6)
-    assert any(miss.joint == 5 and "joint 6 at the end" in str(miss) for miss in wrist.unreachable())
+    assert any(
+        miss.joint == 5 and "joint 6 at the end" in str(miss) for miss in wrist.unreachable()
+    )
     angle = wrist.widest_angle()
     assert 0.3 < angle < 0.6
     assert not Reach(
-        PANDA, replace(limits, workspace_angle=angle), np.array(reach_of("sim_panda")[2].home), wrist._tool
+        PANDA,
+        replace(limits, workspace_angle=angle),
+        np.array(reach_of("sim_panda")[2].home),
+        wrist._tool,
     ).unreachable()
 
 
 @pytest.mark.parametrize("hardware", ["sim_panda", "fci_sim"])
 @pytest.mark.parametrize("task", ["peg_insert", "peg_insert_hard"])
 def test_where_a_task_plays_is_inside_the_box(hardware, task):
-    """The start range, and the socket wherever it may be, down to its bottom, with a leash to spare on every side."""
+    """The start range, and the socket wherever it may be, down to its bottom, with a leash to spare
+    on every side.
+    """
     bench, task = config.load_hardware(hardware), config.load_task(task)
     config.check_fit(task, bench)
     limits, scene = limits_of(bench.arms[0], task), task.scene.options
     x, y = scene["socket_nominal"]
     half = scene["socket_range_m"] + task.leash_translation
     low, high = np.array(limits.workspace_low), np.array(limits.workspace_high)
-    assert (low[:2] <= (x - half, y - half)).all() and (high[:2] >= (x + half, y + half)).all() and low[2] <= 0.0
+    assert (
+        (low[:2] <= (x - half, y - half)).all()
+        and (high[:2] >= (x + half, y + half)).all()
+        and low[2] <= 0.0
+    )
     assert scene["socket_range_rad"] + task.leash_rotation / 2 <= limits.workspace_angle

@@ -1,4 +1,6 @@
-"""The black box: the last seconds are whole, in order, on disk after a fault, and nothing there can execute."""
+"""The black box: the last seconds are whole, in order, on disk after a fault, and nothing there can
+execute.
+"""
 
 import multiprocessing
 import time
@@ -60,7 +62,9 @@ def test_a_fault_is_on_disk_and_can_be_drawn(tmp_path):
         loop.command(moved(loop, -0.004, 0.0, -0.008), loop.t + 0.3)
         run(loop, 100)
     assert loop.fault == Fault.FORCE
-    box = BlackBox(loop._ring, tmp_path, about_arm("panda", "mujoco", replace(LIMITS, max_force=4.0)), 0.0)
+    box = BlackBox(
+        loop._ring, tmp_path, about_arm("panda", "mujoco", replace(LIMITS, max_force=4.0)), 0.0
+    )
     path = box.save(loop.fault.name, loop.reason)
     ticks = loop.ticks
     run(loop, 100)  # goes on while the file is written
@@ -87,7 +91,9 @@ def test_only_the_newest_files_of_an_event_are_kept(tmp_path):
     box.save("LEASE", "")
     box.close()
     assert (
-        len(list(tmp_path.glob("*FORCE.npz"))) == 20 and last.exists() and len(list(tmp_path.glob("*LEASE.npz"))) == 1
+        len(list(tmp_path.glob("*FORCE.npz"))) == 20
+        and last.exists()
+        and len(list(tmp_path.glob("*LEASE.npz"))) == 1
     )
     assert not list(tmp_path.glob("*.partial"))
 
@@ -108,7 +114,10 @@ def test_the_newest_black_box_is_kept_when_the_clock_was_set_back(tmp_path, monk
     force, lease = written[::2], written[1::2]
     assert sorted(written) == written, "names are in the order of events"
     assert all(path.exists() for path in written)
-    assert sorted(tmp_path.glob("*FORCE.npz")) == old[4:] + force and sorted(tmp_path.glob("*LEASE.npz")) == lease
+    assert (
+        sorted(tmp_path.glob("*FORCE.npz")) == old[4:] + force
+        and sorted(tmp_path.glob("*LEASE.npz")) == lease
+    )
 
 
 def test_a_disk_that_cannot_be_written_is_no_second_fault(tmp_path, caplog):
@@ -122,8 +131,15 @@ def test_a_disk_that_cannot_be_written_is_no_second_fault(tmp_path, caplog):
 def test_what_is_no_black_box_is_refused(tmp_path):
     (tmp_path / "junk.npz").write_bytes(b"PK\x03\x04junk")
     (tmp_path / "text.npz").write_text("hello")
-    np.savez(tmp_path / "other.npz", rows=np.zeros((3, 2)), columns=np.array(["a"]), about=np.array("{}"))
-    np.savez(tmp_path / "pickle.npz", rows=np.array([{}], dtype=object), columns=np.array(["a"]), about=np.array("{}"))
+    np.savez(
+        tmp_path / "other.npz", rows=np.zeros((3, 2)), columns=np.array(["a"]), about=np.array("{}")
+    )
+    np.savez(
+        tmp_path / "pickle.npz",
+        rows=np.array([{}], dtype=object),
+        columns=np.array(["a"]),
+        about=np.array("{}"),
+    )
     for name in ("junk", "text", "other", "pickle", "missing"):
         with pytest.raises(DataError, match="is no black box"):
             load(tmp_path / f"{name}.npz")
@@ -134,17 +150,26 @@ def test_statistics_come_from_the_ring():
     assert loop_stats(loop._ring, 0, 0.0, 0).rate_hz == 0.0
     run(loop, 500)
     stats = loop_stats(loop._ring, 3, 0.002, 1)
-    assert (stats.ticks, stats.late_ticks, stats.lost_ticks, stats.worst_late_ms) == (500, 3, 1, 2.0)
+    assert (stats.ticks, stats.late_ticks, stats.lost_ticks, stats.worst_late_ms) == (
+        500,
+        3,
+        1,
+        2.0,
+    )
     assert stats.rate_hz == pytest.approx(1000.0) and stats.period_us_p50 == pytest.approx(1000.0)
     assert 0.0 < stats.law_us_p50 < stats.tick_us_p50 < 1e6
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
-def test_an_arm_process_leaves_a_black_box_and_says_how_it_keeps_time(start_arm, clock, tmp_path, monkeypatch):
+def test_an_arm_process_leaves_a_black_box_and_says_how_it_keeps_time(
+    start_arm, clock, tmp_path, monkeypatch
+):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     process = start_arm(clock)
     arm = ArmClient(process.address, timeout_s=100.0)
-    pose = arm.configure(TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation).pose_base_tcp
+    pose = arm.configure(
+        TOOL, TASK.compliance, LIMITS, TASK.leash_translation, TASK.leash_rotation
+    ).pose_base_tcp
     for _ in range(3):
         arm.command(ArmTarget(pose, 0.1))
     assert arm.tune(TASK.compliance).fault == arm.tare().fault == Fault.NONE

@@ -22,7 +22,9 @@ def poses(draw):
 
 def joint_limits(speed, torque, low, high, joints=1, offset=0.0, deceleration=0.0):
     """What the tick is handed, of joints that are all alike; the arm's own range is the file's."""
-    return np.array([[x] * joints for x in (speed, torque, low, high, low, high, offset, deceleration)])
+    return np.array([
+        [x] * joints for x in (speed, torque, low, high, low, high, offset, deceleration)
+    ])
 
 
 def angle_between(a, b):
@@ -44,7 +46,10 @@ def test_a_leashed_target_is_within_the_leash(pose, measured):
     assert np.linalg.norm(error[3:]) <= 0.15 + 1e-7
 
 
-@given(st.lists(st.floats(-500, 500), min_size=7, max_size=7), st.lists(st.floats(-1, 1), min_size=7, max_size=7))
+@given(
+    st.lists(st.floats(-500, 500), min_size=7, max_size=7),
+    st.lists(st.floats(-1, 1), min_size=7, max_size=7),
+)
 def test_torque_never_exceeds_its_limit_nor_its_rate(wanted, last_share):
     limits = np.array([[2.0] * 7, [87.0] * 4 + [12.0] * 3])
     last = np.array(last_share) * limits[1]
@@ -64,7 +69,15 @@ def test_each_fault_has_its_cause():
     def tool(twist=(0.0,) * 6, pose=pose, wrench=(0.0,) * 6):
         speeds, forces = np.array([1.0, 2.0]), np.array([80.0, 30.0])
         return safety.check_tool(
-            np.array(twist), np.array(pose), np.array(wrench), BOX, boxes, 0.03, np.zeros(2), speeds, forces
+            np.array(twist),
+            np.array(pose),
+            np.array(wrench),
+            BOX,
+            boxes,
+            0.03,
+            np.zeros(2),
+            speeds,
+            forces,
         )
 
     assert joints() == safety.NONE
@@ -76,7 +89,9 @@ def test_each_fault_has_its_cause():
     assert tool(pose=np.concatenate([[0.69, 0.0, 0.1], DOWN])) == safety.WORKSPACE
     assert tool(pose=np.concatenate([[0.67, 0.0, 0.1], DOWN])) == safety.NONE
     assert tool(pose=np.concatenate([[0.38, 0.0, 0.05], DOWN])) == safety.KEEP_OUT
-    assert tool(pose=np.concatenate([[0.394, 0.0, 0.05], DOWN])) == safety.NONE  # by less than a fifth of its 40 mm
+    assert (
+        tool(pose=np.concatenate([[0.394, 0.0, 0.05], DOWN])) == safety.NONE
+    )  # by less than a fifth of its 40 mm
     assert tool(wrench=(0.0, 60.0, 60.0, 0.0, 0.0, 0.0)) == safety.FORCE
     assert tool(wrench=(0.0, 0.0, 0.0, 0.0, 0.0, -31.0)) == safety.MOMENT
 
@@ -101,18 +116,24 @@ def test_no_step_ends_in_a_keep_out_box_nor_outside_the_workspace(keep_out, befo
     out = safety.stay_out(after, before, keep_out)
     for box in keep_out:
         assert safety.depth_inside(out, box) <= max(safety.depth_inside(before, box), 0.0)
-    assert (np.minimum(before, after)[:3] <= out[:3]).all() and (out[:3] <= np.maximum(before, after)[:3]).all()
+    assert (np.minimum(before, after)[:3] <= out[:3]).all() and (
+        out[:3] <= np.maximum(before, after)[:3]
+    ).all()
     np.testing.assert_array_equal(safety.stay_out(out, before, keep_out), out)
 
 
 def test_a_reference_slides_along_a_keep_out_box():
     box = np.array([[[0.45, -0.05, 0.0], [0.55, 0.05, 0.1]]])
-    before, after = (np.concatenate([position, DOWN]) for position in ([0.5, 0.0, 0.11], [0.51, 0.02, 0.08]))
+    before, after = (
+        np.concatenate([position, DOWN]) for position in ([0.5, 0.0, 0.11], [0.51, 0.02, 0.08])
+    )
     np.testing.assert_allclose(safety.stay_out(after, before, box)[:3], [0.51, 0.02, 0.1])
 
 
 def test_a_braked_joint_stops_at_its_limit():
-    """Pushed with all its torque from anywhere, also at full speed where the margin begins, with a wrist's inertia."""
+    """Pushed with all its torque from anywhere, also at full speed where the margin begins, with a
+    wrist's inertia.
+    """
     limits = joint_limits(2.5, 12.0, -1.0, 1.0)
     for inertia in (0.1, 0.3):
         for start in np.linspace(-0.9, 0.9, 7):
@@ -121,7 +142,9 @@ def test_a_braked_joint_stops_at_its_limit():
                 wanted = np.array([12.0])
                 safety.brake_joints_into(wanted, q, dq, limits, 0.1, 0.5)
                 tau = safety.limit_torque(wanted, tau, limits, 1.0)
-                dq = dq + 0.001 * (tau - dq) / inertia  # viscous friction of 1 Nms/rad, as in the simulated arm
+                dq = (
+                    dq + 0.001 * (tau - dq) / inertia
+                )  # viscous friction of 1 Nms/rad, as in the simulated arm
                 q = q + 0.001 * dq
                 assert q[0] < 1.001 and dq[0] < 2.5
             assert abs(dq[0]) < 0.05
@@ -138,7 +161,9 @@ def test_joints_away_from_their_limits_are_left_alone():
 
 
 def test_towards_the_end_of_a_range_a_joint_is_braked_to_what_the_arm_itself_allows():
-    """FR3, "Robot and interface specifications": joint 4 may go at 0.59 rad/s where 0.1 rad are left."""
+    """FR3, "Robot and interface specifications": joint 4 may go at 0.59 rad/s where 0.1 rad are
+    left.
+    """
     limits = joint_limits(2.62, 87.0, -3.0421, -0.1518, offset=0.30, deceleration=4.0)
     q = np.array([-0.1518 - 0.1])
     assert safety.own_speed(q, 0, 1.0, limits) == pytest.approx(0.594, abs=1e-3)
@@ -146,7 +171,10 @@ def test_towards_the_end_of_a_range_a_joint_is_braked_to_what_the_arm_itself_all
     for speed, fault in ((0.55, safety.NONE), (0.65, safety.JOINT_SPEED), (-0.65, safety.NONE)):
         assert safety.check_joints(q, np.array([speed]), limits, np.zeros(1)) == fault
     tau = np.array([10.0])
-    assert safety.brake_joints_into(tau, q, np.array([0.55]), limits, 0.05, 0.2) == safety.BRAKED and tau[0] < 0.0
+    assert (
+        safety.brake_joints_into(tau, q, np.array([0.55]), limits, 0.05, 0.2) == safety.BRAKED
+        and tau[0] < 0.0
+    )
 
 
 @pytest.mark.parametrize("thickness", [0.002, 0.01, 0.04, 0.2])

@@ -32,7 +32,13 @@ def connect(address):
 
 
 def configure(arm, **changes):
-    return arm.configure(TOOL, TASK.compliance, replace(LIMITS, **changes), TASK.leash_translation, TASK.leash_rotation)
+    return arm.configure(
+        TOOL,
+        TASK.compliance,
+        replace(LIMITS, **changes),
+        TASK.leash_translation,
+        TASK.leash_rotation,
+    )
 
 
 def step(arm, dx=0.0, dy=0.0, dz=0.0, period_s=0.1):
@@ -49,7 +55,9 @@ def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
     for _ in range(2):
         world.reset(11)
         arm.refresh()
-        states = [step(arm, *delta) for delta in np.random.default_rng(5).uniform(-0.008, 0.004, (25, 3))]
+        states = [
+            step(arm, *delta) for delta in np.random.default_rng(5).uniform(-0.008, 0.004, (25, 3))
+        ]
         runs.append((states, world.refresh()))
     for a, b in zip(runs[0][0], runs[1][0], strict=True):
         for name in ("q", "dq", "wrench_base_tcp", "target_base_tcp", "pose_base_tcp"):
@@ -80,9 +88,16 @@ def test_garbage_gets_an_error_and_the_server_lives(start_arm):
     rng = np.random.default_rng(0)
     junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
     life, secret = life_of(raw), read_secret(process.address)
-    bodies = {Kind.COMMAND: b"\xff" * messages.TARGET.itemsize, Kind.CONFIGURE: rng.bytes(3), Kind.RESET: rng.bytes(3)}
+    bodies = {
+        Kind.COMMAND: b"\xff" * messages.TARGET.itemsize,
+        Kind.CONFIGURE: rng.bytes(3),
+        Kind.RESET: rng.bytes(3),
+    }
     junk += [messages.encode(kind, life, 1, body, secret=secret) for kind, body in bodies.items()]
-    junk += [messages.encode(200, life, 1), messages.encode(Kind.COMMAND, life, 1, rng.bytes(3), secret=secret)]
+    junk += [
+        messages.encode(200, life, 1),
+        messages.encode(Kind.COMMAND, life, 1, rng.bytes(3), secret=secret),
+    ]
     for message in junk:
         raw.send(message)
         assert raw.poll(5000), "no answer"
@@ -108,14 +123,23 @@ def life_of(raw):
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
 def test_an_arm_that_was_started_anew_obeys_nobody_who_takes_it_for_the_old_one(start_arm, clock):
-    """It has forgotten the task's tool and limits: a target for the tip would drive the bare hand there."""
+    """It has forgotten the task's tool and limits: a target for the tip would drive the bare hand
+    there.
+    """
     process = start_arm(clock)
     arm, world = connect(process.address), WorldClient(process.address)
     step(arm, 0.002)
     process.stop(signal.SIGKILL)
     start_arm(clock)
     ArmClient(process.address).close()  # waits until it is there
-    for ask in (arm.refresh, arm.tare, arm.acknowledge_fault, lambda: step(arm), lambda: configure(arm), world.refresh):
+    for ask in (
+        arm.refresh,
+        arm.tare,
+        arm.acknowledge_fault,
+        lambda: step(arm),
+        lambda: configure(arm),
+        world.refresh,
+    ):
         with pytest.raises(DeviceError, match=r"started anew.*connect again"):
             ask()
     again = connect(process.address)
@@ -162,12 +186,19 @@ def test_who_has_not_set_the_arm_up_does_not_move_it(start_arm):
     process = start_arm("lockstep")
     stranger = ArmClient(process.address, timeout_s=100.0)
     before = stranger.refresh()
-    for ask in (lambda: step(stranger, 0.01), lambda: stranger.tune(TASK.compliance), stranger.tare):
+    for ask in (
+        lambda: step(stranger, 0.01),
+        lambda: stranger.tune(TASK.compliance),
+        stranger.tare,
+    ):
         with pytest.raises(DeviceError, match="nobody has set it up"):
             ask()
     raw = raw_client(process.address)
     life = life_of(raw)
-    for kind in (Kind.ACKNOWLEDGE, Kind.CONFIGURE):  # without the number that an answer to INFO says
+    for kind in (
+        Kind.ACKNOWLEDGE,
+        Kind.CONFIGURE,
+    ):  # without the number that an answer to INFO says
         raw.send(messages.encode(kind, life, 2, client=7, secret=read_secret(process.address)))
         assert raw.poll(5000) and b"set it up" in messages.decode(raw.recv()).body
     assert stranger.refresh().t == before.t
@@ -189,7 +220,9 @@ def test_a_copy_of_a_message_and_one_without_a_time_move_nothing(start_arm, cloc
         seen_t = state.t if seen_t is None else seen_t
         body = messages.record(messages.TARGET, ArmTarget(pose, 0.1, seen_t=seen_t))
         setup = arm._link._own
-        message = messages.encode(Kind.COMMAND, life, number, body, setup=setup, client=3, secret=secret)
+        message = messages.encode(
+            Kind.COMMAND, life, number, body, setup=setup, client=3, secret=secret
+        )
         raw.send(message)
         assert raw.poll(5000)
         return message, messages.decode(raw.recv())
@@ -209,7 +242,11 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     process = start_arm("real")
     arm = connect(process.address)
     assert arm.refresh().age_s < 0.1
-    (loop,) = [pid for pid in children_of(process.process.pid) if b"multiprocessing.spawn" in command_line(pid)]
+    (loop,) = [
+        pid
+        for pid in children_of(process.process.pid)
+        if b"multiprocessing.spawn" in command_line(pid)
+    ]
     os.kill(loop, signal.SIGSTOP)
     time.sleep(1.0)
     assert arm.refresh().age_s > 0.9
@@ -217,7 +254,9 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     time.sleep(0.2)
     assert arm.refresh().age_s < 0.1
     os.kill(loop, signal.SIGSTOP)
-    assert process.process.wait(20.0) != 0  # DeviceError: `robot-rl arm` makes it 3, and is started anew
+    assert (
+        process.process.wait(20.0) != 0
+    )  # DeviceError: `robot-rl arm` makes it 3, and is started anew
     assert not is_running(loop)
     arm.close()
 
@@ -230,14 +269,32 @@ def command_line(pid):
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
 @pytest.mark.parametrize("after_s", [0.3, 0.7, 1.5])
 def test_a_signal_ends_a_start_at_any_moment(address, clock, after_s):
-    command = [sys.executable, "-m", "robot_rl", "arm", "sim_panda", "--clock", clock, "--address", address]
-    blocked = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})  # as a run's processes begin
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=blocked) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "robot_rl",
+        "arm",
+        "sim_panda",
+        "--clock",
+        clock,
+        "--address",
+        address,
+    ]
+    blocked = partial(
+        signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT}
+    )  # as a run's processes begin
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=blocked
+    ) as process:
         time.sleep(after_s)
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
         _, said = process.communicate(timeout=30.0)
-    assert process.returncode in (0, 130, -signal.SIGINT), said  # -SIGINT: of Python itself, before it is ours
+    assert process.returncode in (
+        0,
+        130,
+        -signal.SIGINT,
+    ), said  # -SIGINT: of Python itself, before it is ours
     assert time.monotonic() - begun < 10.0
 
 
@@ -290,7 +347,9 @@ def test_when_the_network_side_is_killed_the_loop_leaves(start_arm):
 
 
 def wait_until_gone(children):
-    """The loop's process, and multiprocessing's resource tracker, which ends when it sees that its parent has."""
+    """The loop's process, and multiprocessing's resource tracker, which ends when it sees that its
+    parent has.
+    """
     deadline = time.monotonic() + 10.0
     while any(is_running(pid) for pid in children):
         assert time.monotonic() < deadline, "a child outlives the network side"

@@ -44,7 +44,9 @@ def test_a_limit_wider_than_the_hardware_is_refused(name):
 def test_a_gain_that_is_not_finite_and_positive_is_refused(name, bad):
     gains: Any = (bad, *getattr(SETUP.compliance, name)[1:])
     with pytest.raises(ConfigError, match=name):
-        check_setup(replace(SETUP, compliance=replace(SETUP.compliance, **{name: gains})), LIMITS, 7)
+        check_setup(
+            replace(SETUP, compliance=replace(SETUP.compliance, **{name: gains})), LIMITS, 7
+        )
 
 
 @pytest.mark.parametrize("bad", [math.nan, -1.0, 0.0])
@@ -58,7 +60,7 @@ def test_a_tool_without_a_unit_quaternion_is_refused():
         check_setup(replace(SETUP, pose_flange_tool=SETUP.pose_flange_tool * 2.0), LIMITS, 7)
 
 
-# ---------------------------------------------------------------------------------------------------- the law's ranges
+# --------------------------------------------------------------------------------- the law's ranges
 
 STIFFNESS, CLIP = (2000.0,) * 3 + (150.0,) * 3, (0.01,) * 3 + (0.05,) * 3
 
@@ -76,7 +78,10 @@ def six(values: tuple[float, ...], axis: int, value: float) -> tuple[float, ...]
 def test_no_axis_presses_harder_than_what_stops_the_arm(name, axis):
     most = (LIMITS.max_force if axis < 3 else LIMITS.max_moment) / STIFFNESS[axis]
     check_compliance(law_with(**{name: six(CLIP, axis, most)}), 7, LIMITS)
-    with pytest.raises(ConfigError, match=rf"compliance.{name}\[{axis}\] = .*: stiffness x clip is .* wanted at most"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"compliance.{name}\[{axis}\] = .*: stiffness x clip is .* wanted at most",
+    ):
         check_compliance(law_with(**{name: six(CLIP, axis, 1.01 * most)}), 7, LIMITS)
 
 
@@ -92,7 +97,9 @@ def test_what_pulls_is_damped_at_least_half_critically(axis):
     least = 2.0 * 0.5 * math.sqrt(STIFFNESS[axis] * inertia)
     damping = Compliance().damping
     check_compliance(Compliance(damping=six(damping, axis, 1.001 * least)), 7)
-    with pytest.raises(ConfigError, match=rf"compliance.damping\[{axis}\] = .*: wanted at least {least:.4g}"):
+    with pytest.raises(
+        ConfigError, match=rf"compliance.damping\[{axis}\] = .*: wanted at least {least:.4g}"
+    ):
         check_compliance(Compliance(damping=six(damping, axis, 0.999 * least)), 7)
 
 
@@ -100,7 +107,10 @@ def test_what_pulls_is_damped_at_least_half_critically(axis):
 def test_the_elbow_is_pulled_to_no_posture_beyond_the_joints(joint):
     check_compliance(Compliance(posture=HARDWARE.home), 7, LIMITS)
     for end, sign in ((LIMITS.joint_low[joint], 1.0), (LIMITS.joint_high[joint], -1.0)):
-        inside, beyond = (six(HARDWARE.home, joint, end + sign * LIMITS.joint_margin * share) for share in (1.01, 0.99))
+        inside, beyond = (
+            six(HARDWARE.home, joint, end + sign * LIMITS.joint_margin * share)
+            for share in (1.01, 0.99)
+        )
         check_compliance(Compliance(posture=inside), 7, LIMITS)
         with pytest.raises(ConfigError, match=rf"compliance.posture\[{joint}\] = "):
             check_compliance(Compliance(posture=beyond), 7, LIMITS)
@@ -109,8 +119,14 @@ def test_the_elbow_is_pulled_to_no_posture_beyond_the_joints(joint):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"stiffness": (20_000.0,) * 6}, r"stiffness\[0\] = 20000: wanted more than 0, at most 6000 N/m"),
-        ({"error_clip": (10.0,) * 6}, r"error_clip\[0\] = 10: wanted more than 0, at most 0.1 m; 10 mm are 0.01 m"),
+        (
+            {"stiffness": (20_000.0,) * 6},
+            r"stiffness\[0\] = 20000: wanted more than 0, at most 6000 N/m",
+        ),
+        (
+            {"error_clip": (10.0,) * 6},
+            r"error_clip\[0\] = 10: wanted more than 0, at most 0.1 m; 10 mm are 0.01 m",
+        ),
         ({"gain_time_s": 0.0}, r"gain_time_s = 0: wanted 0.02 to 2 s"),
         ({"filter_time_s": math.nan}, r"filter_time_s = nan: wanted 0 to 2 s"),
         ({"nullspace_stiffness": -1.0}, r"nullspace_stiffness = -1: wanted 0 to 100 Nm/rad"),
@@ -132,8 +148,12 @@ def test_a_leash_has_a_length(leash):
 @given(force=st.floats(0.5, 300.0), moment=st.floats(0.1, 100.0))
 def test_the_law_before_any_task_suits_every_bench(force, moment):
     """An arm that may press with 5 N alone can be started, and is held with no more."""
-    limits = replace(LIMITS, max_force=force, max_moment=moment, retreat_force=1000.0, retreat_moment=300.0)
+    limits = replace(
+        LIMITS, max_force=force, max_moment=moment, retreat_force=1000.0, retreat_moment=300.0
+    )
     law = default_within(limits)
     check_compliance(law, 7, limits)
     assert (law.stiffness, law.damping) == (Compliance().stiffness, Compliance().damping)
-    assert all(clip <= usual for clip, usual in zip(law.error_clip, Compliance().error_clip, strict=True))
+    assert all(
+        clip <= usual for clip, usual in zip(law.error_clip, Compliance().error_clip, strict=True)
+    )

@@ -1,4 +1,6 @@
-"""Shared memory belongs to whoever has it, and nothing is left behind; a slot hands over whole values, or none."""
+"""Shared memory belongs to whoever has it, and nothing is left behind; a slot hands over whole
+values, or none.
+"""
 
 import multiprocessing
 import os
@@ -95,7 +97,9 @@ if __name__ == "__main__":
 def test_processes_that_share_a_slot_and_a_ring_end_without_a_word(tmp_path, how, code):
     script = tmp_path / "share.py"
     script.write_text(SHARE)
-    ended = subprocess.run([sys.executable, str(script), how], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, str(script), how], capture_output=True, text=True, timeout=60
+    )
     assert (ended.stdout, ended.stderr, ended.returncode) == ("7 42.0\n", "", code)
 
 

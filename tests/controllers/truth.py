@@ -1,11 +1,14 @@
-"""What the simulated arm really does, tick by tick, whatever the loop, its recorder or its checks say of it.
+"""What the simulated arm really does, tick by tick, whatever the loop, its recorder or its checks
+say of it.
 
-`TrueArm` is the simulated Panda with a witness: each `write` leaves a row of MuJoCo's own numbers in `Rows`: state,
-torque, tool, links, contact forces. What the loop *sees* may be spoilt on the way (NaN states, a blow that is felt),
-the arm may be pushed from outside, stop by itself or be guided by hand; the rows stay true.
+`TrueArm` is the simulated Panda with a witness: each `write` leaves a row of MuJoCo's own numbers
+in `Rows`: state, torque, tool, links, contact forces. What the loop *sees* may be spoilt on the way
+(NaN states, a blow that is felt), the arm may be pushed from outside, stop by itself or be guided
+by hand; the rows stay true.
 
-`excesses` says per row by how much a limit of the hardware file was exceeded. Nothing here calls the package's
-`safety`, and the links come from MuJoCo's body frames, not from the driver's kinematics.
+`excesses` says per row by how much a limit of the hardware file was exceeded. Nothing here calls
+the package's `safety`, and the links come from MuJoCo's body frames, not from the driver's
+kinematics.
 """
 
 import math
@@ -22,7 +25,9 @@ from robot_rl.types import ArmDriverError, ArmLimits, Array, Capsule, DeviceErro
 TICK_S = 0.001
 JOINTS = 7
 FIRST_LINK, LINKS = "link1", 8
-"""Links 1 to 7 and the flange: consecutive bodies of the model, in the frames that a `Capsule` counts from 1."""
+"""Links 1 to 7 and the flange: consecutive bodies of the model, in the frames that a `Capsule`
+counts from 1.
+"""
 
 ARM, TOOL = 1, 2
 """What a geom of the model belongs to: the arm up to its wrist, or what is behind the flange."""
@@ -37,19 +42,23 @@ WIDTHS = {
     "t": 1, "tick": 1, "q": 7, "dq": 7, "tau": 7, "position": 3, "axes": 9, "jacobian": 42,
     "links": 3 * LINKS, "turns": 9 * LINKS, "tool_force": 3, "arm_force": 3, "forced": 1, "own": 1,
 }  # fmt: skip
-"""Numbers per tick. `t` is the caller's clock, `tick` counts; `forced` is 1 while somebody pushes or guides the arm
-from outside, `own` while it has stopped by itself and its torques are its own."""
+"""Numbers per tick. `t` is the caller's clock, `tick` counts; `forced` is 1 while somebody pushes
+or guides the arm from outside, `own` while it has stopped by itself and its torques are its own."""
 
 
 class Rows:
-    """Room for so many ticks; `memory` may be shared with another process, and `count[0]` is written last."""
+    """Room for so many ticks; `memory` may be shared with another process, and `count[0]` is
+    written last.
+    """
 
     def __init__(self, ticks: int, memory: Array | None = None):
         width = sum(WIDTHS.values())
         block = np.zeros(1 + ticks * width) if memory is None else memory
         self.count, self.table = block[:1], block[1:].reshape(ticks, width)
         ends = np.cumsum(list(WIDTHS.values()))
-        self._at = {name: slice(end - WIDTHS[name], end) for name, end in zip(WIDTHS, ends, strict=True)}
+        self._at = {
+            name: slice(end - WIDTHS[name], end) for name, end in zip(WIDTHS, ends, strict=True)
+        }
         self.columns = {name: self.table[:, at] for name, at in self._at.items()}
 
     @staticmethod
@@ -74,9 +83,10 @@ class Rows:
 class TrueArm(Arm):
     """The simulated arm with a witness, an opponent, and a robot's own stops.
 
-    `spoilt` names fields of the reading and what they are overwritten with; `felt (6,)` is added to the measured
-    wrench; `push_hand (6,)` and `guide (7,)` act on the body itself [N, Nm] and [Nm]. `stop_by_itself` makes the driver
-    raise as a robot in a reflex does, which brakes by itself meanwhile, until `recover`.
+    `spoilt` names fields of the reading and what they are overwritten with; `felt (6,)` is added to
+    the measured wrench; `push_hand (6,)` and `guide (7,)` act on the body itself [N, Nm] and [Nm].
+    `stop_by_itself` makes the driver raise as a robot in a reflex does, which brakes by itself
+    meanwhile, until `recover`.
     """
 
     def __init__(self, options: Options, given: Given, rows: Rows | None = None):
@@ -92,12 +102,22 @@ class TrueArm(Arm):
         model, data = self._model, self._data
         self._hand = model.body("hand").id
         first = model.body(FIRST_LINK).id
-        if [model.body(first + i).name for i in range(LINKS)] != [f"link{i}" for i in range(1, 8)] + ["flange"]:
-            raise DeviceError("the links of the model are not consecutive bodies: the witness would look at others")
-        links = (data.xpos[first : first + LINKS].reshape(-1), data.xmat[first : first + LINKS].reshape(-1))
+        if [model.body(first + i).name for i in range(LINKS)] != [
+            f"link{i}" for i in range(1, 8)
+        ] + ["flange"]:
+            raise DeviceError(
+                "the links of the model are not consecutive bodies: the witness would look at"
+                " others"
+            )
+        links = (
+            data.xpos[first : first + LINKS].reshape(-1),
+            data.xmat[first : first + LINKS].reshape(-1),
+        )
         flange = model.body("flange").id
         of = [int(body) for body in model.geom_bodyid]
-        self._kind = [TOOL if flange <= b <= self._hand else ARM if first - 1 <= b < flange else 0 for b in of]
+        self._kind = [
+            TOOL if flange <= b <= self._hand else ARM if first - 1 <= b < flange else 0 for b in of
+        ]
         self._elsewhere = mujoco.MjData(model)
         self._true_jacobian = np.zeros((6, model.nv))
         self._head, self._forces = np.zeros(2), np.zeros(8)
@@ -120,7 +140,11 @@ class TrueArm(Arm):
         data.qpos[:JOINTS] = q
         mujoco.mj_kinematics(self._model, data)
         first = self._model.body(FIRST_LINK).id
-        return data.site_xpos[self._tool], data.xpos[first : first + LINKS], data.xmat[first : first + LINKS]
+        return (
+            data.site_xpos[self._tool],
+            data.xpos[first : first + LINKS],
+            data.xmat[first : first + LINKS],
+        )
 
     def reset(self, seed: int) -> None:
         self.spoilt, self.stopped, self.recoverable = {}, None, True
@@ -129,7 +153,7 @@ class TrueArm(Arm):
             self.rows.count[0] = 0
         super().reset(seed)
 
-    # ------------------------------------------------------------------------------------------ what the loop sees
+    # --------------------------------------------------------------------------- what the loop sees
 
     def read(self) -> ArmReading:
         """The measured state in the same buffers each time, spoilt where it is to be."""
@@ -151,7 +175,10 @@ class TrueArm(Arm):
 
     def stop_by_itself(self, fault: Fault, recoverable: bool = True) -> None:
         """From now on the robot brakes and holds by itself, and its driver raises."""
-        self.stopped, self.recoverable = ArmDriverError(fault, f"stopped by itself: {fault.name}"), recoverable
+        self.stopped, self.recoverable = (
+            ArmDriverError(fault, f"stopped by itself: {fault.name}"),
+            recoverable,
+        )
 
     def recover(self) -> None:
         """What the loop asks for when somebody has acknowledged."""
@@ -163,11 +190,15 @@ class TrueArm(Arm):
 
     def _brake_by_itself(self) -> None:
         """A tick under the robot's own control: joints damped, gravity and Coriolis compensated."""
-        wanted = self._bias - self._gravcomp - 40.0 * self._data.qvel[:JOINTS] * np.array([1, 1, 1, 1, 0.2, 0.2, 0.2])
+        wanted = (
+            self._bias
+            - self._gravcomp
+            - 40.0 * self._data.qvel[:JOINTS] * np.array([1, 1, 1, 1, 0.2, 0.2, 0.2])
+        )
         step = np.clip(wanted - self._data.ctrl, -1.0, 1.0)
         self._advance(self._data.ctrl + step, own=True)
 
-    # ------------------------------------------------------------------------------------------ the witness
+    # ---------------------------------------------------------------------------------- the witness
 
     def write(self, tau: Array) -> None:
         self._advance(np.array(tau), own=False)
@@ -178,10 +209,14 @@ class TrueArm(Arm):
             super().write(tau)
             return
         # of the site itself, not of what the driver shows
-        mujoco.mj_jacSite(self._model, data, self._true_jacobian[:3], self._true_jacobian[3:], self._tool)
+        mujoco.mj_jacSite(
+            self._model, data, self._true_jacobian[:3], self._true_jacobian[3:], self._tool
+        )
         row, head, forces = rows.table[k], self._head, self._forces
         head[:] = self.clock(), k
-        np.concatenate((head, self._state[0], self._state[1], tau, *self._views), out=row[: -len(forces)])
+        np.concatenate(
+            (head, self._state[0], self._state[1], tau, *self._views), out=row[: -len(forces)]
+        )
         super().write(tau)
         forces[:6], forces[6], forces[7] = 0.0, self.push_hand.any() or self.guide.any(), own
         if data.ncon:
@@ -190,7 +225,9 @@ class TrueArm(Arm):
         rows.count[0] = k + 1
 
     def _add_contact_forces(self, tool: Array, arm: Array) -> None:
-        """Add what the world exerts on the tool and on the rest of the arm [N], base axes, in the step just made."""
+        """Add what the world exerts on the tool and on the rest of the arm [N], base axes, in the
+        step just made.
+        """
         data, one_contact = self._data, self._one_contact
         pairs, frames = data.contact.geom, data.contact.frame
         for i in range(data.ncon):
@@ -200,17 +237,20 @@ class TrueArm(Arm):
                 kind, sign = self._kind[first], -1.0
             if kind:
                 mujoco.mj_contactForce(self._model, data, i, one_contact)
-                # the normal points from the first geom to the second, and so does the force on the second
+                # the normal points from the first geom to the second, and so does the force on the
+                # second
                 into = tool if kind == TOOL else arm
                 into += sign * (one_contact[:3] @ frames[i].reshape(3, 3))
 
 
-# ---------------------------------------------------------------------------------------------- what the rows say
+# -------------------------------------------------------------------------------- what the rows say
 
 
 def twists(rows: Rows) -> Array:
     """Twist `(n, 6)` of the tool."""
-    result: Array = np.einsum("nij,nj->ni", rows.get("jacobian").reshape(-1, 6, JOINTS), rows.get("dq"))
+    result: Array = np.einsum(
+        "nij,nj->ni", rows.get("jacobian").reshape(-1, 6, JOINTS), rows.get("dq")
+    )
     return result
 
 
@@ -235,14 +275,20 @@ def tilt(rows: Rows, middle_quat: Sequence[float]) -> Array:
 
 
 def box_distance(points: Array, low: Array, high: Array) -> Array:
-    """Signed distance `(...)` [m] of points `(..., 3)` to a box: negative inside, to the nearest face."""
+    """Signed distance `(...)` [m] of points `(..., 3)` to a box: negative inside, to the nearest
+    face.
+    """
     beyond = np.maximum(low - points, points - high)
-    result: Array = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1) + np.minimum(beyond.max(-1), 0.0)
+    result: Array = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1) + np.minimum(
+        beyond.max(-1), 0.0
+    )
     return result
 
 
 def rods(links: Array, turns: Array, bodies: Sequence[Capsule]) -> Array:
-    """Ends `(n, k, 2, 3)` [m] of guarded bodies in the base frame, from the links' frames `(n, 24)` and `(n, 72)`."""
+    """Ends `(n, k, 2, 3)` [m] of guarded bodies in the base frame, from the links' frames `(n, 24)`
+    and `(n, 72)`.
+    """
     places: Array = links.reshape(-1, LINKS, 3)
     frames: Array = turns.reshape(-1, LINKS, 3, 3)
     ends = np.array([(body.start, body.end) for body in bodies])
@@ -252,14 +298,18 @@ def rods(links: Array, turns: Array, bodies: Sequence[Capsule]) -> Array:
 
 
 def depth_in_box(ends: Array, radius: Array, low: Array, high: Array) -> Array:
-    """How deep [m] rods `(n, k, 2, 3)` reach into a box: `(n,)`, of the worst one; negative outside.
+    """How deep [m] rods `(n, k, 2, 3)` reach into a box: `(n,)`, of the worst one; negative
+    outside.
 
-    The signed distance to a box is convex, so that a search by thirds along each rod finds its least value.
+    The signed distance to a box is convex, so that a search by thirds along each rod finds its
+    least value.
     """
     a, b = np.zeros(ends.shape[:2]), np.ones(ends.shape[:2])
 
     def at(share: Array) -> Array:
-        return box_distance(ends[:, :, 0] + share[..., None] * (ends[:, :, 1] - ends[:, :, 0]), low, high)
+        return box_distance(
+            ends[:, :, 0] + share[..., None] * (ends[:, :, 1] - ends[:, :, 0]), low, high
+        )
 
     for _ in range(14):
         one, two = a + (b - a) / 3.0, b - (b - a) / 3.0
@@ -270,10 +320,11 @@ def depth_in_box(ends: Array, radius: Array, low: Array, high: Array) -> Array:
 
 
 def progress_through(positions: Array, low: Array, high: Array) -> Array:
-    """How far [m] a point `(n, 3)` got into a box `(n,)`: from any face but the one opposite to where it came in.
+    """How far [m] a point `(n, 3)` got into a box `(n,)`: from any face but the one opposite to
+    where it came in.
 
-    The depth to the nearest face would shrink again behind the middle of a thin box, as if crossing it were leaving
-    it. Negative where it is outside.
+    The depth to the nearest face would shrink again behind the middle of a thin box, as if crossing
+    it were leaving it. Negative where it is outside.
     """
     out = box_distance(positions, low, high)
     np.minimum(-out, 0.0, out=out)
@@ -292,23 +343,36 @@ def progress_through(positions: Array, low: Array, high: Array) -> Array:
 
 
 def excesses(rows: Rows, limits: ArmLimits, bodies: Sequence[Capsule] = ()) -> dict[str, Array]:
-    """By how much each row exceeds each limit `(n,)`, negative where it does not; per limit in its own unit.
+    """By how much each row exceeds each limit `(n,)`, negative where it does not; per limit in its
+    own unit.
 
-    Workspace and bodies without their margin, the force unfiltered and filtered, the cone as measured.
+    Workspace and bodies without their margin, the force unfiltered and filtered, the cone as
+    measured.
     """
-    q, dq, tau, position, twist = rows.get("q"), rows.get("dq"), rows.get("tau"), rows.get("position"), twists(rows)
+    q, dq, tau, position, twist = (
+        rows.get("q"),
+        rows.get("dq"),
+        rows.get("tau"),
+        rows.get("position"),
+        twists(rows),
+    )
     before = np.vstack((tau[:1], tau[:-1]))
     force = rows.get("tool_force")
     out = {
         "torque": (np.abs(tau) - np.array(limits.max_torque)).max(1),
         "torque rate": np.abs(tau - before).max(1) - limits.max_torque_rate * TICK_S,
         "joint speed": (np.abs(dq) - np.array(limits.max_joint_speed)).max(1),
-        "joint range": np.maximum(np.array(limits.joint_low) - q, q - np.array(limits.joint_high)).max(1),
+        "joint range": (
+            np.maximum(np.array(limits.joint_low) - q, q - np.array(limits.joint_high)).max(1)
+        ),
         "tool speed": np.linalg.norm(twist[:, :3], axis=1) - limits.max_tcp_speed,
         "tool turn": np.linalg.norm(twist[:, 3:], axis=1) - limits.max_tcp_rotation_speed,
-        "workspace": np.maximum(
-            np.array(limits.workspace_low) - position, position - np.array(limits.workspace_high)
-        ).max(1),
+        "workspace": (
+            np.maximum(
+                np.array(limits.workspace_low) - position,
+                position - np.array(limits.workspace_high),
+            ).max(1)
+        ),
         "cone": tilt(rows, limits.workspace_quat) - limits.workspace_angle,
         "force": np.linalg.norm(force, axis=1) - limits.max_force,
         "filtered force": filtered(force) - limits.max_force,
@@ -317,9 +381,14 @@ def excesses(rows: Rows, limits: ArmLimits, bodies: Sequence[Capsule] = ()) -> d
     if boxes:
         out["keep out"] = np.max([progress_through(position, *box) for box in boxes], axis=0)
     if bodies:
-        ends, radius = rods(rows.get("links"), rows.get("turns"), bodies), np.array([body.radius_m for body in bodies])
+        ends, radius = (
+            rods(rows.get("links"), rows.get("turns"), bodies),
+            np.array([body.radius_m for body in bodies]),
+        )
         if boxes:
-            out["body keep out"] = np.max([depth_in_box(ends, radius, *box) for box in boxes], axis=0)
+            out["body keep out"] = np.max(
+                [depth_in_box(ends, radius, *box) for box in boxes], axis=0
+            )
         if limits.body_low:
             low, high = np.array(limits.body_low), np.array(limits.body_high)
             beyond = np.maximum(low - ends, ends - high) + radius[:, None, None]
@@ -341,8 +410,12 @@ def time_to_rest(at_rest: Array) -> int:
 
 
 def further_motion(rows: Rows, first: int, last: int) -> tuple[float, float]:
-    """(tool [m], fastest joint [rad]): how far the arm strays between two rows from where it was at the first."""
+    """(tool [m], fastest joint [rad]): how far the arm strays between two rows from where it was at
+    the first.
+    """
     position, q = rows.get("position")[first:last], rows.get("q")[first:last]
     if not len(q):
         return 0.0, 0.0
-    return float(np.linalg.norm(position - position[0], axis=1).max()), float(np.abs(q - q[0]).max())
+    return float(np.linalg.norm(position - position[0], axis=1).max()), float(
+        np.abs(q - q[0]).max()
+    )

@@ -1,8 +1,9 @@
-"""An arm's process on the real clock with a witness: `python -m tests.controllers.witnessed_arm ADDRESS FILE`.
+"""An arm's process on the real clock with a witness: `python -m tests.controllers.witnessed_arm
+ADDRESS FILE`.
 
-It is the package's own `serve`; the driver alone is another one, whose rows of truth lie in FILE, where the test reads
-them, whoever has died meanwhile. A spawned process runs the main module's file first, so that the loop's process has
-that driver as well.
+It is the package's own `serve`; the driver alone is another one, whose rows of truth lie in FILE,
+where the test reads them, whoever has died meanwhile. A spawned process runs the main module's file
+first, so that the loop's process has that driver as well.
 """
 
 import sys
@@ -26,8 +27,12 @@ from tests.controllers.truth import Rows, TrueArm
 TICKS = 20_000
 
 
-def open_with_witness(config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real") -> Any:
-    """Instead of `setup.open_driver`: the simulated arm, with rows that begin anew when the world is reset."""
+def open_with_witness(
+    config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"
+) -> Any:
+    """Instead of `setup.open_driver`: the simulated arm, with rows that begin anew when the world
+    is reset.
+    """
     given = Given(name=config.name, arm=config, scene=scene, clock=clock)
     arm = TrueArm(Options(), given, read_rows(Path(sys.argv[2])))
     arm.clock, arm.rows_begin_at_reset = time.monotonic, True
@@ -48,4 +53,9 @@ def make_rows(path: Path) -> Rows:
 if __name__ in ("__main__", "__mp_main__"):
     loop_process.open_driver = open_with_witness
 if __name__ == "__main__":
-    serve(replace(HARDWARE, address=sys.argv[1]), TASK.scene, "real", blackbox=Path(sys.argv[2]).parent)
+    serve(
+        replace(HARDWARE, address=sys.argv[1]),
+        TASK.scene,
+        "real",
+        blackbox=Path(sys.argv[2]).parent,
+    )

@@ -1,4 +1,6 @@
-"""Laws of the archive: what the index names is whole and as it was recorded, whatever became of the writer."""
+"""Laws of the archive: what the index names is whole and as it was recorded, whatever became of the
+writer.
+"""
 
 import contextlib
 import errno
@@ -30,7 +32,12 @@ class Recorder:
         self.log, self.actor, self.epoch, self.seq = log, actor, epoch, 0
 
     def step(self, episode: int, index: int, **changes) -> None:
-        at = {"t_monotonic": 10.0 + 0.1 * index, "t_wall": 1000.0 + 0.1 * index, "truncated": False, "reward": 0.0}
+        at = {
+            "t_monotonic": 10.0 + 0.1 * index,
+            "t_wall": 1000.0 + 0.1 * index,
+            "truncated": False,
+            "reward": 0.0,
+        }
         step = make_step(100 * episode + index, episode=episode, **at | changes)
         self.log.append_step(replace(step, index=index), self._next())
 
@@ -67,7 +74,9 @@ def recorded(log: StepLog) -> dict[EpisodeKey, Episode]:
 def assert_equal(a: Episode, b: Episode) -> None:
     for field in fields(Episode):
         if field.name != "observations":
-            np.testing.assert_array_equal(getattr(a, field.name), getattr(b, field.name), field.name)
+            np.testing.assert_array_equal(
+                getattr(a, field.name), getattr(b, field.name), field.name
+            )
     assert a.observations.keys() == b.observations.keys()
     for name in a.observations:
         assert a.observations[name].dtype == b.observations[name].dtype
@@ -87,7 +96,11 @@ def words(facts: EpisodeFacts) -> list[str]:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_an_archived_episode_is_the_recorded_one(log, folder):
@@ -137,22 +150,40 @@ def test_any_program_can_read_a_group_with_zarr_alone(log, folder):
     archive(log, folder, "steps", {"task": "peg_insert", "rate_hz": 10.0})
     line = json.loads((folder / "index.jsonl").read_text())
     group = zarr.open_group(folder / "episodes" / line["folder"], mode="r")
-    shapes = {name: array.shape for name, array in group.members(None) if isinstance(array, zarr.Array)}
+    shapes = {
+        name: array.shape for name, array in group.members(None) if isinstance(array, zarr.Array)
+    }
     assert shapes == {
         "observations/image/wrist": (4, 4, 5, 3),
         "observations/state/tcp_pose": (4, 6),
         **{f"actions/{name}": (3, 6) for name in ("proposed", "commanded", "executed")},
-        **dict.fromkeys(("reward", "terminated", "truncated", "provenance", "weights_version"), (3,)),
+        **dict.fromkeys(
+            ("reward", "terminated", "truncated", "provenance", "weights_version"), (3,)
+        ),
         **dict.fromkeys(("t_monotonic", "t_wall"), (4,)),
     }
     assert group.attrs["key"] == line["key"] == "arm/7/4"
     assert group.attrs["context"] == {"task": "peg_insert", "rate_hz": 10.0}
-    assert {"length", "success", "sha256", "schema", "space_hash", "acted", "duration_s"} <= line.keys()
+    assert {
+        "length",
+        "success",
+        "sha256",
+        "schema",
+        "space_hash",
+        "acted",
+        "duration_s",
+    } <= line.keys()
 
 
 def test_facts_count_who_acted_and_how_long(log, folder):
     recorder = Recorder(log)
-    authors = [Provenance.POLICY, Provenance.HUMAN, Provenance.HUMAN, Provenance.POLICY, Provenance.HUMAN]
+    authors = [
+        Provenance.POLICY,
+        Provenance.HUMAN,
+        Provenance.HUMAN,
+        Provenance.POLICY,
+        Provenance.HUMAN,
+    ]
     recorder.step(0, 0)
     for index, author in enumerate(authors, start=1):
         last = {"terminated": True, "reward": 1.0, "success": True} if index == len(authors) else {}
@@ -160,12 +191,18 @@ def test_facts_count_who_acted_and_how_long(log, folder):
     archive(log, folder, "steps")
     (entry,) = Archive(folder).entries.values()
     facts = entry.facts
-    assert (facts.acted, facts.corrections, facts.weights_versions) == ({"policy": 2, "human": 3}, 2, (1, 5))
+    assert (facts.acted, facts.corrections, facts.weights_versions) == (
+        {"policy": 2, "human": 3},
+        2,
+        (1, 5),
+    )
     assert (facts.length, facts.reward, facts.success, facts.end) == (5, 1.0, True, "terminated")
     assert facts.duration_s == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("key", [EpisodeKey("arm", 7, 3), EpisodeKey("a/b c", 2**63 - 1, 0, 4), EpisodeKey("..", 0, 1)])
+@pytest.mark.parametrize(
+    "key", [EpisodeKey("arm", 7, 3), EpisodeKey("a/b c", 2**63 - 1, 0, 4), EpisodeKey("..", 0, 1)]
+)
 def test_a_key_is_read_as_it_is_written(key, tmp_path, folder):
     assert EpisodeKey.parse(str(key)) == key
     with StepLog(tmp_path / "other.log", SPACE) as log:
@@ -218,7 +255,10 @@ def test_steps_that_are_missing_are_not_bridged(log, folder):
     recorder.episode(0, 2, truncated=False)
     recorder.episode(0, 6, first=4)
     archive(log, folder, "steps")
-    lengths = {str(key): (e.facts.length, e.facts.missing, e.facts.end) for key, e in Archive(folder).entries.items()}
+    lengths = {
+        str(key): (e.facts.length, e.facts.missing, e.facts.end)
+        for key, e in Archive(folder).entries.items()
+    }
     assert lengths == {"arm/7/0": (2, 0, "cut off"), "arm/7/0+4": (2, 4, "terminated")}
 
 
@@ -315,7 +355,9 @@ def test_a_folder_that_the_index_does_not_name_does_not_exist(log, folder):
     (whole,) = (folder / "episodes").iterdir()
     for name in ("arm-0000000000000007-000009", ".tmp-1234"):
         (folder / "episodes" / name).mkdir()
-        (folder / "episodes" / name / "zarr.json").write_bytes((whole / "zarr.json").read_bytes()[:20])
+        (folder / "episodes" / name / "zarr.json").write_bytes(
+            (whole / "zarr.json").read_bytes()[:20]
+        )
     assert len(Archive(folder).entries) == 1
     Recorder(log, epoch=8).episode(9, 2)
     assert archive(log, folder).added == 1
@@ -351,7 +393,9 @@ def test_damaged_content_is_named_and_never_handed_out(log, folder):
     archive(log, folder, compress=False)
     (path,) = (folder / "episodes").glob("*/reward/[0-9]*")
     path.write_bytes(bytes(8) + path.read_bytes()[8:-1] + b"\x01")
-    with pytest.raises(DataError, match=r"episode arm/7/0 is damaged: .* does not match its checksum"):
+    with pytest.raises(
+        DataError, match=r"episode arm/7/0 is damaged: .* does not match its checksum"
+    ):
         list(Archive(folder).episodes())
 
 
@@ -359,8 +403,12 @@ def test_the_shape_is_never_believed(log, folder):
     Recorder(log).episode(0, 2)
     archive(log, folder)
     (path,) = (folder / "episodes").iterdir()
-    zarr.open_array(path / "reward").resize((5,))  # what a writer leaves that grows an array and is killed
-    with pytest.raises(DataError, match=r"the index says 2 steps, but in .* reward has 5 rows instead of 2"):
+    zarr.open_array(path / "reward").resize((
+        5,
+    ))  # what a writer leaves that grows an array and is killed
+    with pytest.raises(
+        DataError, match=r"the index says 2 steps, but in .* reward has 5 rows instead of 2"
+    ):
         list(Archive(folder).episodes())
 
 
@@ -386,7 +434,9 @@ def test_a_full_disk_is_an_error_that_leaves_what_is_listed(log, folder, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(Path if call == "rename" else os, call, full)
-        with pytest.raises(DataError, match=r"No space left on device.*make room, then archive again"):
+        with pytest.raises(
+            DataError, match=r"No space left on device.*make room, then archive again"
+        ):
             archive(log, folder, "steps")
     assert assert_whole(folder, recorded(log)) == 1
     assert archive(log, folder, "steps") == Archived(1, 0, 1, 0)
@@ -398,7 +448,9 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_crash_at_any_call_to_the_disk_leaves_every_listed_episode_whole(log, folder, monkeypatch, seed):
+def test_a_crash_at_any_call_to_the_disk_leaves_every_listed_episode_whole(
+    log, folder, monkeypatch, seed
+):
     recorder = Recorder(log)
     for episode in range(3):
         recorder.episode(episode, 2)

@@ -1,4 +1,6 @@
-"""Laws of labelled frames: no word reaches back, nothing near a change or of a discarded episode is learnt from."""
+"""Laws of labelled frames: no word reaches back, nothing near a change or of a discarded episode is
+learnt from.
+"""
 
 from pathlib import Path
 
@@ -7,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_rl.dataset.outcomes import REACTION_S, LabelledEpisode, labelled_episodes, labelled_frames
+from robot_rl.dataset.outcomes import (
+    REACTION_S,
+    LabelledEpisode,
+    labelled_episodes,
+    labelled_frames,
+)
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Mark, MarkKind, Provenance, SpaceSpec, Step
 
@@ -24,7 +31,20 @@ def frames(episode: int, labels: str, complete: bool = False) -> list[Step]:
         done = complete and index == len(labels) - 1
         times = (100.0 + 0.1 * index, 0.0)
         steps.append(
-            Step(episode, index, seen, NOTHING, NOTHING, NOTHING, float(label), done, False, Provenance.DEMO, 0, *times)
+            Step(
+                episode,
+                index,
+                seen,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                float(label),
+                done,
+                False,
+                Provenance.DEMO,
+                0,
+                *times,
+            )
         )
     return steps
 
@@ -34,15 +54,25 @@ def usable(labels: str, complete: bool = False) -> str:
     episode = LabelledEpisode()
     for step in frames(0, labels, complete):
         episode.hear(step)
-    return "".join(label if sure else "." for label, sure in zip(labels, episode.usable, strict=True))
+    return "".join(
+        label if sure else "." for label, sure in zip(labels, episode.usable, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
     ("labels", "complete", "kept"),
     [
-        ("000000011111", True, "000....11111"),  # said at 7: what was before it stays what it was, or is left out
+        (
+            "000000011111",
+            True,
+            "000....11111",
+        ),  # said at 7: what was before it stays what it was, or is left out
         ("000000001111111100000000", False, "0000....1111....000....."),
-        ("0000001111", False, "00........"),  # broken off: whether it still succeeded nobody has said
+        (
+            "0000001111",
+            False,
+            "00........",
+        ),  # broken off: whether it still succeeded nobody has said
         ("0001000000", True, "....000000"),  # pressed by mistake and taken back
         ("0000000000", False, "00000....."),
         ("1", True, "1"),

@@ -1,4 +1,6 @@
-"""Laws of the pictures of an episode: every frame has its place, and the colours say who acted and how it ended."""
+"""Laws of the pictures of an episode: every frame has its place, and the colours say who acted and
+how it ended.
+"""
 
 import sys
 from dataclasses import replace
@@ -114,4 +116,6 @@ def test_labelled_frames_are_framed_by_their_label():
     found = colours(sheet)
     assert GOOD in found and BAD not in found and {(100,) * 3, (104,) * 3} <= found
     both = label_sheet({True: few, False: few[:1]}, titles, columns=4)
-    assert BAD in colours(both) and both.shape[1] == sheet.shape[1] and both.shape[0] > sheet.shape[0]
+    assert (
+        BAD in colours(both) and both.shape[1] == sheet.shape[1] and both.shape[0] > sheet.shape[0]
+    )

@@ -1,4 +1,6 @@
-"""Laws of the statistics: the numbers are those of the steps, and what looks wrong is said in words."""
+"""Laws of the statistics: the numbers are those of the steps, and what looks wrong is said in
+words.
+"""
 
 from dataclasses import replace
 
@@ -24,7 +26,10 @@ def make_episode(**changes) -> Episode:
         source="steps",
         end="terminated",
         success=True,
-        observations={"image/front": frames, "state/q": rng.normal(size=(T + 1, 2)).astype(np.float32)},
+        observations={
+            "image/front": frames,
+            "state/q": rng.normal(size=(T + 1, 2)).astype(np.float32),
+        },
         proposed=action,
         commanded=action,
         executed=action,
@@ -76,13 +81,17 @@ def test_an_action_at_its_limit_is_named():
     action[: T // 2, 1] = 1.0
     found = statistics(make_episode(proposed=action, commanded=action, executed=action))
     assert found.clipped == pytest.approx((0.0, 0.5, 0.0))
-    assert found.warnings == ("action 1 is at its limit in 50% of the steps: its scale may be too small",)
+    assert found.warnings == (
+        "action 1 is at its limit in 50% of the steps: its scale may be too small",
+    )
 
 
 def test_what_was_not_executed_is_counted():
     executed = make_episode().executed.copy()
     executed[:15] *= 0.5
-    assert warned(executed=executed).startswith("executed differs from commanded in 30% of the steps")
+    assert warned(executed=executed).startswith(
+        "executed differs from commanded in 30% of the steps"
+    )
 
 
 def test_a_frozen_camera_is_named():
@@ -91,8 +100,15 @@ def test_a_frozen_camera_is_named():
     episode = make_episode()
     observations = {**episode.observations, "image/front": frames}
     (camera,) = statistics(replace(episode, observations=observations)).cameras
-    assert (camera.repeats, camera.longest_repeat, camera.frames) == pytest.approx((6 / T, 6, T + 1))
-    assert warned(observations=observations) == "camera front repeats 12% of its frames, up to 6 in a row"
+    assert (camera.repeats, camera.longest_repeat, camera.frames) == pytest.approx((
+        6 / T,
+        6,
+        T + 1,
+    ))
+    assert (
+        warned(observations=observations)
+        == "camera front repeats 12% of its frames, up to 6 in a row"
+    )
 
 
 def test_frames_of_two_episodes_are_not_compared():
@@ -100,7 +116,10 @@ def test_frames_of_two_episodes_are_not_compared():
     short = make_episode(
         observations={"image/front": still, "state/q": np.zeros((1, 2), np.float32)},
         **{name: np.zeros((0, 3), np.float32) for name in ("proposed", "commanded", "executed")},
-        **{name: np.zeros(0, bool) for name in ("reward", "terminated", "truncated", "provenance", "weights_version")},
+        **{
+            name: np.zeros(0, bool)
+            for name in ("reward", "terminated", "truncated", "provenance", "weights_version")
+        },
         t_monotonic=np.zeros(1),
         t_wall=np.zeros(1),
     )
@@ -137,7 +156,9 @@ def test_interventions_are_a_share_of_policy_and_operator():
 
 
 def test_a_script_is_no_attempt():
-    found = statistics(make_episode(provenance=np.full(T, Provenance.SCRIPT, np.uint8), end="cut off"))
+    found = statistics(
+        make_episode(provenance=np.full(T, Provenance.SCRIPT, np.uint8), end="cut off")
+    )
     assert (found.attempts, found.ends) == (0, {"cut off": 1})
 
 
@@ -146,7 +167,8 @@ def test_nothing_recorded_is_said_so():
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(0.0, "0.0%"), (0.004, "0.4%"), (0.12, "12%"), (0.999, "99.9%"), (1, "100%")]
+    ("share", "said"),
+    [(0.0, "0.0%"), (0.004, "0.4%"), (0.12, "12%"), (0.999, "99.9%"), (1, "100%")],
 )
 def test_shares_have_as_many_digits_as_they_need(share, said):
     assert percent(share) == said

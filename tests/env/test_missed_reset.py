@@ -1,4 +1,6 @@
-"""A reset that misses: a person is asked, everywhere alike, and it counts; a simulation tries again elsewhere."""
+"""A reset that misses: a person is asked, everywhere alike, and it counts; a simulation tries again
+elsewhere.
+"""
 
 import threading
 from collections.abc import Callable
@@ -38,7 +40,9 @@ STILL = np.zeros(6, np.float32)
 def away(start):
     """A start 50 mm beyond the workspace: as if something were in the way there."""
     _, y, z, *quat = start.pose_base_tool
-    return replace(start, pose_base_tool=(HARDWARE.arms[0].limits.workspace_high[0] + 0.05, y, z, *quat))
+    return replace(
+        start, pose_base_tool=(HARDWARE.arms[0].limits.workspace_high[0] + 0.05, y, z, *quat)
+    )
 
 
 @pytest.fixture
@@ -73,7 +77,9 @@ def demonstrations(env, desk, gate, log) -> int:
 
 
 def outcomes(env, desk, gate, log) -> int:
-    recorder = OutcomeRecorder(RecordingSession(env, hand(env), log, seed=0, desk=desk, gate=gate), per_episode=1)
+    recorder = OutcomeRecorder(
+        RecordingSession(env, hand(env), log, seed=0, desk=desk, gate=gate), per_episode=1
+    )
     recorder.record(1, 1)
     return recorder.counts[0]
 
@@ -93,7 +99,9 @@ def hand(env) -> Operator:
 
 
 @pytest.mark.parametrize("work", [demonstrations, outcomes, evaluation])
-def test_a_person_is_asked_until_the_arm_gets_there_and_it_counts(work, env, desk, console, tmp_path):
+def test_a_person_is_asked_until_the_arm_gets_there_and_it_counts(
+    work, env, desk, console, tmp_path
+):
     stop = threading.Event()
     gate = PauseGate(env, desk, acknowledges=False, stop=stop.is_set)
     start, env.task = env.task.start, replace(env.task, start=tuple(map(away, env.task.start)))
@@ -102,10 +110,17 @@ def test_a_person_is_asked_until_the_arm_gets_there_and_it_counts(work, env, des
         facts = console.look().facts
         return facts.get("phase") == "needs a human" and facts.get("missed_resets") == missed
 
-    with StepLog(tmp_path / "log", env.space_spec) as log, working(lambda: work(env, desk, gate, log), stop) as done:
+    with (
+        StepLog(tmp_path / "log", env.space_spec) as log,
+        working(lambda: work(env, desk, gate, log), stop) as done,
+    ):
         wait_until(lambda: asks_for(1), timeout_s=20.0)
         reason = console.look().facts["reason"]
-        assert "did not arrive" in reason and "mm and" in reason and "Look at it: is something in its way" in reason
+        assert (
+            "did not arrive" in reason
+            and "mm and" in reason
+            and "Look at it: is something in its way" in reason
+        )
         assert reason.endswith(gates.DONE)
         console.say("start")  # nothing has been mended
         wait_until(lambda: asks_for(2), timeout_s=20.0)
@@ -120,20 +135,29 @@ def test_success_at_the_device_says_that_it_is_done_and_the_summary_counts(env, 
     asked: list[str] = []  # what was said before is about something else, and is not heard
     gate = PauseGate(env, desk, acknowledges=False, stop=stop.is_set, say=asked.append)
     runner = EpisodeRunner(env, desk=desk, gate=gate)
-    start, env.task = env.task.start, replace(env.task, start=tuple(map(away, env.task.start)), max_steps=2)
+    start, env.task = (
+        env.task.start,
+        replace(env.task, start=tuple(map(away, env.task.start)), max_steps=2),
+    )
 
     def play():
-        return list(runner.play(0, lambda seen: STILL, Intervention(Operator(device), gate=gate), seed=5))
+        return list(
+            runner.play(0, lambda seen: STILL, Intervention(Operator(device), gate=gate), seed=5)
+        )
 
     with working(play, stop) as done:
         wait_until(lambda: bool(asked), timeout_s=20.0)
         env.task = replace(env.task, start=start)
         device.earlier = [OperatorCommand.SUCCESS]
     assert [step.index for step in done[0]] == [0, 1, 2]
-    assert (runner.summary.missed_resets, runner.summary.seed) == (1, 6), "another start than the one that missed"
+    assert (runner.summary.missed_resets, runner.summary.seed) == (1, 6), (
+        "another start than the one that missed"
+    )
 
 
-def test_a_stop_while_a_person_is_asked_gives_the_episode_up_and_keeps_those_before(env, desk, console, tmp_path):
+def test_a_stop_while_a_person_is_asked_gives_the_episode_up_and_keeps_those_before(
+    env, desk, console, tmp_path
+):
     stop, start = threading.Event(), env.task.start
     gate = PauseGate(env, desk, acknowledges=False, stop=stop.is_set)
 
@@ -142,7 +166,10 @@ def test_a_stop_while_a_person_is_asked_gives_the_episode_up_and_keeps_those_bef
 
     env.task = replace(env.task, max_steps=3)
     with working(
-        lambda: evaluate(env, lambda seen: STILL, episodes=3, seed=0, desk=desk, gate=gate, progress=block), stop
+        lambda: evaluate(
+            env, lambda seen: STILL, episodes=3, seed=0, desk=desk, gate=gate, progress=block
+        ),
+        stop,
     ) as done:
         wait_until(lambda: console.look().facts.get("phase") == "needs a human", timeout_s=20.0)
         stop.set()
@@ -161,9 +188,13 @@ def test_in_simulation_it_is_tried_again_in_other_scenes_and_then_given_up(env, 
     gate = PauseGate(env, desk, acknowledges=True, stop=lambda: False)
     runner = EpisodeRunner(env, desk=desk, gate=gate)
     env.task = replace(env.task, start=tuple(map(away, env.task.start)))
-    with pytest.raises(ResetMissedError, match=r"4 resets in a row, each of another scene.* arm 'panda' is off by"):
+    with pytest.raises(
+        ResetMissedError, match=r"4 resets in a row, each of another scene.* arm 'panda' is off by"
+    ):
         list(runner.play(0, lambda seen: STILL, Intervention(None), seed=5))
-    assert len(scenes) == len(set(scenes)) == runner.summary.missed_resets == FAILED_RESETS_AT_MOST + 1
+    assert (
+        len(scenes) == len(set(scenes)) == runner.summary.missed_resets == FAILED_RESETS_AT_MOST + 1
+    )
 
 
 def test_without_a_gate_nobody_would_come_and_it_is_raised(env):
@@ -188,19 +219,29 @@ class Trips(Teleop):
         return ()
 
 
-def test_a_fault_on_the_way_in_a_demonstration_waits_until_it_is_acknowledged(env, desk, console, tmp_path):
-    stop, device = threading.Event(), Trips(Options(), Given(task=env.task, world=env.world, mode="demonstrate"))
+def test_a_fault_on_the_way_in_a_demonstration_waits_until_it_is_acknowledged(
+    env, desk, console, tmp_path
+):
+    stop, device = (
+        threading.Event(),
+        Trips(Options(), Given(task=env.task, world=env.world, mode="demonstrate")),
+    )
     device.env = env
     gate = PauseGate(env, desk, acknowledges=False, stop=stop.is_set)
     with StepLog(tmp_path / "log", env.space_spec) as log:
-        recorder = DemoRecorder(RecordingSession(env, Operator(device), log, seed=0, desk=desk, gate=gate))
+        recorder = DemoRecorder(
+            RecordingSession(env, Operator(device), log, seed=0, desk=desk, gate=gate)
+        )
 
         def record() -> int:
             recorder.record(1)
             return recorder.tally.successes
 
         with working(record, stop) as done:
-            wait_until(lambda: "fault TARGET_NOT_FINITE" in str(console.look().facts.get("reason")), timeout_s=20.0)
+            wait_until(
+                lambda: "fault TARGET_NOT_FINITE" in str(console.look().facts.get("reason")),
+                timeout_s=20.0,
+            )
             assert log.count == 0
             somebody = ArmClient(env.hardware.arms[0].address)
             somebody.acknowledge_fault()
@@ -219,12 +260,14 @@ def test_a_gate_that_acknowledges_takes_a_fault_on_the_way_for_a_miss(env, desk,
 
     monkeypatch.setattr(env._resetter, "go", trips)
     env.task = replace(env.task, max_steps=2)
-    runner = EpisodeRunner(env, desk=desk, gate=PauseGate(env, desk, acknowledges=True, stop=lambda: False))
+    runner = EpisodeRunner(
+        env, desk=desk, gate=PauseGate(env, desk, acknowledges=True, stop=lambda: False)
+    )
     assert len(list(runner.play(0, lambda seen: STILL, Intervention(None), seed=5))) == 3
     assert runner.summary.missed_resets == 1
 
 
-# ------------------------------------------------------------------------------------------ friction and load
+# -------------------------------------------------------------------------------- friction and load
 
 
 def test_resets_succeed_with_joints_that_rub_and_a_load_that_nobody_knows_of():
@@ -233,7 +276,9 @@ def test_resets_succeed_with_joints_that_rub_and_a_load_that_nobody_knows_of():
         assert came.succeeded == 5, came.complaints
         assert max(came.seconds) < 4.0
         felt = env.arms[0].refresh().wrench_base_tcp
-        assert np.linalg.norm(felt[:3]) < 3.0 and np.linalg.norm(felt[3:]) < 0.5, "of what it stands still with"
+        assert np.linalg.norm(felt[:3]) < 3.0 and np.linalg.norm(felt[3:]) < 0.5, (
+            "of what it stands still with"
+        )
 
 
 def test_without_a_law_of_their_own_they_miss():
@@ -242,11 +287,15 @@ def test_without_a_law_of_their_own_they_miss():
 
 
 def test_what_is_no_load_is_not_tared_away():
-    """25 N at the tool, which laws of up to 40 N carry to the start and hold there: as if somebody leant on it."""
+    """25 N at the tool, which laws of up to 40 N carry to the start and hold there: as if somebody
+    leant on it.
+    """
     assert LAW is not None
     forty = (4000.0,) * 3 + (150.0,) * 3
     strong = replace(LAW, stiffness=forty)
     task = replace(TASK, compliance=replace(TASK.compliance, stiffness=forty))
-    refused = pytest.raises(ResetMissedError, match=r"at its start pose, but .* cannot be tared: the tool feels 2\d\.")
+    refused = pytest.raises(
+        ResetMissedError, match=r"at its start pose, but .* cannot be tared: the tool feels 2\d\."
+    )
     with rubbing_bench(task, friction_nm=0.0, load_kg=2.6, law=strong) as env, refused:
         env.reset(seed=0)

@@ -48,22 +48,31 @@ def test_a_translation_never_leaks_into_a_rotation(position, turn, velocity):
     moving = arm_state(pose, twist=np.concatenate([velocity, np.zeros(3)]))
     twist = observe(moving, moving)["state/tcp_twist"]
     np.testing.assert_allclose(twist[3:], 0.0, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(twist[:3]), np.linalg.norm(velocity), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(twist[:3]), np.linalg.norm(velocity), rtol=1e-4, atol=1e-6
+    )
 
 
 @given(vectors, vectors, vectors, vectors, vectors, vectors)
-def test_the_observation_does_not_change_when_the_whole_scene_is_moved(p0, r0, p1, r1, p_scene, r_scene):
+def test_the_observation_does_not_change_when_the_whole_scene_is_moved(
+    p0, r0, p1, r1, p_scene, r_scene
+):
     scene = pose_at(p_scene, r_scene * 0.9)
     start, now = pose_at(p0, r0 * 0.3), pose_at(p1, r1 * 0.3)
     here = observe(arm_state(start), arm_state(now, target=start))
-    moved_start, moved_now = geometry.pose_multiply(scene, start), geometry.pose_multiply(scene, now)
+    moved_start, moved_now = (
+        geometry.pose_multiply(scene, start),
+        geometry.pose_multiply(scene, now),
+    )
     there = observe(arm_state(moved_start), arm_state(moved_now, target=moved_start))
     for name in ("state/tcp_pose", "state/target_offset"):
         np.testing.assert_allclose(here[name], there[name], atol=1e-4)
 
 
 @given(vectors, vectors, vectors, angles)
-def test_downwards_follows_the_tilt_alone_not_where_the_scene_is_or_how_it_is_turned(p, r, p_scene, about_vertical):
+def test_downwards_follows_the_tilt_alone_not_where_the_scene_is_or_how_it_is_turned(
+    p, r, p_scene, about_vertical
+):
     pose = arm_state(pose_at(p, r * 0.3))
     down = observe(pose, pose)["state/projected_gravity"]
     np.testing.assert_allclose(np.linalg.norm(down), 1.0, rtol=1e-5)
@@ -74,9 +83,16 @@ def test_downwards_follows_the_tilt_alone_not_where_the_scene_is_or_how_it_is_tu
 
 def test_downwards_is_the_benchs_also_for_an_arm_on_the_wall():
     flange_z_down = arm_state(pose_at(np.zeros(3), np.array([np.pi, 0.0, 0.0])))
-    np.testing.assert_allclose(observe(flange_z_down, flange_z_down)["state/projected_gravity"], [0, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        observe(flange_z_down, flange_z_down)["state/projected_gravity"], [0, 0, 1], atol=1e-6
+    )
     (arm,) = HARDWARE.arms
-    wall = (0.0, 0.0, 1.0, *geometry.quat_from_rotvec(np.array([0.0, np.pi / 2, 0.0])))  # its z points along bench x
+    wall = (
+        0.0,
+        0.0,
+        1.0,
+        *geometry.quat_from_rotvec(np.array([0.0, np.pi / 2, 0.0])),
+    )  # its z points along bench x
     hardware = replace(HARDWARE, arms=(replace(arm, pose_bench_base=wall),))
     outwards = arm_state(geometry.IDENTITY)
     np.testing.assert_allclose(
@@ -86,5 +102,9 @@ def test_downwards_is_the_benchs_also_for_an_arm_on_the_wall():
 
 def test_wrench_is_turned_into_the_tool_frame():
     down = pose_at(np.array([0.5, 0.0, 0.1]), np.array([np.pi, 0.0, 0.0]))  # tool z points down
-    pressed = arm_state(down, wrench=np.array([0.0, 0.0, 5.0, 0.0, 0.0, 0.0]))  # the table pushes up
-    np.testing.assert_allclose(observe(pressed, pressed)["state/tcp_wrench"][:3], [0.0, 0.0, -5.0], atol=1e-6)
+    pressed = arm_state(
+        down, wrench=np.array([0.0, 0.0, 5.0, 0.0, 0.0, 0.0])
+    )  # the table pushes up
+    np.testing.assert_allclose(
+        observe(pressed, pressed)["state/tcp_wrench"][:3], [0.0, 0.0, -5.0], atol=1e-6
+    )

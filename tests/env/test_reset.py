@@ -1,4 +1,6 @@
-"""Between episodes: start poses lie in the task's range, and the arm gets there through ordinary targets."""
+"""Between episodes: start poses lie in the task's range, and the arm gets there through ordinary
+targets.
+"""
 
 from dataclasses import replace
 
@@ -31,7 +33,9 @@ def test_start_poses_lie_in_the_tasks_range(seed):
 def test_targets_move_in_bounded_steps_first_up_and_reach_the_goal(seed):
     rng = np.random.default_rng(seed)
     target = np.concatenate([rng.uniform(-0.1, 0.1, 3), [0.0, 0.0, 0.0, 1.0]])
-    goal = geometry.pose_move(target, np.concatenate([rng.uniform(-0.15, 0.15, 3), rng.uniform(-0.3, 0.3, 3)]))
+    goal = geometry.pose_move(
+        target, np.concatenate([rng.uniform(-0.15, 0.15, 3), rng.uniform(-0.3, 0.3, 3)])
+    )
     for _ in range(80):
         following = _next_target(target, goal)
         assert (np.abs(geometry.pose_delta(target, following)) <= STEP + 1e-9).all()
@@ -67,7 +71,10 @@ def test_a_goal_outside_the_workspace_is_told_not_waited_for(arm):
     goal[0] = low[0] - 0.05
     with pytest.raises(
         ResetMissedError,
-        match=r"did not arrive within 8 s: arm 'panda' is off by \(-?.*mm .*held back by: workspace.*Look",
+        match=(
+            r"did not arrive within 8 s: arm 'panda' is off by \(-?.*mm .*held back by:"
+            r" workspace.*Look"
+        ),
     ):
         Resetter([arm], LockstepClock(), 0.1).go([goal])
 
@@ -102,18 +109,30 @@ def test_stopped_on_the_way_it_holds_where_it_was_in_pose_space_and_in_joint_spa
 
 
 def elbow_aside(q, angle):
-    """Another posture `(7,)` with the flange where it is at `q`: redundancy, by small steps along the nullspace."""
+    """Another posture `(7,)` with the flange where it is at `q`: redundancy, by small steps along
+    the nullspace.
+    """
     pose, q, h = flange_pose(q), np.array(q, float), 1e-6
     turned = 0.0
     while turned < angle:
-        J = np.stack([geometry.pose_error(flange_pose(q + h * e), flange_pose(q)) for e in np.eye(7)], axis=1) / h
+        J = (
+            np.stack(
+                [geometry.pose_error(flange_pose(q + h * e), flange_pose(q)) for e in np.eye(7)],
+                axis=1,
+            )
+            / h
+        )
         aside = np.linalg.svd(J)[2][6]
-        q += 0.01 * aside * np.sign(aside[2]) + np.linalg.pinv(J) @ geometry.pose_error(pose, flange_pose(q))
+        q += 0.01 * aside * np.sign(aside[2]) + np.linalg.pinv(J) @ geometry.pose_error(
+            pose, flange_pose(q)
+        )
         turned += 0.01
     return q
 
 
-def test_an_arm_whose_elbow_has_drifted_is_raised_and_goes_home_before_it_goes_to_its_start(arm, monkeypatch):
+def test_an_arm_whose_elbow_has_drifted_is_raised_and_goes_home_before_it_goes_to_its_start(
+    arm, monkeypatch
+):
     home = np.array(HARDWARE.home)
     goal = sample_start(START, np.random.default_rng(0))
     arm.move_joints(JointTarget(elbow_aside(home, 0.6), 0.1))
@@ -141,7 +160,10 @@ def test_an_arm_whose_elbow_has_drifted_is_raised_and_goes_home_before_it_goes_t
 def test_the_main_job_never_goes_home_in_joint_space(arm, monkeypatch):
     """Its arm stands at home after each reset of the world, and its start poses are near."""
     monkeypatch.setattr(arm, "move_joints", None)
-    rng, resetter = np.random.default_rng(0), Resetter([arm], LockstepClock(), 0.1, [HARDWARE.home], max_drift=0.3)
+    rng, resetter = (
+        np.random.default_rng(0),
+        Resetter([arm], LockstepClock(), 0.1, [HARDWARE.home], max_drift=0.3),
+    )
     for _ in range(5):
         resetter.go([sample_start(START, rng)])
     assert TASK.max_drift is None

@@ -1,4 +1,6 @@
-"""The environment, on an arm process that really runs: gymnasium's own checks, ends of episodes, faults."""
+"""The environment, on an arm process that really runs: gymnasium's own checks, ends of episodes,
+faults.
+"""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +28,9 @@ def make_env(start_arm) -> Iterator[MakeEnv]:
 
     def make(obs="state", render_mode=None, **changes) -> RobotEnv:
         hardware = replace(HARDWARE, arms=(arm,))
-        opened.append(RobotEnv(replace(TASK, **changes), hardware, obs=obs, render_mode=render_mode))
+        opened.append(
+            RobotEnv(replace(TASK, **changes), hardware, obs=obs, render_mode=render_mode)
+        )
         return opened[-1]
 
     yield make
@@ -91,7 +95,9 @@ def test_in_free_space_the_executed_action_is_the_commanded_one(make_env):
 def test_what_the_leash_takes_away_is_not_among_the_executed(make_env):
     env = make_env()
     env.reset(seed=3)
-    down = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)  # onto rim or table: the arm stops, the target too
+    down = np.array(
+        [0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32
+    )  # onto rim or table: the arm stops, the target too
     executed = [env.step(down)[4]["executed"][2] for _ in range(25)]
     assert max(executed) == pytest.approx(1.0, abs=1e-3)
     assert executed[-1] == pytest.approx(0.0, abs=0.05)
@@ -149,7 +155,9 @@ def test_simulated_time_passes_by_one_period_per_step(make_env):
 
 
 def test_a_fault_truncates_and_lasts_until_it_is_acknowledged(make_env):
-    env = make_env(limits={"max_force": 20.0})  # what pressing comes to: the blow of touching is more
+    env = make_env(
+        limits={"max_force": 20.0}
+    )  # what pressing comes to: the blow of touching is more
     env.reset(seed=3)
     down = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)
     for _ in range(30):

@@ -1,4 +1,6 @@
-"""An arm whose loop hangs in mid episode: nothing is recorded of a bench that nobody sees; then it goes on."""
+"""An arm whose loop hangs in mid episode: nothing is recorded of a bench that nobody sees; then it
+goes on.
+"""
 
 import os
 import signal
@@ -42,7 +44,9 @@ def test_a_state_older_than_two_periods_is_none_and_the_arm_is_named():
     arm.says = replace(arm.says, sequence=1, age_s=0.19)
     assert states.read() == [arm.says]
     arm.says = replace(arm.says, sequence=2, age_s=0.21)
-    with pytest.raises(ArmStaleError, match=r"arm 'fr3' has no fresh state: its newest is 0\.2 s old") as caught:
+    with pytest.raises(
+        ArmStaleError, match=r"arm 'fr3' has no fresh state: its newest is 0\.2 s old"
+    ) as caught:
         states.read()
     assert caught.value.arm == "fr3"
 
@@ -73,11 +77,15 @@ def test_in_lockstep_time_stands_still_and_nothing_grows_old():
 def loop_of(process) -> int:
     """The process id of the arm's 1 kHz loop."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (loop,) = [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (loop,) = [
+        pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     return int(loop)
 
 
-def test_a_hung_loop_ends_the_episode_behind_its_last_step_and_the_next_one_waits_for_it(start_arm, tmp_path, caplog):
+def test_a_hung_loop_ends_the_episode_behind_its_last_step_and_the_next_one_waits_for_it(
+    start_arm, tmp_path, caplog
+):
     hardware, arm = config.load_hardware("sim_panda"), start_arm("real")
     bench = replace(hardware, arms=(replace(hardware.arms[0], address=arm.address),))
     env = RobotEnv(replace(config.load_task("peg_insert"), max_steps=15), bench, obs="state")
@@ -108,6 +116,8 @@ def test_a_hung_loop_ends_the_episode_behind_its_last_step_and_the_next_one_wait
     assert not second.broken_off and second.steps == 15 and not second.fault
     (mark,) = [said for said in entries if isinstance(said, Mark)]
     assert (mark.kind, mark.episode) == (MarkKind.TRUNCATED, 0) and mark.reason == first.reason
-    seen = [said.observation["state/tcp_pose"].tobytes() for said in entries if isinstance(said, Step)]
+    seen = [
+        said.observation["state/tcp_pose"].tobytes() for said in entries if isinstance(said, Step)
+    ]
     assert len(set(seen)) == len(seen), "the same state twice"
     assert any("waiting: arm 'panda' has no fresh state" in line for line in caplog.messages)

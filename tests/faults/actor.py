@@ -1,7 +1,8 @@
 """The real actor with a journal: `python -m tests.faults.actor RUN JOURNALS`.
 
-Before a step is handed over, a line goes to a file of this process, with one system call, so that a kill cannot take
-it. The journal says what was made; the learner's log says what arrived. The difference was in hand.
+Before a step is handed over, a line goes to a file of this process, with one system call, so that a
+kill cannot take it. The journal says what was made; the learner's log says what arrived. The
+difference was in hand.
 """
 
 import os
@@ -14,7 +15,9 @@ from robot_rl.types import Mark, RecordId, Step
 
 
 def journalled(folder: Path) -> None:
-    """From now on every `StepSender.send` of this process writes `folder/EPOCH.journal`, a byte for each step."""
+    """From now on every `StepSender.send` of this process writes `folder/EPOCH.journal`, a byte for
+    each step.
+    """
     send = StepSender.send
     opened: dict[int, int] = {}
 

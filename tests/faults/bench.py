@@ -1,8 +1,9 @@
 """A run that faults are done to: the real processes, with a bad network between actor and learner.
 
-`Bench` starts arm, learner and actor itself and starts them again as an operator would; the learner's side and the
-robot's side have a run folder each, as on two machines. `SupervisedBench` is one `robot-rl train`, which starts its
-processes itself. Both are made from a template, a run that has its demonstrations and nothing else (`record_demos`).
+`Bench` starts arm, learner and actor itself and starts them again as an operator would; the
+learner's side and the robot's side have a run folder each, as on two machines. `SupervisedBench` is
+one `robot-rl train`, which starts its processes itself. Both are made from a template, a run that
+has its demonstrations and nothing else (`record_demos`).
 """
 
 import ctypes
@@ -28,7 +29,9 @@ from tests.faults.witness import Witness, logged
 from tests.system.main_job import SHORT, descendants, start
 
 PATIENCE_S = 300.0
-"""For anything that is waited for: a slow and busy machine may need minutes for the start of an arm, which compiles."""
+"""For anything that is waited for: a slow and busy machine may need minutes for the start of an
+arm, which compiles.
+"""
 
 FAREWELL_S = 15.0
 """For the actor to see that the run is over, once the learner has left."""
@@ -67,7 +70,11 @@ class Process:
         self.said = said
         with said.open("wb") as output:
             self.popen = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT, preexec_fn=_die_with_parent
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=ENVIRONMENT,
+                preexec_fn=_die_with_parent,
             )
 
     @property
@@ -83,7 +90,9 @@ class Process:
 
 
 class Bench:
-    """Three processes, a proxy for each link, and a witness. `own_steps` are those after the demonstrations."""
+    """Three processes, a proxy for each link, and a witness. `own_steps` are those after the
+    demonstrations.
+    """
 
     supervised = False
 
@@ -108,7 +117,9 @@ class Bench:
         self.witness = Witness(self.spool)
         self.processes: dict[str, Process] = {}
         self.torn_epochs: set[int] = set()  # of which the test has cut the end of the spool off
-        self.unspooled_epochs: set[int] = set()  # whose disk was full: their last steps were delivered from memory
+        self.unspooled_epochs: set[int] = (
+            set()
+        )  # whose disk was full: their last steps were delivered from memory
         self.damaged = 0  # records that the test has made unreadable
         self._learner_left_at = math.inf
         self._came_too_late = False
@@ -126,7 +137,9 @@ class Bench:
 
     @property
     def has_ended(self) -> bool:
-        """The learner has all steps of the run and has left; the actor knows it, or was killed before it could."""
+        """The learner has all steps of the run and has left; the actor knows it, or was killed
+        before it could.
+        """
         learner, actor = (self.processes[name].popen.poll() for name in ("learner", "actor"))
         return learner == 0 and (actor == 0 or self._came_too_late)
 
@@ -148,7 +161,9 @@ class Bench:
             self.processes[name].popen.wait()
 
     def wait_for(self, done: Callable[[], bool], what: str, tend: bool = True) -> None:
-        """Wait until `done()`, meanwhile starting again whoever left because another process was gone."""
+        """Wait until `done()`, meanwhile starting again whoever left because another process was
+        gone.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while not done():
             if time.monotonic() > deadline:
@@ -160,10 +175,14 @@ class Bench:
     def wait_for_steps(self, more: int) -> None:
         """Wait until that many more records are in the log, or the run is over."""
         goal = self.logged_count() + more
-        self.wait_for(lambda: self.logged_count() >= goal or self.has_ended, f"{more} more records in the log")
+        self.wait_for(
+            lambda: self.logged_count() >= goal or self.has_ended, f"{more} more records in the log"
+        )
 
     def tend(self) -> None:
-        """What a person at the bench does: start again who left with exit code 3. Any other failure is a fault."""
+        """What a person at the bench does: start again who left with exit code 3. Any other failure
+        is a fault.
+        """
         self._see_off()
         for name, process in list(self.processes.items()):
             code = process.popen.poll()
@@ -175,7 +194,8 @@ class Bench:
             self.start(name)
 
     def _see_off(self) -> None:
-        """End an actor that was killed at the end of the run and started again: it waits for a learner that is through.
+        """End an actor that was killed at the end of the run and started again: it waits for a
+        learner that is through.
 
         `robot-rl train` does the same.
         """
@@ -183,7 +203,10 @@ class Bench:
             self._learner_left_at = math.inf
             return
         self._learner_left_at = min(self._learner_left_at, time.monotonic())
-        if time.monotonic() > self._learner_left_at + FAREWELL_S and self.processes["actor"].popen.poll() is None:
+        if (
+            time.monotonic() > self._learner_left_at + FAREWELL_S
+            and self.processes["actor"].popen.poll() is None
+        ):
             self._came_too_late = True
             self.kill("actor")
 
@@ -192,9 +215,14 @@ class Bench:
         process = self.processes[name]
         self.wait_for(lambda: process.popen.poll() is not None, f"{name} to refuse", tend=False)
         text = process.text()
-        if process.popen.returncode != 2 or any(word not in text for word in words) or "Traceback" in text:
+        if (
+            process.popen.returncode != 2
+            or any(word not in text for word in words)
+            or "Traceback" in text
+        ):
             raise FaultError(
-                f"{name} ended with code {process.popen.returncode}, and should have said {words}:\n{text}"
+                f"{name} ended with code {process.popen.returncode}, and should have said"
+                f" {words}:\n{text}"
             )
 
     def wait_for_end(self) -> None:
@@ -212,7 +240,9 @@ class Bench:
 
     def all_said(self) -> str:
         """The end of what the processes said, the newest of each name."""
-        return "\n".join(f"--- {name} ({p.said}):\n{p.text()[-2000:]}" for name, p in self.processes.items())
+        return "\n".join(
+            f"--- {name} ({p.said}):\n{p.text()[-2000:]}" for name, p in self.processes.items()
+        )
 
     def _make_actor_folder(self, template: Path, settings: dict[str, Any]) -> RunFolder:
         return make_folder(template, self.place / "robot", **settings)
@@ -231,7 +261,9 @@ class Bench:
 
 
 class SupervisedBench(Bench):
-    """`robot-rl train --resume` on one machine. Whoever is killed is started again by it; `main` is itself."""
+    """`robot-rl train --resume` on one machine. Whoever is killed is started again by it; `main` is
+    itself.
+    """
 
     supervised = True
 
@@ -265,7 +297,14 @@ class SupervisedBench(Bench):
         self.start("main")
 
     def _command(self, name: str) -> list[str]:
-        return ["robot_rl", "train", "--resume", str(self.learner_folder.path), "--eval-episodes", "1"]
+        return [
+            "robot_rl",
+            "train",
+            "--resume",
+            str(self.learner_folder.path),
+            "--eval-episodes",
+            "1",
+        ]
 
 
 def _die_with_parent() -> None:

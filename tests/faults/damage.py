@@ -28,11 +28,15 @@ def cut(wal: Path, draw: random.Random) -> None:
 def punch(wal: Path, draw: random.Random) -> None:
     """Of what was not synced a block holds zeros, later ones what was written to them."""
     with wal.open("r+b") as file:
-        os.pwrite(file.fileno(), bytes(BLOCK), BLOCK * draw.randrange(-(-wal.stat().st_size // BLOCK)))
+        os.pwrite(
+            file.fileno(), bytes(BLOCK), BLOCK * draw.randrange(-(-wal.stat().st_size // BLOCK))
+        )
 
 
 def tear(path: Path, kind: str, how, at_least: int, draw: random.Random) -> None:
-    """Do that to the write-ahead log of a log or spool whose writer is gone, so that `at_least` records remain."""
+    """Do that to the write-ahead log of a log or spool whose writer is gone, so that `at_least`
+    records remain.
+    """
     wal = Path(f"{path}-wal")
     if not wal.exists() or not wal.stat().st_size:
         return
@@ -44,7 +48,9 @@ def tear(path: Path, kind: str, how, at_least: int, draw: random.Random) -> None
             data = torn.read_bytes()
             if number_of(copy, kind) >= at_least:
                 wal.write_bytes(data)
-                Path(f"{path}-shm").unlink(missing_ok=True)  # the power was cut: what was in memory is gone
+                Path(f"{path}-shm").unlink(
+                    missing_ok=True
+                )  # the power was cut: what was in memory is gone
                 return
 
 
@@ -77,7 +83,9 @@ def flip(path: Path, kind: str, identity: RecordId, draw: random.Random) -> None
 
 
 def close_and_punch(path: Path, kind: str, identity: RecordId) -> None:
-    """Close a log as its writer does at the end; then the block in which a record begins holds zeros."""
+    """Close a log as its writer does at the end; then the block in which a record begins holds
+    zeros.
+    """
     store = Store(path, kind, kind=kind)
     store._begin_writing()
     store.close()
@@ -101,5 +109,7 @@ def repair(bench: Bench, path: Path, lost: range) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
     said = re.search(r" (\d+) lost", done.stdout)
     if done.returncode != 0 or said is None or int(said[1]) not in lost:
-        raise FaultError(f"repair of {path} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        raise FaultError(
+            f"repair of {path} ended with {done.returncode}: {done.stdout}{done.stderr}"
+        )
     bench.damaged += int(said[1])

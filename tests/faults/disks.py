@@ -10,14 +10,20 @@ from pathlib import Path
 
 
 def limit_files(pid: int, size: int) -> None:
-    """From now on no file of this process grows beyond `size` bytes: what would go further fails as on a full disk."""
+    """From now on no file of this process grows beyond `size` bytes: what would go further fails as
+    on a full disk.
+    """
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
 def small_disk(folder: Path, size_mb: int = 64) -> bool:
-    """Mount a disk of its own, in memory, at an empty folder; False if that cannot be had here (it needs root)."""
-    return os.geteuid() == 0 and _run("mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "none", str(folder))
+    """Mount a disk of its own, in memory, at an empty folder; False if that cannot be had here (it
+    needs root).
+    """
+    return os.geteuid() == 0 and _run(
+        "mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "none", str(folder)
+    )
 
 
 def keep_and_unmount(folder: Path) -> None:
@@ -40,7 +46,9 @@ def fill(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def read_only(folder: Path) -> Iterator[bool]:
-    """The folder cannot be written; False if that cannot be had here (root without the right to mount)."""
+    """The folder cannot be written; False if that cannot be had here (root without the right to
+    mount).
+    """
     if os.geteuid() != 0:
         mode = folder.stat().st_mode
         folder.chmod(0o500)
@@ -49,7 +57,9 @@ def read_only(folder: Path) -> Iterator[bool]:
         finally:
             folder.chmod(mode)
         return
-    mounted = _run("mount", "--bind", str(folder), str(folder))  # on top of what is there, maybe a small disk
+    mounted = _run(
+        "mount", "--bind", str(folder), str(folder)
+    )  # on top of what is there, maybe a small disk
     try:
         yield mounted and _run("mount", "-o", "remount,ro,bind", str(folder))
     finally:

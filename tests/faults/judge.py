@@ -1,11 +1,13 @@
 """The one judge of all faults: what is in the log, against what was handed over.
 
-Two witnesses that the processes under test cannot talk to: the spool, read along (`witness.py`: what was
-appended), and the actor's journal (`actor.py`: what was made). The laws:
+Two witnesses that the processes under test cannot talk to: the spool, read along (`witness.py`:
+what was appended), and the actor's journal (`actor.py`: what was made). The laws:
 
-- of what was appended nothing is lost: every record that was in the spool is in the log, with the same bytes;
+- of what was appended nothing is lost: every record that was in the spool is in the log, with the
+  same bytes;
 - nothing is there twice, and nothing that was never handed over;
-- the order is kept: each process's records are numbered through from 0 and lie together, each episode's steps too;
+- the order is kept: each process's records are numbered through from 0 and lie together, each
+  episode's steps too;
 - where a process died within an episode, the next one's first record is a mark GAP that says where;
 - of the steps that were made, a process loses at most two, those in its hands.
 """
@@ -27,9 +29,11 @@ Entry = tuple[RecordId, Step | Mark]
 
 @dataclass
 class Verdict:
-    """What was found. Only `gaps` and `in_hand` (at most two for each process) may be other than zero.
+    """What was found. Only `gaps` and `in_hand` (at most two for each process) may be other than
+    zero.
 
-    `damaged` are the records for which a repair has put a mark; `wrong` says what else is not as it should be.
+    `damaged` are the records for which a repair has put a mark; `wrong` says what else is not as it
+    should be.
     """
 
     steps: int = 0
@@ -46,7 +50,9 @@ class Verdict:
         found = list(self.wrong)
         found += [f"{self.lost} appended records are not in the log"] * (self.lost > 0)
         found += [f"{self.duplicated} records are in the log twice"] * (self.duplicated > 0)
-        found += [f"{self.invented} records in the log were never handed over"] * (self.invented > 0)
+        found += [f"{self.invented} records in the log were never handed over"] * (
+            self.invented > 0
+        )
         found += [
             f"the process with epoch {epoch} made {count} steps that are not in the log"
             for epoch, count in self.in_hand.items()
@@ -58,10 +64,11 @@ class Verdict:
 def judge(bench: Bench, *, ended: bool) -> Verdict:
     """Look at a run that goes on, or (`ended`) has come to its end.
 
-    While it goes on, the records of its newest actor process may still be on their way. Where the test has cut off
-    the end of a spool, as a power cut on the robot's machine does, what was cut may be lost (it is no longer `held`),
-    and the log may know more than the spool, which then cannot say where the gap is. So it is where the robot's disk
-    was full: what it did not take came from the actor's memory.
+    While it goes on, the records of its newest actor process may still be on their way. Where the
+    test has cut off the end of a spool, as a power cut on the robot's machine does, what was cut
+    may be lost (it is no longer `held`), and the log may know more than the spool, which then
+    cannot say where the gap is. So it is where the robot's disk was full: what it did not take came
+    from the actor's memory.
     """
     found = logged(bench.log)  # before the witness looks, who so knows all of it
     with StepLog(bench.log, bench.learner_folder.spaces(), read_only=True) as log:
@@ -73,10 +80,13 @@ def judge(bench: Bench, *, ended: bool) -> Verdict:
         steps=sum(isinstance(said, Step) and said.index > 0 for _, said in entries),
         duplicated=len(found) - len(crcs),
         damaged=len(placed),
-        gaps=sum(isinstance(said, Mark) and said.kind is MarkKind.GAP for _, said in entries) - len(placed),
+        gaps=sum(isinstance(said, Mark) and said.kind is MarkKind.GAP for _, said in entries)
+        - len(placed),
     )
     newest = found[-1][0].epoch if found else None
-    open_epochs = set() if ended else {newest} | {e.epoch for e in held} - {i.epoch for i, _ in found}
+    open_epochs = (
+        set() if ended else {newest} | {e.epoch for e in held} - {i.epoch for i, _ in found}
+    )
     verdict.lost = sum(
         identity not in crcs or (crcs[identity] != crc and identity not in placed)
         for identity, crc in held.items()
@@ -85,12 +95,16 @@ def judge(bench: Bench, *, ended: bool) -> Verdict:
     known = ever.keys() | set(placed)
     verdict.invented = sum(i not in known and i.epoch not in bench.unspooled_epochs for i in crcs)
     if len(placed) > bench.damaged:
-        verdict.wrong.append(f"{len(placed)} records were given up; the test has damaged {bench.damaged}")
+        verdict.wrong.append(
+            f"{len(placed)} records were given up; the test has damaged {bench.damaged}"
+        )
     verdict.wrong += order_of_records(entries)
     streams = by_epoch(entries)
     for name, stream in streams.items():
         verdict.wrong += order_of_steps(name, stream)
-    verdict.wrong += gaps_in_place(list(streams.items()), bench.torn_epochs | bench.unspooled_epochs)
+    verdict.wrong += gaps_in_place(
+        list(streams.items()), bench.torn_epochs | bench.unspooled_epochs
+    )
     for epoch, made in journals(bench.journals).items():
         if epoch not in bench.torn_epochs and (ended or (epoch != newest and epoch in streams)):
             kept = sum(isinstance(said, Step) for _, said in streams.get(epoch, []))
@@ -126,7 +140,9 @@ def order_of_records(entries: list[Entry]) -> list[str]:
 
 
 def order_of_steps(epoch: int, entries: list[Entry]) -> list[str]:
-    """The steps of each episode are numbered through; a new one begins only behind the end of the one before it."""
+    """The steps of each episode are numbered through; a new one begins only behind the end of the
+    one before it.
+    """
     wrong = []
     before: Step | None = None
     skipped = 0  # records that a repair has replaced by marks
@@ -136,20 +152,31 @@ def order_of_steps(epoch: int, entries: list[Entry]) -> list[str]:
             continue
         if before is not None and not skipped:
             goes_on = (said.episode, said.index) == (before.episode, before.index + 1)
-            if goes_on == (before.terminated or before.truncated) or not (goes_on or said.index == 0):
-                wrong.append(f"epoch {epoch}: step {said.episode}/{said.index} follows {before.episode}/{before.index}")
+            if goes_on == (before.terminated or before.truncated) or not (
+                goes_on or said.index == 0
+            ):
+                wrong.append(
+                    f"epoch {epoch}: step {said.episode}/{said.index} follows"
+                    f" {before.episode}/{before.index}"
+                )
         before, skipped = said, 0
     return wrong
 
 
 def gaps_in_place(streams: list[tuple[int, list[Entry]]], unsure: set[int]) -> list[str]:
-    """A process that died within an episode is followed by one whose first record is the mark of that; no other is."""
+    """A process that died within an episode is followed by one whose first record is the mark of
+    that; no other is.
+    """
     wrong = []
     unfinished: tuple[int, int] | None = None  # epoch and last seq of an episode without its end
     before: int | None = None
     for epoch, entries in streams:
         first = entries[0][1]
-        gap = first if isinstance(first, Mark) and first.kind is MarkKind.GAP and first.epoch != epoch else None
+        gap = (
+            first
+            if isinstance(first, Mark) and first.kind is MarkKind.GAP and first.epoch != epoch
+            else None
+        )
         told = (gap.epoch, gap.last_seq) if gap is not None else None
         if told != unfinished and before not in unsure:
             wrong.append(f"epoch {epoch} begins with the gap {told}, and there is {unfinished}")

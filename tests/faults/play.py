@@ -1,4 +1,6 @@
-"""Playing faults: at random moments of a run, one after the other, with the judge's word after each and at the end."""
+"""Playing faults: at random moments of a run, one after the other, with the judge's word after each
+and at the end.
+"""
 
 import random
 import time
@@ -17,7 +19,9 @@ STEPS_AFTER = 60
 
 @dataclass
 class OperatorCommand:
-    """What a fault came to. `recovery_s`: from when it was set right until a step made after that was in the log."""
+    """What a fault came to. `recovery_s`: from when it was set right until a step made after that
+    was in the log.
+    """
 
     fault: str
     steps: int
@@ -29,8 +33,11 @@ class OperatorCommand:
     in_hand: int = 0
 
 
-def play_all(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> list[OperatorCommand]:
-    """Runs that suffer all of these faults between them: a run may be over before its last fault could be done to it.
+def play_all(
+    faults: Sequence[Fault], template: Path, place: Path, seed: int
+) -> list[OperatorCommand]:
+    """Runs that suffer all of these faults between them: a run may be over before its last fault
+    could be done to it.
 
     (A run has a length in steps and a fault takes time, in which the run goes on.)
     """
@@ -71,7 +78,9 @@ def play(faults: Sequence[Fault], template: Path, place: Path, seed: int) -> lis
 
 
 def suffer(bench: Bench, fault: Fault) -> float:
-    """Do it; returns the seconds until the run went on: until a record that is made afterwards is in the log."""
+    """Do it; returns the seconds until the run went on: until a record that is made afterwards is
+    in the log.
+    """
     fault.do(bench)
     mended = time.monotonic()
     made = bench.witness.ever().keys() | dict(logged(bench.log)).keys()

@@ -1,8 +1,9 @@
-"""A bad network between actor and learner: local sockets that can be cut, stalled and left half-open.
+"""A bad network between actor and learner: local sockets that can be cut, stalled and left
+half-open.
 
-A stream loses no byte of a connection that lives, so what a bad network does to a program is one of these: it
-breaks, in the middle of a message as a rule; nothing comes for a while and then everything; or one side waits on a
-connection that the other side no longer knows.
+A stream loses no byte of a connection that lives, so what a bad network does to a program is one of
+these: it breaks, in the middle of a message as a rule; nothing comes for a while and then
+everything; or one side waits on a connection that the other side no longer knows.
 """
 
 import contextlib
@@ -24,9 +25,11 @@ class Proxy:
     ```
     proxy = Proxy(learner_address)
     actor connects to proxy.address
-    proxy.cut()         # every connection is reset, in the middle of what it carries; new ones are refused
+    # every connection is reset, in the middle of what it carries; new ones are refused
+    proxy.cut()
     proxy.stall()       # connections stay and carry nothing; new ones too
-    proxy.forget()      # the connections that there are stay open and never carry anything again; new ones work
+    # the connections that there are stay open and never carry anything again; new ones work
+    proxy.forget()
     proxy.heal()        # all is well again, what was stalled goes on
     ```
     """
@@ -99,7 +102,13 @@ class Proxy:
 class _Connection:
     """Both directions of one connection, a thread each."""
 
-    def __init__(self, client: socket.socket, server: socket.socket, flowing: threading.Event, draw: random.Random):
+    def __init__(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        flowing: threading.Event,
+        draw: random.Random,
+    ):
         self.is_deaf = False
         self.is_breaking = False  # with the next chunk, of which a part is carried
         self._ends = (client, server)

@@ -1,8 +1,10 @@
-"""All faults, again and again: `python -m tests.faults.soak --minutes 60` (`make soak ARGS="--minutes 60"`).
+"""All faults, again and again: `python -m tests.faults.soak --minutes 60` (`make soak
+ARGS="--minutes 60"`).
 
-Runs of a few faults each, in random order and at random moments, until the time is up; then a table. The first
-violation ends it, with exit code 1, the seed, and the folder of the run. The same `--seed` draws the same faults in
-the same order; when exactly each strikes is also up to the machine.
+Runs of a few faults each, in random order and at random moments, until the time is up; then a
+table. The first violation ends it, with exit code 1, the seed, and the folder of the run. The same
+`--seed` draws the same faults in the same order; when exactly each strikes is also up to the
+machine.
 """
 
 import argparse
@@ -28,14 +30,21 @@ in hand: the most steps that one killed process took with it. recovery: until a 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60.0, help="for how long; the round in hand is finished")
-    parser.add_argument("--seed", type=int, default=None, help="of order and moments; random if not given")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="for how long; the round in hand is finished"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=None, help="of order and moments; random if not given"
+    )
     parser.add_argument("--only", default="", help="faults whose name contains this")
     options = parser.parse_args()
     seed = random.randrange(1 << 20) if options.seed is None else options.seed
     chosen = [fault for fault in FAULTS if options.only in fault.name]
     if not chosen:
-        parser.error(f"no fault is called '{options.only}'; there are: {', '.join(fault.name for fault in FAULTS)}")
+        parser.error(
+            f"no fault is called '{options.only}'; there are:"
+            f" {', '.join(fault.name for fault in FAULTS)}"
+        )
     place = Path(tempfile.mkdtemp(prefix="robot-rl-soak-"))
     print(f"soak of {options.minutes:g} minutes, seed {seed}, in {place}", flush=True)
     begun = time.monotonic()
@@ -50,8 +59,12 @@ def main() -> int:
     return 0
 
 
-def soak(faults: list[Fault], place: Path, seed: int, until: float, outcomes: list[OperatorCommand]) -> str | None:
-    """Play until the time is up; returns what went wrong, if something did. `outcomes` grows meanwhile."""
+def soak(
+    faults: list[Fault], place: Path, seed: int, until: float, outcomes: list[OperatorCommand]
+) -> str | None:
+    """Play until the time is up; returns what went wrong, if something did. `outcomes` grows
+    meanwhile.
+    """
     template = record_demos(place)
     draw = random.Random(seed)
     number = 0
@@ -65,8 +78,17 @@ def soak(faults: list[Fault], place: Path, seed: int, until: float, outcomes: li
             print(f"{number:4d}  seed {round_seed}  {names}", flush=True)
             try:
                 outcomes += play_all(several, template, folder, round_seed)
-            except (FaultError, AssertionError, OSError, RobotRLError, subprocess.SubprocessError) as error:
-                return f"in round {number} ({names}), seed {round_seed}, folder {folder}:\n{error!r}\n{error}"
+            except (
+                FaultError,
+                AssertionError,
+                OSError,
+                RobotRLError,
+                subprocess.SubprocessError,
+            ) as error:
+                return (
+                    f"in round {number} ({names}), seed {round_seed}, folder"
+                    f" {folder}:\n{error!r}\n{error}"
+                )
             shutil.rmtree(folder)
 
 
@@ -76,13 +98,17 @@ def table(outcomes: Iterable[OperatorCommand]) -> str:
     for outcome in outcomes:
         by_name.setdefault(outcome.fault, []).append(outcome)
     rows = [list(COLUMNS), ["---", *["---:"] * (len(COLUMNS) - 1)]]
-    rows += [row(name, by_name[name]) for name in (fault.name for fault in FAULTS) if name in by_name]
+    rows += [
+        row(name, by_name[name]) for name in (fault.name for fault in FAULTS) if name in by_name
+    ]
     rows.append(row("all", [each for several in by_name.values() for each in several]))
     return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
 
 
 def row(name: str, several: list[OperatorCommand]) -> list[str]:
-    sums = [len(several)] + [sum(getattr(o, key) for o in several) for key in ("steps", "lost", "duplicated", "gaps")]
+    sums = [len(several)] + [
+        sum(getattr(o, key) for o in several) for key in ("steps", "lost", "duplicated", "gaps")
+    ]
     in_hand = max((o.in_hand for o in several), default=0)
     worst = max((o.recovery_s for o in several), default=0.0)
     return [name, *map(str, sums), str(in_hand), f"{worst:.1f}"]

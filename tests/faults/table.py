@@ -1,6 +1,7 @@
 """The table of faults: what is done to a run that works, and how an operator sets it right.
 
-Each is done at a random moment (`play.py` draws it) and leaves the run mended: from then on it must go on by itself.
+Each is done at a random moment (`play.py` draws it) and leaves the run mended: from then on it must
+go on by itself.
 """
 
 import shutil
@@ -69,7 +70,9 @@ def killed_twice(name: str, other: str = "") -> Callable[[Bench], None]:
 
 
 def network(how: str, *links: str) -> Callable[[Bench], None]:
-    """`cut`, `stall` or `forget` the links (all of them, if none is named), and heal them after a while."""
+    """`cut`, `stall` or `forget` the links (all of them, if none is named), and heal them after a
+    while.
+    """
 
     def do(bench: Bench) -> None:
         proxies = [proxy for name, proxy in bench.proxies.items() if not links or name in links]
@@ -109,7 +112,9 @@ def frozen(name: str) -> Callable[[Bench], None]:
 
 
 def disk_full(name: str) -> Callable[[Bench], None]:
-    """The disk is full, for this process alone if it has no small one of its own; then there is room again."""
+    """The disk is full, for this process alone if it has no small one of its own; then there is
+    room again.
+    """
 
     def do(bench: Bench) -> None:
         path = bench.log if name == "learner" else bench.spool / SPOOL_FILE
@@ -122,8 +127,12 @@ def disk_full(name: str) -> Callable[[Bench], None]:
             size = path.stat().st_size if path.exists() else 0
             disks.limit_files(bench.processes[name].pid, size + bench.random.randrange(1, 50_000))
             mend = None
-        bench.wait_for(lambda: bench.processes[name].popen.poll() is not None, f"{name} to refuse", tend=False)
-        if bench.processes[name].popen.returncode != 0:  # else it was through before the disk was full
+        bench.wait_for(
+            lambda: bench.processes[name].popen.poll() is not None, f"{name} to refuse", tend=False
+        )
+        if (
+            bench.processes[name].popen.returncode != 0
+        ):  # else it was through before the disk was full
             bench.wait_for_refusal(name, "cannot be written", "make room")
         if name == "actor":
             bench.unspooled_epochs |= {next(reversed(bench.witness.ever())).epoch}
@@ -139,7 +148,9 @@ def read_only(name: str) -> Callable[[Bench], None]:
 
     def do(bench: Bench) -> None:
         bench.kill(name)
-        with disks.read_only(bench.spool if name == "actor" else bench.learner_folder.path) as possible:
+        with disks.read_only(
+            bench.spool if name == "actor" else bench.learner_folder.path
+        ) as possible:
             if possible:
                 bench.start(name)
                 bench.wait_for_refusal(name, "cannot be")
@@ -149,9 +160,11 @@ def read_only(name: str) -> Callable[[Bench], None]:
 
 
 def log_torn(how: Callable[..., None]) -> Callable[[Bench], None]:
-    """The learner's power was cut: of its log some of the last records are missing, none that a checkpoint knows.
+    """The learner's power was cut: of its log some of the last records are missing, none that a
+    checkpoint knows.
 
-    The log is synced before a checkpoint is written, and what the actor's spool no longer has is seconds older.
+    The log is synced before a checkpoint is written, and what the actor's spool no longer has is
+    seconds older.
     """
 
     def do(bench: Bench) -> None:
@@ -186,16 +199,27 @@ def everything_delivered(bench: Bench) -> bool:
 
 
 def arm_told_nonsense(bench: Bench) -> None:
-    """A target of NaN, as if from the actor: the arm latches a fault, in an episode or in a reset as chance has it."""
+    """A target of NaN, as if from the actor: the arm latches a fault, in an episode or in a reset
+    as chance has it.
+    """
     address = bench.learner_folder.settings.arm_addresses[0]
     with new_socket(zmq.DEALER) as socket:
         connect(socket, address)
         info = ask(socket, messages.encode(Kind.INFO, 0, 1))
-        layout = messages.state_layout(messages.to_info(messages.body_as(messages.INFO, info.body)).joints)
-        state = messages.body_as(layout, ask(socket, messages.encode(Kind.STATE, info.life, 2)).body)
-        target = messages.record(messages.TARGET, ArmTarget(np.full(7, np.nan), 0.001, seen_t=float(state["t"])))
+        layout = messages.state_layout(
+            messages.to_info(messages.body_as(messages.INFO, info.body)).joints
+        )
+        state = messages.body_as(
+            layout, ask(socket, messages.encode(Kind.STATE, info.life, 2)).body
+        )
+        target = messages.record(
+            messages.TARGET, ArmTarget(np.full(7, np.nan), 0.001, seen_t=float(state["t"]))
+        )
         secret = read_secret(address)
-        answer = ask(socket, messages.encode(Kind.COMMAND, info.life, 3, target, setup=info.setup, secret=secret))
+        answer = ask(
+            socket,
+            messages.encode(Kind.COMMAND, info.life, 3, target, setup=info.setup, secret=secret),
+        )
     if answer.status != messages.OK:
         raise FaultError(f"the arm did not take the target: {answer.body.decode()}")
 
@@ -209,7 +233,9 @@ def ask(socket: LinkSocket, request: bytes) -> messages.Message:
 
 
 def log_flipped(bench: Bench) -> None:
-    """A byte in the middle of the log has changed: that is said, nothing is changed, and `data repair` mends it."""
+    """A byte in the middle of the log has changed: that is said, nothing is changed, and `data
+    repair` mends it.
+    """
     bench.kill("learner")
     identity, _ = bench.random.choice(logged(bench.log))
     damage.flip(bench.log, LOG, identity, bench.random)
@@ -217,7 +243,9 @@ def log_flipped(bench: Bench) -> None:
 
 
 def closed_log_holed(bench: Bench) -> None:
-    """A block of a log that was closed is gone: that is said, nothing is changed, and all around it is kept."""
+    """A block of a log that was closed is gone: that is said, nothing is changed, and all around it
+    is kept.
+    """
     bench.kill("learner")
     identity, _ = bench.random.choice(logged(bench.log))
     damage.close_and_punch(bench.log, LOG, identity)
@@ -240,7 +268,9 @@ def spool_flipped(bench: Bench) -> None:
         there = {identity for identity, _ in logged(bench.log)}
         newest = next(reversed(bench.witness.ever())).epoch
         held = [record.identity for record in damage.contents(path, SPOOL)]
-        waiting = [identity for identity in held if identity.epoch == newest and identity not in there]
+        waiting = [
+            identity for identity in held if identity.epoch == newest and identity not in there
+        ]
         if len(waiting) > 2:
             break
         bench.start("learner")
@@ -257,7 +287,9 @@ def refused_and_repaired(bench: Bench, name: str, path: Path, lost: range = rang
     before = path.read_bytes()
     bench.start(name)
     bench.wait_for_refusal(name, "is damaged", f"robot-rl data repair {path}")
-    if name == "learner" and path.read_bytes() != before:  # (an actor says where its predecessor died)
+    if (
+        name == "learner" and path.read_bytes() != before
+    ):  # (an actor says where its predecessor died)
         raise FaultError(f"{path} is damaged, and was changed")
     damage.repair(bench, path, lost)
     bench.start(name)
@@ -278,8 +310,14 @@ def checkpoint_lost(bench: Bench) -> None:
 
 FAULTS = [
     *(Fault(f"{name} killed", killed(name)) for name in ("actor", "learner", "arm")),
-    Fault("actor and learner killed, learner first", killed("actor", "learner", first=("learner", "actor"))),
-    Fault("actor and learner killed, actor first", killed("actor", "learner", first=("actor", "learner"))),
+    Fault(
+        "actor and learner killed, learner first",
+        killed("actor", "learner", first=("learner", "actor")),
+    ),
+    Fault(
+        "actor and learner killed, actor first",
+        killed("actor", "learner", first=("actor", "learner")),
+    ),
     Fault("actor and arm killed", killed("actor", "arm")),
     Fault("learner and arm killed", killed("learner", "arm")),
     Fault("all three killed", killed("actor", "learner", "arm")),
@@ -308,7 +346,10 @@ FAULTS = [
     Fault("closed log with a hole, repaired", closed_log_holed),
     Fault("newest checkpoint lost or cut", checkpoint_lost),
     Fault("train: main process killed, resumed", killed("main"), supervised=True),
-    *(Fault(f"train: {name} killed", killed(name), supervised=True) for name in ("actor", "learner", "arm")),
+    *(
+        Fault(f"train: {name} killed", killed(name), supervised=True)
+        for name in ("actor", "learner", "arm")
+    ),
     *(
         Fault(f"train: {one} and {other} killed", killed(one, other, first=(one,)), supervised=True)
         for one, other in combinations(("actor", "learner", "arm"), 2)

@@ -1,4 +1,6 @@
-"""The short selection of the fault matrix, with the real processes; all of it, for as long as you like: `make soak`."""
+"""The short selection of the fault matrix, with the real processes; all of it, for as long as you
+like: `make soak`.
+"""
 
 import pytest
 
@@ -21,7 +23,9 @@ def template(tmp_path_factory):
 
 
 @pytest.mark.timeout(1200)
-def test_a_run_that_suffers_one_fault_after_the_other_goes_on_to_its_end_and_loses_nothing(tmp_path, template):
+def test_a_run_that_suffers_one_fault_after_the_other_goes_on_to_its_end_and_loses_nothing(
+    tmp_path, template
+):
     faults = [named(name) for name in SELECTION]
     outcomes = play_all(faults, template, tmp_path / "round", seed=3)
     assert [outcome.fault for outcome in outcomes] == SELECTION
@@ -31,7 +35,9 @@ def test_a_run_that_suffers_one_fault_after_the_other_goes_on_to_its_end_and_los
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("at", [20, 70], ids=["in a block before the last", "in the last block"])
 def test_a_run_whose_log_lost_a_step_to_a_repair_makes_another_in_its_place(tmp_path, template, at):
-    """In lockstep actor and learner count alike, or they wait for each other for ever. A block is 50 steps."""
+    """In lockstep actor and learner count alike, or they wait for each other for ever. A block is
+    50 steps.
+    """
     bench = Bench(template, tmp_path / "round", seed=5, own_steps=100)
     try:
         bench.wait_for_steps(at)

@@ -1,4 +1,5 @@
-"""Faults of a Franka arm, from its own wire up: the real client, the real processes, a robot that is simulated.
+"""Faults of a Franka arm, from its own wire up: the real client, the real processes, a robot that
+is simulated.
 
 Each leaves the robot standing still, a fault of a name, a black box, and a way back.
 """
@@ -20,7 +21,9 @@ from robot_rl.links.sockets import free_addresses
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.types import ArmTarget, Compliance, DeviceError, Fault, LinkError
 
-pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+pytest.importorskip(
+    "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+)
 HARDWARE = config.load_hardware("fci_sim").arms[0]
 STANDS = 0.05  # [rad/s]
 
@@ -36,7 +39,9 @@ def can_be_undisturbed():
     return True
 
 
-pytestmark = pytest.mark.skipif(not can_be_undisturbed(), reason="needs real-time priority: rtprio in limits.conf")
+pytestmark = pytest.mark.skipif(
+    not can_be_undisturbed(), reason="needs real-time priority: rtprio in limits.conf"
+)
 
 
 def serve_arm(arm, folder, stop):
@@ -86,7 +91,9 @@ class Bench:
         return not self.move(1.0, until=has_stopped).fault and np.ptp(aside) > 0.005
 
     def is_ready(self):
-        """Whether it moves, by the third attempt: a busy machine may lose the robot twenty packets by itself."""
+        """Whether it moves, by the third attempt: a busy machine may lose the robot twenty packets
+        by itself.
+        """
         for _ in range(2):
             if self.moves():
                 return True
@@ -109,21 +116,29 @@ class Bench:
         """The last seconds before an event, which it has left on disk, up to the moment itself."""
         deadline = time.monotonic() + 10.0
         while not (files := list(self.folder.glob(f"*-{event}.npz"))):
-            assert time.monotonic() < deadline, f"no black box of {event} in {list(self.folder.iterdir())}"
+            assert time.monotonic() < deadline, (
+                f"no black box of {event} in {list(self.folder.iterdir())}"
+            )
             time.sleep(0.05)
         recording = load(files[0])
         assert recording.about["event"] == event and recording.about["reason"]
         if event != "LOOP_DIED":
-            robot = recording.about["robot"]  # what it recorded itself, up to the state that names the error
+            robot = recording.about[
+                "robot"
+            ]  # what it recorded itself, up to the state that names the error
             assert robot["stopped"] and len(robot["states"]) > 10
-        assert len(recording.rows) > 500 and np.ptp(recording.column("pose_y")) > 0.001, "what came before is not there"
+        assert len(recording.rows) > 500 and np.ptp(recording.column("pose_y")) > 0.001, (
+            "what came before is not there"
+        )
         return recording
 
     def comes_back(self):
         """Somebody has looked."""
         deadline = time.monotonic() + 10.0
         while (state := self.arm.acknowledge_fault()).fault:
-            assert time.monotonic() < deadline, f"the fault stays: {state.fault.name}: {state.reason}"
+            assert time.monotonic() < deadline, (
+                f"the fault stays: {state.fault.name}: {state.reason}"
+            )
             time.sleep(0.1)
         self.middle = self.arm.refresh().pose_base_tcp.copy()
         return self.moves()
@@ -210,7 +225,9 @@ def test_the_user_stop_has_to_be_released_before_anything_moves(bench):
     state = bench.fault()
     assert state.fault == Fault.USER_STOP
     bench.black_box("USER_STOP")
-    assert bench.arm.acknowledge_fault().fault == Fault.USER_STOP, "recovered while the stop is pressed"
+    assert bench.arm.acknowledge_fault().fault == Fault.USER_STOP, (
+        "recovered while the stop is pressed"
+    )
     bench.robot.ask("user_stop", False)
     assert bench.comes_back()
 
@@ -237,7 +254,9 @@ def test_an_actor_that_dies_leaves_an_arm_that_holds_within_the_lease(bench):
     assert bench.moves()
     last = time.monotonic()
     while not bench.arm.refresh().holding:
-        assert time.monotonic() - last < 0.3 + 0.1, "the lease of 3 periods of 0.1 s did not end the motion"
+        assert time.monotonic() - last < 0.3 + 0.1, (
+            "the lease of 3 periods of 0.1 s did not end the motion"
+        )
         time.sleep(0.005)
     time.sleep(0.3)
     assert bench.speed() < STANDS and bench.robot.ask("status")["mode"] == "MOVE"
@@ -252,15 +271,22 @@ def test_a_loop_that_is_killed_leaves_a_robot_that_stands_and_can_be_started_aga
         with pytest.raises((DeviceError, LinkError)):
             bench.move(10.0)
         bench.process.join(10.0)
-        assert bench.process.exitcode, "an arm's process without its loop is of no use, and must say so by ending"
+        assert bench.process.exitcode, (
+            "an arm's process without its loop is of no use, and must say so by ending"
+        )
         assert "exit code -9" in bench.black_box("LOOP_DIED").about["reason"]
         deadline = time.monotonic() + 5.0
-        while bench.robot.ask("status")["mode"] != "REFLEX" or bench.robot.ask("status")["largest_speed"] > STANDS:
+        while (
+            bench.robot.ask("status")["mode"] != "REFLEX"
+            or bench.robot.ask("status")["largest_speed"] > STANDS
+        ):
             assert time.monotonic() < deadline, bench.robot.ask("status")
             time.sleep(0.01)
         bench.arm.close()
         bench.start()
-        assert bench.fault().fault == Fault.REFLEX, "a robot in a reflex was moved without anybody having looked"
+        assert bench.fault().fault == Fault.REFLEX, (
+            "a robot in a reflex was moved without anybody having looked"
+        )
         assert bench.comes_back()
     finally:
         bench.close()

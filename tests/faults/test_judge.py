@@ -31,12 +31,17 @@ def gap(epoch: int, last_seq: int) -> Record:
 
 
 FIRST = [step(EPOCH, seq, seq, truncated=False) for seq in range(4)]
-SECOND = [gap(EPOCH, 3), *(step(NEXT, 1 + index, index, truncated=index == 2) for index in range(3))]
+SECOND = [
+    gap(EPOCH, 3),
+    *(step(NEXT, 1 + index, index, truncated=index == 2) for index in range(3)),
+]
 
 
 @dataclass
 class Scene:
-    """What a bench shows to the judge: a spool with two processes' records, and a log of what is said to be there."""
+    """What a bench shows to the judge: a spool with two processes' records, and a log of what is
+    said to be there.
+    """
 
     place: Path
     made: dict[int, int] = field(default_factory=dict)
@@ -77,7 +82,9 @@ VIOLATIONS = {
     "in the log twice": [*FIRST, FIRST[3], *SECOND],
     "follows Identity": [FIRST[0], FIRST[2], FIRST[1], FIRST[3], *SECOND],
     "never handed over": [*FIRST, step(EPOCH, 4, 4, truncated=False), *SECOND],
-    "begins with the gap None": FIRST + [step(NEXT, index, index, truncated=index == 2) for index in range(3)],
+    "begins with the gap None": (
+        FIRST + [step(NEXT, index, index, truncated=index == 2) for index in range(3)]
+    ),
     "steps; 5 were asked for": [*FIRST, *SECOND[:2]],
     "are not in the log": [*FIRST[:3], step(EPOCH, 3, 3, truncated=False, reward=0.25), *SECOND],
 }

@@ -1,10 +1,11 @@
 """What was handed over, as nobody can deny it: the spool itself, read by the test.
 
-How can a test know what must not be lost? The actor appends each record to its spool before it is sent; from then on
-it may not be lost. The witness opens the spool's files as they appear and keeps them open: a file that is held open
-lives on when the spool removes it. It reads them as they lie, without SQLite and its locks, again and again, and keeps
-what it has seen: a record that is acknowledged stays in the file for seconds. (It asks neither actor nor learner, whose
-counters might be wrong together.)
+How can a test know what must not be lost? The actor appends each record to its spool before it is
+sent; from then on it may not be lost. The witness opens the spool's files as they appear and keeps
+them open: a file that is held open lives on when the spool removes it. It reads them as they lie,
+without SQLite and its locks, again and again, and keeps what it has seen: a record that is
+acknowledged stays in the file for seconds. (It asks neither actor nor learner, whose counters might
+be wrong together.)
 """
 
 import contextlib
@@ -27,7 +28,9 @@ class Witness:
 
     def __init__(self, spool: Path, period_s: float = 0.05):
         self._path, self._period_s = spool / SPOOL_FILE, period_s
-        self._files: dict[tuple[int, int], tuple[int, int]] = {}  # file and write-ahead log, by their inodes
+        self._files: dict[
+            tuple[int, int], tuple[int, int]
+        ] = {}  # file and write-ahead log, by their inodes
         self._ever: Records = {}
         self._cut: set[RecordId] = set()
         self._lock = threading.Lock()
@@ -39,7 +42,9 @@ class Witness:
         """Every record that was in the spool and was not cut off or damaged by the test."""
         with self._lock:
             self._look()
-            return {identity: crc for identity, crc in self._ever.items() if identity not in self._cut}
+            return {
+                identity: crc for identity, crc in self._ever.items() if identity not in self._cut
+            }
 
     def ever(self) -> Records:
         """Also those."""
@@ -47,7 +52,8 @@ class Witness:
         return dict(self._ever)
 
     def cut(self) -> None:
-        """The test has just torn the spool, which nobody is writing: what is no longer in it need not arrive.
+        """The test has just torn the spool, which nobody is writing: what is no longer in it need
+        not arrive.
 
         Unless the learner may have it already: what is there twice is still judged.
         """

@@ -1,4 +1,6 @@
-"""The replay in plain Python, slow and obvious, and histories to feed to both: actors, episodes, marks, evictions."""
+"""The replay in plain Python, slow and obvious, and histories to feed to both: actors, episodes,
+marks, evictions.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,12 +11,17 @@ from hypothesis import strategies as st
 from robot_rl.learner.replay import Kind, Replay
 from robot_rl.types import ActorStream, Array, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/a": ((3,), "float32"), "image/eye": ((2, 3, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
+SPACE = SpaceSpec(
+    {"state/a": ((3,), "float32"), "image/eye": ((2, 3, 3), "uint8"), "state/b": ((1,), "float32")},
+    2,
+)
 AUTHORS = (Provenance.POLICY, Provenance.HUMAN, Provenance.DEMO)
 STREAMS: tuple[ActorStream, ...] = (("left", 7), ("left", 8), ("right", 7))
 
 
-def make_step(stream: ActorStream, episode: int, index: int, author: Provenance, end: str, reward: float) -> Step:
+def make_step(
+    stream: ActorStream, episode: int, index: int, author: Provenance, end: str, reward: float
+) -> Step:
     """A step whose every array tells which step it is."""
     number = STREAMS.index(stream) * 10_000 + episode * 100 + index
     return Step(
@@ -44,8 +51,12 @@ Event = tuple[ActorStream, Step | Mark]
 
 @st.composite
 def histories(draw: st.DrawFn, marks: bool = True) -> list[Event]:
-    """What up to three actors send, interleaved: episodes of any length and end, corrections, lost steps, marks."""
-    senders = [iter(draw(_sent(stream, marks))) for stream in STREAMS[: draw(st.integers(1, len(STREAMS)))]]
+    """What up to three actors send, interleaved: episodes of any length and end, corrections, lost
+    steps, marks.
+    """
+    senders = [
+        iter(draw(_sent(stream, marks))) for stream in STREAMS[: draw(st.integers(1, len(STREAMS)))]
+    ]
     history: list[Event] = []
     while senders:
         sender = senders[draw(st.integers(0, len(senders) - 1))]
@@ -62,19 +73,27 @@ def histories(draw: st.DrawFn, marks: bool = True) -> list[Event]:
 def _sent(draw: st.DrawFn, stream: ActorStream, marks: bool) -> list[Event]:
     events: list[Event] = []
     for episode in range(draw(st.integers(1, 4))):
-        length, end = draw(st.integers(0, 7)), draw(st.sampled_from(["", "terminated", "success", "truncated"]))
+        length, end = (
+            draw(st.integers(0, 7)),
+            draw(st.sampled_from(["", "terminated", "success", "truncated"])),
+        )
         authors = draw(st.lists(st.sampled_from(AUTHORS), min_size=length + 1, max_size=length + 1))
         lost = draw(st.integers(0, 20))
         for index, author in enumerate(authors):
             last = index == length and index > 0
             if index != lost:
                 reward = draw(st.sampled_from([0.0, -0.25, 1.0]))
-                events.append((stream, make_step(stream, episode, index, author, end if last else "", reward)))
+                events.append((
+                    stream,
+                    make_step(stream, episode, index, author, end if last else "", reward),
+                ))
             if marks and draw(st.integers(0, 5)) == 0:
                 kind = draw(st.sampled_from(list(MarkKind)))
                 named = {"actor": stream[0], "epoch": stream[1]} if draw(st.booleans()) else {}
                 about = draw(st.integers(-1, episode))
-                events.append((stream, Mark(kind, about, reward=draw(st.sampled_from([0.0, 0.5, 1.0])), **named)))  # type: ignore[arg-type]
+                reward = draw(st.sampled_from([0.0, 0.5, 1.0]))
+                mark = Mark(kind, about, reward=reward, **named)  # type: ignore[arg-type]
+                events.append((stream, mark))
     return events
 
 
@@ -124,15 +143,25 @@ class Model:
 
     def transitions(self) -> list[tuple[Held, Held]]:
         """Each step that is followed by another one, both in memory, of an episode that counts."""
-        pairs = [(held.before, held) for held in self.slots if held is not None and held.before is not None]
+        pairs = [
+            (held.before, held)
+            for held in self.slots
+            if held is not None and held.before is not None
+        ]
         return [(a, b) for a, b in pairs if a in self.slots and self.counts(b)]
 
     def counts(self, held: Held) -> bool:
         return all(word.kind != MarkKind.DISCARD for word in self.words.get(held.key, []))
 
     def outcome(self, held: Held) -> tuple[float, bool, bool]:
-        """Reward, terminated and success of a step: the operator's word, if it is the last of its episode."""
-        said = [w for w in self.words.get(held.key, []) if w.kind in (MarkKind.SUCCESS, MarkKind.FAILURE)]
+        """Reward, terminated and success of a step: the operator's word, if it is the last of its
+        episode.
+        """
+        said = [
+            w
+            for w in self.words.get(held.key, [])
+            if w.kind in (MarkKind.SUCCESS, MarkKind.FAILURE)
+        ]
         if said and self.last[held.key] is held:
             return said[-1].reward, True, said[-1].kind == MarkKind.SUCCESS
         return held.step.reward, held.step.terminated, held.step.success
@@ -153,7 +182,9 @@ def name_of(step: Step, stream: ActorStream) -> tuple[int, ...]:
 
 
 def feed(history: list[Event], replay: Replay, model: Model, kept: int = -1) -> Iterator[None]:
-    """Both hear the same; yields after each event. The first `kept` are never evicted, if there is room beside them."""
+    """Both hear the same; yields after each event. The first `kept` are never evicted, if there is
+    room beside them.
+    """
     for number, (stream, event) in enumerate(history):
         if isinstance(event, Step):
             replay.append(event, stream=stream)
@@ -161,7 +192,12 @@ def feed(history: list[Event], replay: Replay, model: Model, kept: int = -1) -> 
         else:
             replay.apply(event, stream)
             model.apply(event, stream)
-        if number + 1 == kept and model.kept == 0 and number + 3 <= replay.capacity and None in model.slots[-2:]:
+        if (
+            number + 1 == kept
+            and model.kept == 0
+            and number + 3 <= replay.capacity
+            and None in model.slots[-2:]
+        ):
             replay.keep()
             model.kept = model.position
         yield

@@ -42,7 +42,9 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
         for camera in spec.cameras:
             for prefix in ("image/", "next/image/"):
                 shape = (size, *spec.image_size, 3)
-                batch[prefix + camera] = torch.randint(0, 256, shape, generator=g, dtype=torch.uint8)
+                batch[prefix + camera] = torch.randint(
+                    0, 256, shape, generator=g, dtype=torch.uint8
+                )
     return batch
 
 

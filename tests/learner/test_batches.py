@@ -1,4 +1,6 @@
-"""Laws of the batches: they depend on the seed and the replay, not on the thread that makes them or on a stop."""
+"""Laws of the batches: they depend on the seed and the replay, not on the thread that makes them or
+on a stop.
+"""
 
 from contextlib import closing
 
@@ -26,7 +28,9 @@ def filled() -> Replay:
     return replay
 
 
-def make(monkeypatch: pytest.MonkeyPatch, threaded: bool, config: BatchConfig = CONFIG) -> tuple[Batches, dict]:
+def make(
+    monkeypatch: pytest.MonkeyPatch, threaded: bool, config: BatchConfig = CONFIG
+) -> tuple[Batches, dict]:
     """Batches, and the generator's state as it changes."""
     monkeypatch.setattr(batches, "PREFETCH_BYTES", 0 if threaded else 1 << 60)
     generator = np.random.default_rng(4)
@@ -51,7 +55,9 @@ def test_batches_made_ahead_are_those_made_in_turn(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("how", ["until", "close"])
-def test_a_batch_that_nobody_learnt_from_was_never_drawn(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_a_batch_that_nobody_learnt_from_was_never_drawn(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     """A run that is stopped within a block and resumed draws what one that was never stopped draws."""
     stopped, state = make(monkeypatch, True)
     straight, other_state = make(monkeypatch, False)
@@ -78,7 +84,9 @@ def test_the_batch_in_use_stays_while_the_next_is_made(monkeypatch: pytest.Monke
             before = (batch, {name: tensor.clone() for name, tensor in batch.items()})
 
 
-def test_what_goes_wrong_in_the_thread_is_told_and_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_in_the_thread_is_told_and_not_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(batches, "PREFETCH_BYTES", 0)
     replay = Replay(PIXELS, 100, pad=2)
     source = Batches(replay, CONFIG, np.random.default_rng(0))
@@ -99,10 +107,16 @@ def test_a_blank_batch_looks_like_one_from_the_replay(encoder: str) -> None:
     for index in range(5):
         step = pixel_steps(Provenance.DEMO, count=1)[0]
         observation = {
-            name: rng.integers(0, 9, shape).astype(dtype) for name, (shape, dtype) in space.observations.items()
+            name: rng.integers(0, 9, shape).astype(dtype)
+            for name, (shape, dtype) in space.observations.items()
         }
         features = np.zeros((1, size), np.float16) if size else None
-        changed = {"observation": observation, "index": index, "terminated": False, "executed": np.zeros(3, np.float32)}
+        changed = {
+            "observation": observation,
+            "index": index,
+            "terminated": False,
+            "executed": np.zeros(3, np.float32),
+        }
         replay.append(type(step)(**{**vars(step), **changed}), features)
     config = BatchConfig(SamplingPlan(4, window=Window(discount=0.9)))
     batch, blank = drawn(Batches(replay, config, rng), 1)[0], blank_batch(agent.spec, config, size)

@@ -18,7 +18,13 @@ def make_checkpoint(step: int) -> Checkpoint:
     agent.update(make_batch(agent))
     policy = agent.frozen_parameters() | agent.policy_parameters()
     state = np.random.default_rng(step).bit_generator.state
-    counters = {"env_steps": step, "updates": 1, "offline_updates": 0, "forgiven": 0, "generator": state}
+    counters = {
+        "env_steps": step,
+        "updates": 1,
+        "offline_updates": 0,
+        "forgiven": 0,
+        "generator": state,
+    }
     return Checkpoint(agent.spec, agent.state_dict(), policy, counters)
 
 
@@ -46,7 +52,10 @@ def test_an_older_policy_can_be_asked_for(tmp_path: Path) -> None:
         "state/tcp_pose": np.ones(6, np.float32),
         "image/eye": np.full((40, 40, 3), 9, np.uint8),
     }
-    acts = {step: LivePolicy(saved[step].spec, saved[step].policy).act(seen, greedy=True) for step in saved}
+    acts = {
+        step: LivePolicy(saved[step].spec, saved[step].policy).act(seen, greedy=True)
+        for step in saved
+    }
     assert not np.allclose(acts[1], acts[5])
     assert np.allclose(load_policy(tmp_path, 1).act(seen, greedy=True), acts[1], atol=1e-6)
     assert np.allclose(load_policy(tmp_path).act(seen, greedy=True), acts[5], atol=1e-6)
@@ -56,7 +65,10 @@ def test_an_older_policy_can_be_asked_for(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path: Path) -> None:
     save(tmp_path, 1, make_checkpoint(1))
-    with files_of_at_most(5_000), pytest.raises(DataError, match=r"cannot be written: .* make room"):
+    with (
+        files_of_at_most(5_000),
+        pytest.raises(DataError, match=r"cannot be written: .* make room"),
+    ):
         save(tmp_path, 2, make_checkpoint(2))
     loaded = load_newest(tmp_path)
     assert loaded is not None

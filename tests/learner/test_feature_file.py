@@ -47,7 +47,10 @@ def test_another_encoder_gets_features_of_its_own(tmp_path):
     ask(tmp_path / "f", "a")
     assert ask(tmp_path / "f", "b")[1] == 20
     assert ask(tmp_path / "f", "a")[1] == 20
-    assert hash_of({"w": np.ones(3), "b": np.ones(1)}) == hash_of({"b": np.ones(1), "w": np.ones(3)})
+    assert hash_of({"w": np.ones(3), "b": np.ones(1)}) == hash_of({
+        "b": np.ones(1),
+        "w": np.ones(3),
+    })
     assert hash_of({"w": np.ones(3)}) != hash_of({"w": np.zeros(3)})
 
 

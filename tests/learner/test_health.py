@@ -1,4 +1,6 @@
-"""What a line of metrics says of the health of learning, and that saying it changes nothing that is learnt."""
+"""What a line of metrics says of the health of learning, and that saying it changes nothing that is
+learnt.
+"""
 
 from dataclasses import replace
 
@@ -17,8 +19,12 @@ ONE = SpaceSpec({"state/goal": ((1,), "float32")}, 1)
 POLICY, HUMAN = Provenance.POLICY, Provenance.HUMAN
 
 
-def episode(number: int, authors: list[Provenance], success: bool, whole: bool = True) -> list[Step]:
-    """A step of each author, and success or a time limit behind the last; the state is the number of steps done."""
+def episode(
+    number: int, authors: list[Provenance], success: bool, whole: bool = True
+) -> list[Step]:
+    """A step of each author, and success or a time limit behind the last; the state is the number
+    of steps done.
+    """
     steps = []
     for t, author in enumerate([authors[0], *authors]):
         done, late = (whole and t == len(authors) and end for end in (success, not success))
@@ -28,7 +34,9 @@ def episode(number: int, authors: list[Provenance], success: bool, whole: bool =
 
 
 class KnowsAll:
-    """An agent of two critics about the value of success after three steps: one is right, one 0.2 too high."""
+    """An agent of two critics about the value of success after three steps: one is right, one 0.2
+    too high.
+    """
 
     has_critic = True
 
@@ -94,7 +102,9 @@ def test_the_newest_episodes_are_looked_at():
         for step in episode(n, [POLICY] * 3, success=True):
             replay.append(step)
     newest = replay.newest_episodes(7)
-    assert [list(slots) for slots in newest] == [[4 * n, 4 * n + 1, 4 * n + 2] for n in (199, 198, 197)]
+    assert [list(slots) for slots in newest] == [
+        [4 * n, 4 * n + 1, 4 * n + 2] for n in (199, 198, 197)
+    ]
     assert len(replay.newest_episodes(10_000)) == 200
 
 
@@ -110,7 +120,14 @@ def test_same_seed_same_weights_whoever_looks():
         results.append((training.agent.state_dict(), training.checkpoint().counters))
     assert same(results[0][0], results[1][0])
     assert results[0][1] == results[1][1]
-    wanted = {"q_start", "return_alone", "disagreement", "saturation", "critic_grad_norm", "actor_grad_norm"}
+    wanted = {
+        "q_start",
+        "return_alone",
+        "disagreement",
+        "saturation",
+        "critic_grad_norm",
+        "actor_grad_norm",
+    }
     assert wanted <= figures.keys()
     assert (figures["forgiven_updates"], figures["granted_updates"]) == (0, 0)
 

@@ -1,4 +1,6 @@
-"""Behaviour cloning and HG-DAgger in a training and in the learner's process: what is learnt from, and when."""
+"""Behaviour cloning and HG-DAgger in a training and in the learner's process: what is learnt from,
+and when.
+"""
 
 import json
 from collections.abc import Callable
@@ -25,7 +27,13 @@ from tests.learner.test_training import SPACE, demonstrations, reach, success_ra
 
 BC = LearnerConfig(
     algorithm="bc",
-    agent=BCConfig(hidden=(64, 64), batch_size=64, bc_initial_updates=400, learning_rate=1e-3, average_rate=0.02),
+    agent=BCConfig(
+        hidden=(64, 64),
+        batch_size=64,
+        bc_initial_updates=400,
+        learning_rate=1e-3,
+        average_rate=0.02,
+    ),
     schedule=test_training.CONFIG.schedule,
     compile=False,
 )
@@ -108,7 +116,9 @@ def test_the_run_of_an_offline_algorithm_has_no_steps_of_its_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for algorithm, steps in (("bc", 0), ("hg_dagger", 700)):
-        options = TrainConfig(obs="state", steps=700, name=algorithm, learner=LearnerConfig(algorithm=algorithm))
+        options = TrainConfig(
+            obs="state", steps=700, name=algorithm, learner=LearnerConfig(algorithm=algorithm)
+        )
         assert create_run("peg_insert", options).settings.steps == steps
     assert cli.main(["train", "--obs", "state", "--learner.algorithm", "bc", "--demos", "0"]) == 2
     assert "demonstrations" in capsys.readouterr().err

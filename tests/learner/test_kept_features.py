@@ -1,4 +1,6 @@
-"""A resumed run has its frozen features from beside the log: none is computed again, and it goes on as before."""
+"""A resumed run has its frozen features from beside the log: none is computed again, and it goes on
+as before.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ CONFIG = LearnerConfig(
     pretrain=PretrainConfig(epochs=1, batch_size=4),
     encoder="goal",
     camera_features=8,
-    feature_variants=2,  # the second is augmented: random numbers that a resumed run must not draw again
+    # the second is augmented: random numbers that a resumed run must not draw again
+    feature_variants=2,
     compile=False,
 )
 

@@ -1,4 +1,6 @@
-"""The learner process with real links and a stand-in for the actor: lockstep repeats, a stopped run goes on."""
+"""The learner process with real links and a stand-in for the actor: lockstep repeats, a stopped run
+goes on.
+"""
 
 import json
 import threading
@@ -44,14 +46,20 @@ CONFIG = LearnerConfig(
 
 RENEWING = replace(
     CONFIG,
-    pretrain=PretrainConfig(epochs=1, batch_size=8, renew_at=(20, 37), renew_epochs=1, renew_updates=7),
+    pretrain=PretrainConfig(
+        epochs=1, batch_size=8, renew_at=(20, 37), renew_epochs=1, renew_updates=7
+    ),
     camera_features=8,
 )
 """From pixels, with an encoder that is pretrained again after two blocks, and after four."""
 
 
 def make_folder(
-    path: Path, clock: str = "lockstep", config: LearnerConfig = CONFIG, steps: int = STEPS, obs: str = "state"
+    path: Path,
+    clock: str = "lockstep",
+    config: LearnerConfig = CONFIG,
+    steps: int = STEPS,
+    obs: str = "state",
 ) -> RunFolder:
     """A run whose demonstrations are recorded."""
     steps_in, weights, calls, learner, actor = free_addresses(5)
@@ -72,13 +80,22 @@ def make_folder(
     with StepLog(folder.demos_log, folder.spaces()) as demos:
         for episode in range(2):
             for index in range(LENGTH + 1):
-                demos.append_step(make_step(folder.spaces(), episode, index, np.full(6, 0.5, "f4"), Provenance.DEMO))
+                demos.append_step(
+                    make_step(
+                        folder.spaces(), episode, index, np.full(6, 0.5, "f4"), Provenance.DEMO
+                    )
+                )
     folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 2, "steps": DEMO_STEPS}))
     return folder
 
 
 def make_step(
-    space: SpaceSpec, episode: int, index: int, action: Array, author: Provenance = Provenance.POLICY, version: int = 0
+    space: SpaceSpec,
+    episode: int,
+    index: int,
+    action: Array,
+    author: Provenance = Provenance.POLICY,
+    version: int = 0,
 ) -> Step:
     done = index == LENGTH
     return helpers.make_step(
@@ -164,7 +181,9 @@ def test_lockstep_run_repeats_exactly(tmp_path: Path) -> None:
 def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(
     tmp_path: Path, obs: str, config: LearnerConfig
 ) -> None:
-    """Given the same steps: stopped between two episodes, in the middle of a block, and between two renewals."""
+    """Given the same steps: stopped between two episodes, in the middle of a block, and between two
+    renewals.
+    """
     straight, _ = learn(make_folder(tmp_path / "straight", config=config, obs=obs), obeys=False)
     stopped = make_folder(tmp_path / "stopped", config=config, obs=obs)
     learn(stopped, until=4 * LENGTH, obeys=False)
@@ -175,7 +194,9 @@ def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(
     draws = [side.training._generator.integers(2**31) for side in (straight, resumed)]
     assert draws[0] == draws[1]  # and the next sample as well
     assert (
-        resumed.training.pretraining.renewals == straight.training.pretraining.renewals == len(config.pretrain.renew_at)
+        resumed.training.pretraining.renewals
+        == straight.training.pretraining.renewals
+        == len(config.pretrain.renew_at)
     )
 
 
@@ -189,7 +210,10 @@ def test_a_run_goes_on_while_its_encoder_is_renewed(tmp_path: Path, clock: str) 
     )  # there all may have come before the first look
     assert learner.training.pretraining.renewals >= 1
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
-    assert sum("pretraining" in row for row in rows) == 1 + learner.training.pretraining.renewals or clock == "real"
+    assert (
+        sum("pretraining" in row for row in rows) == 1 + learner.training.pretraining.renewals
+        or clock == "real"
+    )
 
 
 def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
@@ -199,12 +223,22 @@ def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
         assert sum(step.index > 0 for step in steps.read()) == STEPS - DEMO_STEPS
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
     assert [row["env_steps"] for row in rows] == [0, 10, 20, 30, 40, 50, 60]
-    assert {"updates", "updates_per_s", "q", "critic_loss", "entropy", "bc_weight", "wall_s"} <= rows[-1].keys()
+    assert {
+        "updates",
+        "updates_per_s",
+        "q",
+        "critic_loss",
+        "entropy",
+        "bc_weight",
+        "wall_s",
+    } <= rows[-1].keys()
     assert {"q_start", "saturation", "weights_age_updates", "weights_age_s"} <= rows[-1].keys()
     newest = load_newest(folder.checkpoints)
     assert newest is not None
     assert newest.counters["env_steps"] == STEPS - DEMO_STEPS
-    assert [path.name for path in sorted(folder.checkpoints.iterdir())] == [f"step_{n:08}" for n in (20, 40, 60)]
+    assert [path.name for path in sorted(folder.checkpoints.iterdir())] == [
+        f"step_{n:08}" for n in (20, 40, 60)
+    ]
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
@@ -218,10 +252,14 @@ def test_stopped_run_goes_on_where_it_was(tmp_path: Path, clock: str) -> None:
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         steps = list(log.read())
     assert sum(step.index > 0 for step in steps) == STEPS - DEMO_STEPS
-    assert len({(step.episode, step.index) for step in steps}) == len(steps)  # no episode number is used twice
+    assert len({(step.episode, step.index) for step in steps}) == len(
+        steps
+    )  # no episode number is used twice
 
 
-def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(tmp_path: Path, monkeypatch) -> None:
+def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(tally, "_AT_ONCE", 4)
     folder = make_folder(tmp_path / "run", "real", replace(CONFIG, capacity=20))
     first, _ = learn(folder)
@@ -239,7 +277,11 @@ def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(tmp_pat
         assert min(read) > 0
         assert resumed.training.env_steps == first.training.env_steps == STEPS - DEMO_STEPS
         assert resumed.training.memory.episodes == first.training.memory.episodes
-        assert resumed.training.memory.replay.own_transitions == first.training.memory.replay.own_transitions < 20
+        assert (
+            resumed.training.memory.replay.own_transitions
+            == first.training.memory.replay.own_transitions
+            < 20
+        )
         assert resumed._tally == first._tally
         assert resumed.training.due() == first.training.due()
     finally:
@@ -252,7 +294,10 @@ def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:
     client = CallClient(folder.settings.calls_address)
     answering = threading.Thread(target=lambda: learner._calls.poll(10.0), daemon=True)
     answering.start()
-    other = replace(Hello.of("actor", folder.load_task(), folder.load_hardware(), folder.spaces()), task="other_task")
+    other = replace(
+        Hello.of("actor", folder.load_task(), folder.load_hardware(), folder.spaces()),
+        task="other_task",
+    )
     with pytest.raises(LinkError, match="other_task"):
         client.call("hello", asdict(other), timeout_s=10.0)
     answering.join()
@@ -261,14 +306,20 @@ def test_an_actor_of_another_task_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("judge", "late"), [("simulator", 0.0), ("operator", REACTION_S)])
-def test_a_persons_word_comes_later_than_it_is_meant_and_a_programs_does_not(judge: str, late: float) -> None:
+def test_a_persons_word_comes_later_than_it_is_meant_and_a_programs_does_not(
+    judge: str, late: float
+) -> None:
     assert said_late_s(replace(config.load_task("peg_insert"), reward=Use(judge))) == late
 
 
-def test_on_the_real_clock_whoever_looks_is_told_what_the_critic_expects(tmp_path: Path, monkeypatch) -> None:
+def test_on_the_real_clock_whoever_looks_is_told_what_the_critic_expects(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(loop, "VALUE_EVERY_S", 0.0)
     told: list[dict] = []
     monkeypatch.setattr(StatusPublisher, "publish", lambda _, values: told.append(values))
     learn(make_folder(tmp_path / "run", "real"))
     values = [row for row in told if "value" in row]
-    assert values and all(np.isfinite(row["value"]) and 0 <= row["value_episode"] < 8 for row in values)
+    assert values and all(
+        np.isfinite(row["value"]) and 0 <= row["value_episode"] < 8 for row in values
+    )

@@ -27,9 +27,12 @@ SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3
 SPEC = PolicySpec.from_space(SPACE, "goal", camera_features=16)
 
 
-def random_pose(rng: np.random.Generator, translation: float = 0.03, rotation: float = 0.2) -> Array:
+def random_pose(
+    rng: np.random.Generator, translation: float = 0.03, rotation: float = 0.2
+) -> Array:
     return geometry.pose_move(
-        geometry.IDENTITY, np.concatenate([rng.normal(0, translation, 3), rng.normal(0, rotation, 3)])
+        geometry.IDENTITY,
+        np.concatenate([rng.normal(0, translation, 3), rng.normal(0, rotation, 3)]),
     )
 
 
@@ -41,8 +44,12 @@ def picture(pose_base_tool: Array, goal: Array) -> Array:
     return np.repeat(dot[:, :, None], 3, 2).astype(np.uint8)
 
 
-def episode(poses: list[Array], goal: Array, author: Provenance, success: bool = True, number: int = 0) -> list[Step]:
-    """Steps at `poses` in the base; what is observed is relative to the first of them, as `env/observe.py` does."""
+def episode(
+    poses: list[Array], goal: Array, author: Provenance, success: bool = True, number: int = 0
+) -> list[Step]:
+    """Steps at `poses` in the base; what is observed is relative to the first of them, as
+    `env/observe.py` does.
+    """
     steps = []
     nothing = np.zeros(2, np.float32)
     for index, pose in enumerate(poses):
@@ -77,7 +84,9 @@ def test_labels_are_the_goal_seen_from_the_tool_wherever_the_episode_started() -
     goal = random_pose(rng)
     demo = [random_pose(rng) for _ in range(5)] + [goal]
     wander = [goal] + [random_pose(rng) for _ in range(5)]
-    steps = episode(demo, goal, Provenance.DEMO) + episode(wander, goal, Provenance.SCRIPT, number=1)
+    steps = episode(demo, goal, Provenance.DEMO) + episode(
+        wander, goal, Provenance.SCRIPT, number=1
+    )
     frames = goal_frames(steps, SPEC)
     wanted = [geometry.pose_delta(pose, goal) for pose in demo + wander]
     assert np.allclose(frames.goals, wanted, atol=1e-6)
@@ -85,13 +94,20 @@ def test_labels_are_the_goal_seen_from_the_tool_wherever_the_episode_started() -
 
 
 def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_meant() -> None:
-    """They have let go by the time they say it, and the tool has gone back; the wandering begins there."""
+    """They have let go by the time they say it, and the tool has gone back; the wandering begins
+    there.
+    """
     rng = np.random.default_rng(0)
     goal = random_pose(rng)
-    back = [geometry.pose_move(goal, np.array([0.0, 0.0, -0.001 * i, 0.0, 0.01 * i, 0.0])) for i in range(5)]
+    back = [
+        geometry.pose_move(goal, np.array([0.0, 0.0, -0.001 * i, 0.0, 0.01 * i, 0.0]))
+        for i in range(5)
+    ]
     demo = [random_pose(rng) for _ in range(5)] + [goal] + back
     wander = [back[-1]] + [random_pose(rng) for _ in range(4)]
-    said = episode(demo, goal, Provenance.DEMO, number=6) + episode(wander, goal, Provenance.SCRIPT, number=7)
+    said = episode(demo, goal, Provenance.DEMO, number=6) + episode(
+        wander, goal, Provenance.SCRIPT, number=7
+    )
     steps = [replace(step, t_monotonic=0.1 * i) for i, step in enumerate(said)]
     frames = goal_frames(steps, SPEC, [steps[: len(demo)]], said_late_s=0.45)
     wanted = [geometry.pose_delta(pose, goal) for pose in demo + wander + demo]
@@ -103,7 +119,9 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
     rng = np.random.default_rng(0)
     poses = [random_pose(rng) for _ in range(4)]
-    steps = episode(poses, poses[-1], Provenance.DEMO, success=False) + episode(poses, poses[-1], Provenance.POLICY)
+    steps = episode(poses, poses[-1], Provenance.DEMO, success=False) + episode(
+        poses, poses[-1], Provenance.POLICY
+    )
     with pytest.raises(DataError, match="no successful demonstration"):
         goal_frames(steps, SPEC)
 
@@ -113,7 +131,10 @@ def test_an_episode_that_reached_the_goal_teaches_it_and_is_a_scene_of_its_own()
     goals = [random_pose(rng) for _ in range(3)]
     tours = [[random_pose(rng) for _ in range(4)] + [goal] for goal in goals]
     demo = episode(tours[0], goals[0], Provenance.DEMO)
-    own = [episode(tour, goal, Provenance.POLICY) for tour, goal in zip(tours[1:], goals[1:], strict=True)]
+    own = [
+        episode(tour, goal, Provenance.POLICY)
+        for tour, goal in zip(tours[1:], goals[1:], strict=True)
+    ]
     frames = goal_frames(demo, SPEC, own)
     wanted = [geometry.pose_delta(pose, tour[-1]) for tour in tours for pose in tour]
     assert np.allclose(frames.goals, wanted, atol=1e-6)
@@ -124,7 +145,9 @@ def test_an_error_near_the_goal_counts_more_and_all_of_them_one_on_average() -> 
     goals = torch.tensor([[0.0] * 6, [0.009, 0, 0, 1, 1, 1], [0, 0, 0.091, 0, 0, 0]])
     weights = near_weights(goals, np.arange(3))
     assert weights.mean() == pytest.approx(1.0)
-    assert weights[0] == pytest.approx(2.0 * weights[1]) and weights[2] == pytest.approx(0.09 * weights[0])
+    assert weights[0] == pytest.approx(2.0 * weights[1]) and weights[2] == pytest.approx(
+        0.09 * weights[0]
+    )
     two_arms = torch.cat([goals, goals.flip(0)], 1)
     assert near_weights(two_arms, np.arange(3)).tolist() == pytest.approx([1.2, 0.6, 1.2])
 
@@ -154,7 +177,9 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
 
 
 def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -> None:
-    """The tool (red) and the goal (green) are in every picture; then the mount is turned, by three pixels each way."""
+    """The tool (red) and the goal (green) are in every picture; then the mount is turned, by three
+    pixels each way.
+    """
     rng = np.random.default_rng(0)
     columns, rows = np.meshgrid(np.arange(32), np.arange(32))
 
@@ -165,7 +190,9 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
         for dot, colour in ((np.zeros((count, 2)), 0), (150 * goals[:, :2], 1)):
             x, y = (16 + turned + dot[:, axis, None, None] for axis in (0, 1))
             pictures[..., colour] = 255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0)
-        return GoalFrames({"eye": pictures}, np.zeros((count, 0), np.float32), goals, np.arange(count) // 40)
+        return GoalFrames(
+            {"eye": pictures}, np.zeros((count, 0), np.float32), goals, np.arange(count) // 40
+        )
 
     seen, turned, errors = frames(400, 0), frames(80, 3), []
     for shift in (0, 4):
@@ -180,14 +207,18 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     rng = np.random.default_rng(0)
     count, errors = 400, []
     goals = np.zeros((count, 6), np.float32)
-    goals[:, 3:5] = rng.uniform(-0.1, 0.1, (count, 2))  # the goal is upright: so far must the tool be turned
+    goals[:, 3:5] = rng.uniform(
+        -0.1, 0.1, (count, 2)
+    )  # the goal is upright: so far must the tool be turned
     down = np.stack([goals[:, 4], -goals[:, 3], np.ones(count)], 1).astype(np.float32)
     pictures = {"eye": np.full((count, 32, 32, 3), 90, np.uint8)}
     for gravity in (down[:, :0], down):
         frames = GoalFrames(pictures, gravity, goals, np.arange(count) // 40)
         torch.manual_seed(0)
         vision = Vision(("eye",), (32, 32), 16, goal_size=6, gravity_size=gravity.shape[1])
-        error = pretrain(vision, frames, PretrainConfig(epochs=30, batch_size=32, held_out=2), seed=0)
+        error = pretrain(
+            vision, frames, PretrainConfig(epochs=30, batch_size=32, held_out=2), seed=0
+        )
         assert error is not None
         errors.append(error.rotation_deg)
     assert errors[1] < 0.3 * errors[0], errors

@@ -1,4 +1,6 @@
-"""Laws of the replay: what is sampled is what was written, whatever was interleaved, interrupted or evicted."""
+"""Laws of the replay: what is sampled is what was written, whatever was interleaved, interrupted or
+evicted.
+"""
 
 from dataclasses import replace
 
@@ -9,14 +11,23 @@ import torch
 from robot_rl.learner.replay import Column, Replay
 from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")}, 2)
+SPACE = SpaceSpec(
+    {"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")},
+    2,
+)
 AUTHORS = (Provenance.POLICY, Provenance.HUMAN)
 
 
 def make_step(
-    episode: int, index: int, author: Provenance = Provenance.POLICY, end: str = "", reward: float = 0.0
+    episode: int,
+    index: int,
+    author: Provenance = Provenance.POLICY,
+    end: str = "",
+    reward: float = 0.0,
 ) -> Step:
-    """A step whose every array tells which step it is: state (episode, index), image and action likewise."""
+    """A step whose every array tells which step it is: state (episode, index), image and action
+    likewise.
+    """
     observation: dict[str, np.ndarray] = {
         "state/a": np.array([episode, index], np.float32),
         "state/b": np.array([episode + index / 1000.0], np.float32),
@@ -41,7 +52,9 @@ def make_step(
 
 
 @pytest.mark.parametrize("author", [Provenance.DEMO, Provenance.HUMAN])
-def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_nothing(author: Provenance) -> None:
+def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_nothing(
+    author: Provenance,
+) -> None:
     replay = Replay(SPACE, 50)
     for index, command in enumerate(([0, 0], [0, 0], [0.5, 0], [0, 0], [0, 1.0], [0, 0.005])):
         replay.append(replace(make_step(0, index, author), commanded=np.array(command, np.float32)))
@@ -51,15 +64,23 @@ def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_n
     assert set(shown["state"][:, 1].tolist()) == {1.0, 3.0}
 
 
-def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> None:
+def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> (
+    None
+):
     replay = Replay(SPACE, 50)
     for index in range(3):
         still = replace(make_step(0, index, Provenance.DEMO), commanded=np.zeros(2, np.float32))
-        replay.append(replace(still, reward=-1.0 * (index < 2), terminated=index == 2, success=index == 2))
+        replay.append(
+            replace(still, reward=-1.0 * (index < 2), terminated=index == 2, success=index == 2)
+        )
     assert (replay.demo_transitions, replay.own_transitions) == (1, 1)
     (success,) = replay.sample(np.random.default_rng(0), 1, 0)
     batch = replay.gather(np.array([success]))
-    assert (batch["reward"].item(), batch["terminated"].item(), batch["demo"].item()) == (0.0, 1.0, 0.0)
+    assert (batch["reward"].item(), batch["terminated"].item(), batch["demo"].item()) == (
+        0.0,
+        1.0,
+        0.0,
+    )
     replay.apply(Mark(MarkKind.FAILURE, 0))
     assert (replay.demo_transitions, replay.own_transitions) == (0, 2)
 
@@ -84,7 +105,9 @@ def test_actions_outside_the_range_are_clipped_for_learning() -> None:
 def test_cached_features_follow_their_frames() -> None:
     replay = Replay(SPACE, 7, keep_images=False, vision_size=3, variants=2)
     for index in range(20):
-        replay.append(make_step(0, index), vision=np.array([[index] * 3, [index + 0.5] * 3], np.float16))
+        replay.append(
+            make_step(0, index), vision=np.array([[index] * 3, [index + 0.5] * 3], np.float16)
+        )
     indices = replay.transitions()
     zeros, ones = np.zeros(len(indices), int), np.ones(len(indices), int)
     batch = replay.gather(indices, (zeros, ones))
@@ -94,7 +117,9 @@ def test_cached_features_follow_their_frames() -> None:
 
 
 def test_a_column_of_ones_own_is_in_every_batch() -> None:
-    """A potential is observed at both ends of a transition; a return is known when its episode has ended."""
+    """A potential is observed at both ends of a transition; a return is known when its episode has
+    ended.
+    """
     potential = Column(1, lambda step: step.observation["state/a"][1:] ** 2, observed=True)
     replay = Replay(SPACE, 7, columns={"potential": potential, "return": Column()})
     for index in range(20):  # the ring goes round
@@ -112,7 +137,10 @@ def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> 
     plain, padded, rng = Replay(space, 9), Replay(space, 9, pad=2), np.random.default_rng(0)
     for index in range(6):
         frame = rng.integers(0, 256, (6, 5, 3)).astype(np.uint8)
-        step = Step(**{**vars(make_step(0, index)), "observation": {"state/x": np.zeros(1, "f4"), "image/a": frame}})
+        step = Step(**{
+            **vars(make_step(0, index)),
+            "observation": {"state/x": np.zeros(1, "f4"), "image/a": frame},
+        })
         plain.append(step)
         padded.append(step)
     indices = plain.transitions()
@@ -121,7 +149,9 @@ def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> 
     shifts = {name: rng.integers(0, 5, (len(indices), 2)) for name in ("image/a", "next/image/a")}
     shifted = padded.gather(indices, shifts=shifts)
     for name, corners in shifts.items():
-        for frame, (y, x), out in zip(wanted[name].numpy(), corners, shifted[name].numpy(), strict=True):
+        for frame, (y, x), out in zip(
+            wanted[name].numpy(), corners, shifted[name].numpy(), strict=True
+        ):
             around = np.pad(frame, ((2, 2), (2, 2), (0, 0)), "edge")
             assert np.array_equal(out, around[y : y + 6, x : x + 5])
     assert padded.bytes_per_step - plain.bytes_per_step == 3 * (10 * 9 - 6 * 5)

@@ -1,4 +1,6 @@
-"""Whatever is written, what is sampled is what the robot saw: the replay against a slow and obvious model."""
+"""Whatever is written, what is sampled is what the robot saw: the replay against a slow and obvious
+model.
+"""
 
 import tempfile
 from pathlib import Path
@@ -43,7 +45,10 @@ def check_rows(replay: Replay, model: Model, indices: Array, window: Window) -> 
         assert np.array_equal(batch["action"][row], np.clip(done.step.executed, -1, 1))
         assert batch["demo"][row] == shows(done.step)
         assert batch["terminated"][row] == outcomes[-1][1]
-        assert np.isclose(batch["reward"][row], sum(window.discount**k * r for k, (r, _, _) in enumerate(outcomes)))
+        assert np.isclose(
+            batch["reward"][row],
+            sum(window.discount**k * r for k, (r, _, _) in enumerate(outcomes)),
+        )
         assert np.isclose(batch["discount"][row], window.discount ** len(path))
 
 
@@ -57,9 +62,18 @@ def seen(batch: dict[str, Array], row: int, prefix: str, step: Step) -> bool:
 
 
 @settings(max_examples=120, deadline=None)
-@given(history=histories(), capacity=st.integers(2, 60), kept=st.integers(-1, 12), seed=st.integers(0, 9))
-def test_what_is_sampled_is_what_was_seen(history: list[Event], capacity: int, kept: int, seed: int) -> None:
-    """For any lengths, ends, corrections, lost steps, marks, evictions, interleaved actors; nothing is left out."""
+@given(
+    history=histories(),
+    capacity=st.integers(2, 60),
+    kept=st.integers(-1, 12),
+    seed=st.integers(0, 9),
+)
+def test_what_is_sampled_is_what_was_seen(
+    history: list[Event], capacity: int, kept: int, seed: int
+) -> None:
+    """For any lengths, ends, corrections, lost steps, marks, evictions, interleaved actors; nothing
+    is left out.
+    """
     replay, model, generator = Replay(SPACE, capacity), Model(capacity), np.random.default_rng(seed)
     for _ in feed(history, replay, model, kept):
         if generator.random() < 0.15 and model.transitions():
@@ -82,8 +96,12 @@ def test_what_is_sampled_is_what_was_seen(history: list[Event], capacity: int, k
     n_step=st.integers(1, 9),
     discount=st.sampled_from([0.0, 0.5, 0.97, 1.0]),
 )
-def test_windows_stay_in_their_episode(history: list[Event], capacity: int, n_step: int, discount: float) -> None:
-    """Across corrections and the ring's seam, up to a termination, a time limit, a lost step or the newest one."""
+def test_windows_stay_in_their_episode(
+    history: list[Event], capacity: int, n_step: int, discount: float
+) -> None:
+    """Across corrections and the ring's seam, up to a termination, a time limit, a lost step or the
+    newest one.
+    """
     replay, model = Replay(SPACE, capacity), Model(capacity)
     for _ in feed(history, replay, model):
         pass
@@ -92,7 +110,9 @@ def test_windows_stay_in_their_episode(history: list[Event], capacity: int, n_st
 
 @settings(max_examples=30, deadline=None)
 @given(history=histories(), capacity=st.integers(2, 60), cut=st.integers(0, 60))
-def test_filled_again_from_the_log_it_gives_the_same_samples(history: list[Event], capacity: int, cut: int) -> None:
+def test_filled_again_from_the_log_it_gives_the_same_samples(
+    history: list[Event], capacity: int, cut: int
+) -> None:
     """Whatever was sampled, and when, before the process was started again."""
     first, second = Replay(SPACE, capacity), Replay(SPACE, capacity)
     with tempfile.TemporaryDirectory() as folder, StepLog(Path(folder) / "steps.log", SPACE) as log:
@@ -110,12 +130,17 @@ def test_filled_again_from_the_log_it_gives_the_same_samples(history: list[Event
                 second.apply(said, stream)
     assert np.array_equal(first.transitions(), second.transitions())
     if len(first.transitions()):
-        one, two = (r.gather(r.sample(np.random.default_rng(5), 16, 16), window=Window(3)) for r in (first, second))
+        one, two = (
+            r.gather(r.sample(np.random.default_rng(5), 16, 16), window=Window(3))
+            for r in (first, second)
+        )
         assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_a_discard_takes_the_episode_out_and_undo_puts_it_back() -> None:
-    """Episode 1 of one process is not episode 1 of another; what follows of a discarded episode stays out as well."""
+    """Episode 1 of one process is not episode 1 of another; what follows of a discarded episode
+    stays out as well.
+    """
     replay, (one, other, _) = Replay(SPACE, 50), STREAMS
     for index in range(5):
         for stream in (one, other):
@@ -124,7 +149,9 @@ def test_a_discard_takes_the_episode_out_and_undo_puts_it_back() -> None:
     replay.apply(Mark(MarkKind.DISCARD, 1), one)
     assert (replay.count("own"), replay.count("corrections")) == (4, 1)
     replay.append(make_step(one, 1, 5, Provenance.POLICY, "", 0.0), stream=one)
-    assert {name[0] for name in named(replay.gather(replay.transitions())["state"].numpy())} == {STREAMS.index(other)}
+    assert {name[0] for name in named(replay.gather(replay.transitions())["state"].numpy())} == {
+        STREAMS.index(other)
+    }
     replay.apply(Mark(MarkKind.UNDO, 1, actor=one[0], epoch=one[1]), other)
     assert (replay.count("own"), replay.count("corrections")) == (9, 2)
 
@@ -132,13 +159,26 @@ def test_a_discard_takes_the_episode_out_and_undo_puts_it_back() -> None:
 def test_the_operators_word_overrules_the_judge_at_the_last_step() -> None:
     replay = Replay(SPACE, 50)
     for index in range(4):
-        replay.append(make_step(STREAMS[0], 0, index, Provenance.POLICY, "truncated" if index == 3 else "", 0.0))
+        replay.append(
+            make_step(
+                STREAMS[0], 0, index, Provenance.POLICY, "truncated" if index == 3 else "", 0.0
+            )
+        )
 
     def outcomes() -> list[tuple[float, float, float]]:
         batch = replay.gather(replay.transitions(), window=Window(2, discount=0.5))
-        return list(zip(*(batch[name].tolist() for name in ("reward", "terminated", "discount")), strict=True))
+        return list(
+            zip(
+                *(batch[name].tolist() for name in ("reward", "terminated", "discount")),
+                strict=True,
+            )
+        )
 
-    by_the_judge = [(0.0, 0.0, 0.25), (0.0, 0.0, 0.25), (0.0, 0.0, 0.5)]  # a time limit: bootstrapped
+    by_the_judge = [
+        (0.0, 0.0, 0.25),
+        (0.0, 0.0, 0.25),
+        (0.0, 0.0, 0.5),
+    ]  # a time limit: bootstrapped
     assert outcomes() == by_the_judge
     replay.apply(Mark(MarkKind.SUCCESS, 0, reward=1.0))
     assert outcomes() == [(0.0, 0.0, 0.25), (0.5, 1.0, 0.25), (1.0, 1.0, 0.5)]

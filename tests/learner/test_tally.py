@@ -1,4 +1,6 @@
-"""Laws of resuming from the end of a log: the replay holds what it would hold if all of it had been read."""
+"""Laws of resuming from the end of a log: the replay holds what it would hold if all of it had been
+read.
+"""
 
 import random
 
@@ -24,17 +26,27 @@ def write(log: StepLog, draw: random.Random, count: int) -> None:
         seqs[name] += 1
         if draw.random() < 0.1:
             kinds = (MarkKind.DISCARD, MarkKind.UNDO, MarkKind.SUCCESS, MarkKind.TRUNCATED)
-            mark = Mark(draw.choice(kinds), max(0, episode - draw.choice((0, 0, 3))), actor=name, epoch=1, reward=1.0)
+            mark = Mark(
+                draw.choice(kinds),
+                max(0, episode - draw.choice((0, 0, 3))),
+                actor=name,
+                epoch=1,
+                reward=1.0,
+            )
             log.append_mark(mark, identity)
             at[name] = (episode + 3, 0) if mark.kind == MarkKind.TRUNCATED else at[name]
             continue
         ended = draw.random() < 0.15
-        log.append_step(make_step(index, episode=episode, terminated=ended, truncated=False), identity)
+        log.append_step(
+            make_step(index, episode=episode, terminated=ended, truncated=False), identity
+        )
         at[name] = (episode + 3, 0) if ended else (episode, index + 1)
 
 
 def held(log: StepLog, start: int) -> set:
-    """All transitions of a replay that was filled from record `start` on: whose, from which step, with which end."""
+    """All transitions of a replay that was filled from record `start` on: whose, from which step,
+    with which end.
+    """
     replay = Replay(SPACE, CAPACITY)
     names: dict[int, tuple] = {}
     for identity, said in log.entries(start):
@@ -52,7 +64,9 @@ def held(log: StepLog, start: int) -> set:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_replay_filled_from_the_end_of_a_log_holds_what_one_filled_from_all_of_it_holds(tmp_path, seed):
+def test_a_replay_filled_from_the_end_of_a_log_holds_what_one_filled_from_all_of_it_holds(
+    tmp_path, seed
+):
     with StepLog(tmp_path / "steps.log", SPACE) as log:
         write(log, random.Random(seed), 900)
         start = tail_start(log, CAPACITY)
@@ -69,7 +83,11 @@ def test_what_comes_before_the_end_is_what_all_adds_up_to_without_it(tmp_path):
             if number < 300:
                 begin.count(said)
         before = whole.without(log.entries(300))
-        assert (before.frames, before.steps, before.episodes) == (begin.frames, begin.steps, begin.episodes)
+        assert (before.frames, before.steps, before.episodes) == (
+            begin.frames,
+            begin.steps,
+            begin.episodes,
+        )
         for _, said in log.entries(300):
             before.count(said)
         assert before == whole

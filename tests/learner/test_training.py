@@ -1,4 +1,6 @@
-"""The whole of learning without any process: a small problem is solved, and a run repeats and resumes exactly."""
+"""The whole of learning without any process: a small problem is solved, and a run repeats and
+resumes exactly.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,7 +21,16 @@ from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights
-from robot_rl.types import Array, DataError, Mark, MarkKind, Observation, Provenance, SpaceSpec, Step
+from robot_rl.types import (
+    Array,
+    DataError,
+    Mark,
+    MarkKind,
+    Observation,
+    Provenance,
+    SpaceSpec,
+    Step,
+)
 
 SPACE = SpaceSpec({"state/goal": ((2,), "float32")}, 2)
 CONFIG = LearnerConfig(
@@ -32,7 +43,9 @@ CONFIG = LearnerConfig(
 def reach(
     rng: np.random.Generator, act: Callable[[Observation], Array], episode: int, author: Provenance
 ) -> Iterator[Step]:
-    """Reach a goal in the plane: 20 steps of at most 0.2 per axis, reward 1 within 0.05. A time limit truncates."""
+    """Reach a goal in the plane: 20 steps of at most 0.2 per axis, reward 1 within 0.05. A time
+    limit truncates.
+    """
     goal, nothing = rng.uniform(-1, 1, 2).astype(np.float32), np.zeros(2, np.float32)
     yield make(episode, 0, goal, nothing, False, False, author)
     for t in range(1, 21):
@@ -44,7 +57,9 @@ def reach(
             return
 
 
-def make(episode: int, index: int, goal: Array, action: Array, done: bool, late: bool, author: Provenance) -> Step:
+def make(
+    episode: int, index: int, goal: Array, action: Array, done: bool, late: bool, author: Provenance
+) -> Step:
     return Step(
         episode=episode,
         index=index,
@@ -77,7 +92,9 @@ def train(training: Training, until: int, episode: int = 0) -> int:
     live = LivePolicy(training.spec, training.policy())
     while training.env_steps < until:
         live.begin_episode(episode)
-        training.add(list(reach(np.random.default_rng(episode), live.act, episode, Provenance.POLICY)))
+        training.add(
+            list(reach(np.random.default_rng(episode), live.act, episode, Provenance.POLICY))
+        )
         training.update(training.due())
         live.load(training.publishable())
         episode += 1
@@ -90,20 +107,32 @@ def success_rate(training: Training) -> float:
     def act(seen: Observation) -> Array:
         return live.act(seen, greedy=True)
 
-    ends = [list(reach(np.random.default_rng(10_000 + n), act, n, Provenance.POLICY))[-1] for n in range(50)]
+    ends = [
+        list(reach(np.random.default_rng(10_000 + n), act, n, Provenance.POLICY))[-1]
+        for n in range(50)
+    ]
     return sum(end.terminated for end in ends) / len(ends)
 
 
 @pytest.mark.slow
 def test_a_small_problem_is_solved_from_a_random_policy() -> None:
-    """Fails if learning is broken: an untrained policy, or one whose critic learns nothing, stays near zero."""
+    """Fails if learning is broken: an untrained policy, or one whose critic learns nothing, stays
+    near zero.
+    """
     training = Training(SPACE, CONFIG, seed=0, run_steps=600)
     training.load_demonstrations(demonstrations())
     assert success_rate(training) < 0.2
     train(training, 500)
     assert success_rate(training) >= 0.9
     metrics = training.metrics()
-    assert {"q", "critic_loss", "entropy", "temperature", "bc_weight", "updates_per_s"} <= metrics.keys()
+    assert {
+        "q",
+        "critic_loss",
+        "entropy",
+        "temperature",
+        "bc_weight",
+        "updates_per_s",
+    } <= metrics.keys()
     assert metrics["updates"] == 4 * (training.env_steps - 50)
     assert metrics["bc_weight"] == pytest.approx(2.0 * (1 - training.env_steps / 2_000))
     far, near = (expected_at(training, distance) for distance in (0.9, 0.06))
@@ -112,7 +141,11 @@ def test_a_small_problem_is_solved_from_a_random_policy() -> None:
 
 def expected_at(training: Training, distance: float) -> float:
     """The value of a state in the middle of an episode; where one begins or ends there is none."""
-    goal, nothing, policy = np.full(2, distance, np.float32), np.zeros(2, np.float32), Provenance.POLICY
+    goal, nothing, policy = (
+        np.full(2, distance, np.float32),
+        np.zeros(2, np.float32),
+        Provenance.POLICY,
+    )
     training.add([make(999, 0, goal, nothing, False, False, policy)])
     assert training.newest_value() == {}
     training.add([make(999, 1, goal, nothing, False, False, policy)])
@@ -194,10 +227,20 @@ def pixel_steps(author: Provenance, episode: int = 0, count: int = 6) -> list[St
     steps = []
     for index in range(count):
         end = author == Provenance.DEMO and index == count - 1
-        step = make(episode, index, np.zeros(2, np.float32), rng.uniform(-1, 1, 2).astype("f4"), end, False, author)
+        step = make(
+            episode,
+            index,
+            np.zeros(2, np.float32),
+            rng.uniform(-1, 1, 2).astype("f4"),
+            end,
+            False,
+            author,
+        )
         image = rng.integers(0, 256, (40, 40, 3)).astype(np.uint8)
         pose = (0.01 * rng.normal(size=6)).astype(np.float32)
-        steps.append(Step(**{**vars(step), "observation": {"state/tcp_pose": pose, "image/eye": image}}))
+        steps.append(
+            Step(**{**vars(step), "observation": {"state/tcp_pose": pose, "image/eye": image}})
+        )
     return steps
 
 
@@ -222,14 +265,22 @@ def vision_of(training: Training) -> Vision:
     return training.agent.policy.vision
 
 
-PIXEL_DEMOS = [*pixel_steps(Provenance.DEMO), *pixel_steps(Provenance.SCRIPT), *pixel_steps(Provenance.DEMO)]
+PIXEL_DEMOS = [
+    *pixel_steps(Provenance.DEMO),
+    *pixel_steps(Provenance.SCRIPT),
+    *pixel_steps(Provenance.DEMO),
+]
 
 
 @pytest.mark.parametrize("encoder", ["goal", "end_to_end", "resnet10"])
-def test_all_regimes_of_pixels_learn_and_publish_what_they_should(encoder: str, tmp_path: Path) -> None:
+def test_all_regimes_of_pixels_learn_and_publish_what_they_should(
+    encoder: str, tmp_path: Path
+) -> None:
     training = pixel_training(encoder, tmp_path)
     training.load_demonstrations(PIXEL_DEMOS)
-    assert training.memory.replay.demo_transitions == 10  # wandering pursues nothing: it is for the encoder alone
+    assert (
+        training.memory.replay.demo_transitions == 10
+    )  # wandering pursues nothing: it is for the encoder alone
     *begun, last = pixel_steps(Provenance.POLICY, episode=1)
     training.add(begun)
     assert np.isfinite(training.newest_value()["value"])
@@ -249,7 +300,10 @@ def test_the_critics_see_the_goal_that_the_actor_saw(tmp_path: Path) -> None:
     training.load_demonstrations(PIXEL_DEMOS)
     held = len(training.memory.replay)
     episodes = [pixel_steps(Provenance.POLICY, episode=number) for number in (1, 2)]
-    training.add([step for pair in zip(*episodes, strict=True) for step in pair], [("one", 7), ("two", 7)] * 6)
+    training.add(
+        [step for pair in zip(*episodes, strict=True) for step in pair],
+        [("one", 7), ("two", 7)] * 6,
+    )
     indices = training.memory.replay.transitions()
     cached = training.memory.replay.gather(indices[indices >= held])["vision"].numpy()[:, -6:]
     for number, steps in enumerate(episodes):
@@ -269,7 +323,10 @@ def renewing(folder: Path) -> Training:
 def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path: Path) -> None:
     training = renewing(tmp_path)
     training.load_demonstrations(PIXEL_DEMOS)
-    first, success = pixel_steps(Provenance.POLICY, episode=1)[:3], pixel_steps(Provenance.POLICY, episode=2)
+    first, success = (
+        pixel_steps(Provenance.POLICY, episode=1)[:3],
+        pixel_steps(Provenance.POLICY, episode=2),
+    )
     dues = []
     for steps in (first, success):
         training.add(steps)
@@ -285,12 +342,20 @@ def test_a_renewed_encoder_is_published_and_everything_is_seen_with_it(tmp_path:
     assert training.due() == 6
     training.update(6)
     published = training.publishable()
-    assert any(not np.array_equal(before[n], published[n]) for n in published if n.startswith("vision.cameras."))
+    assert any(
+        not np.array_equal(before[n], published[n])
+        for n in published
+        if n.startswith("vision.cameras.")
+    )
     averaged = training.agent.average_parameters()
-    assert all(np.array_equal(averaged[n], published[n]) for n in published if n.startswith("vision."))
+    assert all(
+        np.array_equal(averaged[n], published[n]) for n in published if n.startswith("vision.")
+    )
     live = LivePolicy(training.spec.to_json(), training.policy())
     live.load(published)
-    cached = training.memory.replay.gather(training.memory.replay.transitions()[-1:])["vision"].numpy()[0, :8]
+    cached = training.memory.replay.gather(training.memory.replay.transitions()[-1:])[
+        "vision"
+    ].numpy()[0, :8]
     frame = success[-2].observation["image/eye"][None]
     np.testing.assert_array_equal(cached, encode(vision_of(training), {"eye": frame})[0, :8])
 
@@ -317,7 +382,10 @@ def test_resumed_from_pixels_the_same_features_come_back(encoder: str, tmp_path:
     """Shifts and lights of the cached variants as well, in whatever portions the steps come."""
     straight = pixel_training(encoder, tmp_path)
     straight.load_demonstrations(PIXEL_DEMOS)
-    first, more = pixel_steps(Provenance.POLICY, episode=1), pixel_steps(Provenance.POLICY, episode=2)
+    first, more = (
+        pixel_steps(Provenance.POLICY, episode=1),
+        pixel_steps(Provenance.POLICY, episode=2),
+    )
     straight.add(first)
     straight.update(4)
     resumed = pixel_training(encoder, tmp_path)
@@ -331,8 +399,12 @@ def test_resumed_from_pixels_the_same_features_come_back(encoder: str, tmp_path:
 
 
 @pytest.mark.parametrize(("encoder", "shifted"), [("goal", False), ("resnet10", True)])
-def test_only_images_without_a_goal_in_them_are_shifted(encoder: str, shifted: bool, tmp_path: Path) -> None:
-    """The first variant is the frame as it is, the others are moved: or lit otherwise, where that moved the goal."""
+def test_only_images_without_a_goal_in_them_are_shifted(
+    encoder: str, shifted: bool, tmp_path: Path
+) -> None:
+    """The first variant is the frame as it is, the others are moved: or lit otherwise, where that
+    moved the goal.
+    """
     training = pixel_training(encoder, tmp_path)
     frames = np.stack([step.observation["image/eye"] for step in pixel_steps(Provenance.POLICY)])
     cache = FeatureCache(training.agent.policy, training.config, seed=0)
@@ -340,11 +412,17 @@ def test_only_images_without_a_goal_in_them_are_shifted(encoder: str, shifted: b
     for before, after in zip(frames.astype(float), changed, strict=True):
         places = [(y, x) for y in range(-4, 5) for x in range(-4, 5)]
         inner = after[10:30, 10:30]
-        moved = [p for p in places if np.array_equal(before[10 + p[0] : 30 + p[0], 10 + p[1] : 30 + p[1]], inner)]
+        moved = [
+            p
+            for p in places
+            if np.array_equal(before[10 + p[0] : 30 + p[0], 10 + p[1] : 30 + p[1]], inner)
+        ]
         assert len(moved) == shifted
         if not shifted:
             assert np.corrcoef(before[..., 0].ravel(), after[..., 0].ravel())[0, 1] > 0.99
-    assert variants_for(LearnerConfig(encoder=encoder, encoder_weights="x"), training.spec) == (4 if shifted else 1)
+    assert variants_for(LearnerConfig(encoder=encoder, encoder_weights="x"), training.spec) == (
+        4 if shifted else 1
+    )
 
 
 def test_features_that_sixteen_bit_cannot_hold_are_refused(tmp_path: Path) -> None:

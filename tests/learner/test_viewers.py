@@ -32,7 +32,9 @@ class Writer:
 
 @pytest.fixture
 def install(monkeypatch):
-    """`install("wandb", init=...)`: a module with these names; `install("wandb")`: it cannot be found."""
+    """`install("wandb", init=...)`: a module with these names; `install("wandb")`: it cannot be
+    found.
+    """
 
     def install(name, **names):
         module = None
@@ -86,12 +88,16 @@ def test_a_disk_that_refuses_ends_nothing(install, folder, caplog):
     ]
 
 
-def test_a_run_of_weights_and_biases_has_the_runs_name_and_goes_on_when_it_is_resumed(install, folder):
+def test_a_run_of_weights_and_biases_has_the_runs_name_and_goes_on_when_it_is_resumed(
+    install, folder
+):
     begun, said = [], []
 
     def init(**options):
         begun.append(options)
-        return SimpleNamespace(define_metric=lambda *a, **k: None, log=said.append, finish=lambda: said.append("end"))
+        return SimpleNamespace(
+            define_metric=lambda *a, **k: None, log=said.append, finish=lambda: said.append("end")
+        )
 
     install("tensorboard")
     install("wandb", init=init, Error=RuntimeError)

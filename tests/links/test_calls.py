@@ -16,7 +16,9 @@ SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
 @pytest.fixture
 def server():
     server = CallServer()
-    server.register("double", lambda body, arrays: ({"x": 2 * body["x"]}, {n: 2 * a for n, a in arrays.items()}))
+    server.register(
+        "double", lambda body, arrays: ({"x": 2 * body["x"]}, {n: 2 * a for n, a in arrays.items()})
+    )
     server.register("nothing", lambda body, arrays: None)
     server.start()
     yield server

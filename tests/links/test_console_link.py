@@ -1,4 +1,6 @@
-"""Laws of the desk: whoever looks sees the newest step, what is said is heard once, and silence lets go."""
+"""Laws of the desk: whoever looks sees the newest step, what is said is heard once, and silence
+lets go.
+"""
 
 import time
 
@@ -19,9 +21,24 @@ def held(desk: ConsoleLink) -> bool:
 
 def a_step(index: int, level: int = 0, reward: float = 0.0) -> Step:
     nothing = np.zeros(6, np.float32)
-    observation: dict[str, Array] = {"image/wrist": np.full((128, 96, 3), level, np.uint8), "state/tcp_pose": nothing}
+    observation: dict[str, Array] = {
+        "image/wrist": np.full((128, 96, 3), level, np.uint8),
+        "state/tcp_pose": nothing,
+    }
     return Step(
-        2, index, observation, nothing, nothing, nothing, reward, False, False, Provenance.HUMAN, 7, 0.1 * index, 0.0
+        2,
+        index,
+        observation,
+        nothing,
+        nothing,
+        nothing,
+        reward,
+        False,
+        False,
+        Provenance.HUMAN,
+        7,
+        0.1 * index,
+        0.0,
     )
 
 
@@ -51,7 +68,9 @@ def test_numbers_that_json_lacks_are_none(desk, console):
 
 
 def test_nobody_looks_and_nothing_is_made(desk, monkeypatch):
-    monkeypatch.setattr(desks, "to_jpeg", lambda image: pytest.fail("a picture was made for nobody"))
+    monkeypatch.setattr(
+        desks, "to_jpeg", lambda image: pytest.fail("a picture was made for nobody")
+    )
     for index in range(10):
         desk.show(a_step(index), [arm_at(0.0)])
 
@@ -64,7 +83,11 @@ def test_what_is_said_is_heard_once_in_order_with_the_episode_that_went_on(desk,
     for desk.events.episode, word in ((None, "undo"), (3, "pause"), (None, "start")):
         console.say(word)
     events = desk.events.take()
-    assert [(each.command.name, each.episode) for each in events] == [("UNDO", None), ("PAUSE", 3), ("START", None)]
+    assert [(each.command.name, each.episode) for each in events] == [
+        ("UNDO", None),
+        ("PAUSE", 3),
+        ("START", None),
+    ]
     assert {each.source for each in events} == {"console"} and desk.events.take() == []
 
 
@@ -102,7 +125,18 @@ def test_the_gizmo_is_held_until_it_is_let_go_or_nobody_is_heard(desk, console, 
 
 
 @pytest.mark.parametrize(
-    "pose", [[0.0] * 7, [0.0] * 6, ["x"] * 7, "pose", {"a": 1}, [[1.0] * 7], [float("nan")] * 7, [1e999] * 3, 5]
+    "pose",
+    [
+        [0.0] * 7,
+        [0.0] * 6,
+        ["x"] * 7,
+        "pose",
+        {"a": 1},
+        [[1.0] * 7],
+        [float("nan")] * 7,
+        [1e999] * 3,
+        5,
+    ],
 )
 def test_a_grip_that_is_no_pose_is_refused_and_the_desk_goes_on(desk, console, pose):
     client = CallClient(desk.address)

@@ -1,8 +1,9 @@
-"""Whatever somebody sends to a service, with keys or without, it goes on and serves the next good client.
+"""Whatever somebody sends to a service, with keys or without, it goes on and serves the next good
+client.
 
-Each service runs as it does in a run, in this process, behind a thread that does its owner's part. What is sent: raw
-TCP that is no ZeroMQ, or only begins to be; ZeroMQ messages that are no messages of ours, or too large; clients
-without keys or with wrong ones.
+Each service runs as it does in a run, in this process, behind a thread that does its owner's part.
+What is sent: raw TCP that is no ZeroMQ, or only begins to be; ZeroMQ messages that are no messages
+of ours, or too large; clients without keys or with wrong ones.
 """
 
 import contextlib
@@ -39,7 +40,9 @@ from tests.helpers import SPACE, make_step, wait_until
 
 PATIENCE_S = 30.0
 TOO_LARGE = 1 << 20
-"""Bytes: more than a step, a subscription or a message of an arm may have, and no burden for a test."""
+"""Bytes: more than a step, a subscription or a message of an arm may have, and no burden for a
+test.
+"""
 
 
 @dataclass
@@ -93,7 +96,11 @@ def serve_steps(address: str) -> Service:
             sender.close()
 
     return Service(
-        receiver.address, zmq.DEALER, lambda: receiver.ack(receiver.receive(timeout_s=0.02)), ask, receiver.close
+        receiver.address,
+        zmq.DEALER,
+        lambda: receiver.ack(receiver.receive(timeout_s=0.02)),
+        ask,
+        receiver.close,
     )
 
 
@@ -106,7 +113,9 @@ def serve_calls(address: str) -> Service:
         assert client.call("ping", timeout_s=PATIENCE_S).body == {"pong": 1}
         client.close()
 
-    return Service(server.address, zmq.DEALER, lambda: server.poll(timeout_s=0.02), ask, server.close)
+    return Service(
+        server.address, zmq.DEALER, lambda: server.poll(timeout_s=0.02), ask, server.close
+    )
 
 
 def serve_weights(address: str) -> Service:
@@ -118,7 +127,9 @@ def serve_weights(address: str) -> Service:
         assert subscriber.wait_for(1, timeout_s=PATIENCE_S) is not None
         subscriber.close()
 
-    return Service(publisher.address, zmq.XSUB, lambda: threading.Event().wait(0.02), ask, publisher.close)
+    return Service(
+        publisher.address, zmq.XSUB, lambda: threading.Event().wait(0.02), ask, publisher.close
+    )
 
 
 def serve_status(address: str) -> Service:
@@ -226,15 +237,24 @@ def announced(size: int, body: bytes) -> bytes:
     return bytes([2]) + struct.pack(">Q", size) + body
 
 
-GREETINGS = st.sampled_from([greeting(b"NULL"), greeting(b"NULL", 0), greeting(b"CURVE"), greeting(b"PLAIN")])
+GREETINGS = st.sampled_from([
+    greeting(b"NULL"),
+    greeting(b"NULL", 0),
+    greeting(b"CURVE"),
+    greeting(b"PLAIN"),
+])
 SIZES = st.sampled_from([0, 1, 255, 1 << 16, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1])
 PARTS = st.one_of(
     st.binary(max_size=300),
     st.builds(ready, st.sampled_from([b"DEALER", b"SUB", b"XSUB", b"ROUTER", b"", b"\xff" * 40])),
     st.builds(
-        command, st.sampled_from([b"HELLO", b"INITIATE", b"ERROR", b"PING", b"SUBSCRIBE"]), st.binary(max_size=200)
+        command,
+        st.sampled_from([b"HELLO", b"INITIATE", b"ERROR", b"PING", b"SUBSCRIBE"]),
+        st.binary(max_size=200),
     ),
-    st.just(command(b"HELLO", b"\x01\x00" + bytes(192))),  # of the right size for CURVE, and of nobody
+    st.just(
+        command(b"HELLO", b"\x01\x00" + bytes(192))
+    ),  # of the right size for CURVE, and of nobody
     st.builds(announced, SIZES, st.binary(max_size=100)),
 )
 STREAMS = st.one_of(
@@ -301,10 +321,15 @@ def test_messages_that_are_too_large_leave_a_service_running(service):
 
 @pytest.mark.parametrize("name", ["weights", "status"])
 def test_a_subscription_of_a_megabyte_leaves_a_publisher_running(name):
-    """Not by a socket of ZeroMQ: it would keep the subscription in a tree so deep that its own removal is its end."""
+    """Not by a socket of ZeroMQ: it would keep the subscription in a tree so deep that its own
+    removal is its end.
+    """
     topic = os.urandom(TOO_LARGE)
     with running(name, ANY_PORT) as service:
-        for minor, message in ((0, announced(len(topic) + 1, b"\x01" + topic)), (1, command(b"SUBSCRIBE", topic))):
+        for minor, message in (
+            (0, announced(len(topic) + 1, b"\x01" + topic)),
+            (1, command(b"SUBSCRIBE", topic)),
+        ):
             with service.open_stream() as connection:
                 with contextlib.suppress(OSError):
                     connection.sendall(greeting(b"NULL", minor) + ready(b"SUB") + message)
@@ -312,11 +337,18 @@ def test_a_subscription_of_a_megabyte_leaves_a_publisher_running(name):
 
 
 def test_a_reader_goes_on_whatever_a_publisher_sends():
-    """A large second frame ended the process when the reader's socket kept the newest message alone."""
+    """A large second frame ended the process when the reader's socket kept the newest message
+    alone.
+    """
     with new_socket(zmq.PUB, linger_s=0.2) as socket:
         good = StatusPublisher(sender="actor")
         reader = StatusReader({"learner": bind(socket, ANY_PORT), "actor": good.address})
-        for frames in ([b"x" * 100, b"y" * 2 * TOO_LARGE], [b"x" * 2 * TOO_LARGE], [b"a", b"b"], [b""] * 100) * 10:
+        for frames in (
+            [b"x" * 100, b"y" * 2 * TOO_LARGE],
+            [b"x" * 2 * TOO_LARGE],
+            [b"a", b"b"],
+            [b""] * 100,
+        ) * 10:
             socket.send_multipart(frames)
             threading.Event().wait(0.02)
             assert "learner" not in reader.latest()
@@ -338,7 +370,9 @@ def test_messages_of_very_many_frames_leave_a_service_running(service):
 
 @contextlib.contextmanager
 def open_client(service: Service) -> Iterator[LinkSocket]:
-    """A socket of the kind that fits, with this machine's keys where they are wanted; it has reached the service."""
+    """A socket of the kind that fits, with this machine's keys where they are wanted; it has
+    reached the service.
+    """
     with new_socket(service.client, linger_s=0.2) as socket:
         connect(socket, service.address)
         yield socket
@@ -352,7 +386,9 @@ def is_refused(socket: LinkSocket) -> bool:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_who_has_no_keys_or_wrong_ones_is_refused_and_disturbs_nobody(name, tmp_path, monkeypatch, keys):
+def test_who_has_no_keys_or_wrong_ones_is_refused_and_disturbs_nobody(
+    name, tmp_path, monkeypatch, keys
+):
     stranger = Keyring(tmp_path / "stranger")
     with running(name, "tcp://127.0.0.1:*") as service:
         stranger.trust("victim", keys.make().public.hex())

@@ -100,7 +100,10 @@ def test_a_pair_is_made_once_and_only_its_owner_can_read_the_secret(tmp_path):
 
 def test_two_processes_that_make_keys_at_once_get_the_same(tmp_path):
     pairs: list[KeyPair] = []
-    threads = [threading.Thread(target=lambda: pairs.append(Keyring(tmp_path / "keys").make())) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: pairs.append(Keyring(tmp_path / "keys").make()))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -111,7 +114,10 @@ def test_two_processes_that_make_keys_at_once_get_the_same(tmp_path):
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
 def test_a_secret_that_others_can_read_is_refused(gpu, mode):
     (gpu.keys.folder / "secret.key").chmod(mode)
-    with gpu, pytest.raises(ConfigError, match=rf"can be read by others \(mode {mode:04o}.*chmod 600"):
+    with (
+        gpu,
+        pytest.raises(ConfigError, match=rf"can be read by others \(mode {mode:04o}.*chmod 600"),
+    ):
         check_address("tcp://192.168.1.7:5555")
 
 
@@ -168,7 +174,9 @@ def test_this_machine_has_a_name_that_others_can_use():
 def test_the_machine_follows_from_the_address(robot, gpu, machine):
     keys, other = robot.keys, machine("other")
     with robot:
-        with pytest.raises(LinkError, match=r"the key of the machine at 10.0.0.2 is not trusted.*none"):
+        with pytest.raises(
+            LinkError, match=r"the key of the machine at 10.0.0.2 is not trusted.*none"
+        ):
             check_address("tcp://10.0.0.2:5561")
         keys.trust("gpu", gpu.public)
         assert keys.server("", "10.0.0.2")[0] == "gpu"  # the only one
@@ -195,7 +203,9 @@ def test_trust_counts_at_once_and_revoking_for_the_next_connection(served, gpu, 
         assert ping(at(served, "gpu")) == {"pong": 1}
 
 
-def test_a_server_that_has_another_key_than_the_trusted_one_is_not_believed(served, gpu, robot, machine):
+def test_a_server_that_has_another_key_than_the_trusted_one_is_not_believed(
+    served, gpu, robot, machine
+):
     gpu.keys.trust("robot", robot.public)
     robot.keys.trust("gpu", machine("impostor").public)
     with robot, pytest.raises(LinkError, match=r"does not have the key that is trusted as 'gpu'"):
@@ -256,7 +266,10 @@ def test_a_service_for_all_interfaces_is_reached_with_keys_alone(gpu, robot):
 def test_steps_and_weights_that_are_refused_say_so(gpu, robot, tmp_path, caplog):
     robot.keys.trust("gpu", gpu.public)
     with gpu:
-        receiver, publisher = StepReceiver(LOOPBACK_WITH_KEYS, SPACE), WeightsPublisher(LOOPBACK_WITH_KEYS)
+        receiver, publisher = (
+            StepReceiver(LOOPBACK_WITH_KEYS, SPACE),
+            WeightsPublisher(LOOPBACK_WITH_KEYS),
+        )
         status = StatusPublisher(LOOPBACK_WITH_KEYS, "learner")
     with robot:
         sender = StepSender(at(receiver.address, "gpu"), SPACE, spool=tmp_path / "spool")
@@ -273,25 +286,38 @@ def test_steps_and_weights_that_are_refused_say_so(gpu, robot, tmp_path, caplog)
             part.close()
 
 
-def test_tcp_on_loopback_has_keys_without_being_asked_and_makes_them(machine, tmp_path, monkeypatch):
+def test_tcp_on_loopback_has_keys_without_being_asked_and_makes_them(
+    machine, tmp_path, monkeypatch
+):
     """As in the config of a run that was made when loopback had none."""
     monkeypatch.setenv("ROBOT_RL_KEYS", str(tmp_path / "none yet"))
     server = CallServer("tcp://127.0.0.1:*")
     server.register("ping", lambda body, arrays: {"pong": 1})
     server.start()
     assert server.address.startswith("tcp://127.0.0.1:")
-    assert ping(server.address) == ping(server.address.replace("127.0.0.1", "self@127.0.0.1")) == {"pong": 1}
+    assert (
+        ping(server.address)
+        == ping(server.address.replace("127.0.0.1", "self@127.0.0.1"))
+        == {"pong": 1}
+    )
     with new_socket(zmq.DEALER) as socket:
         connect(socket, server.address)
         assert socket.getsockopt(zmq.MECHANISM) == zmq.CURVE
-    with machine("another user"), pytest.raises(LinkError, match=r"does not have the key of this user.*Another user"):
+    with (
+        machine("another user"),
+        pytest.raises(LinkError, match=r"does not have the key of this user.*Another user"),
+    ):
         ping(server.address)
     server.close()
 
 
-def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(served, gpu, machine, caplog, monkeypatch):
+def test_many_strangers_leave_few_lines_and_none_with_a_key_to_trust(
+    served, gpu, machine, caplog, monkeypatch
+):
     make_friends(gpu, machine("robot"))
-    monkeypatch.setattr(allow_list._running, "_seldom", Seldom(allow_list.log, allow_list.MOST_LINES))
+    monkeypatch.setattr(
+        allow_list._running, "_seldom", Seldom(allow_list.log, allow_list.MOST_LINES)
+    )
     publics = []
     for i in range(10):
         stranger = machine(f"stranger {i}")

@@ -12,7 +12,12 @@ from robot_rl.links.keys import Keyring
 from robot_rl.links.sockets import bind, check_address, connect, free_addresses, new_socket
 from robot_rl.types import LinkError
 
-OTHER_MACHINES = ["tcp://192.168.1.7:5555", "tcp://robot:5555", "tcp://gpu@10.0.0.2:5555", "tcp://gpu@127.0.0.1:5555"]
+OTHER_MACHINES = [
+    "tcp://192.168.1.7:5555",
+    "tcp://robot:5555",
+    "tcp://gpu@10.0.0.2:5555",
+    "tcp://gpu@127.0.0.1:5555",
+]
 ALL_INTERFACES = ["tcp://*:5555", "tcp://0.0.0.0:5555", "tcp://[::]:5555"]
 
 
@@ -21,7 +26,9 @@ def no_keys(tmp_path, monkeypatch):
     monkeypatch.setenv("ROBOT_RL_KEYS", str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://self@127.0.0.1:5555"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:5555", "tcp://localhost:1", "tcp://self@127.0.0.1:5555"]
+)
 def test_loopback_takes_the_keys_that_it_needs_from_this_machine(address):
     assert parse_address(address).is_loopback
     assert check_address(address) == address

@@ -17,7 +17,9 @@ def actor():
     publisher.close()
 
 
-def wait_for(reader: StatusReader, publisher: StatusPublisher, values: dict, timeout_s: float = 2.0) -> None:
+def wait_for(
+    reader: StatusReader, publisher: StatusPublisher, values: dict, timeout_s: float = 2.0
+) -> None:
     """Publish until it arrives (what is published before a reader has connected is lost)."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -46,7 +48,11 @@ def test_newest_values_of_each_sender(actor):
 
 def test_numbers_that_json_lacks_become_null(actor):
     reader = StatusReader({"actor": actor.address})
-    wait_for(reader, actor, {"loss": float("nan"), "q": np.float32(0.5), "list": [np.inf, 1], "n": np.int64(3)})
+    wait_for(
+        reader,
+        actor,
+        {"loss": float("nan"), "q": np.float32(0.5), "list": [np.inf, 1], "n": np.int64(3)},
+    )
     assert reader.latest()["actor"].values == {"loss": None, "q": 0.5, "list": [None, 1], "n": 3}
     reader.close()
 

@@ -69,7 +69,9 @@ def test_a_damaged_file_does_not_appear(source, there):
     data = source.read_bytes()
     inbox = Inbox(there, lambda facts: pytest.fail("it must not arrive"))
     with pytest.raises(DataError, match="checksum"):
-        inbox.answer({"offset": 0, "size": len(data), "crc32": 1}, {"data": np.frombuffer(data, np.uint8)})
+        inbox.answer(
+            {"offset": 0, "size": len(data), "crc32": 1}, {"data": np.frombuffer(data, np.uint8)}
+        )
     assert not list(there.parent.iterdir())
 
 
@@ -79,7 +81,9 @@ def test_a_file_that_is_here_already_with_the_same_content_has_arrived(source, t
     arrived: list[dict] = []
     there.write_bytes(data)
     whole = {"size": len(data), "crc32": checksum(source), "steps": 12}
-    answer = Inbox(there, arrived.append).answer({"offset": 0} | whole, {"data": np.frombuffer(data[:10], np.uint8)})
+    answer = Inbox(there, arrived.append).answer(
+        {"offset": 0} | whole, {"data": np.frombuffer(data[:10], np.uint8)}
+    )
     assert answer == {"have": len(data)}
     assert [facts["steps"] for facts in arrived] == [12]
     assert there.read_bytes() == data
@@ -98,7 +102,9 @@ def test_what_is_here_is_not_written_over(source, there, server):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    body=st.dictionaries(st.sampled_from(["offset", "size", "crc32"]), st.one_of(st.none(), st.integers(), st.text())),
+    body=st.dictionaries(
+        st.sampled_from(["offset", "size", "crc32"]), st.one_of(st.none(), st.integers(), st.text())
+    ),
     data=st.binary(max_size=20),
 )
 def test_nonsense_is_refused_or_harmless(there, body, data):

@@ -1,4 +1,6 @@
-"""Laws of the weights link: the newest parameters or nothing, for whoever comes, whenever they come."""
+"""Laws of the weights link: the newest parameters or nothing, for whoever comes, whenever they
+come.
+"""
 
 import threading
 import time
@@ -58,7 +60,9 @@ def test_each_late_joiner_gets_the_current_weights(publisher):
     publisher.publish(7, PARAMETERS)
     time.sleep(0.05)
     subscribers = []
-    for _ in range(3):  # the second and third too: XPUB announces only the first unless it is told otherwise
+    for _ in range(
+        3
+    ):  # the second and third too: XPUB announces only the first unless it is told otherwise
         subscribers.append(subscribe(publisher))
         newest = subscribers[-1].wait_for(7, timeout_s=1.0)
         assert newest is not None and newest[0] == 7
@@ -121,7 +125,9 @@ def test_restarted_publisher_with_an_older_version_is_followed(publisher):
 
 
 def test_no_version_is_lost_among_other_events(publisher):
-    """Each frame of the noise wakes the publisher's thread, and a version that is published then must not be missed."""
+    """Each frame of the noise wakes the publisher's thread, and a version that is published then
+    must not be missed.
+    """
     subscriber, stop = subscribe(publisher), threading.Event()
 
     def make_noise() -> None:

@@ -9,7 +9,9 @@ from robot_rl.machine import compiled
 from robot_rl.machine.private import cache_folder, keep_torch_private, private_folder
 
 
-def test_it_is_made_for_this_user_alone_and_one_that_others_could_read_is_closed(tmp_path: Path) -> None:
+def test_it_is_made_for_this_user_alone_and_one_that_others_could_read_is_closed(
+    tmp_path: Path,
+) -> None:
     assert private_folder(tmp_path / "a" / "new").stat().st_mode & 0o777 == 0o700
     (tmp_path / "open").mkdir(mode=0o755)
     assert private_folder(tmp_path / "open").stat().st_mode & 0o777 == 0o700
@@ -65,4 +67,8 @@ def test_torch_keeps_what_it_compiles_in_a_private_folder_or_a_new_one(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
     keep_torch_private()
     made = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    assert made.stat().st_mode & 0o777 == 0o700 and made.stat().st_uid == os.getuid() and not list(made.iterdir())
+    assert (
+        made.stat().st_mode & 0o777 == 0o700
+        and made.stat().st_uid == os.getuid()
+        and not list(made.iterdir())
+    )

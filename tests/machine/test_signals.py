@@ -1,4 +1,6 @@
-"""A stop is a flag: whatever the handler does may be interrupted by the next signal, so it must take no lock."""
+"""A stop is a flag: whatever the handler does may be interrupted by the next signal, so it must
+take no lock.
+"""
 
 import contextlib
 import signal
@@ -27,7 +29,9 @@ with StopRequest() as stop:
 
 
 def test_signals_that_interrupt_each_other_stop_a_process_and_hang_nothing() -> None:
-    with subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
         end = time.monotonic() + 0.8
         while time.monotonic() < end:
@@ -73,7 +77,9 @@ def test_elsewhere_the_first_signal_asks_and_the_second_ctrl_c_insists() -> None
             signal.raise_signal(signal.SIGINT)
 
 
-def test_a_ctrl_c_that_an_import_swallows_or_makes_an_error_of_is_not_lost(monkeypatch, capsys) -> None:
+def test_a_ctrl_c_that_an_import_swallows_or_makes_an_error_of_is_not_lost(
+    monkeypatch, capsys
+) -> None:
     asked = []
 
     def swallows(arguments):

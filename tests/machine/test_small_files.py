@@ -1,4 +1,6 @@
-"""Laws of a run's small files: whole or not there, no line lost to another's damage, and each line read once."""
+"""Laws of a run's small files: whole or not there, no line lost to another's damage, and each line
+read once.
+"""
 
 import json
 import logging
@@ -8,7 +10,16 @@ from itertools import pairwise
 
 import pytest
 
-from robot_rl.machine.small_files import JsonLines, Tail, finite, read_json, read_lines, require_seal, seal, write_json
+from robot_rl.machine.small_files import (
+    JsonLines,
+    Tail,
+    finite,
+    read_json,
+    read_lines,
+    require_seal,
+    seal,
+    write_json,
+)
 from robot_rl.types import DataError
 from tests.stream.full_disk import files_of_at_most
 
@@ -28,17 +39,24 @@ def line(n: int) -> str:
     return json.dumps({"n": n}) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------- one object
+# --------------------------------------------------------------------------------------- one object
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path):
     path = tmp_path / "file.json"
     write_json(path, {"a": 1})
-    with files_of_at_most(100), pytest.raises(DataError, match=r"file\.json cannot be written: .* as it was"):
+    with (
+        files_of_at_most(100),
+        pytest.raises(DataError, match=r"file\.json cannot be written: .* as it was"),
+    ):
         write_json(path, {"a": "b" * 1000})
     assert read_json(path) == {"a": 1}
     write_json(path, {"a": float("nan"), "b": [float("inf"), 2.0]})
-    assert read_json(path) == {"a": None, "b": [None, 2.0]} == finite({"a": float("nan"), "b": (float("inf"), 2.0)})
+    assert (
+        read_json(path)
+        == {"a": None, "b": [None, 2.0]}
+        == finite({"a": float("nan"), "b": (float("inf"), 2.0)})
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
 
 
@@ -47,14 +65,20 @@ def test_a_seal_is_broken_by_every_change_of_a_value_and_by_no_other_order():
     require_seal(sealed)
     require_seal(dict(reversed(sealed.items())))
     require_seal({"a": 2})  # has none
-    others: list[dict[str, object]] = [{"a": 2}, {"b": {"c": [1.5, None]}}, {"d": 0}, {"crc32": {}}, {"crc32": None}]
+    others: list[dict[str, object]] = [
+        {"a": 2},
+        {"b": {"c": [1.5, None]}},
+        {"d": 0},
+        {"crc32": {}},
+        {"crc32": None},
+    ]
     for other in others:
         with pytest.raises(DataError, match="checksum"):
             require_seal(sealed | other)
     assert seal(sealed) == sealed
 
 
-# ------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------------- tables
 
 
 @pytest.mark.parametrize("torn", ['{"n": 2', '{"n": 2}', "\0\0\0\0", '{"n": 2}\n{'])
@@ -67,9 +91,14 @@ def test_a_line_without_its_end_never_becomes_one_with_the_next(tmp_path, torn, 
         table.close()
     rows = [row["n"] for row in read_lines(path, ("n",))]
     assert [n for n in rows if n != 2] == [1, 10, 20] and rows.count(2) == ("}" in torn)
-    damaged = sum(not text.startswith('{"n": ') or not text.endswith("}") for text in path.read_text().splitlines())
+    damaged = sum(
+        not text.startswith('{"n": ') or not text.endswith("}")
+        for text in path.read_text().splitlines()
+    )
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == (damaged > 0) and all("rows.jsonl" in record.message for record in warnings)
+    assert len(warnings) == (damaged > 0) and all(
+        "rows.jsonl" in record.message for record in warnings
+    )
 
 
 def test_numbers_that_json_has_not_are_written_as_null_and_read_as_such(tmp_path):
@@ -84,13 +113,23 @@ def test_numbers_that_json_has_not_are_written_as_null_and_read_as_such(tmp_path
 
 def test_lines_that_are_no_rows_are_left_out_with_one_warning_that_numbers_them(tmp_path, caplog):
     path = tmp_path / "rows.jsonl"
-    bad = ["x", "[1]", '{"n": "1"}', '{"n": 1e400}', '{"m": 1}', "[" * 50_000, '{"n": ' + "9" * 5000 + "}"]
+    bad = [
+        "x",
+        "[1]",
+        '{"n": "1"}',
+        '{"n": 1e400}',
+        '{"m": 1}',
+        "[" * 50_000,
+        '{"n": ' + "9" * 5000 + "}",
+    ]
     path.write_text(line(1) + "".join(text + "\n" + line(1) for text in bad))
     tail = Tail(path, Sum, ("n",))
     for _ in range(3):
         assert tail.read().total == 1 + len(bad)
     (record,) = caplog.records
-    assert "rows.jsonl" in record.message and "line 2, 4, 6, 8, 10, ...: 7 damaged" in record.message
+    assert (
+        "rows.jsonl" in record.message and "line 2, 4, 6, 8, 10, ...: 7 damaged" in record.message
+    )
 
 
 def test_a_process_without_free_files_goes_on_writing(tmp_path):

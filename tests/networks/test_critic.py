@@ -33,13 +33,20 @@ def test_members_are_independent_down_to_the_last_layer() -> None:
 def test_values_begin_near_zero() -> None:
     """Returns lie in [0, 1]: values that begin at +-1 are optimism that takes long to unlearn."""
     torch.manual_seed(0)
-    assert Critics(20, (256, 256), members=4)(torch.randn(500, 14), torch.rand(500, 6)).abs().max() < 0.1
+    assert (
+        Critics(20, (256, 256), members=4)(torch.randn(500, 14), torch.rand(500, 6)).abs().max()
+        < 0.1
+    )
 
 
 def test_subset_and_detached_weights_give_the_same_values() -> None:
     critics, x = Critics(7, (16,), members=3), torch.randn(5, 7, requires_grad=True)
     values = ensemble_values(critics.weights(), x)
-    assert torch.allclose(ensemble_values(members_of(critics.weights(), torch.tensor([2])), x)[0], values[2], atol=1e-6)
+    assert torch.allclose(
+        ensemble_values(members_of(critics.weights(), torch.tensor([2])), x)[0],
+        values[2],
+        atol=1e-6,
+    )
     ensemble_values(detached(critics.weights()), x).sum().backward()
     assert x.grad is not None
     assert all(p.grad is None for p in critics.parameters())

@@ -61,7 +61,9 @@ def test_photometric_changes_are_bounded_and_differ_between_images() -> None:
     out = photometric(images, np.random.default_rng(0), 0.2, torch.float32)
     assert (out - 128).abs().max() <= 0.2 * 128 + 0.1 * 255
     assert len({float(image[0, 0, 0]) for image in out}) == 5
-    assert torch.equal(photometric(images, np.random.default_rng(0), 0.0, torch.float32), images.float())
+    assert torch.equal(
+        photometric(images, np.random.default_rng(0), 0.0, torch.float32), images.float()
+    )
 
 
 def test_faster_matrix_product_is_taken_only_if_it_is_exact() -> None:

@@ -1,4 +1,6 @@
-"""What an episode's frames say of the goal together: less noise than each alone, and no memory of another episode."""
+"""What an episode's frames say of the goal together: less noise than each alone, and no memory of
+another episode.
+"""
 
 import numpy as np
 import pytest
@@ -19,14 +21,18 @@ def seen_from(tool, goal=GOAL):
 
 
 def path(steps):
-    """Tool poses `(steps, 6)` from the start pose: a random walk of some centimetres and tenths of a radian."""
+    """Tool poses `(steps, 6)` from the start pose: a random walk of some centimetres and tenths of
+    a radian.
+    """
     return np.cumsum(RNG.normal(size=(steps, 6)) * [0.003, 0.003, 0.003, 0.02, 0.02, 0.02], axis=0)
 
 
 def test_what_every_frame_says_is_what_comes_out():
     goals = GoalFilter(1)
     for tool in path(50):
-        np.testing.assert_allclose(goals.update(tool[None], seen_from(tool)[None])[0], seen_from(tool), atol=1e-6)
+        np.testing.assert_allclose(
+            goals.update(tool[None], seen_from(tool)[None])[0], seen_from(tool), atol=1e-6
+        )
 
 
 def test_errors_of_single_frames_average_out():

@@ -6,7 +6,13 @@ import torch
 
 from robot_rl.networks.normalise import CLIP, UNIT, Normaliser
 
-QUANTITIES = [("state/tcp_pose", 6), ("state/left/sim_goal", 6), ("state/tcp_wrench", 6), ("goal0/goal", 6), ("x", 2)]
+QUANTITIES = [
+    ("state/tcp_pose", 6),
+    ("state/left/sim_goal", 6),
+    ("state/tcp_wrench", 6),
+    ("goal0/goal", 6),
+    ("x", 2),
+]
 
 
 def test_zero_stays_zero() -> None:
@@ -24,7 +30,11 @@ def test_a_unit_of_each_quantity_is_one() -> None:
 def test_only_the_goal_is_seen_again() -> None:
     normaliser = Normaliser(QUANTITIES)
     assert set(normaliser.fine_entries.tolist()) == {*range(6, 12), *range(18, 24)}
-    assert normaliser.size == 26 + len(normaliser.fine_entries) == normaliser(torch.zeros(1, 26)).shape[1]
+    assert (
+        normaliser.size
+        == 26 + len(normaliser.fine_entries)
+        == normaliser(torch.zeros(1, 26)).shape[1]
+    )
     assert Normaliser([("state/tcp_twist", 6), ("state/tcp_wrench", 6)]).size == 12
 
 

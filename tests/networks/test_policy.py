@@ -24,7 +24,9 @@ SPACE = SpaceSpec(
 def observe(seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {
-        name: rng.integers(0, 256, shape).astype(np.uint8) if dtype == "uint8" else rng.normal(size=shape).astype("f4")
+        name: rng.integers(0, 256, shape).astype(np.uint8)
+        if dtype == "uint8"
+        else rng.normal(size=shape).astype("f4")
         for name, (shape, dtype) in SPACE.observations.items()
     }
 
@@ -69,7 +71,9 @@ def test_log_density_is_that_of_a_squashed_gaussian() -> None:
     mean, log_std, noise = torch.randn(3, 50, 2, dtype=torch.float64).unbind(0)
     action, log_prob = squashed_sample(mean, log_std * 0.1, noise)
     gaussian = torch.distributions.Normal(mean, (log_std * 0.1).exp())
-    wanted = torch.distributions.TransformedDistribution(gaussian, [torch.distributions.TanhTransform()])
+    wanted = torch.distributions.TransformedDistribution(
+        gaussian, [torch.distributions.TanhTransform()]
+    )
     assert torch.allclose(log_prob, wanted.log_prob(action).sum(-1), atol=1e-6)
 
 

@@ -1,4 +1,6 @@
-"""The ResNet-10 is the published one: its weights fit by either name, and give what the paper's code computes."""
+"""The ResNet-10 is the published one: its weights fit by either name, and give what the paper's
+code computes.
+"""
 
 import re
 import subprocess
@@ -21,7 +23,9 @@ Weights = dict[str, Tensor]
 
 
 def flax_weights() -> Weights:
-    """Random weights with the names and shapes of SERL's resnet10_params: kernels are (height, width, in, out)."""
+    """Random weights with the names and shapes of SERL's resnet10_params: kernels are (height,
+    width, in, out).
+    """
     g = torch.Generator().manual_seed(0)
     out = {"conv_init/kernel": (7, 7, 3, 64), "norm_init/scale": (64,), "norm_init/bias": (64,)}
     for i, n in enumerate(CHANNELS):
@@ -32,20 +36,41 @@ def flax_weights() -> Weights:
         if n_in != n:
             out[f"{block}/conv_proj/kernel"] = (1, 1, n_in, n)
     out["output_head/kernel"] = (512, 1000)  # the classifier's, which nobody wants
-    return {name: 0.05 * torch.randn(shape, generator=g) + float("scale" in name) for name, shape in out.items()}
+    return {
+        name: 0.05 * torch.randn(shape, generator=g) + float("scale" in name)
+        for name, shape in out.items()
+    }
 
 
 def port_weights(wrapped: bool) -> Weights:
-    """The same with the names of helper2424/resnet10, whose revisions wrap convolutions and norms or do not."""
-    names = {"conv_init": "embedder.0", "norm_init": "embedder.1", "Conv_0": "conv1", "Conv_1": "conv2"}
-    names |= {"MyGroupNorm_0": "norm1", "MyGroupNorm_1": "norm2", "conv_proj": "shortcut.0", "norm_proj": "shortcut.1"}
+    """The same with the names of helper2424/resnet10, whose revisions wrap convolutions and norms
+    or do not.
+    """
+    names = {
+        "conv_init": "embedder.0",
+        "norm_init": "embedder.1",
+        "Conv_0": "conv1",
+        "Conv_1": "conv2",
+    }
+    names |= {
+        "MyGroupNorm_0": "norm1",
+        "MyGroupNorm_1": "norm2",
+        "conv_proj": "shortcut.0",
+        "norm_proj": "shortcut.1",
+    }
     out = {}
     for name, tensor in flax_weights().items():
         *block, layer, kind = name.split("/")
         if layer == "output_head":
             continue
         prefix = f"encoder.stages.{block[0][-1]}." if block else ""
-        wrapper = "" if not wrapped or layer == "conv_init" else ".conv" if kind == "kernel" else ".group_norm"
+        wrapper = (
+            ""
+            if not wrapped or layer == "conv_init"
+            else ".conv"
+            if kind == "kernel"
+            else ".group_norm"
+        )
         part = "bias" if kind == "bias" else "weight"
         out[f"{prefix}{names[layer]}{wrapper}.{part}"] = (
             tensor.permute(3, 2, 0, 1).contiguous() if kind == "kernel" else tensor
@@ -54,11 +79,13 @@ def port_weights(wrapped: bool) -> Weights:
 
 
 def as_published(weights: Weights, image: Tensor) -> Tensor:
-    """The computation once more, after resnet_v1.py: flax pads "SAME" wherever it is not told otherwise."""
+    """The computation once more, after resnet_v1.py: flax pads "SAME" wherever it is not told
+    otherwise.
+    """
 
     def same(x: Tensor, window: int, stride: int) -> Tensor:
         totals = [max((-(-n // stride) - 1) * stride + window - n, 0) for n in x.shape[2:]]
-        (top, left) = (total // 2 for total in totals)
+        top, left = (total // 2 for total in totals)
         return F.pad(x, (left, totals[1] - left, top, totals[0] - top))
 
     def conv(x: Tensor, name: str, stride: int) -> Tensor:
@@ -178,4 +205,6 @@ def test_the_documented_conversion_makes_a_file_that_fits(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", found.group(1)], cwd=tmp_path, check=True, timeout=60)
     trunk = ResNet10()
     load_weights(trunk, tmp_path / "resnet10.safetensors")
-    assert torch.equal(trunk.conv_init.weight, flax_weights()["conv_init/kernel"].permute(3, 2, 0, 1))
+    assert torch.equal(
+        trunk.conv_init.weight, flax_weights()["conv_init/kernel"].permute(3, 2, 0, 1)
+    )

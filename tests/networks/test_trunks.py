@@ -67,7 +67,10 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def images(count: int = 2) -> dict[str, torch.Tensor]:
-    return {name: torch.randint(0, 256, (count, 40, 48, 3), dtype=torch.uint8) for name in ("wrist", "front")}
+    return {
+        name: torch.randint(0, 256, (count, 40, 48, 3), dtype=torch.uint8)
+        for name in ("wrist", "front")
+    }
 
 
 def test_a_frozen_module_of_ones_own_sees_through_all_cameras_once(mine: str) -> None:
@@ -75,19 +78,27 @@ def test_a_frozen_module_of_ones_own_sees_through_all_cameras_once(mine: str) ->
     policy = Policy(PolicySpec.from_space(SPACE, mine + ":Mean", camera_features=7))
     vision, seen = policy.vision, images()
     assert isinstance(vision, TrunkVision) and len(vision.trunks) == 1 and vision.cached_size == 6
-    colours = torch.cat([seen[name].float().mean((1, 2)) / 255.0 for name in ("wrist", "front")], -1)
+    colours = torch.cat(
+        [seen[name].float().mean((1, 2)) / 255.0 for name in ("wrist", "front")], -1
+    )
     assert torch.allclose(vision.look(seen), colours)
     assert torch.equal(vision(seen), vision.readouts(vision.look(seen)))
     assert not any(name.startswith("vision.trunks") for name in policy.trained_names())
-    live = LivePolicy(json.loads(json.dumps(policy.spec.to_json())), policy.arrays(True) | policy.arrays(False))
-    assert np.array_equal(live.act(observe(), greedy=True), policy.act(observe(), True, np.random.default_rng(0)))
+    live = LivePolicy(
+        json.loads(json.dumps(policy.spec.to_json())), policy.arrays(True) | policy.arrays(False)
+    )
+    assert np.array_equal(
+        live.act(observe(), greedy=True), policy.act(observe(), True, np.random.default_rng(0))
+    )
 
 
 def test_a_trained_module_of_ones_own_is_one_per_camera(mine: str) -> None:
     assert not traits_of(mine + ":Trained").cached and traits_of(mine + ":Trained").trained == "all"
     policy = Policy(PolicySpec.from_space(SPACE, mine + ":Trained"))
     assert isinstance(policy.vision, TrunkVision) and len(policy.vision.trunks) == 2
-    assert {"vision.trunks.0.conv.weight", "vision.trunks.1.conv.weight"} <= set(policy.trained_names())
+    assert {"vision.trunks.0.conv.weight", "vision.trunks.1.conv.weight"} <= set(
+        policy.trained_names()
+    )
     assert policy.trained_vision is policy.vision
     changed = images()
     features = policy.vision(changed)
@@ -138,7 +149,10 @@ def test_spatial_embeddings_weigh_the_places_of_each_channel() -> None:
 
 @pytest.mark.parametrize("encoder", [name for name, traits in ENCODERS.items() if traits.cached])
 def test_what_is_cached_and_what_is_trained_make_the_whole(encoder: str) -> None:
-    vision, seen = make_vision(encoder, ("wrist", "front"), (40, 48), 8, 6 * (encoder == "goal")), images()
+    vision, seen = (
+        make_vision(encoder, ("wrist", "front"), (40, 48), 8, 6 * (encoder == "goal")),
+        images(),
+    )
     cached = vision.look(seen)
     assert cached.shape == (2, vision.cached_size)
     whole = vision.readouts(cached) if isinstance(vision, TrunkVision) else cached

@@ -1,4 +1,6 @@
-"""What an operator says of an episode that is over reaches the learner at once: between two, and after the last one."""
+"""What an operator says of an episode that is over reaches the learner at once: between two, and
+after the last one.
+"""
 
 import threading
 from dataclasses import replace
@@ -43,7 +45,9 @@ def folder(start_arm, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["device", "console"])
-def test_it_is_in_the_replay_before_the_next_episode_begins_and_before_the_actor_ends(folder, monkeypatch, source):
+def test_it_is_in_the_replay_before_the_next_episode_begins_and_before_the_actor_ends(
+    folder, monkeypatch, source
+):
     monkeypatch.setattr(loop, "QUIET_S", 5.0)
     hand, stop = Hand(), StopRequest()
     monkeypatch.setattr(intervention, "open_operator", lambda *_, **options: Operator(hand))
@@ -100,4 +104,6 @@ def test_it_is_in_the_replay_before_the_next_episode_begins_and_before_the_actor
     first = [(kind, 0) for kind in (MarkKind.DISCARD, MarkKind.UNDO, MarkKind.DISCARD)]
     assert [(mark.kind, mark.episode) for mark in marks] == [*first, (MarkKind.SUCCESS, 1)]
     assert [step.episode for step in steps] == [0] * (LENGTH + 1) + [1] * (LENGTH + 1)
-    assert replay.own_transitions == LENGTH and learner.training.memory.replay._terminated.sum() == 1
+    assert (
+        replay.own_transitions == LENGTH and learner.training.memory.replay._terminated.sum() == 1
+    )

@@ -13,8 +13,13 @@ PROPOSED = np.full(6, 0.5, np.float32)
 
 
 def authors(script: str, release_s: float) -> tuple[str, Intervention]:
-    """Who acts at each letter of the script, ten of them a second: h = the clutch is held, . = it is open."""
-    hand = Hand((still() if letter == "h" else OPEN for letter in script), TeleopMapping(release_s=release_s))
+    """Who acts at each letter of the script, ten of them a second: h = the clutch is held, . = it
+    is open.
+    """
+    hand = Hand(
+        (still() if letter == "h" else OPEN for letter in script),
+        TeleopMapping(release_s=release_s),
+    )
     intervention = Intervention(Operator(hand))
     intervention.begin_episode()
     decided = [intervention.decide(PROPOSED, (arm_at(0.1 * i),))[1] for i in range(len(script))]
@@ -32,7 +37,9 @@ def authors(script: str, release_s: float) -> tuple[str, Intervention]:
         ("hhhh.", 0.0, "hhhhp", 1),
     ],
 )
-def test_the_clutchs_release_alone_says_how_long_a_correction_outlasts_the_hand(script, release_s, expected, segments):
+def test_the_clutchs_release_alone_says_how_long_a_correction_outlasts_the_hand(
+    script, release_s, expected, segments
+):
     decided, intervention = authors(script, release_s)
     assert decided == expected
     assert intervention.segments == segments

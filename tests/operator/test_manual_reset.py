@@ -1,4 +1,6 @@
-"""A task that needs a person between two episodes: the arm holds, and says what for, until it hears that it is done."""
+"""A task that needs a person between two episodes: the arm holds, and says what for, until it hears
+that it is done.
+"""
 
 import threading
 import time
@@ -67,14 +69,18 @@ def needs_human(console) -> bool:
     return facts.get("phase") == "needs a human" and facts["reason"].startswith(SENTENCE)
 
 
-def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_stopped(env, desk, gate, console):
+def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_stopped(
+    env, desk, gate, console
+):
     env.task = replace(env.task, max_steps=3)
     shut, stop = gate
     rows: list = []
 
     def play():
         still = np.zeros(6, np.float32)
-        return evaluate(env, lambda seen: still, episodes=9, seed=0, desk=desk, gate=shut, progress=rows.append)
+        return evaluate(
+            env, lambda seen: still, episodes=9, seed=0, desk=desk, gate=shut, progress=rows.append
+        )
 
     def waits_after(played):
         return len(rows) == played and needs_human(console)
@@ -91,8 +97,12 @@ def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_sto
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(start_arm, tmp_path, alone):
-    settings = RunSettings("peg_insert", "sim_panda", "state", arm_addresses=(start_arm("lockstep").address,))
+def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(
+    start_arm, tmp_path, alone
+):
+    settings = RunSettings(
+        "peg_insert", "sim_panda", "state", arm_addresses=(start_arm("lockstep").address,)
+    )
     sections = {"run": settings, "actor": ActorConfig(acknowledge_faults=alone)}
     folder = RunFolder.create(tmp_path / "run", sections)
     with (
@@ -102,17 +112,27 @@ def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(start_a
         assert sitting.gate is not None and sitting.gate.acknowledges == alone
 
 
-def test_demonstrations_wait_and_the_arm_holds_until_success_is_said_at_the_device(env, desk, gate, console, tmp_path):
-    said, hand = Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate")), Hand()
+def test_demonstrations_wait_and_the_arm_holds_until_success_is_said_at_the_device(
+    env, desk, gate, console, tmp_path
+):
+    said, hand = (
+        Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate")),
+        Hand(),
+    )
     hand.read = said.read  # type: ignore[method-assign]
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(RecordingSession(env, Operator(hand), log, seed=0, desk=desk, gate=gate[0]))
+        recorder = DemoRecorder(
+            RecordingSession(env, Operator(hand), log, seed=0, desk=desk, gate=gate[0])
+        )
         with working(lambda: recorder.record(2)):
             wait_until(lambda: needs_human(console))
             console.say("start")
             wait_until(lambda: recorder.tally.attempts == 1 and needs_human(console))
             before = (log.count, env.arm_states[0].sequence)
             time.sleep(0.3)
-            assert (log.count, env.arm_states[0].sequence) == before and recorder.tally.attempts == 1, "it moves"
+            assert (
+                log.count,
+                env.arm_states[0].sequence,
+            ) == before and recorder.tally.attempts == 1, "it moves"
             hand.earlier = [OperatorCommand.SUCCESS]
         assert recorder.tally.attempts == 2

@@ -1,4 +1,6 @@
-"""What a device says becomes what the arm does: in bounds, along the right axes, one segment for a trembling hand."""
+"""What a device says becomes what the arm does: in bounds, along the right axes, one segment for a
+trembling hand.
+"""
 
 from dataclasses import replace
 
@@ -10,13 +12,24 @@ from hypothesis import strategies as st
 from robot_rl import config, geometry
 from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator, Steering, open_operator
-from robot_rl.types import AXES, ConfigError, DeviceError, OperatorCommand, Provenance, TeleopEvent, TeleopMapping, Use
+from robot_rl.types import (
+    AXES,
+    ConfigError,
+    DeviceError,
+    OperatorCommand,
+    Provenance,
+    TeleopEvent,
+    TeleopMapping,
+    Use,
+)
 from tests.hands import DOWN, OPEN, Hand, arm_at, still
 
 HARDWARE = config.load_hardware("sim_panda")
 SHARE = st.floats(-1.0, 1.0, allow_subnormal=False)
 TWIST = st.lists(SHARE, min_size=6, max_size=6).map(np.array)
-QUAT = st.lists(SHARE, min_size=4, max_size=4).map(np.array).filter(lambda q: np.linalg.norm(q) > 0.1)
+QUAT = (
+    st.lists(SHARE, min_size=4, max_size=4).map(np.array).filter(lambda q: np.linalg.norm(q) > 0.1)
+)
 FEEL = st.builds(
     TeleopMapping,
     deadband=st.floats(0.0, 0.5),
@@ -33,11 +46,13 @@ def pose(quat) -> np.ndarray:
     return np.concatenate([[0.5, 0.0, 0.1], quat / np.linalg.norm(quat)])
 
 
-# ---------------------------------------------------------------------------------------------- steering
+# ----------------------------------------------------------------------------------------- steering
 
 
 @given(TWIST)
-def test_a_twist_in_the_tools_frame_is_the_action_to_the_last_bit_unless_the_feel_says_otherwise(twist):
+def test_a_twist_in_the_tools_frame_is_the_action_to_the_last_bit_unless_the_feel_says_otherwise(
+    twist,
+):
     action = Steering(TeleopMapping()).action(TeleopEvent(True, twist, "tool"), DOWN)
     np.testing.assert_array_equal(action, twist)
 
@@ -50,8 +65,12 @@ def test_an_action_stays_within_the_speed_whatever_the_feel(feel, twist, quat):
 
 @given(TWIST, QUAT)
 def test_a_twist_in_the_base_frame_moves_the_target_along_the_bases_axes(twist, quat):
-    """However the tool is turned: the position goes where the hand pushes, and turns about where the hand turns."""
-    assume(np.linalg.norm(twist[:3]) <= 1.0 and np.linalg.norm(twist[3:]) <= 1.0)  # else it is made shorter
+    """However the tool is turned: the position goes where the hand pushes, and turns about where
+    the hand turns.
+    """
+    assume(
+        np.linalg.norm(twist[:3]) <= 1.0 and np.linalg.norm(twist[3:]) <= 1.0
+    )  # else it is made shorter
     target = pose(quat)
     moved = geometry.pose_move(
         target, 0.01 * Steering(TeleopMapping()).action(TeleopEvent(True, twist, "base"), target)
@@ -65,7 +84,9 @@ def test_what_is_too_fast_is_made_shorter_and_keeps_its_direction(twist, quat, s
     asked = geometry.rotate_spatial(geometry.quat_conjugate(pose(quat)[3:]), scale * twist)
     action = Steering(feel).action(TeleopEvent(True, twist), pose(quat))
     for got, wanted in ((action[:3], asked[:3]), (action[3:], asked[3:])):
-        np.testing.assert_allclose(got * np.linalg.norm(wanted), wanted * np.linalg.norm(got), atol=1e-9)
+        np.testing.assert_allclose(
+            got * np.linalg.norm(wanted), wanted * np.linalg.norm(got), atol=1e-9
+        )
 
 
 def test_a_slow_pace_is_as_much_slower_and_takes_hold_all_the_same():
@@ -76,17 +97,22 @@ def test_a_slow_pace_is_as_much_slower_and_takes_hold_all_the_same():
 
 
 def test_axes_signs_and_scales_are_the_hardware_files():
-    feel = TeleopMapping(axes=("-y", "x", "+z", "rx", "-rz", "ry"), scale=(1.0, 1.0, 0.5, 0.0, 1.0, 1.0))
+    feel = TeleopMapping(
+        axes=("-y", "x", "+z", "rx", "-rz", "ry"), scale=(1.0, 1.0, 0.5, 0.0, 1.0, 1.0)
+    )
     twist = np.array([0.1, 0.2, 0.4, 0.9, 0.5, 0.6])
     np.testing.assert_allclose(
-        Steering(feel).action(TeleopEvent(True, twist, "tool"), DOWN), [-0.2, 0.1, 0.2, 0, -0.6, 0.5]
+        Steering(feel).action(TeleopEvent(True, twist, "tool"), DOWN),
+        [-0.2, 0.1, 0.2, 0, -0.6, 0.5],
     )
 
 
 @given(st.floats(0.0, 0.9), SHARE, SHARE)
 def test_the_dead_band_takes_nothing_for_none_and_sets_in_from_zero(deadband, one, other):
     def act(share):
-        return Steering(TeleopMapping(deadband=deadband)).action(TeleopEvent(True, np.full(6, share), "tool"), DOWN)[0]
+        return Steering(TeleopMapping(deadband=deadband)).action(
+            TeleopEvent(True, np.full(6, share), "tool"), DOWN
+        )[0]
 
     assert act(one) == -act(-one)
     assert (act(one) == 0.0) == (abs(one) <= deadband)
@@ -99,13 +125,28 @@ def test_the_dead_band_takes_nothing_for_none_and_sets_in_from_zero(deadband, on
     ("options", "complaint"),
     [
         ({"deadband": 1.0}, "deadband = 1.0: wanted 0 to less than 1"),
-        ({"engage": 0.1, "release": 0.2}, r"engage is 0.1 and release 0.2; wanted 0 <= release <= engage <= 1"),
+        (
+            {"engage": 0.1, "release": 0.2},
+            r"engage is 0.1 and release 0.2; wanted 0 <= release <= engage <= 1",
+        ),
         ({"speed": 0.0}, "speed = 0: wanted more than 0, at most 1"),
-        ({"axes": ["x"] * 5}, r"axes = \['x', 'x', 'x', 'x', 'x'\]: wanted six of x, y, z, rx, ry, rz"),
+        (
+            {"axes": ["x"] * 5},
+            r"axes = \['x', 'x', 'x', 'x', 'x'\]: wanted six of x, y, z, rx, ry, rz",
+        ),
         ({"axes": ["x", "y", "z", "rx", "ry", "yaw"]}, "wanted six of x, y, z, rx, ry, rz"),
-        ({"scale": [1.0] * 5 + [-1.0]}, "wanted six factors, none below 0: the signs stand in axes"),
-        ({"speed": "fast"}, r"hardware 'sim_panda': teleop.options: speed = \"fast\": wanted a valid number"),
-        ({"deadbnad": 0.1}, r"deadbnad is not a known key; allowed: .*\(did you mean 'deadband'\?\)"),
+        (
+            {"scale": [1.0] * 5 + [-1.0]},
+            "wanted six factors, none below 0: the signs stand in axes",
+        ),
+        (
+            {"speed": "fast"},
+            r"hardware 'sim_panda': teleop.options: speed = \"fast\": wanted a valid number",
+        ),
+        (
+            {"deadbnad": 0.1},
+            r"deadbnad is not a known key; allowed: .*\(did you mean 'deadband'\?\)",
+        ),
         ({"mode": "correct"}, "mode is not a known key"),
         ({"arm": "left"}, "arm = 'left' is not in the file; it has: panda"),
     ],
@@ -117,7 +158,10 @@ def test_a_mistake_in_the_options_is_told(options, complaint):
 
 def test_a_bench_without_a_device_and_a_device_without_its_arm_are_told():
     with pytest.raises(
-        ConfigError, match=r"names no teleop device; add `teleop: \{name: NAME\}`.* gamepad, human_like, keyboard"
+        ConfigError,
+        match=(
+            r"names no teleop device; add `teleop: \{name: NAME\}`.* gamepad, human_like, keyboard"
+        ),
     ):
         open_operator(replace(HARDWARE, teleop=None))
     with pytest.raises(DeviceError, match="'scripted' needs a simulated arm"):
@@ -132,7 +176,7 @@ def test_with_several_arms_the_device_drives_the_one_that_the_file_names():
     np.testing.assert_array_equal(action, [0.0] * 6 + [0.5] * 6)
 
 
-# ---------------------------------------------------------------------------------------------- clutch
+# ------------------------------------------------------------------------------------------- clutch
 
 ENGAGE, RELEASE, RELEASE_S, PERIOD_S = 0.15, 0.08, 0.3, 0.1
 FELT = TeleopMapping(engage=ENGAGE, release=RELEASE, release_s=RELEASE_S)
@@ -140,7 +184,9 @@ HELD = st.floats(RELEASE, 1.0)
 PAUSE = st.lists(st.floats(0.0, RELEASE, exclude_max=True), max_size=2)  # shorter than RELEASE_S
 
 
-def authors(hand: list[TeleopEvent], feel: TeleopMapping, steps_after: int = 10) -> tuple[str, Intervention]:
+def authors(
+    hand: list[TeleopEvent], feel: TeleopMapping, steps_after: int = 10
+) -> tuple[str, Intervention]:
     """Who acts at each step, p or h, and at last the operator has let go."""
     intervention = Intervention(Operator(Hand(hand, feel)))
     intervention.begin_episode()
@@ -153,7 +199,9 @@ def authors(hand: list[TeleopEvent], feel: TeleopMapping, steps_after: int = 10)
 
 @given(st.floats(ENGAGE, 1.0), st.lists(st.tuples(PAUSE, HELD), max_size=12))
 def test_a_hand_that_trembles_makes_one_segment(first, rest):
-    """Whatever it does in between, as long as no pause below the release threshold lasts for the release time."""
+    """Whatever it does in between, as long as no pause below the release threshold lasts for the
+    release time.
+    """
     deflections = [first, *(share for pause, held in rest for share in [*pause, held])]
     hand = [TeleopEvent(True, np.array([share, 0, 0, 0, 0, 0])) for share in deflections]
     decided, intervention = authors(hand, FELT)
@@ -163,8 +211,13 @@ def test_a_hand_that_trembles_makes_one_segment(first, rest):
 
 
 @given(st.lists(st.tuples(st.booleans(), SHARE), max_size=30))
-def test_a_dead_mans_button_that_flickers_makes_one_segment_and_moves_nothing_while_it_is_open(presses):
-    hand = [TeleopEvent(pressed, np.array([share, 0, 0, 0, 0, 0])) for pressed, share in [(True, 1.0), *presses]]
+def test_a_dead_mans_button_that_flickers_makes_one_segment_and_moves_nothing_while_it_is_open(
+    presses,
+):
+    hand = [
+        TeleopEvent(pressed, np.array([share, 0, 0, 0, 0, 0]))
+        for pressed, share in [(True, 1.0), *presses]
+    ]
     device = Hand(hand, TeleopMapping(release_s=10.0))
     device.controls = {"tr": "deadman"}
     operator = Operator(device)
@@ -202,7 +255,7 @@ def test_an_arm_whose_clock_begins_anew_does_not_keep_the_clutch_closed():
     assert not operator.read([arm_at(0.0)]).engaged
 
 
-# --------------------------------------------------------------------------------------------- words, and a lost device
+# ------------------------------------------------------------------------- words, and a lost device
 
 
 def decide(intervention: Intervention) -> tuple[np.ndarray, Provenance]:
@@ -221,22 +274,37 @@ def decide(intervention: Intervention) -> tuple[np.ndarray, Provenance]:
 )
 @pytest.mark.parametrize("locked_out", [False, True])
 def test_a_word_is_heard_while_the_policy_acts(word, outcome, ends, discarded, locked_out):
-    intervention = Intervention(Operator(Hand([OPEN, replace(OPEN, outcome=word)])), locked_out=locked_out)
+    intervention = Intervention(
+        Operator(Hand([OPEN, replace(OPEN, outcome=word)])), locked_out=locked_out
+    )
     intervention.begin_episode()
     decide(intervention)
     assert decide(intervention)[1] == Provenance.POLICY
-    assert (intervention.outcome, intervention.ends, intervention.discarded) == (outcome, ends, discarded)
+    assert (intervention.outcome, intervention.ends, intervention.discarded) == (
+        outcome,
+        ends,
+        discarded,
+    )
     assert intervention.on_last == ([word] if word == OperatorCommand.UNDO else [])
 
 
 def test_what_is_said_between_two_episodes_is_about_the_one_before():
     hand = Hand()
     intervention = Intervention(Operator(hand))
-    hand.earlier = [OperatorCommand.SUCCESS, OperatorCommand.UNDO, OperatorCommand.DISCARD, OperatorCommand.FAILURE]
+    hand.earlier = [
+        OperatorCommand.SUCCESS,
+        OperatorCommand.UNDO,
+        OperatorCommand.DISCARD,
+        OperatorCommand.FAILURE,
+    ]
     intervention.begin_episode()
     decide(intervention)
     assert intervention.on_last == [OperatorCommand.UNDO, OperatorCommand.DISCARD]
-    assert intervention.outcome == OperatorCommand.NONE and not intervention.ends and not intervention.discarded
+    assert (
+        intervention.outcome == OperatorCommand.NONE
+        and not intervention.ends
+        and not intervention.discarded
+    )
 
 
 def test_a_device_lost_in_a_correction_ends_the_episode_and_the_policy_does_not_go_on():
@@ -245,12 +313,20 @@ def test_a_device_lost_in_a_correction_ends_the_episode_and_the_policy_does_not_
     intervention.begin_episode()
     assert [decide(intervention)[1] for _ in range(2)] == [Provenance.POLICY, Provenance.HUMAN]
     action, author = decide(intervention)
-    assert author == Provenance.HUMAN and not action.any() and intervention.ends == "the device is gone"
+    assert (
+        author == Provenance.HUMAN
+        and not action.any()
+        and intervention.ends == "the device is gone"
+    )
 
 
 def test_a_device_lost_while_nobody_holds_it_leaves_the_policy_alone():
     lost = replace(OPEN, problem="the device is gone")
     intervention = Intervention(Operator(Hand([lost, lost, still(0.5)])))
     intervention.begin_episode()
-    assert [decide(intervention)[1] for _ in range(3)] == [Provenance.POLICY, Provenance.POLICY, Provenance.HUMAN]
+    assert [decide(intervention)[1] for _ in range(3)] == [
+        Provenance.POLICY,
+        Provenance.POLICY,
+        Provenance.HUMAN,
+    ]
     assert not intervention.ends

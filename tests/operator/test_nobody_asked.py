@@ -1,4 +1,6 @@
-"""The arm makes no motion that nobody has asked for; a recording that leads nowhere is given up with its reasons."""
+"""The arm makes no motion that nobody has asked for; a recording that leads nowhere is given up
+with its reasons.
+"""
 
 import threading
 import time
@@ -37,7 +39,8 @@ def env(start_arm, monkeypatch):
 
 
 class Person(Hand):
-    """Drives as the scripted operator does, and still holds the device when asked whether the arm may wander.
+    """Drives as the scripted operator does, and still holds the device when asked whether the arm
+    may wander.
 
     While it wanders they rest, or take hold after `patience` looks.
     """
@@ -83,17 +86,24 @@ def is_asked(desk, motion="by itself") -> bool:
 
 
 def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk, console, tmp_path):
-    """The first time they hold the device, then say success at it; then failure; then start in the console."""
+    """The first time they hold the device, then say success at it; then failure; then start in the
+    console.
+    """
     person, stop = Person(env, desk), threading.Event()
     gate = PauseGate(env, desk, acknowledges=True, stop=stop.is_set)
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(RecordingSession(env, Operator(person), log, seed=0, desk=desk, gate=gate))
+        recorder = DemoRecorder(
+            RecordingSession(env, Operator(person), log, seed=0, desk=desk, gate=gate)
+        )
         with working(lambda: recorder.record(3, wander_steps=COUNT)):
             try:
                 wait_until(lambda: is_asked(desk))
                 stood = (log.count, env.arm_states[0].sequence)
                 person.answer(OperatorCommand.SUCCESS)
-                assert (log.count, env.arm_states[0].sequence) == stood, "it moves though the device is held"
+                assert (
+                    log.count,
+                    env.arm_states[0].sequence,
+                ) == stood, "it moves though the device is held"
                 person.holds = False
                 person.answer(OperatorCommand.SUCCESS)
                 wait_until(lambda: recorder.tally.successes == 2 and is_asked(desk))
@@ -101,7 +111,9 @@ def test_the_arm_wanders_only_where_the_person_has_let_go_and_says_so(env, desk,
                 wait_until(lambda: recorder.tally.successes == 3 and is_asked(desk))
                 person.answer(OperatorCommand.NONE)
                 console.say("start")
-                wait_until(lambda: recorder.tally.episodes == 5 and recorder.tally.unfinished is None)
+                wait_until(
+                    lambda: recorder.tally.episodes == 5 and recorder.tally.unfinished is None
+                )
             finally:
                 stop.set()
         steps = [step for step in log.read() if step.index > 0]
@@ -116,7 +128,9 @@ def test_a_hand_that_takes_hold_ends_what_the_arm_does_by_itself_and_it_holds_un
     person.holds, person.patience = False, 4
     gate = PauseGate(env, desk, acknowledges=True, stop=stop.is_set)
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
-        recorder = DemoRecorder(RecordingSession(env, Operator(person), log, seed=0, desk=desk, gate=gate))
+        recorder = DemoRecorder(
+            RecordingSession(env, Operator(person), log, seed=0, desk=desk, gate=gate)
+        )
         with working(lambda: recorder.record(2, wander_steps=COUNT)):
             try:
                 wait_until(lambda: is_asked(desk, "moves about the goal"))
@@ -125,14 +139,19 @@ def test_a_hand_that_takes_hold_ends_what_the_arm_does_by_itself_and_it_holds_un
                 stood = (log.count, env.arm_states[0].sequence)
                 person.answer(OperatorCommand.FAILURE)
                 wait_until(lambda: is_asked(desk, "next start"))
-                assert (log.count, env.arm_states[0].sequence) == stood, "it moves though nobody let it"
+                assert (
+                    log.count,
+                    env.arm_states[0].sequence,
+                ) == stood, "it moves though nobody let it"
                 person.answer(OperatorCommand.SUCCESS)
                 wait_until(lambda: is_asked(desk, "moves about the goal"))
                 person.answer(OperatorCommand.FAILURE)
                 wait_until(lambda: recorder.tally.successes == 2)
             finally:
                 stop.set()
-        wandered = [step for step in log.read() if step.index > 0 and step.provenance == Provenance.SCRIPT]
+        wandered = [
+            step for step in log.read() if step.index > 0 and step.provenance == Provenance.SCRIPT
+        ]
     assert len(wandered) == 4 and wandered[-1].truncated
     assert wandered[2].commanded.any() and not wandered[-1].commanded.any()
 
@@ -141,7 +160,9 @@ def record(env, desk, device, path, **task):
     env.task = replace(TASK, max_steps=3, **task)
     gate = PauseGate(env, desk, acknowledges=True, stop=lambda: False)
     with StepLog(path, env.space_spec) as log:
-        recorder = DemoRecorder(RecordingSession(env, Operator(device), log, seed=0, desk=desk, gate=gate))
+        recorder = DemoRecorder(
+            RecordingSession(env, Operator(device), log, seed=0, desk=desk, gate=gate)
+        )
         with pytest.raises(GivenUpError) as error:
             recorder.record(1)
         return recorder.tally, str(error.value)
@@ -151,9 +172,13 @@ def test_a_recording_that_leads_nowhere_is_given_up_and_says_why(env, desk, tmp_
     scripted = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     tally, why = record(env, desk, scripted, tmp_path / "a.log")
     assert tally.attempts == 10 and tally.steps == 30
-    assert why.startswith("10 attempts in a row have failed; reward 'simulator' never fired; nearest to the goal")
+    assert why.startswith(
+        "10 attempts in a row have failed; reward 'simulator' never fired; nearest to the goal"
+    )
     assert "the scripted operator knows insertions alone" in why
-    tally, why = record(env, desk, Hand(still() for _ in range(31)), tmp_path / "b.log", reward=Use("simulator"))
+    tally, why = record(
+        env, desk, Hand(still() for _ in range(31)), tmp_path / "b.log", reward=Use("simulator")
+    )
     assert tally.attempts == 10 and "operator knows" not in why
     monkeypatch.setattr(setbacks, "IDLE_AT_MOST_S", 2.0)
     tally, why = record(env, desk, Hand(), tmp_path / "c.log")

@@ -1,4 +1,6 @@
-"""Laws of the gate: paused, nothing begins; a fault or a task waits for somebody; a stop ends every wait."""
+"""Laws of the gate: paused, nothing begins; a fault or a task waits for somebody; a stop ends every
+wait.
+"""
 
 import threading
 from types import SimpleNamespace
@@ -44,7 +46,9 @@ def bench():
         return PauseGate(env, desk, acknowledges=acknowledges, stop=stop.is_set, say=said.append)  # type: ignore[arg-type]
 
     console = ConsoleLinkClient(desk.address)
-    yield SimpleNamespace(desk=desk, task=env.task, arm=arm, stop=stop, gate=gate, said=said, console=console)
+    yield SimpleNamespace(
+        desk=desk, task=env.task, arm=arm, stop=stop, gate=gate, said=said, console=console
+    )
     console.close()
     desk.close()
 
@@ -54,7 +58,9 @@ def listening(bench, gate: PauseGate, device: Hand | None = None) -> Interventio
     return Intervention(Operator(device or Hand()), desk=bench.desk, gate=gate)
 
 
-def passing(bench, gate: PauseGate, device: Hand | None = None) -> tuple[threading.Thread, list[bool]]:
+def passing(
+    bench, gate: PauseGate, device: Hand | None = None
+) -> tuple[threading.Thread, list[bool]]:
     passed: list[bool] = []
     listen = listening(bench, gate, device).listen
     thread = threading.Thread(target=lambda: passed.append(gate.wait(listen)))
@@ -100,31 +106,44 @@ def test_after_a_stop_nothing_begins_until_it_is_taken_back_at_the_device_or_the
 
 @pytest.fixture
 def by_hand(bench, monkeypatch):
-    """A gate that is reached after an episode of a task that needs a person, and a device; words count at once."""
+    """A gate that is reached after an episode of a task that needs a person, and a device; words
+    count at once.
+    """
     monkeypatch.setattr(gates, "SETTLED_S", 0.0)
     bench.task.manual_reset = "put the stick back into the holder"
     return bench.gate(), Hand()
 
 
 def shows_the_sentence(bench) -> bool:
-    return bool(bench.said) and bench.said[-1].startswith("put the stick back into the holder; when it is done")
+    return bool(bench.said) and bench.said[-1].startswith(
+        "put the stick back into the holder; when it is done"
+    )
 
 
 def test_a_task_that_needs_a_person_says_so_as_a_state_and_goes_on_when_it_is_done(bench, by_hand):
     gate, device = by_hand  # also before the first episode: nobody knows how the bench was left
-    for say in (lambda: bench.console.say("start"), lambda: device.earlier.append(OperatorCommand.SUCCESS)):
+    for say in (
+        lambda: bench.console.say("start"),
+        lambda: device.earlier.append(OperatorCommand.SUCCESS),
+    ):
         thread, passed = passing(bench, gate, device)
         wait_until(lambda: shows_the_sentence(bench))
         facts = bench.console.look().facts
         assert (facts["phase"], facts["reason"]) == ("needs a human", bench.said[-1]) and not passed
         say()
         thread.join(5.0)
-        assert passed == [True] and bench.said[-1] == "" and bench.console.look().facts["phase"] == "acting"
+        assert (
+            passed == [True]
+            and bench.said[-1] == ""
+            and bench.console.look().facts["phase"] == "acting"
+        )
         assert gate.wait(list) is True, "once is enough"
         gate.end_episode()
 
 
-def test_what_was_said_before_anybody_was_asked_does_not_say_that_it_is_done(bench, by_hand, monkeypatch):
+def test_what_was_said_before_anybody_was_asked_does_not_say_that_it_is_done(
+    bench, by_hand, monkeypatch
+):
     gate, device = by_hand
     monkeypatch.setattr(gates, "SETTLED_S", 0.5)
     bench.console.say("start")
@@ -181,7 +200,9 @@ def test_a_fault_waits_for_somebody_and_says_what_it_is(bench):
     bench.arm.fault = Fault.FORCE
     thread, passed = passing(bench, bench.gate())
     wait_until(lambda: bench.said)
-    assert "arm 'panda' holds because of fault FORCE: 63 N on the tool" in bench.said[0] and not passed
+    assert (
+        "arm 'panda' holds because of fault FORCE: 63 N on the tool" in bench.said[0] and not passed
+    )
     bench.arm.fault = Fault.NONE  # acknowledged, by whomever
     thread.join(5.0)
     assert passed == [True]
@@ -209,7 +230,11 @@ def test_what_is_shut_is_opened_by_start_and_by_no_other_event(bench, command, s
     operator = listening(bench, gate)
     for event in [
         command,
-        *(each for each in OperatorCommand if each not in (OperatorCommand.NONE, OperatorCommand.START)),
+        *(
+            each
+            for each in OperatorCommand
+            if each not in (OperatorCommand.NONE, OperatorCommand.START)
+        ),
     ]:
         operator.events.put(event, source)
         operator.listen()

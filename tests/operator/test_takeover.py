@@ -1,4 +1,6 @@
-"""Taking over and letting go, through the arm's real process in lockstep: no jump, one segment, words as marks."""
+"""Taking over and letting go, through the arm's real process in lockstep: no jump, one segment,
+words as marks.
+"""
 
 from dataclasses import replace
 from itertools import groupby
@@ -25,7 +27,16 @@ from robot_rl.teleop import human_like
 from robot_rl.teleop.human_like import HumanHabits
 from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.tools.benchmark import lockstep_env
-from robot_rl.types import Mark, MarkKind, OperatorCommand, Provenance, StoppedError, TeleopEvent, TeleopMapping, Use
+from robot_rl.types import (
+    Mark,
+    MarkKind,
+    OperatorCommand,
+    Provenance,
+    StoppedError,
+    TeleopEvent,
+    TeleopMapping,
+    Use,
+)
 from tests.hands import OPEN, Hand
 from tests.teleop.benches import SpaceMouseBench, until_says
 
@@ -60,30 +71,44 @@ def play(env, hand, *, seed=0, feel=FEEL, **options):
 
 
 TREMBLE = st.lists(
-    st.lists(st.floats(-1.0, 1.0), min_size=6, max_size=6).map(lambda twist: np.array(twist)), min_size=3, max_size=8
+    st.lists(st.floats(-1.0, 1.0), min_size=6, max_size=6).map(lambda twist: np.array(twist)),
+    min_size=3,
+    max_size=8,
 )
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 4), TREMBLE, st.integers(0, 2), st.sampled_from(["base", "tool"]))
 def test_takeover_and_release_do_not_jump_and_make_one_segment(env, before, twists, pause, frame):
-    """Each target in force is the one before, moved by the commanded action and by nothing else, whoever acts."""
+    """Each target in force is the one before, moved by the commanded action and by nothing else,
+    whoever acts.
+    """
     twists[0][0] = 1.0  # the hand takes hold
     twists[-1][1] = -1.0
     hand = [OPEN] * before + [TeleopEvent(True, twist, frame) for twist in twists[:-1]]
-    hand += [TeleopEvent(True, np.full(6, 0.01), frame)] * pause + [TeleopEvent(True, twists[-1], frame)]
-    steps, targets, runner = play(env, [replace(said, twist=0.5 * said.twist) for said in hand], seed=before)
+    hand += [TeleopEvent(True, np.full(6, 0.01), frame)] * pause + [
+        TeleopEvent(True, twists[-1], frame)
+    ]
+    steps, targets, runner = play(
+        env, [replace(said, twist=0.5 * said.twist) for said in hand], seed=before
+    )
     for last, target, step in zip(targets, targets[1:], steps[1:], strict=False):
-        np.testing.assert_allclose(geometry.pose_delta(last, target) / SCALE, step.commanded, atol=1e-6)
+        np.testing.assert_allclose(
+            geometry.pose_delta(last, target) / SCALE, step.commanded, atol=1e-6
+        )
         np.testing.assert_allclose(step.executed, step.commanded, atol=1e-6)
     runs = [author for author, _ in groupby(step.provenance for step in steps[1:])]
     assert runs.count(Provenance.HUMAN) == 1 and runner.summary.segments == 1
 
 
 def test_an_operator_who_takes_hold_and_does_nothing_stops_the_target_where_it_is(env):
-    device = Hand([OPEN] * 3 + [TeleopEvent(True, np.zeros(6))] * 5, TeleopMapping())  # a clutch of its own, closed
+    device = Hand(
+        [OPEN] * 3 + [TeleopEvent(True, np.zeros(6))] * 5, TeleopMapping()
+    )  # a clutch of its own, closed
     steps, targets, _ = play(env, device)
-    assert [step.provenance for step in steps[1:9]] == [Provenance.POLICY] * 3 + [Provenance.HUMAN] * 5
+    assert [step.provenance for step in steps[1:9]] == [Provenance.POLICY] * 3 + [
+        Provenance.HUMAN
+    ] * 5
     for target in targets[4:9]:
         np.testing.assert_allclose(target, targets[3], atol=1e-12)
     assert np.linalg.norm(targets[3][:3] - targets[0][:3]) > 0.005, "it was on its way"
@@ -92,7 +117,9 @@ def test_an_operator_who_takes_hold_and_does_nothing_stops_the_target_where_it_i
 def test_a_push_on_a_spacemouse_moves_the_arm_that_way(env, monkeypatch):
     bench = SpaceMouseBench(monkeypatch)
     # the operator stands to the right of the robot: ahead of them is its y
-    operator = open_operator(replace(HARDWARE, teleop=Use("spacemouse", {"axes": ["-y", "x", "z", "-ry", "rx", "rz"]})))
+    operator = open_operator(
+        replace(HARDWARE, teleop=Use("spacemouse", {"axes": ["-y", "x", "z", "-ry", "rx", "rz"]}))
+    )
     intervention = Intervention(operator)
     env.reset(seed=3)
     intervention.begin_episode()
@@ -106,23 +133,34 @@ def test_a_push_on_a_spacemouse_moves_the_arm_that_way(env, monkeypatch):
     operator.close()
     moved = geometry.pose_error(before, env.arm_states[0].target_base_tcp)
     np.testing.assert_allclose(moved[[0, 2]], 0.0, atol=0.0005)
-    assert 0.85 < moved[1] / (3 * TASK.action_translation) <= 1.0  # at full deflection the leash is short
+    assert (
+        0.85 < moved[1] / (3 * TASK.action_translation) <= 1.0
+    )  # at full deflection the leash is short
 
 
 @pytest.mark.parametrize("word", [OperatorCommand.STOP, OperatorCommand.DISCARD])
 def test_a_word_that_ends_the_episode_truncates_it_at_once_with_a_reason(env, word):
     steps, _, runner = play(env, [OPEN, OPEN, replace(OPEN, outcome=word)])
     assert len(steps) == 4 and steps[-1].truncated and not steps[-1].terminated
-    assert runner.summary.reason == f"{'stopped' if word == OperatorCommand.STOP else 'discarded'} by the operator"
+    assert (
+        runner.summary.reason
+        == f"{'stopped' if word == OperatorCommand.STOP else 'discarded'} by the operator"
+    )
     assert runner.summary.discarded == (word == OperatorCommand.DISCARD)
 
 
-@pytest.mark.parametrize(("word", "reward"), [(OperatorCommand.SUCCESS, 1.0), (OperatorCommand.FAILURE, 0.0)])
+@pytest.mark.parametrize(
+    ("word", "reward"), [(OperatorCommand.SUCCESS, 1.0), (OperatorCommand.FAILURE, 0.0)]
+)
 def test_the_reward_that_asks_the_operator_hears_them_while_the_policy_acts(env, word, reward):
     env.reward = config.make("rewards", Use("operator"), Given(world=env.world))
     steps, _, runner = play(env, [OPEN, OPEN, replace(OPEN, outcome=word)])
     assert len(steps) == 4 and steps[-1].terminated and not steps[-1].truncated
-    assert steps[-1].reward == reward and steps[-1].provenance == Provenance.POLICY and runner.summary.reason == ""
+    assert (
+        steps[-1].reward == reward
+        and steps[-1].provenance == Provenance.POLICY
+        and runner.summary.reason == ""
+    )
 
 
 def test_a_device_lost_in_a_correction_truncates_the_episode_and_the_arm_holds(env):
@@ -133,7 +171,7 @@ def test_a_device_lost_in_a_correction_truncates_the_episode_and_the_arm_holds(e
     np.testing.assert_allclose(targets[-1], targets[-2], atol=1e-12)
 
 
-# ---------------------------------------------------------------------------------------------- marks
+# -------------------------------------------------------------------------------------------- marks
 
 
 def kinds(marks):
@@ -145,15 +183,31 @@ def kinds(marks):
     ("how", "said", "expected"),
     [
         ({}, [OperatorCommand.UNDO], [MarkKind.DISCARD]),
-        ({"success": True}, [OperatorCommand.START, OperatorCommand.PAUSE, OperatorCommand.STOP], []),
+        (
+            {"success": True},
+            [OperatorCommand.START, OperatorCommand.PAUSE, OperatorCommand.STOP],
+            [],
+        ),
         ({}, [OperatorCommand.DISCARD, OperatorCommand.DISCARD], [MarkKind.DISCARD]),
         ({}, [OperatorCommand.DISCARD, OperatorCommand.UNDO], [MarkKind.DISCARD, MarkKind.UNDO]),
         ({"discarded": True}, [OperatorCommand.UNDO], [MarkKind.UNDO]),
-        ({"failed": True}, [OperatorCommand.UNDO, OperatorCommand.DISCARD], []),  # nothing to take back
+        (
+            {"failed": True},
+            [OperatorCommand.UNDO, OperatorCommand.DISCARD],
+            [],
+        ),  # nothing to take back
         ({}, [OperatorCommand.SUCCESS, OperatorCommand.FAILURE], []),  # a program judges
-        ({"success": False}, [OperatorCommand.SUCCESS, OperatorCommand.SUCCESS], [MarkKind.SUCCESS]),
+        (
+            {"success": False},
+            [OperatorCommand.SUCCESS, OperatorCommand.SUCCESS],
+            [MarkKind.SUCCESS],
+        ),
         ({"success": True}, [OperatorCommand.SUCCESS, OperatorCommand.FAILURE], [MarkKind.FAILURE]),
-        ({"success": True, "discarded": True}, [OperatorCommand.FAILURE, OperatorCommand.UNDO], [MarkKind.UNDO]),
+        (
+            {"success": True, "discarded": True},
+            [OperatorCommand.FAILURE, OperatorCommand.UNDO],
+            [MarkKind.UNDO],
+        ),
     ],
 )
 def test_what_is_said_of_an_episode_that_is_over_is_a_mark_at_once(source, how, said, expected):
@@ -173,7 +227,9 @@ def told(heard):
     return marks, Intervention(None, marks=marks)
 
 
-@pytest.mark.parametrize(("word", "about"), [(OperatorCommand.UNDO, 4), (OperatorCommand.DISCARD, 5)])
+@pytest.mark.parametrize(
+    ("word", "about"), [(OperatorCommand.UNDO, 4), (OperatorCommand.DISCARD, 5)]
+)
 def test_an_event_of_an_episode_that_is_gone_is_about_what_was_meant_then(word, about):
     heard = list[Mark]()
     marks, intervention = told(heard)
@@ -188,7 +244,9 @@ def test_an_event_of_an_episode_that_is_gone_is_about_what_was_meant_then(word, 
     intervention.listen()
     intervention.events.episode = 6
     intervention.decide(DOWNWARDS, ())
-    assert kinds(heard) == [(MarkKind.DISCARD, about)] and intervention.outcome == OperatorCommand.NONE
+    assert (
+        kinds(heard) == [(MarkKind.DISCARD, about)] and intervention.outcome == OperatorCommand.NONE
+    )
 
 
 class ChangesTheirMind(Teleop):
@@ -210,7 +268,9 @@ def test_discarded_demonstrations_are_recorded_again_and_none_is_deleted(env, tm
     env.task = replace(env.task, max_steps=40)
     path = tmp_path / "demos.log"
     with StepLog(path, env.space_spec) as log:
-        operator = Operator(ChangesTheirMind(Options(), Given(task=env.task, world=env.world, mode="demonstrate")))
+        operator = Operator(
+            ChangesTheirMind(Options(), Given(task=env.task, world=env.world, mode="demonstrate"))
+        )
         recorder = DemoRecorder(RecordingSession(env, operator, log, seed=0))
         recorder.record(3)
         entries = list(log.entries())
@@ -228,7 +288,8 @@ class NobodyMoves(Exception):
 
 
 class Late(Teleop):
-    """Takes hold after a while, and moves later still; meanwhile says what `says` has for a reading, counted from 1.
+    """Takes hold after a while, and moves later still; meanwhile says what `says` has for a
+    reading, counted from 1.
 
     A stop is taken back at the second look at the words after that.
     """
@@ -255,7 +316,9 @@ class Late(Teleop):
         return replace(OPEN, active=self.readings > self.late // 2, outcome=word, problem=problem)
 
 
-def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_with_it(env, tmp_path):
+def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_with_it(
+    env, tmp_path
+):
     env.task = replace(env.task, max_steps=40)
     hand, waited = Late(env, late=60), list[float]()
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
@@ -265,10 +328,14 @@ def test_a_demonstration_begins_with_the_operators_first_motion_and_its_clock_wi
     np.testing.assert_allclose(waited, [0.1 * i for i in range(1, 61)])
     assert summary.success and summary.steps == len(steps) - 1 < env.task.max_steps < len(waited)
     assert [step.index for step in steps] == list(range(len(steps)))
-    assert moves(steps[1].commanded) and steps[1].t_monotonic - steps[0].t_monotonic == pytest.approx(0.1)
+    assert moves(steps[1].commanded) and steps[1].t_monotonic - steps[
+        0
+    ].t_monotonic == pytest.approx(0.1)
 
 
-def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_said_at_once(env, tmp_path):
+def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_said_at_once(
+    env, tmp_path
+):
     heard = list[Mark]()
 
     def give_up(waited_s):
@@ -286,14 +353,21 @@ def test_a_wait_for_the_operator_that_is_given_up_leaves_nothing_but_what_was_sa
         with pytest.raises(NobodyMoves):
             sitting.drive(1, idle=give_up)
         later = [said for _, said in log.entries()][steps:]
-    assert kinds([said for said in later if isinstance(said, Mark)]) == [(MarkKind.DISCARD, 0)] and len(later) == 1
+    assert (
+        kinds([said for said in later if isinstance(said, Mark)]) == [(MarkKind.DISCARD, 0)]
+        and len(later) == 1
+    )
 
 
-def test_an_undo_while_the_gate_is_shut_is_in_the_log_when_the_program_is_stopped_there(env, desk, console, tmp_path):
+def test_an_undo_while_the_gate_is_shut_is_in_the_log_when_the_program_is_stopped_there(
+    env, desk, console, tmp_path
+):
     heard = list[Mark]()
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = PauseGate(env, desk, acknowledges=True, stop=lambda: bool(heard))
-        sitting = RecordingSession(env, Operator(Late(env, late=0)), log, seed=0, desk=desk, gate=gate)
+        sitting = RecordingSession(
+            env, Operator(Late(env, late=0)), log, seed=0, desk=desk, gate=gate
+        )
         sitting.heard = heard.append
         sitting.drive(0)
         for word in ("pause", "undo"):
@@ -305,10 +379,14 @@ def test_an_undo_while_the_gate_is_shut_is_in_the_log_when_the_program_is_stoppe
 
 
 PHASES = ["resetting", "waiting", "acting", "resetting", "waiting", "acting"]
-"""Of an episode that is stopped while its operator is awaited; "acting" is also what a gate says when it opens."""
+"""Of an episode that is stopped while its operator is awaited; "acting" is also what a gate says
+when it opens.
+"""
 
 
-def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_the_wait_anew(env, desk, tmp_path):
+def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_the_wait_anew(
+    env, desk, tmp_path
+):
     env.task = replace(env.task, max_steps=40)
     hand = Late(env, late=20, says={5: OperatorCommand.SUCCESS, 7: OperatorCommand.STOP})
     phases, reasons = [], []
@@ -320,17 +398,25 @@ def test_a_stop_while_the_operator_is_awaited_shuts_the_gate_and_a_start_begins_
     desk.tell = tell
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         gate = PauseGate(env, desk, acknowledges=True, stop=lambda: False)
-        summary, _ = RecordingSession(env, Operator(hand), log, seed=0, desk=desk, gate=gate).drive(0)
+        summary, _ = RecordingSession(env, Operator(hand), log, seed=0, desk=desk, gate=gate).drive(
+            0
+        )
         steps = list(log.read())
     assert hand.begun == 2 and [phase for phase, _ in groupby(phases)] == PHASES
     assert {UNMOVED, "unplugged", STOPPED, ""} == {*reasons}
     assert summary.success
-    assert [step.index for step in steps] == list(range(summary.steps + 1)) and moves(steps[1].commanded)
+    assert [step.index for step in steps] == list(range(summary.steps + 1)) and moves(
+        steps[1].commanded
+    )
 
 
-def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_imitated(env, tmp_path):
+def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_imitated(
+    env, tmp_path
+):
     env.task = replace(env.task, max_steps=60)
-    hand = human_like.Teleop(HumanHabits(rests=0.1), Given(task=env.task, world=env.world, mode="demonstrate"))
+    hand = human_like.Teleop(
+        HumanHabits(rests=0.1), Given(task=env.task, world=env.world, mode="demonstrate")
+    )
     waited, replay = list[float](), Replay(env.space_spec, 200)
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:
         sitting = RecordingSession(env, Operator(hand), log, seed=0)
@@ -339,8 +425,14 @@ def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_i
     for step in steps:
         replay.append(step)
     rests = [step for step in steps if step.index > 0 and not step.commanded.any()]
-    assert {step.provenance for step in steps} == {Provenance.DEMO} and len(rests) > 5 and max(waited) > 0.9
-    said_still = sum(step.reward > 0.0 for step in rests)  # critics see these successes among the demonstrations
+    assert (
+        {step.provenance for step in steps} == {Provenance.DEMO}
+        and len(rests) > 5
+        and max(waited) > 0.9
+    )
+    said_still = sum(
+        step.reward > 0.0 for step in rests
+    )  # critics see these successes among the demonstrations
     assert replay.own_transitions == len(rests) - said_still
     assert replay.demo_transitions == len(steps) - 2 - replay.own_transitions
     drawn = replay.gather(replay.draw(np.random.default_rng(0), ("demonstrations",), 200))

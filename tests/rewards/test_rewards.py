@@ -30,8 +30,19 @@ def make(**options):
 
 def test_success_is_at_the_goal_for_some_steps_in_a_row():
     reward = make(translation_m=0.002, rotation_rad=0.05, steps=2)
-    near, far, turned = at(0.001, 0, 0, 0, 0, 0.04), at(0.003, 0, 0, 0, 0, 0), at(0, 0, 0, 0, 0.06, 0)
-    for arms, wanted in [(near, False), (far, False), (near, False), (turned, False), (near, False), (near, True)]:
+    near, far, turned = (
+        at(0.001, 0, 0, 0, 0, 0.04),
+        at(0.003, 0, 0, 0, 0, 0),
+        at(0, 0, 0, 0, 0.06, 0),
+    )
+    for arms, wanted in [
+        (near, False),
+        (far, False),
+        (near, False),
+        (turned, False),
+        (near, False),
+        (near, True),
+    ]:
         assert reward.judge({}, arms, OperatorCommand.NONE) == (float(wanted), wanted, wanted)
 
 
@@ -44,11 +55,22 @@ def test_a_step_at_the_goal_does_not_count_for_the_next_episode():
 
 def test_a_flipped_quaternion_is_the_same_goal():
     flipped = np.concatenate([GOAL[:3], -GOAL[3:]])
-    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], OperatorCommand.NONE) == (1.0, True, True)
+    assert make(steps=1).judge({}, [replace(ARM, pose_base_tcp=flipped)], OperatorCommand.NONE) == (
+        1.0,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
-    "options", [{"goals": ((0.0,) * 7,)}, {"goals": ()}, {"translation_m": 0.0}, {"steps": 0}, {"goals": ((1.0,) * 6,)}]
+    "options",
+    [
+        {"goals": ((0.0,) * 7,)},
+        {"goals": ()},
+        {"translation_m": 0.0},
+        {"steps": 0},
+        {"goals": ((1.0,) * 6,)},
+    ],
 )
 def test_a_goal_that_is_none_is_refused(options):
     with pytest.raises(ConfigError, match="reward 'pose'"):
@@ -76,13 +98,22 @@ def test_the_word_is_heard_while_the_policy_acts():
         assert intervention.decide(proposed, [ARM])[0] is proposed
         heard.append(intervention.outcome)
     intervention.begin_episode()
-    assert [*heard, intervention.outcome] == [OperatorCommand.NONE, OperatorCommand.SUCCESS, OperatorCommand.NONE]
+    assert [*heard, intervention.outcome] == [
+        OperatorCommand.NONE,
+        OperatorCommand.SUCCESS,
+        OperatorCommand.NONE,
+    ]
 
 
 def test_a_locked_out_operator_still_judges():
-    intervention = Intervention(Operator(Hand([still(outcome=OperatorCommand.FAILURE)])), locked_out=True)
+    intervention = Intervention(
+        Operator(Hand([still(outcome=OperatorCommand.FAILURE)])), locked_out=True
+    )
     proposed = np.zeros(6)
-    assert intervention.decide(proposed, [ARM])[0] is proposed and intervention.outcome == OperatorCommand.FAILURE
+    assert (
+        intervention.decide(proposed, [ARM])[0] is proposed
+        and intervention.outcome == OperatorCommand.FAILURE
+    )
 
 
 class Weighing(Reward):
@@ -97,15 +128,21 @@ class Weighing(Reward):
 
 def test_how_sure_the_judge_is_stands_at_the_desk_with_the_step_that_was_judged(desk, console):
     still_, seen = np.zeros(6, np.float32), []
-    with lockstep_env(config.load_task("peg_insert"), config.load_hardware("sim_panda"), "state") as env:
+    with lockstep_env(
+        config.load_task("peg_insert"), config.load_hardware("sim_panda"), "state"
+    ) as env:
         env.reward = Weighing(None, Given())
-        for step in EpisodeRunner(env, desk=desk).play(0, lambda observation: still_, Intervention(None), seed=1):
+        for step in EpisodeRunner(env, desk=desk).play(
+            0, lambda observation: still_, Intervention(None), seed=1
+        ):
             told = console.look().step
             assert told["index"] == step.index
             seen.append(told["probability"])
         assert seen == [None, 0.25, 0.5, 0.75, 1.0]
         env.reward.judge = lambda observation, arms, outcome: (1.0, True)
-        with pytest.raises(ConfigError, match=r"returned \(1.0, True\); `judge` returns three values: .* succeeded"):
+        with pytest.raises(
+            ConfigError, match=r"returned \(1.0, True\); `judge` returns three values: .* succeeded"
+        ):
             env.step(still_)
 
 

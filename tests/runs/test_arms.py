@@ -30,7 +30,9 @@ def test_an_arm_that_cannot_start_is_told_of_at_once_with_the_reason(folder, add
     bind(taken, address)  # by a program that answers nobody
     with Supervisor(folder.logs) as processes:
         start_arms(folder, processes)
-        with pytest.raises(ProcessFailed, match=f"'arm-panda' ended with code 3(.|\n)*cannot listen at {address}"):
+        with pytest.raises(
+            ProcessFailed, match=f"'arm-panda' ended with code 3(.|\n)*cannot listen at {address}"
+        ):
             await_arms(folder, processes, Display(), lambda: False)
     taken.close()
 
@@ -50,7 +52,9 @@ def test_an_arm_that_takes_its_time_is_waited_for_and_told_of(folder, address, m
 def test_what_an_arm_is_at_is_the_last_line_of_its_log(tmp_path):
     log = tmp_path / "arm-panda.log"
     assert last_words(log) == "it is starting"
-    log.write_text("2026-11-22 10:00:00,123 INFO robot_rl.controllers.server: compiling the control law\n\n")
+    log.write_text(
+        "2026-11-22 10:00:00,123 INFO robot_rl.controllers.server: compiling the control law\n\n"
+    )
     assert last_words(log) == "compiling the control law"
 
 
@@ -58,8 +62,13 @@ def test_an_arm_that_lives_and_says_nothing_is_named_with_its_log(folder, addres
     monkeypatch.setattr(arms, "STARTS_WITHIN_S", 0.2)
     folder.logs.mkdir()
     log = folder.logs / "arm-panda.log"
-    log.write_text("2026-11-22 10:00:00,123 INFO robot_rl.controllers.server: compiling the control law\n")
-    with pytest.raises(LinkError, match=f"arm 'panda' lives, and .* 0.2 s: compiling the control law; its log: {log}"):
+    log.write_text(
+        "2026-11-22 10:00:00,123 INFO robot_rl.controllers.server: compiling the control law\n"
+    )
+    with pytest.raises(
+        LinkError,
+        match=f"arm 'panda' lives, and .* 0.2 s: compiling the control law; its log: {log}",
+    ):
         first_answer("panda", address, log, lambda: None)
 
 
@@ -71,7 +80,8 @@ def test_a_stop_ends_the_wait(folder):
 def test_the_function_that_says_whether_the_law_is_compiled_is_one_of_the_law():
     module, name = LAW.split(".")
     assert isinstance(
-        getattr(importlib.import_module(f"robot_rl.controllers.{module}"), name), type(geometry.pose_multiply)
+        getattr(importlib.import_module(f"robot_rl.controllers.{module}"), name),
+        type(geometry.pose_multiply),
     )
     importlib.import_module("robot_rl.controllers.warm_up").warm_up(7)
     assert not is_first_time()

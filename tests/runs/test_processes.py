@@ -106,11 +106,17 @@ def test_a_process_that_is_refused_ends_the_run_at_once_and_says_why(tmp_path):
 def test_an_arm_whose_loop_has_died_leaves_and_is_started_again(tmp_path, address):
     said: list[str] = []
     with Supervisor(tmp_path) as processes:
-        processes.start("arm", ["arm", "sim_panda", "--address", address, "--blackbox", str(tmp_path / "boxes")])
+        processes.start(
+            "arm", ["arm", "sim_panda", "--address", address, "--blackbox", str(tmp_path / "boxes")]
+        )
         arm = ArmClient(address, timeout_s=60.0)
         pid = processes._children["arm"].pid
         spawned = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        (loop,) = [int(child) for child in spawned if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        (loop,) = [
+            int(child)
+            for child in spawned
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
         os.kill(loop, signal.SIGKILL)
         deadline = time.monotonic() + 30.0
         while not said:

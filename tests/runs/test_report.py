@@ -16,11 +16,24 @@ def folder(tmp_path):
     folder = RunFolder.create(tmp_path / "run", {"run": settings})
     folder.demos_file.write_text(json.dumps({"successes": 2, "attempts": 3, "steps": 50}))
     rows = [
-        {"episode": n, "steps": 20, "human_steps": 5 * n, "segments": n, "success": True, "env_steps": 20 * (n + 1)}
+        {
+            "episode": n,
+            "steps": 20,
+            "human_steps": 5 * n,
+            "segments": n,
+            "success": True,
+            "env_steps": 20 * (n + 1),
+        }
         for n in range(2)
     ]
     folder.episodes_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    figures = {"critic_loss": 0.1, "q": 0.2, "q_start": 0.4, "return_start": 0.3, "critic_grad_norm": 0.1}
+    figures = {
+        "critic_loss": 0.1,
+        "q": 0.2,
+        "q_start": 0.4,
+        "return_start": 0.3,
+        "critic_grad_norm": 0.1,
+    }
     metrics = [{"env_steps": 0, "pretraining": {}}, {"env_steps": 45, "updates": 180} | figures]
     folder.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in metrics))
     return folder
@@ -37,7 +50,11 @@ def test_robot_time_counts_demonstrations_and_steps_of_an_episode_that_was_cut_o
     summary = training_summary(folder, 90.0, {"training": 60.0})
     assert summary["env_steps"] == 50 + 45  # two whole episodes of 20 steps, and 5 of a third
     assert summary["robot_minutes"] == pytest.approx(95 / 10 / 60)
-    assert (summary["interventions"], summary["intervention_steps"], summary["train_seed"]) == (1, 5, 4)
+    assert (summary["interventions"], summary["intervention_steps"], summary["train_seed"]) == (
+        1,
+        5,
+        4,
+    )
 
 
 def test_wall_time_of_earlier_sittings_is_added(folder):

@@ -11,7 +11,10 @@ from robot_rl.types import SpaceSpec
 
 
 def make_run(place, learner=None, **settings) -> RunFolder:
-    sections = {"run": RunSettings("peg_insert", "sim_panda", **settings), "learner": learner or LearnerConfig()}
+    sections = {
+        "run": RunSettings("peg_insert", "sim_panda", **settings),
+        "learner": learner or LearnerConfig(),
+    }
     return RunFolder.create(place, sections)
 
 
@@ -29,9 +32,14 @@ def test_the_need_is_told_beside_what_there_is(tmp_path):
 def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(tmp_path):
     said = [
         resources.check_resources(
-            make_run(tmp_path / f"{at}", LearnerConfig(pretrain=pretrain), obs="pixels", steps=5_000)
+            make_run(
+                tmp_path / f"{at}", LearnerConfig(pretrain=pretrain), obs="pixels", steps=5_000
+            )
         )
-        for at, pretrain in (("never", PretrainConfig(renew_at=())), ("once", PretrainConfig(renew_at=(500,))))
+        for at, pretrain in (
+            ("never", PretrainConfig(renew_at=())),
+            ("once", PretrainConfig(renew_at=(500,))),
+        )
     ]
     never, once = (float(line.split()[2]) for line in said)
     demos = RunSettings("", "").demos * config.load_task("peg_insert").max_steps
@@ -40,7 +48,11 @@ def test_an_encoder_that_is_renewed_needs_room_for_the_frames_of_own_successes(t
 
 def test_the_steps_of_the_evaluation_need_room_on_the_disk(tmp_path):
     none, many = (
-        float(resources.check_resources(make_run(tmp_path / f"{n}", steps=1_000, eval_episodes=n)).split()[10])
+        float(
+            resources.check_resources(
+                make_run(tmp_path / f"{n}", steps=1_000, eval_episodes=n)
+            ).split()[10]
+        )
         for n in (0, 100)
     )
     steps = 100 * config.load_task("peg_insert").max_steps
@@ -54,9 +66,13 @@ def test_a_run_that_would_not_fit_is_refused(encoder, short_of, tmp_path, monkey
     learner = LearnerConfig(encoder=encoder, encoder_weights="x")
     folder = make_run(tmp_path / "run", learner, obs="pixels", steps=100_000)
     memory = 4e9 if encoder != "goal" else 2e9
-    memory, disk = {"memory": (memory, 1e15), "disk": (1e15, 4e9), "nothing": (20e9, 20e9)}[short_of]
+    memory, disk = {"memory": (memory, 1e15), "disk": (1e15, 4e9), "nothing": (20e9, 20e9)}[
+        short_of
+    ]
     monkeypatch.setattr(resources, "available_memory", lambda: int(memory))
-    monkeypatch.setattr(resources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": disk}))
+    monkeypatch.setattr(
+        resources.shutil, "disk_usage", lambda path: type("Usage", (), {"free": disk})
+    )
     if short_of == "nothing":
         resources.check_resources(folder)
         return

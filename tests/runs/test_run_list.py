@@ -26,7 +26,12 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
     assert cli.main(["runs", "--json"]) == 0
     broken, done, new = json.loads(capsys.readouterr().out)["runs"]
     assert broken["name"] == "broken" and "config.json is damaged" in broken["problem"]
-    assert (done["task"], done["obs"], done["seed"], done["demos"]) == ("peg_insert", "state", 4, 20)
+    assert (done["task"], done["obs"], done["seed"], done["demos"]) == (
+        "peg_insert",
+        "state",
+        4,
+        20,
+    )
     assert (done["steps"], done["of_steps"], done["t_wall"]) == (450, 500, 1001.0)
     assert done["evaluations"] == [{"sampled": False, "successes": 17, "episodes": 20}]
     assert (new["hardware"], new["steps"], new["evaluations"]) == ("my_bench", 0, [])

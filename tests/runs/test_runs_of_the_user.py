@@ -1,4 +1,6 @@
-"""Demonstrations and runs belong to the user: taken over, moved away, trained further, and never written over."""
+"""Demonstrations and runs belong to the user: taken over, moved away, trained further, and never
+written over.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,15 +36,24 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def identities(folder: RunFolder) -> list:
     with StepLog(folder.demos_log, folder.spaces(), read_only=True, run=folder.settings.id) as log:
-        return [(identity, said.episode, said.index) for identity, said in log.entries() if isinstance(said, Step)]
+        return [
+            (identity, said.episode, said.index)
+            for identity, said in log.entries()
+            if isinstance(said, Step)
+        ]
 
 
 def test_demonstrations_of_several_runs_are_taken_over_each_once_as_they_are() -> None:
     one, two = make_folder(Path("runs/one")), make_folder(Path("runs/two"))
     first = create_run("peg_insert", replace(OPTIONS, name="first", demos_from=("one",)))
-    both = create_run("peg_insert", replace(OPTIONS, name="both", demos_from=("first", "two", "one")))
+    both = create_run(
+        "peg_insert", replace(OPTIONS, name="both", demos_from=("first", "two", "one"))
+    )
     assert identities(both) == identities(one) + identities(two)
-    assert both.settings.demos == both.demos()["successes"] == 4 and both.demos()["steps"] == 2 * DEMO_STEPS
+    assert (
+        both.settings.demos == both.demos()["successes"] == 4
+        and both.demos()["steps"] == 2 * DEMO_STEPS
+    )
     said = both.section("demos_from")["runs"]
     assert [each["id"] for each in said] == [run.settings.id for run in (first, two, one)]
 
@@ -67,9 +78,13 @@ def test_demonstrations_that_do_not_fit_are_refused_all_at_once_and_nothing_is_m
     )
     create_run("other", replace(OPTIONS, name="other"))
     with pytest.raises(ConfigError) as refused:
-        create_run("peg_insert", replace(OPTIONS, demos_from=("seen", "damaged", "other", "nowhere")))
+        create_run(
+            "peg_insert", replace(OPTIONS, demos_from=("seen", "damaged", "other", "nowhere"))
+        )
     lines = str(refused.value).splitlines()
-    for word, line in zip(("space", "damaged/demos.log", "of task 'other'", "is not a run"), lines, strict=True):
+    for word, line in zip(
+        ("space", "damaged/demos.log", "of task 'other'", "is not a run"), lines, strict=True
+    ):
         assert word in line
     assert not Path("runs/new").exists()
 
@@ -92,19 +107,31 @@ def test_a_run_goes_by_its_own_task_and_says_that_the_file_was_edited(
     bench = config.load_hardware("sim_panda")
     monkeypatch.setattr(config, "load_hardware", lambda name: replace(bench, teleop=Use("browser")))
     (said,) = RunFolder(folder.path).edited()
-    assert "(teleop)" in said and said.endswith("another device with --resume runs/new --teleop NAME")
+    assert "(teleop)" in said and said.endswith(
+        "another device with --resume runs/new --teleop NAME"
+    )
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     moved = RunFolder(folder.path.rename("elsewhere"))
     assert moved.load_task().max_steps == 60 and moved.edited() == []
-    assert moved.load_task() == folder.load_task() and moved.load_hardware() == folder.load_hardware()
+    assert (
+        moved.load_task() == folder.load_task() and moved.load_hardware() == folder.load_hardware()
+    )
 
 
-def test_what_needs_no_bench_is_refused_before_there_is_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_no_bench_is_refused_before_there_is_a_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for options, words in (
         (replace(OPTIONS, steps=120), "20 demonstrations take 20 of them or more"),
-        (replace(OPTIONS, obs="pixels", steps=2_120), "20 demonstrations with 100 steps of wandering each take 2020"),
-        (replace(OPTIONS, learner=LearnerConfig(encoder_weights="none.safetensors")), "there is no file"),
+        (
+            replace(OPTIONS, obs="pixels", steps=2_120),
+            "20 demonstrations with 100 steps of wandering each take 2020",
+        ),
+        (
+            replace(OPTIONS, learner=LearnerConfig(encoder_weights="none.safetensors")),
+            "there is no file",
+        ),
     ):
         with pytest.raises(ConfigError, match=words):
             create_run("peg_insert", options)
@@ -113,7 +140,9 @@ def test_what_needs_no_bench_is_refused_before_there_is_a_folder(monkeypatch: py
     with pytest.raises(ConfigError, match="names no teleop device"):
         create_run("peg_insert", OPTIONS)
     monkeypatch.setattr(config, "load_task", lambda name: replace(task, reward=Use("operator")))
-    with pytest.raises(ConfigError, match=r"reward 'operator' .* needs the operator's word, .* no teleop device"):
+    with pytest.raises(
+        ConfigError, match=r"reward 'operator' .* needs the operator's word, .* no teleop device"
+    ):
         create_run("peg_insert", replace(OPTIONS, demos=0))
     monkeypatch.setattr(config, "load_task", lambda name: replace(task, scene=None))
     with pytest.raises(ConfigError, match="no simulated scene"):
@@ -124,15 +153,23 @@ def test_what_needs_no_bench_is_refused_before_there_is_a_folder(monkeypatch: py
 def test_what_is_wrong_with_the_options_of_a_new_run_is_told_at_once() -> None:
     learner = LearnerConfig(encoder_weights="none.safetensors")
     with pytest.raises(ConfigError) as refused:
-        create_run("peg_insert", replace(OPTIONS, steps=50, demos_from=("nowhere",), learner=learner))
+        create_run(
+            "peg_insert", replace(OPTIONS, steps=50, demos_from=("nowhere",), learner=learner)
+        )
     first, second, third = str(refused.value).splitlines()
-    assert "'runs/nowhere' is not a run" in first and "there is no file" in second and "--steps 50" in third
+    assert (
+        "'runs/nowhere' is not a run" in first
+        and "there is no file" in second
+        and "--steps 50" in third
+    )
 
 
 def test_no_demonstrations_need_nobody_and_no_bench() -> None:
     folder = create_run("peg_insert", replace(OPTIONS, demos=0))
     record_demos(folder, Display(), StopRequest(), Supervisor(folder.logs))
-    assert folder.demos() == {"successes": 0, "attempts": 0, "steps": 0} and folder.demos_log.exists()
+    assert (
+        folder.demos() == {"successes": 0, "attempts": 0, "steps": 0} and folder.demos_log.exists()
+    )
 
 
 def test_the_verb_that_makes_a_run_is_the_one_that_goes_on_with_it() -> None:
@@ -144,15 +181,24 @@ def test_the_verb_that_makes_a_run_is_the_one_that_goes_on_with_it() -> None:
 def test_a_run_whose_demonstrations_took_all_its_steps_is_not_trained() -> None:
     folder = create_run("peg_insert", replace(OPTIONS, steps=150))
     folder.write_demos({"successes": 20, "attempts": 20, "steps": 60})
-    with pytest.raises(ConfigError, match=r"taken 60 of them.*100 own steps.*more than 160.*--resume runs/new --steps"):
+    with pytest.raises(
+        ConfigError,
+        match=r"taken 60 of them.*100 own steps.*more than 160.*--resume runs/new --steps",
+    ):
         require_training(folder)
 
 
-def test_before_anything_is_learnt_every_option_of_the_learning_may_change_and_the_change_is_kept() -> None:
+def test_before_anything_is_learnt_every_option_of_the_learning_may_change_and_the_change_is_kept() -> (
+    None
+):
     folder = create_run("peg_insert", OPTIONS)
     options = options_of(folder)
     changed = replace(
-        options, steps=9_000, seed=4, eval_episodes=7, learner=replace(options.learner, camera_features=9)
+        options,
+        steps=9_000,
+        seed=4,
+        eval_episodes=7,
+        learner=replace(options.learner, camera_features=9),
     )
     change_options(folder, changed)
     again = RunFolder(folder.path)
@@ -161,11 +207,15 @@ def test_before_anything_is_learnt_every_option_of_the_learning_may_change_and_t
     assert entry["changed"] == {
         "seed": [0, 4], "steps": [5_000, 9_000], "eval_episodes": [100, 7], "learner.camera_features": [0, 9],
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="--obs cannot change in runs/new: its demonstrations hold"):
+    with pytest.raises(
+        ConfigError, match="--obs cannot change in runs/new: its demonstrations hold"
+    ):
         change_options(again, replace(changed, obs="pixels"))
 
 
-def test_what_is_learnt_may_get_longer_and_learn_at_another_ratio_but_not_with_another_critic() -> None:
+def test_what_is_learnt_may_get_longer_and_learn_at_another_ratio_but_not_with_another_critic() -> (
+    None
+):
     folder = create_run("peg_insert", OPTIONS)
     folder.write_demos({"successes": 20, "attempts": 20, "steps": 300})
     (folder.checkpoints / "step_00004700").mkdir(parents=True)
@@ -174,7 +224,10 @@ def test_what_is_learnt_may_get_longer_and_learn_at_another_ratio_but_not_with_a
     change_options(folder, replace(options, steps=6_000, learner=learner))
     assert options_of(RunFolder(folder.path)) == replace(options, steps=6_000, learner=learner)
     for wrong, words in (
-        (replace(options, learner=replace(learner, agent=replace(learner.agent, critics=2))), "agent.critics cannot"),
+        (
+            replace(options, learner=replace(learner, agent=replace(learner.agent, critics=2))),
+            "agent.critics cannot",
+        ),
         (replace(options, steps=4_000, learner=learner), "has made 5000 already"),
     ):
         with pytest.raises(ConfigError, match=words):
@@ -194,7 +247,11 @@ def test_another_ratio_counts_from_where_it_was_set(utd: float) -> None:
 def test_each_evaluation_has_files_of_its_own_and_one_that_is_whole_stays_the_runs_own() -> None:
     run = Path("run")
     folders = [EvaluationFiles.begin(run).folder.name for _ in range(3)]
-    assert folders == ["001", "002", "003"] == [files.folder.name for files in EvaluationFiles.all_of(run)]
+    assert (
+        folders
+        == ["001", "002", "003"]
+        == [files.folder.name for files in EvaluationFiles.all_of(run)]
+    )
     file = run / "evaluation.json"
     assert not is_whole_evaluation(file, 500)
     for said, whole in (((500, 9, 9), True), ((500, 5, 9), False), ((400, 9, 9), False)):
@@ -204,12 +261,22 @@ def test_each_evaluation_has_files_of_its_own_and_one_that_is_whole_stays_the_ru
 
 def test_a_check_for_a_task_misses_the_operators_device_as_a_run_would() -> None:
     bench = replace(config.load_hardware("sim_panda"), teleop=None)
-    missed = [finding for finding in check._check_files(bench, config.load_task("peg_insert")) if not finding.right]
-    assert [finding.what for finding in missed] == ["operator's device"] and "teleop:" in missed[0].advice
+    missed = [
+        finding
+        for finding in check._check_files(bench, config.load_task("peg_insert"))
+        if not finding.right
+    ]
+    assert [finding.what for finding in missed] == ["operator's device"] and "teleop:" in missed[
+        0
+    ].advice
 
 
 def test_a_check_says_that_the_arm_will_not_wander() -> None:
     bench, task = config.load_hardware("sim_panda"), config.load_task("peg_insert")
     for wander in (task.wander, None):
-        said = [f for f in check._check_files(bench, replace(task, wander=wander)) if "motion" in f.what]
-        assert len(said) == (wander is None) and all(f.right and "has no `wander`" in f.advice for f in said)
+        said = [
+            f for f in check._check_files(bench, replace(task, wander=wander)) if "motion" in f.what
+        ]
+        assert len(said) == (wander is None) and all(
+            f.right and "has no `wander`" in f.advice for f in said
+        )

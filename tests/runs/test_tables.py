@@ -29,7 +29,9 @@ def test_a_look_reads_what_is_new_however_long_the_run_is(tmp_path, monkeypatch)
     for look in range(100):
         for path in paths:
             with path.open("a") as file:
-                file.write(paths[0].open().readline().replace('"env_steps": 50', f'"env_steps": {look}'))
+                file.write(
+                    paths[0].open().readline().replace('"env_steps": 50', f'"env_steps": {look}')
+                )
         assert tails[0].read().env_steps == look
     assert parsed[0] == 100, "each line is read once"
     assert tails[1].read().recent.episodes == 20 and LOOKS_PER_S > 0

@@ -1,4 +1,6 @@
-"""Ten episodes that end in every way, with a reward that is a cost: every place says the same of them."""
+"""Ten episodes that end in every way, with a reward that is a cost: every place says the same of
+them.
+"""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +35,9 @@ HELP, UNDO = still(0.1), [OperatorCommand.UNDO]
 
 
 class Cost(interfaces.Reward):
-    """-1 in each step and 0 at success: the reward never says success, the judge does at a given step."""
+    """-1 in each step and 0 at success: the reward never says success, the judge does at a given
+    step.
+    """
 
     def __init__(self, after: int = 100, success: bool = False):
         self._left, self._success = after, success
@@ -48,7 +52,9 @@ def says(word: OperatorCommand):
     return replace(OPEN, outcome=word)
 
 
-PLAN: list[tuple[Cost, Sequence, list[OperatorCommand]]] = [  # judge, what the operator does, words on the one before
+PLAN: list[
+    tuple[Cost, Sequence, list[OperatorCommand]]
+] = [  # judge, what the operator does, words on the one before
     (Cost(3, True), (), []),
     (Cost(4, True), (OPEN, HELP, HELP), []),
     (Cost(2), (), []),
@@ -107,7 +113,16 @@ def test_every_place_says_the_same_of_the_same_ten_episodes(run, monkeypatch):
     monkeypatch.setattr(report, "_save", lambda figure, path: drawn.append(figure))
     report.plot_learning(run)
     assert [line.get_ydata()[-1] for line in drawn[0].axes[0].lines] == [3 / 6, 2 / 6]
-    assert [each.good for each in page.last][::-1] == [False, False, None, None, None, True, False, None]
+    assert [each.good for each in page.last][::-1] == [
+        False,
+        False,
+        None,
+        None,
+        None,
+        True,
+        False,
+        None,
+    ]
     with run.episodes_file.open() as lines:
         assert json.loads(list(lines)[-1])["reason"] == OVER
 
@@ -115,11 +130,15 @@ def test_every_place_says_the_same_of_the_same_ten_episodes(run, monkeypatch):
     facts = recording.facts()
     assert [each.end for each in facts] == ENDS
     assert [n for n, each in enumerate(facts) if each.verdict.is_judged] == JUDGED
-    assert [n for n, each in enumerate(facts) if each.verdict.is_judged and each.verdict.succeeded] == SUCCESSES
+    assert [
+        n for n, each in enumerate(facts) if each.verdict.is_judged and each.verdict.succeeded
+    ] == SUCCESSES
     found = data_tools.statistics(run.steps_log)
     assert (found.attempts, found.successes) == (len(JUDGED), len(SUCCESSES))
     assert "3 of 6 succeeded" in data_tools.totals(data_tools.listing(run.steps_log))
     entries = list(recording.log.entries())
     assert [steps[0].episode for steps in newest_successes(lambda: entries, 10)] == SUCCESSES
     counted = counted_steps(entries)
-    assert sorted({step.episode for step in counted} ^ set(range(10))) == [5, 6], "discarded, and taken back"
+    assert sorted({step.episode for step in counted} ^ set(range(10))) == [5, 6], (
+        "discarded, and taken back"
+    )

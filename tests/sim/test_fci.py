@@ -1,4 +1,6 @@
-"""The simulated FR3 as Franka's own client sees it: handshake, modes, limits, reflexes, recovery; and strangers."""
+"""The simulated FR3 as Franka's own client sees it: handshake, modes, limits, reflexes, recovery;
+and strangers.
+"""
 
 import functools
 import gc
@@ -18,7 +20,9 @@ from robot_rl.sim.fci.robot import speed_allowed
 from robot_rl.sim.fci.urdf import robot_urdf
 from robot_rl.sim.franka_facts import FR3
 
-plf = pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+plf = pytest.importorskip(
+    "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+)
 pytestmark = pytest.mark.slow
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 
@@ -57,7 +61,9 @@ class Starved(Exception):
 
 
 class Live:
-    """A torque control on the real clock that knows how long its client has paused, also between two runs of it."""
+    """A torque control on the real clock that knows how long its client has paused, also between
+    two runs of it.
+    """
 
     def __init__(self, control):
         self.control, self.longest, self.at = control, 0.0, time.monotonic()
@@ -68,7 +74,10 @@ class Live:
         try:
             for _ in range(ticks):
                 state = run(self.control, 1)
-                self.longest, self.at = max(self.longest, time.monotonic() - self.at), time.monotonic()
+                self.longest, self.at = (
+                    max(self.longest, time.monotonic() - self.at),
+                    time.monotonic(),
+                )
         except plf.ControlException as error:
             if max(self.longest, time.monotonic() - self.at) > 0.005:
                 raise Starved from error
@@ -92,7 +101,11 @@ def beside_load(test):
 
 
 def test_states_have_the_sizes_of_protocol_version_10():
-    assert (layout.STATE.itemsize, layout.TORQUES.itemsize, layout.HAND_STATE.size) == (1377, 371, 23)
+    assert (layout.STATE.itemsize, layout.TORQUES.itemsize, layout.HAND_STATE.size) == (
+        1377,
+        371,
+        23,
+    )
     assert layout.PAYLOAD[layout.Command.MOVE].itemsize == 113
 
 
@@ -112,7 +125,9 @@ def test_the_model_that_is_handed_out_is_the_one_that_is_simulated(robot):
 
     def torque(state, tick):
         reading = twin.read()
-        np.testing.assert_allclose(np.reshape(model.zero_jacobian(state), (7, 6)).T, reading.jacobian, atol=1e-5)
+        np.testing.assert_allclose(
+            np.reshape(model.zero_jacobian(state), (7, 6)).T, reading.jacobian, atol=1e-5
+        )
         np.testing.assert_allclose(model.coriolis(state), reading.coriolis, atol=1e-5)
         tau = np.array([6.0, 8.0, 6.0, 6.0, 2.0, 2.0, 1.0]) * np.sin(0.02 * tick)
         twin.write(tau)
@@ -142,15 +157,21 @@ def test_a_motion_that_is_finished_leaves_the_robot_idle(robot):
 
 
 def test_the_speed_allowed_falls_towards_the_ends_of_a_range_as_an_fr3s_does():
-    """Numbers by hand from Franka's formula, at 0.1 rad from the end; and what the client's library is told."""
+    """Numbers by hand from Franka's formula, at 0.1 rad from the end; and what the client's library
+    is told.
+    """
     allowed = speed_allowed(np.full(7, 0.1))
-    np.testing.assert_allclose(allowed, [0.795, 0.519, 0.637, 0.594, 1.494, 0.699, 1.494], atol=1e-3)
+    np.testing.assert_allclose(
+        allowed, [0.795, 0.519, 0.637, 0.594, 1.494, 0.699, 1.494], atol=1e-3
+    )
     np.testing.assert_allclose(speed_allowed(np.full(7, 3.0)), FR3.max_joint_speed)
     for offset, deceleration in zip(FR3.speed_offset, FR3.deceleration, strict=True):
         assert f'velocity_offset="{offset}" deceleration_limit="{deceleration}"' in robot_urdf()
 
 
-def test_a_joint_that_nears_its_end_too_fast_is_a_reflex_though_it_is_slower_than_its_largest_speed(robot):
+def test_a_joint_that_nears_its_end_too_fast_is_a_reflex_though_it_is_slower_than_its_largest_speed(
+    robot,
+):
     control = robot.start_torque_control()
     last = []
 
@@ -169,11 +190,19 @@ def test_a_joint_that_nears_its_end_too_fast_is_a_reflex_though_it_is_slower_tha
 @pytest.mark.parametrize(
     ("torque", "error"),
     [
-        (lambda state, tick: np.full(7, 3.0 if tick == 20 else 0.0), "controller_torque_discontinuity"),
-        (lambda state, tick: np.array([0, 0, 0, 0, 0.5 * tick, 0, 0.0]), "tau_j_range_violation|tau_J_range|velocity"),
+        (
+            lambda state, tick: np.full(7, 3.0 if tick == 20 else 0.0),
+            "controller_torque_discontinuity",
+        ),
+        (
+            lambda state, tick: np.array([0, 0, 0, 0, 0.5 * tick, 0, 0.0]),
+            "tau_j_range_violation|tau_J_range|velocity",
+        ),
     ],
 )
-def test_torques_beyond_the_limits_are_reflexes_and_recovery_ends_them(robot, simulation, torque, error):
+def test_torques_beyond_the_limits_are_reflexes_and_recovery_ends_them(
+    robot, simulation, torque, error
+):
     control = robot.start_torque_control()
     with pytest.raises(plf.ControlException, match=error):
         run(control, 100, torque)
@@ -189,14 +218,19 @@ def press(model, state, tick):
     """Let the hand sink onto the table, about 5 N at first, then ever harder."""
     force = -5.0 - 0.1 * max(tick - 1200, 0)
     J, last = np.reshape(model.zero_jacobian(state), (7, 6)).T, np.array(state.tau_J_d)
-    wrench = np.array([0.0, 0.0, force, 0.0, 0.0, 0.0]) - np.array([40.0] * 3 + [4.0] * 3) * (J @ state.dq)
+    wrench = np.array([0.0, 0.0, force, 0.0, 0.0, 0.0]) - np.array([40.0] * 3 + [4.0] * 3) * (
+        J @ state.dq
+    )
     return last + np.clip(np.clip(J.T @ wrench, -11.0, 11.0) - last, -0.9, 0.9)
 
 
 @pytest.mark.parametrize(
-    ("torque_threshold", "force_threshold", "error"), [(40.0, 15.0, "cartesian_reflex"), (4.0, 80.0, "joint_reflex")]
+    ("torque_threshold", "force_threshold", "error"),
+    [(40.0, 15.0, "cartesian_reflex"), (4.0, 80.0, "joint_reflex")],
 )
-def test_a_collision_is_judged_by_the_clients_own_thresholds(robot, torque_threshold, force_threshold, error):
+def test_a_collision_is_judged_by_the_clients_own_thresholds(
+    robot, torque_threshold, force_threshold, error
+):
     robot.set_collision_behavior(
         [torque_threshold] * 7, [torque_threshold] * 7, [force_threshold] * 6, [force_threshold] * 6
     )
@@ -268,7 +302,9 @@ def test_garbage_ends_its_own_connection_alone(simulation):
 
 
 @pytest.mark.parametrize("size", [0, 11, 13, 2**32 - 1])
-@pytest.mark.parametrize("command", [layout.Command.STOP_MOVE, layout.Command.GET_ROBOT_MODEL, layout.Command.MOVE])
+@pytest.mark.parametrize(
+    "command", [layout.Command.STOP_MOVE, layout.Command.GET_ROBOT_MODEL, layout.Command.MOVE]
+)
 def test_a_request_whose_header_lies_about_its_size_ends_its_connection(simulation, command, size):
     with raw(simulation) as client:
         client.sendall(struct.pack("<III", command, 1, size))
@@ -281,7 +317,10 @@ def test_a_request_whose_header_lies_about_its_size_ends_its_connection(simulati
 
 def test_a_client_that_asks_and_never_reads_is_let_go(simulation):
     with raw(simulation) as client:
-        requests, deadline = 100 * struct.pack("<III", layout.Command.GET_ROBOT_MODEL, 1, 12), time.monotonic() + 20.0
+        requests, deadline = (
+            100 * struct.pack("<III", layout.Command.GET_ROBOT_MODEL, 1, 12),
+            time.monotonic() + 20.0,
+        )
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             while time.monotonic() < deadline:
                 client.sendall(requests)
@@ -292,8 +331,12 @@ def test_a_client_that_asks_and_never_reads_is_let_go(simulation):
 def test_a_client_that_leaves_at_once_and_listens_nowhere_harms_nobody(simulation, port):
     for _ in range(5):
         with raw(simulation) as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, not an end
-            client.sendall(struct.pack("<IIIHH", layout.Command.CONNECT, 1, 16, layout.VERSION, port))
+            client.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )  # a reset, not an end
+            client.sendall(
+                struct.pack("<IIIHH", layout.Command.CONNECT, 1, 16, layout.VERSION, port)
+            )
     assert simulation.ask("status")["mode"] == "IDLE"
 
 
@@ -305,7 +348,9 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
         time.sleep(0.3)
         after = real.ask("status")["ticks"]
         elapsed = time.monotonic() - begun
-        assert 0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed  # it slips, it never bursts
+        assert (
+            0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed
+        )  # it slips, it never bursts
         live = Live(client.start_torque_control())
         live.run(20)
         time.sleep(0.1)
@@ -324,12 +369,18 @@ def test_a_robot_that_stood_still_itself_blames_nobody():
         live.run(50)
         before = real.ask("status")
         # by another process: a client that waits for a state holds the GIL
-        stop = subprocess.Popen(["sh", "-c", f"kill -STOP {real.pid}; sleep 0.05; kill -CONT {real.pid}"])
+        stop = subprocess.Popen([
+            "sh",
+            "-c",
+            f"kill -STOP {real.pid}; sleep 0.05; kill -CONT {real.pid}",
+        ])
         live.run(300)
         stop.wait()
         after = real.ask("status")
         assert after["mode"] == "MOVE" and after["slips"] > before["slips"]
-        assert after["lost_ticks"] - before["lost_ticks"] < 20, "fifty cycles went by in which nobody could answer"
+        assert after["lost_ticks"] - before["lost_ticks"] < 20, (
+            "fifty cycles went by in which nobody could answer"
+        )
         del live
 
 

@@ -21,7 +21,15 @@ SEEDS = range(200)
 
 def seen(model: mujoco.MjModel) -> dict[str, np.ndarray]:
     """Everything that an `Appearance` may change."""
-    names = ("light_pos", "light_dir", "light_diffuse", "geom_rgba", "cam_pos", "cam_quat", "tex_data")
+    names = (
+        "light_pos",
+        "light_dir",
+        "light_diffuse",
+        "geom_rgba",
+        "cam_pos",
+        "cam_quat",
+        "tex_data",
+    )
     head = model.vis.headlight
     return {name: getattr(model, name).copy() for name in names} | {
         "ambient": head.ambient.copy(),
@@ -30,7 +38,9 @@ def seen(model: mujoco.MjModel) -> dict[str, np.ndarray]:
 
 
 def test_peg_and_socket_have_the_colours_of_the_task():
-    model = build_model(find_scene(Use("peg_insert", {"peg_rgb": (0.0, 1.0, 0.5), "socket_rgb": (1.0, 1.0, 0.0)})))
+    model = build_model(
+        find_scene(Use("peg_insert", {"peg_rgb": (0.0, 1.0, 0.5), "socket_rgb": (1.0, 1.0, 0.0)}))
+    )
     np.testing.assert_allclose(model.geom("peg").rgba, (0.0, 1.0, 0.5, 1.0))
     np.testing.assert_allclose(model.geom("socket-3").rgba, (1.0, 1.0, 0.0, 1.0))
     (problem,) = option_problems("sim/scenes", Use("peg_insert", {"peg_rgb": (0.0, 255.0, 0.0)}))
@@ -72,13 +82,20 @@ def test_every_range_is_kept_and_used(dressed):
     lights = (1.0 + LOOKS.brightness) * (1.0 + LOOKS.tint) - 1.0
     for name in ("light_diffuse", "ambient", "diffuse"):
         spans(name, lights, lambda now, before: now / before - 1.0)
-    turns = [2.0 * np.arccos(np.abs((v["cam_quat"] * plain["cam_quat"]).sum(1)).clip(0.0, 1.0)).max() for v in drawn]
-    assert 0.8 * np.sqrt(3.0) * LOOKS.camera_rad < max(turns) <= np.sqrt(3.0) * LOOKS.camera_rad + 1e-6
+    turns = [
+        2.0 * np.arccos(np.abs((v["cam_quat"] * plain["cam_quat"]).sum(1)).clip(0.0, 1.0)).max()
+        for v in drawn
+    ]
+    assert (
+        0.8 * np.sqrt(3.0) * LOOKS.camera_rad < max(turns) <= np.sqrt(3.0) * LOOKS.camera_rad + 1e-6
+    )
 
 
 def test_textures_go_from_plain_to_the_largest_contrast(dressed):
     _, drawn = dressed
-    surface = [values["tex_data"][-TEXELS * TEXELS * 3 :] for values in drawn]  # the last texture's last face
+    surface = [
+        values["tex_data"][-TEXELS * TEXELS * 3 :] for values in drawn
+    ]  # the last texture's last face
     darkest = [texels.min() / 255.0 for texels in surface]
     assert min(darkest) >= 1.0 - LOOKS.texture - 1.0 / 255.0
     assert min(darkest) < 1.0 - 0.9 * LOOKS.texture and max(darkest) > 0.95
@@ -88,7 +105,10 @@ def test_a_lamp_that_moves_goes_on_shining_at_its_spot_of_the_table(dressed):
     plain, drawn = dressed
 
     def spot(values):
-        return values["light_pos"] - values["light_dir"] * (values["light_pos"] / values["light_dir"])[:, 2:]
+        return (
+            values["light_pos"]
+            - values["light_dir"] * (values["light_pos"] / values["light_dir"])[:, 2:]
+        )
 
     for values in drawn:
         np.testing.assert_allclose(spot(values), spot(plain), atol=1e-6)
@@ -124,7 +144,9 @@ def test_looks_change_nothing_but_pictures():
         for _ in range(1500):
             mujoco.mj_step(model, data)
             touched += data.ncon
-        moves.append(np.concatenate([data.qpos, data.qvel, data.mocap_pos[0], data.mocap_quat[0], [touched]]))
+        moves.append(
+            np.concatenate([data.qpos, data.qvel, data.mocap_pos[0], data.mocap_quat[0], [touched]])
+        )
     np.testing.assert_array_equal(moves[0], moves[1])
     assert moves[0][-1] > 0
 

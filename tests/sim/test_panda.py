@@ -31,7 +31,10 @@ def test_the_home_of_each_bench_lies_within_its_own_limits(name):
     pose = geometry.pose_multiply(panda.flange_pose(arm.home), np.array(arm.pose_flange_tcp))
     limits = arm.limits
     assert (pose[:3] > limits.workspace_low).all() and (pose[:3] < limits.workspace_high).all()
-    assert np.linalg.norm(geometry.pose_error(pose, np.array([0, 0, 0, *limits.workspace_quat]))[3:]) < 0.01
+    assert (
+        np.linalg.norm(geometry.pose_error(pose, np.array([0, 0, 0, *limits.workspace_quat]))[3:])
+        < 0.01
+    )
     assert (np.array(arm.home) > np.array(limits.joint_low) + limits.joint_margin).all()
     assert (np.array(arm.home) < np.array(limits.joint_high) - limits.joint_margin).all()
 
@@ -47,8 +50,11 @@ def test_forward_kinematics_agree_with_the_published_table_to_1e_6(model):
 
 
 def test_the_ready_pose_is_where_franka_says_it_is():
-    # Franka's documentation: with the hand's TCP (103.4 mm), the ready posture is at (0.3069, 0, 0.4869) m
-    np.testing.assert_allclose(panda.flange_pose(panda.READY)[:3], [0.3069, 0.0, 0.4869 + 0.1034], atol=1e-4)
+    # Franka's documentation: with the hand's TCP (103.4 mm), the ready posture is at (0.3069, 0,
+    # 0.4869) m
+    np.testing.assert_allclose(
+        panda.flange_pose(panda.READY)[:3], [0.3069, 0.0, 0.4869 + 0.1034], atol=1e-4
+    )
 
 
 def test_the_jacobian_is_the_derivative_of_the_pose(model):
@@ -102,7 +108,10 @@ def test_a_joint_that_rubs_stands_below_its_friction_and_moves_above_it():
 
 def test_an_unknown_load_pulls_with_its_weight_and_is_felt_as_a_force():
     """Gravity compensation does not know it, nor what the Coriolis torques are made of."""
-    arm, stiffness = arm_with(unknown_load_kg=0.8), np.array([600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0])
+    arm, stiffness = (
+        arm_with(unknown_load_kg=0.8),
+        np.array([600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0]),
+    )
     home = arm.read().q.copy()
     for _ in range(1500):
         r = arm.read()

@@ -18,7 +18,9 @@ STEP = np.array([0.008] * 3 + [0.05] * 3)
 
 @pytest.fixture(scope="module")
 def arm():
-    return LockstepArm(open_driver(HARDWARE, TASK.scene), ArmSetup(TOOL, TASK.compliance, LIMITS, 0.02, 0.15))
+    return LockstepArm(
+        open_driver(HARDWARE, TASK.scene), ArmSetup(TOOL, TASK.compliance, LIMITS, 0.02, 0.15)
+    )
 
 
 def insert(arm, seed, offset=0.0, steps=60):
@@ -102,7 +104,9 @@ def test_a_pressed_peg_slides_where_the_push_exceeds_the_friction(friction, slid
     """10 N down (5 mm of 2,000 N/m) and 6 N aside: more than 0.4 of it, less than all of it."""
     assert TASK.scene is not None
     scene = replace(TASK.scene, options={**TASK.scene.options, "friction": friction})
-    arm = LockstepArm(open_driver(HARDWARE, scene), ArmSetup(TOOL, TASK.compliance, LIMITS, 0.02, 0.15))
+    arm = LockstepArm(
+        open_driver(HARDWARE, scene), ArmSetup(TOOL, TASK.compliance, LIMITS, 0.02, 0.15)
+    )
     _, state = insert(arm, 0, offset=0.004, steps=40)
     pressed = state.pose_base_tcp.copy()
     for push in (0.0, 0.003):

@@ -1,4 +1,6 @@
-"""Scenes with joints and loose things, found in the folder one works in: docs/scenes.md, as it stands there."""
+"""Scenes with joints and loose things, found in the folder one works in: docs/scenes.md, as it
+stands there.
+"""
 
 import re
 from dataclasses import replace
@@ -24,7 +26,9 @@ HARDWARE = config.load_hardware("sim_panda")
 def folder(tmp_path, monkeypatch):
     """A folder with the page's two files, in which one works."""
     scene = (DOCS / "examples" / "scenes" / "push_cube.py").read_text()
-    (task,) = re.findall(r"```python\n([^`]*?TASK = .*?)```", (DOCS / "scenes.md").read_text(), re.DOTALL)
+    (task,) = re.findall(
+        r"```python\n([^`]*?TASK = .*?)```", (DOCS / "scenes.md").read_text(), re.DOTALL
+    )
     for name, text in (("scenes", scene), ("tasks", task)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "push_cube.py").write_text(text)
@@ -46,14 +50,21 @@ def test_a_reset_puts_loose_things_and_hinges_back_and_the_seed_places_them(fold
     assert size_of(config.load_task("push_cube").scene) == (2, 7 + 1)
     arm.reset(3)
     placed = arm.world()
-    assert placed.objects.shape == (2, 7) and np.abs(placed.objects[0, :2] - [0.5, 0.0]).max() > 1e-4
+    assert (
+        placed.objects.shape == (2, 7) and np.abs(placed.objects[0, :2] - [0.5, 0.0]).max() > 1e-4
+    )
     arm._data.joint("door").qvel[:] = 2.0
     arm._data.joint("cube").qvel[:] = [0.0, 0.0, 0.5, 3.0, 0.0, 0.0]  # thrown up, spinning
     run(arm, 600)
     arm.read()
     moved = arm.world()
-    assert moved.scene_q[7] > 0.1 and np.linalg.norm(moved.objects[0, :3] - placed.objects[0, :3]) > 0.005
-    np.testing.assert_allclose(moved.q, HARDWARE.arms[0].home, atol=1e-4)  # nobody has touched the arm
+    assert (
+        moved.scene_q[7] > 0.1
+        and np.linalg.norm(moved.objects[0, :3] - placed.objects[0, :3]) > 0.005
+    )
+    np.testing.assert_allclose(
+        moved.q, HARDWARE.arms[0].home, atol=1e-4
+    )  # nobody has touched the arm
     arm.reset(3)
     again = arm.world()
     np.testing.assert_array_equal(again.objects, placed.objects)
@@ -67,7 +78,9 @@ def test_loose_things_rest_on_the_table_and_the_arm_measures_as_it_does_alone(fo
     for _ in range(200):
         one, other = arm.read(), alone.read()
         for name in ("q", "dq", "pose", "jacobian", "mass", "coriolis", "wrench"):
-            np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-9, err_msg=name)
+            np.testing.assert_allclose(
+                getattr(one, name), getattr(other, name), atol=1e-9, err_msg=name
+            )
         tau = rng.uniform(-3.0, 3.0, 7)
         arm.write(tau)
         alone.write(tau)
@@ -75,7 +88,9 @@ def test_loose_things_rest_on_the_table_and_the_arm_measures_as_it_does_alone(fo
 
 
 def test_what_the_arm_pushes_moves_through_an_arm_process_in_lockstep(folder, start_arm):
-    """The cube is pushed through the door, onto the mark: by actions, seen in the world channel and by a camera."""
+    """The cube is pushed through the door, onto the mark: by actions, seen in the world channel and
+    by a camera.
+    """
     task = config.load_task("push_cube")
     arm = replace(HARDWARE.arms[0], address=start_arm("lockstep", "push_cube").address)
     env = RobotEnv(task, replace(HARDWARE, arms=(arm,)), obs="state", render_mode="rgb_array")
@@ -95,14 +110,22 @@ def test_what_the_arm_pushes_moves_through_an_arm_process_in_lockstep(folder, st
     world, after = env.world.latest, env.render()
     env.close()
     assert over and reward == 1.0 and world.success
-    assert np.linalg.norm(world.objects[0, :2] - [0.5, 0.1]) < 0.015 and world.scene_q[7] > door + 0.2
+    assert (
+        np.linalg.norm(world.objects[0, :2] - [0.5, 0.1]) < 0.015 and world.scene_q[7] > door + 0.2
+    )
     assert (np.abs(after - before) > 60).any(axis=2).sum() > 20
 
 
 def test_what_moves_is_drawn_where_it_is_and_nowhere_while_nobody_knows(folder):
-    drawn, still, q = ArmShapes(config.load_task("push_cube").scene), ArmShapes(Use("empty")), np.array(READY)
+    drawn, still, q = (
+        ArmShapes(config.load_task("push_cube").scene),
+        ArmShapes(Use("empty")),
+        np.array(READY),
+    )
     unknown = np.isnan(drawn.poses(q)).all(axis=1)
-    assert [shape for shape, is_unknown in zip(drawn.shapes, unknown, strict=True) if not is_unknown] == still.shapes
+    assert [
+        shape for shape, is_unknown in zip(drawn.shapes, unknown, strict=True) if not is_unknown
+    ] == still.shapes
     there = drawn.poses(q, in_scene().world())[unknown]
     assert np.isfinite(there).all() and len(there) == 2, "the cube and the door"
 

@@ -17,9 +17,15 @@ def test_the_hand_stays_on_the_flange_and_the_base_on_the_table():
         poses = drawn.poses(q)
         assert poses.shape == (len(drawn.shapes), 7)
         poses = poses[~np.isnan(poses).any(axis=1)]
-        seen.append((poses, np.array([pose_multiply(pose_inverse(flange_pose(q)), pose) for pose in poses])))
+        seen.append((
+            poses,
+            np.array([pose_multiply(pose_inverse(flange_pose(q)), pose) for pose in poses]),
+        ))
     still = [np.allclose(a, b, atol=1e-9) for a, b in zip(seen[0][0], seen[1][0], strict=True)]
-    held = [np.allclose(np.abs(a), np.abs(b), atol=1e-6) for a, b in zip(seen[0][1], seen[1][1], strict=True)]
+    held = [
+        np.allclose(np.abs(a), np.abs(b), atol=1e-6)
+        for a, b in zip(seen[0][1], seen[1][1], strict=True)
+    ]
     assert sum(held) >= 6, "two boxes of the hand, four of the fingers"
     assert 1 <= sum(still) <= 3, "the foot and the table"
     assert not any(a and b for a, b in zip(still, held, strict=True))

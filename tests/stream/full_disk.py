@@ -12,7 +12,9 @@ import pytest
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """No file of this process grows beyond `size` bytes: what would go further fails as on a full disk."""
+    """No file of this process grows beyond `size` bytes: what would go further fails as on a full
+    disk.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -23,7 +25,9 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 @contextmanager
 def read_only_folder(folder: Path) -> Iterator[None]:
-    """The folder cannot be written; the test is skipped where that cannot be had (root that may not mount)."""
+    """The folder cannot be written; the test is skipped where that cannot be had (root that may not
+    mount).
+    """
     if os.geteuid() != 0:
         folder.chmod(0o500)
         try:
@@ -31,7 +35,9 @@ def read_only_folder(folder: Path) -> Iterator[None]:
         finally:
             folder.chmod(0o700)
         return
-    if subprocess.run(["mount", "--bind", str(folder), str(folder)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "--bind", str(folder), str(folder)], capture_output=True
+    ).returncode:
         pytest.skip("root, and nothing can be mounted here")
     try:
         subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)

@@ -33,7 +33,9 @@ def test_a_step_of_schema_1_succeeded_where_it_ended_with_a_reward(terminated, r
     message = bytearray(StepCodec(SPACE).encode(replace(new, success=True, cut_short=True)))
     assert message[4] == SCHEMA and message[9:11] == b"\1\1"
     message[4], message[9:11] = 1, b"\0\0"
-    assert_same(StepCodec(SPACE).decode(bytes(message)), replace(new, success=terminated and reward > 0.0))
+    assert_same(
+        StepCodec(SPACE).decode(bytes(message)), replace(new, success=terminated and reward > 0.0)
+    )
 
 
 def test_step_comes_back_as_it_was():
@@ -50,7 +52,9 @@ def test_decoded_arrays_cannot_be_written():
 
 
 def test_order_of_names_does_not_matter():
-    turned = SpaceSpec({name: SPACE.observations[name] for name in ("image/wrist", "state/tcp_pose")}, 6)
+    turned = SpaceSpec(
+        {name: SPACE.observations[name] for name in ("image/wrist", "state/tcp_pose")}, 6
+    )
     assert space_hash(turned) == space_hash(SPACE)
     assert_same(make_step(), StepCodec(turned).decode(StepCodec(SPACE).encode(make_step())))
 

@@ -14,7 +14,9 @@ LEARNER = Hello.of("learner", TASK, HARDWARE, SPACE)
 
 
 def test_equal_sides_fit_whatever_their_addresses():
-    elsewhere = replace(HARDWARE, arms=tuple(replace(arm, address="tcp://127.0.0.1:9") for arm in HARDWARE.arms))
+    elsewhere = replace(
+        HARDWARE, arms=tuple(replace(arm, address="tcp://127.0.0.1:9") for arm in HARDWARE.arms)
+    )
     check(LEARNER, asdict(Hello.of("actor", TASK, elsewhere, SPACE)))
 
 

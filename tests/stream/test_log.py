@@ -1,4 +1,6 @@
-"""Laws of the step log: what was appended is read again, once and in order, whatever became of the writer."""
+"""Laws of the step log: what was appended is read again, once and in order, whatever became of the
+writer.
+"""
 
 import random
 import shutil
@@ -89,7 +91,9 @@ def test_whatever_is_missing_of_what_was_not_synced_the_rest_is_whole_and_goes_o
         for tear in ("cut", "hole"):
             wal = Path(f"{shutil.copy(whole, path)}-wal")
             data = bytearray(Path(f"{whole}-wal").read_bytes())
-            data[torn : size if tear == "cut" else torn + BLOCK] = bytes((size - torn) if tear == "cut" else BLOCK)
+            data[torn : size if tear == "cut" else torn + BLOCK] = bytes(
+                (size - torn) if tear == "cut" else BLOCK
+            )
             wal.write_bytes(data[:torn] if tear == "cut" else data[:size])
             with StepLog(path, SPACE) as log:
                 kept = log.count
@@ -109,7 +113,9 @@ def test_a_damaged_record_is_an_error_and_nothing_is_changed(tmp_path, number, w
     flip_in(path, several[number], where)
     before = path.read_bytes()
     for read_only in (True, False):
-        with pytest.raises(DataError, match=rf"{path} is damaged: record {number} .*robot-rl data repair {path}"):
+        with pytest.raises(
+            DataError, match=rf"{path} is damaged: record {number} .*robot-rl data repair {path}"
+        ):
             read_whole(path, read_only)
     assert path.read_bytes() == before
 
@@ -121,7 +127,10 @@ def names(folder: Path) -> list[str]:
 def write_records(path, identities) -> list[Record]:
     """A log with a step for each identity, whose index is its number in the log."""
     codec = StepCodec(SPACE)
-    several = [frame(Kind.STEP, each, codec.encode(make_step(number))) for number, each in enumerate(identities)]
+    several = [
+        frame(Kind.STEP, each, codec.encode(make_step(number)))
+        for number, each in enumerate(identities)
+    ]
     with StepLog(path, SPACE) as log:
         log.append_records(several)
     return several
@@ -209,7 +218,9 @@ def test_a_log_of_another_run_is_refused_and_one_of_no_run_is_not(tmp_path):
 @pytest.mark.parametrize("where", ["payload", "header"])
 def test_a_damaged_log_is_repaired_without_loss_of_the_other_records(tmp_path, where):
     path = tmp_path / "steps.log"
-    identities = [RecordId(actor, epoch, seq) for seq in range(3) for actor, epoch in (("a", 1), ("b", 2))]
+    identities = [
+        RecordId(actor, epoch, seq) for seq in range(3) for actor, epoch in (("a", 1), ("b", 2))
+    ]
     several = write_records(path, identities)
     flip_in(path, several[3], where)  # record 1 of b
     damaged = path.read_bytes()
@@ -228,7 +239,9 @@ def test_no_repair_writes_over_what_an_earlier_one_has_set_aside(tmp_path):
     path = tmp_path / "steps.log"
     several = write_records(path, [RecordId("a", 1, seq) for seq in range(3)])
     contents = []
-    for record, name in zip(several, ("steps.log.damaged", "steps.log.damaged-2", "steps.log.damaged-3"), strict=True):
+    for record, name in zip(
+        several, ("steps.log.damaged", "steps.log.damaged-2", "steps.log.damaged-3"), strict=True
+    ):
         flip_in(path, record)
         contents.append(path.read_bytes())
         assert repair(path)[2] == tmp_path / name
@@ -255,8 +268,12 @@ def test_a_log_in_use_is_not_repaired(tmp_path):
 
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(tmp_path, large, killed):
-    """Also the last one, and that of an actor that was killed: its next process does not send it again."""
+def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(
+    tmp_path, large, killed
+):
+    """Also the last one, and that of an actor that was killed: its next process does not send it
+    again.
+    """
     draw = random.Random(large + 2 * killed)
     path, sizes = tmp_path / "x.log", (30_000,) if large else (50, 400)
     identities = [RecordId("a", epoch, seq) for epoch in range(4) for seq in range(epoch + 1)]
@@ -275,7 +292,11 @@ def test_whichever_byte_is_damaged_at_most_one_record_is_lost_and_has_its_mark(t
         with StepLog(path, SPACE, read_only=True) as log:
             found = {identity: bytes(payload) for _, identity, payload in log.records()}
             assert log.count + log.lost == len(several)
-        kept = sum(found[record.identity] == record.payload for record in several if record.identity in found)
+        kept = sum(
+            found[record.identity] == record.payload
+            for record in several
+            if record.identity in found
+        )
         assert kept >= len(several) - 1
         assert list(found) == identities or kept == len(several) - 1
         if aside is not None:  # else that byte was one that nobody reads
@@ -336,7 +357,10 @@ def test_a_disk_that_is_full_is_an_error_and_loses_nothing(tmp_path):
     with StepLog(path, SPACE) as log:
         log.append_step(make_step(0))
         room = 60_000
-        with files_of_at_most(room), pytest.raises(DataError, match=r"records in it are not lost: make room"):
+        with (
+            files_of_at_most(room),
+            pytest.raises(DataError, match=r"records in it are not lost: make room"),
+        ):
             for index in range(1, 99):
                 log.append_step(make_step(index))
         kept = log.count
@@ -363,7 +387,9 @@ while True:
 def test_killed_writer_loses_nothing_that_it_appended(tmp_path):
     path = tmp_path / "steps.log"
     for _ in range(2):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+        )
         assert writer.stdout
         writer.stdout.readline()
         time.sleep(0.1)

@@ -56,7 +56,10 @@ def test_nonsense_is_refused_where_it_is_made():
         encode_mark(Mark(MarkKind.TRUNCATED, reason="x" * MARK_BYTES))
 
 
-@given(message=st.binary(max_size=100) | st.sampled_from([b"[]", b"3", b"null", b"[" * 3000, b" " * 5000]))
+@given(
+    message=st.binary(max_size=100)
+    | st.sampled_from([b"[]", b"3", b"null", b"[" * 3000, b" " * 5000])
+)
 def test_garbage_is_a_data_error(message):
     with pytest.raises(DataError):
         decode_mark(message)

@@ -1,4 +1,6 @@
-"""Laws of files of older versions: they are told apart, converted with all that is whole in them, and kept."""
+"""Laws of files of older versions: they are told apart, converted with all that is whole in them,
+and kept.
+"""
 
 import json
 import struct
@@ -22,7 +24,9 @@ HEAD = {"schema": 1, "space_hash": space_hash(SPACE), "space": space_json(SPACE)
 def old_file(magic: bytes, head: dict, several: list[RecordId], version: int = 2) -> bytes:
     """As it was written, from record to record; the step of each has its seq as index."""
     text = json.dumps(head).encode()
-    data = struct.pack("<8sII", magic + bytes([version]) + b"\n", len(text), zlib.crc32(text)) + text
+    data = (
+        struct.pack("<8sII", magic + bytes([version]) + b"\n", len(text), zlib.crc32(text)) + text
+    )
     for identity in several:
         payload = StepCodec(SPACE).encode(make_step(identity.seq))
         if version == 2:
@@ -41,7 +45,9 @@ def old_file(magic: bytes, head: dict, several: list[RecordId], version: int = 2
 def test_a_log_of_an_older_version_is_named_and_converted_and_kept(tmp_path, version):
     path = tmp_path / "steps.log"
     identities = [RecordId("a", 1, seq) for seq in range(5)]
-    data = old_file(b"RRLOG\0", HEAD, identities, version) + bytes(5_000)  # room ahead, of a writer that was killed
+    data = old_file(b"RRLOG\0", HEAD, identities, version) + bytes(
+        5_000
+    )  # room ahead, of a writer that was killed
     path.write_bytes(data)
     for read_only in (True, False):
         with pytest.raises(DataError, match=f"older version.*robot-rl data convert {path}"):

@@ -1,4 +1,6 @@
-"""Laws of the spool: what was appended is there again, in order, until it is acknowledged, whatever happened."""
+"""Laws of the spool: what was appended is there again, in order, until it is acknowledged, whatever
+happened.
+"""
 
 import os
 import subprocess
@@ -115,7 +117,9 @@ def test_a_process_without_records_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("lost", range(4, 16))
-def test_a_repaired_spool_has_each_epoch_without_a_hole_and_nothing_that_was_delivered(tmp_path, lost):
+def test_a_repaired_spool_has_each_epoch_without_a_hole_and_nothing_that_was_delivered(
+    tmp_path, lost
+):
     for epoch in (1, 2):
         spool = open_spool(tmp_path, epoch)
         fill(spool, 8)
@@ -139,7 +143,9 @@ def test_a_repaired_spool_has_each_epoch_without_a_hole_and_nothing_that_was_del
 def test_a_real_full_disk_is_an_error_and_loses_nothing(tmp_path):
     tmp_path = tmp_path / "disk"
     tmp_path.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(tmp_path)], capture_output=True)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(tmp_path)], capture_output=True
+    )
     if mount.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mount.stderr.decode().strip()}")
     try:
@@ -165,7 +171,9 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_says_so():
         open_spool(Path("/proc/spool"))
 
 
-def test_a_disk_that_refuses_in_the_background_is_an_error_at_the_next_append(tmp_path, monkeypatch):
+def test_a_disk_that_refuses_in_the_background_is_an_error_at_the_next_append(
+    tmp_path, monkeypatch
+):
     def refuse(fd):
         raise OSError(5, "Input/output error")
 
@@ -193,7 +201,10 @@ def test_a_spool_of_another_run_is_refused_and_one_of_no_run_is_not(tmp_path):
     spool = open_spool(tmp_path, 1, run="aaaa")
     fill(spool, 2)
     spool.close()
-    with pytest.raises(DataError, match=r"another run \(aaaa; this one is bbbb\): deliver them with that run, or move"):
+    with pytest.raises(
+        DataError,
+        match=r"another run \(aaaa; this one is bbbb\): deliver them with that run, or move",
+    ):
         open_spool(tmp_path, 2, run="bbbb")
     for run in ("", "aaaa"):
         spool = open_spool(tmp_path, 3, run=run)

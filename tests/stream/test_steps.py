@@ -1,4 +1,6 @@
-"""Laws of the steps link: every step reaches the log, once, in order, whoever is killed or talks nonsense."""
+"""Laws of the steps link: every step reaches the log, once, in order, whoever is killed or talks
+nonsense.
+"""
 
 import subprocess
 import sys
@@ -101,7 +103,9 @@ def test_too_many_steps_in_memory_alone_are_an_error_in_real_time_and_a_wait_in_
     sender.send(make_step(1))
     with pytest.raises(LinkError, match="2 steps wait"):
         sender.send(make_step(2))
-    waiting = StepSender(receiver.address, SPACE, actor="other", spool=tmp_path / "b", limit=2, wait_when_full=True)
+    waiting = StepSender(
+        receiver.address, SPACE, actor="other", spool=tmp_path / "b", limit=2, wait_when_full=True
+    )
 
     def send() -> None:
         nonlocal sent
@@ -135,7 +139,9 @@ def test_sender_of_another_space_is_refused_with_both_named(receiver, tmp_path):
     other = SpaceSpec({"state/tcp_pose": ((7,), "float32")}, 6)
     sender = StepSender(receiver.address, other, spool=tmp_path)
     receiver.receive(timeout_s=1.0)
-    with pytest.raises(LinkError, match=r"the actor has schema 2 and space .* the learner schema 2"):
+    with pytest.raises(
+        LinkError, match=r"the actor has schema 2 and space .* the learner schema 2"
+    ):
         sender.send(make_step(space=other))
         sender.drain(timeout_s=2.0)
     sender.close()
@@ -148,7 +154,10 @@ def test_a_learner_whose_log_ends_before_what_an_actor_still_has_is_refused(rece
         while not socket.poll(10):
             assert receiver.receive(timeout_s=0.05) == []
         head, reason = socket.recv_multipart()
-    assert protocol.parse_head([head, reason]).message is protocol.Message.REFUSED and b"resume the learner" in reason
+    assert (
+        protocol.parse_head([head, reason]).message is protocol.Message.REFUSED
+        and b"resume the learner" in reason
+    )
 
 
 def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
@@ -157,10 +166,18 @@ def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
     with new_socket(zmq.DEALER) as socket:
         connect(socket, receiver.address)
         socket.send_multipart(protocol.hello(Greeting("a", 1, 0, SCHEMA, space_hash(SPACE))))
-        for sent in ([records[0]], [records[2], records[3]], [records[1]], [damaged], [records[0], records[1]]):
+        for sent in (
+            [records[0]],
+            [records[2], records[3]],
+            [records[1]],
+            [damaged],
+            [records[0], records[1]],
+        ):
             socket.send_multipart(protocol.batch(1, sent))
         assert [r.identity.seq for r in take(receiver, 4, timeout_s=0.3)] == [0, 1]
-        socket.send_multipart(protocol.batch(1, records))  # from the beginning: only what is new is taken
+        socket.send_multipart(
+            protocol.batch(1, records)
+        )  # from the beginning: only what is new is taken
         assert [r.identity.seq for r in take(receiver, 2)] == [2, 3]
 
 
@@ -197,7 +214,9 @@ while True:
 
 
 def start_learner(path: Path, address: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", LEARNER, str(path), address], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEARNER, str(path), address], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
 
@@ -220,7 +239,9 @@ def test_second_actor_process_starts_anew_and_exits_at_once(tmp_path):
     path, address = tmp_path / "steps.log", free_addresses(1)[0]
     learner = start_learner(path, address)
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", ACTOR, address, str(tmp_path / "spool")], check=True, timeout=60)
+        subprocess.run(
+            [sys.executable, "-c", ACTOR, address, str(tmp_path / "spool")], check=True, timeout=60
+        )
     learner.kill()
     learner.wait()
     with StepLog(path, SPACE) as log:

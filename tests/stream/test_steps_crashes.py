@@ -1,4 +1,6 @@
-"""Laws of the steps link over crashes: what was appended arrives once and in order, and what is missing is recorded."""
+"""Laws of the steps link over crashes: what was appended arrives once and in order, and what is
+missing is recorded.
+"""
 
 import os
 import signal
@@ -38,7 +40,9 @@ for index in range(1_000_000):
 
 
 class Killable:
-    """An actor process that sends until it is killed, and says how many of its records are on the disk."""
+    """An actor process that sends until it is killed, and says how many of its records are on the
+    disk.
+    """
 
     def __init__(self, address: str, spool: Path):
         command = [sys.executable, "-c", ACTOR, address, str(spool)]
@@ -58,7 +62,9 @@ class Killable:
         """Kill it; returns how many records it knew to be on the disk."""
         self._process.send_signal(signal.SIGKILL)
         assert self._process.stdout is not None
-        lines = [line for line in self._process.stdout.read().split("\n")[:-1] if line.count(" ") == 1]
+        lines = [
+            line for line in self._process.stdout.read().split("\n")[:-1] if line.count(" ") == 1
+        ]
         self._process.wait()
         return int(lines[-1].split()[1]) if lines else 0
 
@@ -69,7 +75,9 @@ def entries(path: Path) -> list[tuple[RecordId, Step | Mark]]:
 
 
 def require_each_once_and_in_order(path: Path, stored: dict[int, int]) -> None:
-    """`stored`: of each epoch, in the order in which they lived, how many records are in the log at least."""
+    """`stored`: of each epoch, in the order in which they lived, how many records are in the log at
+    least.
+    """
     found = entries(path)
     epochs = list(dict.fromkeys(identity.epoch for identity, _ in found))
     assert epochs == list(stored)
@@ -157,7 +165,9 @@ def delivered(sender: StepSender):
 
 def test_the_backlog_lies_on_the_disk_and_not_in_memory(tmp_path, learner):
     learner.receiver.close()
-    sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool", window=8, resend_s=0.2, limit=2000)
+    sender = StepSender(
+        learner.address, SPACE, spool=tmp_path / "spool", window=8, resend_s=0.2, limit=2000
+    )
     for index in range(500):
         sender.send(make_step(index))
     deadline = time.monotonic() + 20.0
@@ -169,12 +179,19 @@ def test_the_backlog_lies_on_the_disk_and_not_in_memory(tmp_path, learner):
     learner.take_until(delivered(sender))
     assert [step.index for step in learner.log.read()] == list(range(500))
     sender.close()
-    assert not list((tmp_path / "spool").iterdir())  # all of it is at the learner, and the episode has its end
+    assert not list(
+        (tmp_path / "spool").iterdir()
+    )  # all of it is at the learner, and the episode has its end
 
 
 def test_marks_travel_among_the_steps(tmp_path, learner):
     sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool")
-    sent: list[Step | Mark] = [make_step(0), make_step(1), Mark(MarkKind.SUCCESS, 3, reward=1.0), make_step(2)]
+    sent: list[Step | Mark] = [
+        make_step(0),
+        make_step(1),
+        Mark(MarkKind.SUCCESS, 3, reward=1.0),
+        make_step(2),
+    ]
     for said in sent:
         sender.send(said)
     learner.take_until(delivered(sender))
@@ -194,8 +211,12 @@ def test_a_gap_is_recorded_only_where_an_episode_has_no_end(tmp_path, learner, e
     second.send(make_step(0, episode=5))
     learner.take_until(delivered(second))
     second.close()
-    marks = [said for said in learner.said() if isinstance(said, Mark) and said.kind is MarkKind.GAP]
-    assert [(m.actor, m.epoch, m.episode, m.last_seq) for m in marks] == [("actor", first.epoch, 4, 2)] * (not ended)
+    marks = [
+        said for said in learner.said() if isinstance(said, Mark) and said.kind is MarkKind.GAP
+    ]
+    assert [(m.actor, m.epoch, m.episode, m.last_seq) for m in marks] == [
+        ("actor", first.epoch, 4, 2)
+    ] * (not ended)
     assert [identity.epoch for identity, _ in learner.log.entries()][:3] == [first.epoch] * 3
 
 
@@ -213,7 +234,10 @@ def test_a_bad_step_is_refused_where_it_is_made_and_those_around_it_arrive(tmp_p
 def test_a_full_disk_stops_the_actor_and_what_it_handed_over_still_arrives(tmp_path, learner):
     sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool", window=4)
     sent = 0
-    with files_of_at_most(90_000), pytest.raises(DataError, match=r"cannot be written: .* are not lost: make room"):
+    with (
+        files_of_at_most(90_000),
+        pytest.raises(DataError, match=r"cannot be written: .* are not lost: make room"),
+    ):
         while sent < 100_000:
             sender.send(make_step(sent, truncated=False))
             sent += 1
@@ -228,7 +252,9 @@ def test_a_full_disk_stops_the_actor_and_what_it_handed_over_still_arrives(tmp_p
     successor.close()
 
 
-def test_a_full_disk_without_a_learner_keeps_what_was_written_for_the_next_process(tmp_path, learner):
+def test_a_full_disk_without_a_learner_keeps_what_was_written_for_the_next_process(
+    tmp_path, learner
+):
     nowhere = free_addresses(1)[0]
     sender = StepSender(nowhere, SPACE, spool=tmp_path / "spool")
     with files_of_at_most(90_000), pytest.raises(DataError, match="cannot be written"):
@@ -252,7 +278,10 @@ def test_a_damaged_leftover_is_named_and_after_its_repair_all_others_arrive(tmp_
         sender.send(make_step(index))
     sender.close()
     path = tmp_path / "spool" / SPOOL_FILE
-    flip_in(path, frame(Kind.STEP, RecordId("actor", sender.epoch, 2), StepCodec(SPACE).encode(make_step(2))))
+    flip_in(
+        path,
+        frame(Kind.STEP, RecordId("actor", sender.epoch, 2), StepCodec(SPACE).encode(make_step(2))),
+    )
     sender = StepSender(learner.address, SPACE, spool=tmp_path / "spool")
     with pytest.raises(DataError, match=f"robot-rl data repair {path}"):
         learner.take_until(lambda: sender._failure is not None)
@@ -295,7 +324,10 @@ def test_two_actors_with_a_past_feed_one_learner(tmp_path, learner):
         past = StepSender(free_addresses(1)[0], SPACE, actor=name, spool=tmp_path / name)
         past.send(make_step(0, truncated=False))
         past.close()
-    senders = [StepSender(learner.address, SPACE, actor=name, spool=tmp_path / name) for name in ("left", "right")]
+    senders = [
+        StepSender(learner.address, SPACE, actor=name, spool=tmp_path / name)
+        for name in ("left", "right")
+    ]
     for index in range(20):
         for sender in senders:
             sender.send(make_step(index))

@@ -18,13 +18,18 @@ LENGTH = 3
 SPACE = SpaceSpec({"state/x": ((2,), "float32")}, 2)
 
 
-def entries(rewards: list[float], marks: dict[int, list[Mark]] | None = None) -> list[tuple[RecordId, Step | Mark]]:
+def entries(
+    rewards: list[float], marks: dict[int, list[Mark]] | None = None
+) -> list[tuple[RecordId, Step | Mark]]:
     """Two actors in turn, one episode each at a time; the marks of an episode come at the very end."""
     out: list[tuple[RecordId, Step | Mark]] = []
     for episode, reward in enumerate(rewards):
         for index in range(LENGTH):
             for actor in ("one", "two"):
-                out.append((RecordId(actor, 7, len(out)), step(episode, index, reward if actor == "one" else 0.0)))
+                out.append((
+                    RecordId(actor, 7, len(out)),
+                    step(episode, index, reward if actor == "one" else 0.0),
+                ))
     for said in (marks or {}).values():
         out += [(RecordId("console", 9, number), mark) for number, mark in enumerate(said)]
     return out
@@ -85,7 +90,9 @@ def test_the_operators_word_goes_before_the_judges(marks: list[Mark], left: list
 
 
 @pytest.mark.parametrize("kind", [MarkKind.SUCCESS, MarkKind.FAILURE])
-def test_a_word_decides_for_tables_replay_and_pretraining_whatever_its_reward(kind: MarkKind, tmp_path: Path) -> None:
+def test_a_word_decides_for_tables_replay_and_pretraining_whatever_its_reward(
+    kind: MarkKind, tmp_path: Path
+) -> None:
     """A SUCCESS mark has reward 0 unless it says otherwise; a FAILURE may be worth something."""
     replay = Replay(SPACE, 100)
     with StepLog(tmp_path / "demos.log", SPACE) as log:
@@ -102,16 +109,22 @@ def test_a_word_decides_for_tables_replay_and_pretraining_whatever_its_reward(ki
     wanted = [0, 1] if succeeds else [1]
     assert [episode for _, _, episode in tally.kept] == found(read) == wanted
     listed = data_tools.listing(tmp_path / "demos.log")
-    assert sorted(each.facts.key.episode for each in listed if each.facts.verdict.succeeded) == wanted
+    assert (
+        sorted(each.facts.key.episode for each in listed if each.facts.verdict.succeeded) == wanted
+    )
     (end,) = [s for s in counted_steps(read) if s.terminated and s.episode == 0]
     assert (end.success, end.reward) == (succeeds, 0.5)
-    assert replay.count("demonstrations") == len(wanted), "still hands: only a success is a demonstration"
+    assert replay.count("demonstrations") == len(wanted), (
+        "still hands: only a success is a demonstration"
+    )
 
 
 def test_an_episode_that_still_goes_on_is_none() -> None:
     log = entries([1.0, 1.0])
     begun = [
-        entry for entry in log if not (isinstance(entry[1], Step) and entry[1].episode == 1 and entry[1].index == 2)
+        entry
+        for entry in log
+        if not (isinstance(entry[1], Step) and entry[1].episode == 1 and entry[1].index == 2)
     ]
     assert found(begun) == [0]
 

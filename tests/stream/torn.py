@@ -1,4 +1,6 @@
-"""What becomes of files: a byte changed, a block lost, the end missing; and what a killed writer leaves behind."""
+"""What becomes of files: a byte changed, a block lost, the end missing; and what a killed writer
+leaves behind.
+"""
 
 import shutil
 from pathlib import Path
@@ -20,7 +22,11 @@ def flip(path: Path, at: int, bits: int = 0xFF) -> None:
 
 def flip_in(path: Path, record: Record, where: str = "payload") -> None:
     """Change a byte of a record, of its header or its payload."""
-    flip(path, path.read_bytes().rindex(record.header) + (len(record.header) + 20 if where == "payload" else 10))
+    flip(
+        path,
+        path.read_bytes().rindex(record.header)
+        + (len(record.header) + 20 if where == "payload" else 10),
+    )
 
 
 def punch(path: Path, block: int) -> None:
@@ -31,7 +37,9 @@ def punch(path: Path, block: int) -> None:
 
 
 def as_killed(path: Path, folder: Path) -> Path:
-    """A copy of a log or spool that is being written, as its writer leaves it when it is killed now."""
+    """A copy of a log or spool that is being written, as its writer leaves it when it is killed
+    now.
+    """
     folder.mkdir(exist_ok=True)
     for ending in ("", "-wal"):
         shutil.copy(path.with_name(path.name + ending), folder)

@@ -1,4 +1,6 @@
-"""The main job as a user starts it: `robot-rl train ...` in a folder of its own, and a look at its processes."""
+"""The main job as a user starts it: `robot-rl train ...` in a folder of its own, and a look at its
+processes.
+"""
 
 import json
 import os
@@ -32,17 +34,24 @@ class Job:
         return self.process.returncode, said
 
     def wait_for(self, done: Callable[[], bool], timeout_s: float = 150.0) -> None:
-        """Wait until the job has got so far; AssertionError with what it said if it ends or hangs before."""
+        """Wait until the job has got so far; AssertionError with what it said if it ends or hangs
+        before.
+        """
         deadline = time.monotonic() + timeout_s
         while not done():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.process.kill()
-                raise AssertionError(f"the job did not get so far:\n{self.process.communicate()[0]}{self._logs()}")
+                raise AssertionError(
+                    f"the job did not get so far:\n{self.process.communicate()[0]}{self._logs()}"
+                )
             time.sleep(0.05)
 
     def _logs(self) -> str:
         """The ends of what its processes have said."""
-        ends = {log: log.read_text(errors="replace")[-1500:] for log in self.place.glob("runs/*/logs/*.log")}
+        ends = {
+            log: log.read_text(errors="replace")[-1500:]
+            for log in self.place.glob("runs/*/logs/*.log")
+        }
         return "".join(f"\n{log}:\n{said}" for log, said in ends.items())
 
 
@@ -73,7 +82,8 @@ def entries_of(run: Path) -> list[tuple[RecordId, Step | Mark]]:
 
 
 def require_every_step_once(run: Path, asked: int | None = None) -> None:
-    """Each actor process's records are numbered through, and so is each episode; there are as many steps as asked for.
+    """Each actor process's records are numbered through, and so is each episode; there are as many
+    steps as asked for.
 
     None: the run was stopped before its end.
     """
@@ -82,7 +92,10 @@ def require_every_step_once(run: Path, asked: int | None = None) -> None:
     for _, of_epoch in groupby(entries, key=lambda pair: pair[0].epoch):
         sequence = [identity.seq for identity, _ in of_epoch]
         assert sequence == list(range(len(sequence)))
-    episodes = [(number, [step.index for _, step in group]) for number, group in groupby(steps, lambda p: p[1].episode)]
+    episodes = [
+        (number, [step.index for _, step in group])
+        for number, group in groupby(steps, lambda p: p[1].episode)
+    ]
     assert [number for number, _ in episodes] == list(range(len(episodes)))
     assert all(indices == list(range(len(indices))) for _, indices in episodes)
 
@@ -117,7 +130,9 @@ def still_running(pids: Iterator[int] | dict[int, str]) -> list[str]:
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except OSError:
         return []
 

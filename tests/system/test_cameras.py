@@ -1,4 +1,6 @@
-"""A training whose cameras fail: it waits, says so, goes on by itself, and has every step that was seen, once."""
+"""A training whose cameras fail: it waits, says so, goes on by itself, and has every step that was
+seen, once.
+"""
 
 import json
 import time
@@ -25,7 +27,9 @@ OPTIONS = ["--obs", "pixels", "--clock", "real", "--demos", "1", "--wander-steps
 @pytest.fixture
 def cameras():
     made = {name: Mjpeg() for name in ("wrist", "front")}
-    patient = made["wrist"].config  # not late by itself on a busy machine: it is the front one that fails
+    patient = made[
+        "wrist"
+    ].config  # not late by itself on a busy machine: it is the front one that fails
     made["wrist"].config = replace(patient, options={**patient.options, "max_age_s": 5.0})
     yield made
     for camera in made.values():
@@ -35,7 +39,11 @@ def cameras():
 def write_bench(place: Path, cameras: dict[str, Mjpeg]) -> None:
     """The simulated bench, with network cameras in place of the drawn ones."""
     (place / "hardware_configs").mkdir()
-    arms, rest = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text().split("cameras:")
+    arms, rest = (
+        (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml")
+        .read_text()
+        .split("cameras:")
+    )
     listed = ["cameras:"]
     for name, camera in cameras.items():
         listed += lines_for_file(replace(camera.config, name=name)).splitlines()[1:]
@@ -45,7 +53,11 @@ def write_bench(place: Path, cameras: dict[str, Mjpeg]) -> None:
 
 def is_within_an_episode(run: Path) -> bool:
     *_, (_, last) = entries_of(run)
-    return isinstance(last, Step) and last.index in range(2, 8) and not (last.terminated or last.truncated)
+    return (
+        isinstance(last, Step)
+        and last.index in range(2, 8)
+        and not (last.terminated or last.truncated)
+    )
 
 
 @pytest.mark.timeout(600)
@@ -80,7 +92,9 @@ def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, mo
     marks = [entry for entry in entries if isinstance(entry, Mark)]
     assert "camera 'front'" in marks[0].reason
     for mark in marks:  # on a busy machine there may be more than the one that was made
-        of_it = [entry for entry in entries if isinstance(entry, Step) and entry.episode == mark.episode]
+        of_it = [
+            entry for entry in entries if isinstance(entry, Step) and entry.episode == mark.episode
+        ]
         assert mark.kind == MarkKind.TRUNCATED and entries[entries.index(mark) - 1] is of_it[-1]
         assert not of_it[-1].terminated and not of_it[-1].truncated
     rows = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]

@@ -1,4 +1,6 @@
-"""The peg inserted with the keyboard: keys pressed on a display, through driver, clutch, arm and log."""
+"""The peg inserted with the keyboard: keys pressed on a display, through driver, clutch, arm and
+log.
+"""
 
 import json
 import signal
@@ -27,15 +29,19 @@ from tests.teleop.conftest import start_display as start_display
 
 TASK = replace(config.load_task("peg_insert"), max_steps=150, reward=Use("operator"))
 HARDWARE = replace(config.load_hardware("sim_panda"), teleop=Use("keyboard"))
-STEP = 0.5 * np.array([TASK.action_translation] * 3 + [TASK.action_rotation] * 3)  # a key's, at its default speed
+STEP = 0.5 * np.array(
+    [TASK.action_translation] * 3 + [TASK.action_rotation] * 3
+)  # a key's, at its default speed
 KEY_OF = {role: key for key, role in KEYS.items()}
 DEPTH_M, HOVER_M, PRESS_M = 0.025, 0.004, 0.004
 
 
 class Fingers(Teleop):
-    """Somebody who looks at the scene and presses keys; in lockstep the world waits until the driver has heard them.
+    """Somebody who looks at the scene and presses keys; in lockstep the world waits until the
+    driver has heard them.
 
-    It is a device for `Operator`: the real one, which it asks in every step, after the fingers have moved.
+    It is a device for `Operator`: the real one, which it asks in every step, after the fingers have
+    moved.
     """
 
     def __init__(self, device, env, display):
@@ -58,11 +64,15 @@ class Fingers(Teleop):
         return self._device.read(arms)
 
     def _keys(self, arm) -> set[str]:
-        """First above the hole and upright, then down: coarsely with full steps, finely with shift; then success."""
+        """First above the hole and upright, then down: coarsely with full steps, finely with shift;
+        then success.
+        """
         if self._env.world.latest.success:
             return {KEY_OF["success"]}
         goal = self._env.world.latest.goal_base_tcp
-        offset = geometry.pose_error(arm.target_base_tcp, goal)  # in base axes, from the target to the goal
+        offset = geometry.pose_error(
+            arm.target_base_tcp, goal
+        )  # in base axes, from the target to the goal
         aside = np.abs(offset) * [1, 1, 0, 1, 1, 1]
         inside = arm.pose_base_tcp[2] < goal[2] + DEPTH_M - 0.001
         aligned = bool((aside < 0.75 * SLOW * STEP).all())
@@ -108,25 +118,41 @@ def test_a_correction_by_keyboard_is_one_segment_and_the_policy_goes_on(bench):
     runner, intervention = EpisodeRunner(env), Intervention(operator)
     away, authors = np.array([0.3, 0, 0, 0, 0, 0], np.float32), []
     for step in runner.play(
-        0, lambda observation: away, intervention, seed=1, stop=lambda: runner.summary.steps + 1 >= 30
+        0,
+        lambda observation: away,
+        intervention,
+        seed=1,
+        stop=lambda: runner.summary.steps + 1 >= 30,
     ):
-        fingers.lift = not 8 <= step.index < 20 or step.index == 12  # off for a moment in the middle of it
+        fingers.lift = (
+            not 8 <= step.index < 20 or step.index == 12
+        )  # off for a moment in the middle of it
         authors.append(step.provenance)
     runs = [(author, len(list(group))) for author, group in groupby(authors[1:])]
-    assert [author for author, _ in runs] == [Provenance.POLICY, Provenance.HUMAN, Provenance.POLICY]
+    assert [author for author, _ in runs] == [
+        Provenance.POLICY,
+        Provenance.HUMAN,
+        Provenance.POLICY,
+    ]
     assert runs[1][1] >= 12 and runner.summary.segments == 1
 
 
 @pytest.mark.timeout(600)
-def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_display, monkeypatch, tmp_path):
-    """Keys pressed while `robot-rl train` goes on: each is in the run's log and in its list of episodes."""
+def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(
+    start_display, monkeypatch, tmp_path
+):
+    """Keys pressed while `robot-rl train` goes on: each is in the run's log and in its list of
+    episodes.
+    """
     display, run = start_display(), tmp_path / "runs" / "run"
     bench = tmp_path / "hardware_configs" / "desk.yaml"
     bench.parent.mkdir()
     monkeypatch.chdir(tmp_path)  # where the hardware file is looked for
     scripted = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text()
     bench.write_text(scripted)
-    code, said = start(tmp_path, "demo", "--hardware", "desk", "--name", "run", "--steps", "4000", *SHORT).finish()
+    code, said = start(
+        tmp_path, "demo", "--hardware", "desk", "--name", "run", "--steps", "4000", *SHORT
+    ).finish()
     assert code == 0, said
 
     def episodes() -> list[dict]:
@@ -138,7 +164,9 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
         job.wait_for(until, timeout_s=200.0)
         for key in reversed(keys):
             display.release(key)
-        time.sleep(20 * POLL_S)  # up for as long as a finger is: a shorter gap is taken for the display's auto-repeat
+        time.sleep(
+            20 * POLL_S
+        )  # up for as long as a finger is: a shorter gap is taken for the display's auto-repeat
 
     def stopped_in_an_episode() -> bool:
         log = run / "logs" / "actor.log"
@@ -146,11 +174,15 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
         hold(["F12"], lambda: log.read_text().count("waiting: stopped by the operator") > before)
         return any(row["reason"] == "stopped by the operator" for row in episodes())
 
-    job = start(tmp_path, "train", "--resume", "run", "--teleop", "keyboard", "--eval-episodes", "1")
+    job = start(
+        tmp_path, "train", "--resume", "run", "--teleop", "keyboard", "--eval-episodes", "1"
+    )
     job.wait_for(lambda: (run / "episodes.jsonl").exists() and len(episodes()) > 0, timeout_s=200.0)
     hold(["space", "w"], lambda: any(row["segments"] for row in episodes()))
     hold(["F9"], lambda: discarded(episodes()))
-    while not stopped_in_an_episode():  # on the way to a start pose a stop holds the arm, too, but no episode says so
+    while (
+        not stopped_in_an_episode()
+    ):  # on the way to a start pose a stop holds the arm, too, but no episode says so
         episode = len(episodes())
         hold(["F12"], lambda: len(episodes()) > episode)  # noqa: B023 (heard before the next turn)
     stopped = len(episodes())
@@ -165,8 +197,14 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
     rows, entries = episodes(), entries_of(run)
     ends: dict[int, Step] = {said.episode: said for _, said in entries if isinstance(said, Step)}
     for row in rows:
-        authors = [said.provenance for _, said in entries if isinstance(said, Step) and said.episode == row["episode"]]
-        assert [author for author, _ in groupby(authors[1:])].count(Provenance.HUMAN) == row["segments"]
+        authors = [
+            said.provenance
+            for _, said in entries
+            if isinstance(said, Step) and said.episode == row["episode"]
+        ]
+        assert [author for author, _ in groupby(authors[1:])].count(Provenance.HUMAN) == row[
+            "segments"
+        ]
         if row["reason"]:
             assert ends[row["episode"]].truncated and row["reason"] in (OVER, *ENDS.values())
     assert [(said.kind, said.episode) for _, said in entries if isinstance(said, Mark)] == [
@@ -176,6 +214,8 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(start_di
 
 
 def discarded(rows: list[dict]) -> list[int]:
-    """Which episodes the operator does not want; said on the way to a start pose it is about the one before."""
+    """Which episodes the operator does not want; said on the way to a start pose it is about the
+    one before.
+    """
     before = [row["episode"] - 1 for row in rows if OperatorCommand.DISCARD in row["on_last"]]
     return before + [row["episode"] for row in rows if row["discarded"]]

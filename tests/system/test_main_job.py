@@ -1,4 +1,6 @@
-"""The main job end to end, as a user runs it: it learns, stops, goes on, repeats, and says what went wrong."""
+"""The main job end to end, as a user runs it: it learns, stops, goes on, repeats, and says what
+went wrong.
+"""
 
 import json
 import os
@@ -32,10 +34,12 @@ EVALUATION = {
 
 @pytest.mark.timeout(700)
 def test_it_learns(tmp_path):
-    """From a random policy, without imitation: no BC term, no cloning. State only, six minutes of robot time.
+    """From a random policy, without imitation: no BC term, no cloning. State only, six minutes of
+    robot time.
 
-    It fails if learning is broken: with `--learner.agent.learning-rate 0` no episode succeeds (tried by hand). As it
-    is, 18 to 27 of 30 did. Two critics, because more take longer than a test should.
+    It fails if learning is broken: with `--learner.agent.learning-rate 0` no episode succeeds
+    (tried by hand). As it is, 18 to 27 of 30 did. Two critics, because more take longer than a test
+    should.
     """
     job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
                 "--eval-episodes", "30", "--learner.agent.bc-weight", "0",
@@ -45,7 +49,12 @@ def test_it_learns(tmp_path):
     run = tmp_path / "runs" / "run"
     result = json.loads((run / "evaluation.json").read_text())
     assert result.keys() >= EVALUATION
-    assert (result["task"], result["obs"], result["episodes"], result["env_steps"]) == ("peg_insert", "state", 30, 3500)
+    assert (result["task"], result["obs"], result["episodes"], result["env_steps"]) == (
+        "peg_insert",
+        "state",
+        30,
+        3500,
+    )
     assert result["interventions"] > 0
     for written in (
         "config.json",
@@ -60,7 +69,9 @@ def test_it_learns(tmp_path):
 
 
 @pytest.mark.timeout(600)
-def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_lost_or_doubled(tmp_path):
+def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_lost_or_doubled(
+    tmp_path,
+):
     """Moved away from its task file as well, and made longer there."""
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "mine.py").write_text(
@@ -103,7 +114,9 @@ def test_a_run_that_was_stopped_killed_and_moved_away_goes_on_and_no_step_is_los
 def test_a_run_repeats_exactly_for_a_seed(tmp_path):
     logs = []
     for name in ("one", "again"):
-        code, said = start(tmp_path, "train", "--name", name, "--steps", "170", "--seed", "7", *SHORT).finish()
+        code, said = start(
+            tmp_path, "train", "--name", name, "--steps", "170", "--seed", "7", *SHORT
+        ).finish()
         assert code == 0, said
         logs.append(payloads(tmp_path / "runs" / name))
     assert len(logs[0]) > 170
@@ -115,7 +128,9 @@ def test_whoever_else_is_killed_is_started_again_and_the_run_goes_on(tmp_path):
     job = start(tmp_path, "train", "--name", "run", "--steps", "400", *SHORT)
     for verb in (" actor ", " learner ", " arm "):
         wait_for_another_episode(job, run)
-        (victim,) = [pid for pid, command in descendants(job.process.pid).items() if verb in command]
+        (victim,) = [
+            pid for pid, command in descendants(job.process.pid).items() if verb in command
+        ]
         os.kill(victim, signal.SIGKILL)
     below = descendants(job.process.pid)
     code, said = job.finish()
@@ -133,8 +148,13 @@ def wait_for_another_episode(job: Job, run: Path) -> None:
 
 
 def seen(run: Path) -> list[tuple[RecordId, int, bool]]:
-    """Of each step in the run's own log: who sent it, its place in the episode, whether that ends with it."""
-    return [(identity, step.index, step.terminated or step.truncated) for identity, step in steps_of(run)]
+    """Of each step in the run's own log: who sent it, its place in the episode, whether that ends
+    with it.
+    """
+    return [
+        (identity, step.index, step.terminated or step.truncated)
+        for identity, step in steps_of(run)
+    ]
 
 
 def wait_until_gone(pids, timeout_s: float = 20.0) -> None:

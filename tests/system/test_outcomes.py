@@ -1,4 +1,6 @@
-"""`robot-rl outcomes` as a user starts it: killed in the middle and resumed, with every frame, counts and a picture."""
+"""`robot-rl outcomes` as a user starts it: killed in the middle and resumed, with every frame,
+counts and a picture.
+"""
 
 import json
 from pathlib import Path
@@ -25,7 +27,11 @@ def test_killed_and_resumed_it_has_every_frame_counts_and_a_picture(tmp_path, gl
     run = tmp_path / "runs" / "run"
     wanted = ["--positives", "12", "--negatives", "30", "--per-episode", "4"]
     job = start(tmp_path, "outcomes", "--name", "run", *wanted)
-    job.wait_for(lambda: (run / "outcomes.log").exists() and (run / "outcomes.log").stat().st_size > 2_000_000)
+    job.wait_for(
+        lambda: (
+            (run / "outcomes.log").exists() and (run / "outcomes.log").stat().st_size > 2_000_000
+        )
+    )
     job.process.kill()
     job.process.communicate()
     before = frames(run)
@@ -36,9 +42,13 @@ def test_killed_and_resumed_it_has_every_frame_counts_and_a_picture(tmp_path, gl
     after = frames(run)
     assert after[: len(before)] == before, "nothing lost, nothing twice"
     summary = json.loads((run / "outcomes.json").read_text())
-    assert summary["positives"] >= 12 and summary["negatives"] >= 30 and summary["with_positives"] >= 3
+    assert (
+        summary["positives"] >= 12 and summary["negatives"] >= 30 and summary["with_positives"] >= 3
+    )
     assert sum(summary[kind] for kind in ("positives", "negatives", "neither")) == len(after)
-    assert f"{summary['positives']} positives in {summary['with_positives']} of" in " ".join(said.split())
+    assert f"{summary['positives']} positives in {summary['with_positives']} of" in " ".join(
+        said.split()
+    )
     folder = RunFolder(run)
     with StepLog(folder.outcomes_log, folder.spaces(), read_only=True) as log:
         read = [success for _, success in labelled_frames(log)]
@@ -55,4 +65,7 @@ def test_what_it_refuses(tmp_path, monkeypatch, capsys):
     assert main(["outcomes", "--resume", "run", "--seed", "3"]) == 2
     assert "--resume goes on with the run's own options" in capsys.readouterr().err
     assert main(["outcomes", "--name", "other", "--positives", "0"]) == 2
-    assert "at least one of each" in capsys.readouterr().err and not (tmp_path / "runs" / "other").exists()
+    assert (
+        "at least one of each" in capsys.readouterr().err
+        and not (tmp_path / "runs" / "other").exists()
+    )

@@ -11,7 +11,9 @@ from tests.teleop.benches import wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_ends_an_actor_that_waits_for_a_learner_that_pretrains(tmp_path, monkeypatch, number):
+def test_a_stop_ends_an_actor_that_waits_for_a_learner_that_pretrains(
+    tmp_path, monkeypatch, number
+):
     monkeypatch.chdir(tmp_path)
     folder = create_run("peg_insert", TrainConfig(name="run", obs="state"))
     with subprocess.Popen([sys.executable, "-m", "robot_rl", "actor", str(folder.path)]) as actor:

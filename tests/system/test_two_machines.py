@@ -1,4 +1,6 @@
-"""One run on two machines, each with keys of its own: here two folders, and encrypted links over loopback."""
+"""One run on two machines, each with keys of its own: here two folders, and encrypted links over
+loopback.
+"""
 
 import json
 import os
@@ -19,7 +21,10 @@ class Machine:
     def __init__(self, place: Path, name: str):
         self.place, self.name = place / name, name
         self.place.mkdir()
-        self._environment = os.environ | {"ROBOT_RL_KEYS": str(self.place / "keys"), "COLUMNS": "200"}
+        self._environment = os.environ | {
+            "ROBOT_RL_KEYS": str(self.place / "keys"),
+            "COLUMNS": "200",
+        }
 
     def start(self, *arguments: str) -> Job:
         command = [sys.executable, "-m", "robot_rl", *arguments]
@@ -80,7 +85,12 @@ def test_a_robot_joins_a_learner_elsewhere_and_leaves_with_its_policy(tmp_path):
     join = ("join", f"tcp://gpu@127.0.0.1:{port}", "--eval-episodes", "1")
     own = robot.place / "runs" / "run-robot"
     job = robot.start(*join)
-    job.wait_for(lambda: (own / "episodes.jsonl").exists() and (own / "episodes.jsonl").read_text().count("\n") >= 1)
+    job.wait_for(
+        lambda: (
+            (own / "episodes.jsonl").exists()
+            and (own / "episodes.jsonl").read_text().count("\n") >= 1
+        )
+    )
     job.process.send_signal(signal.SIGINT)  # on Friday
     code, said = job.finish()
     assert code == 0, said

@@ -1,4 +1,6 @@
-"""What lies below a driver in these tests: hidapi's `read`, an X server, the event file of the kernel."""
+"""What lies below a driver in these tests: hidapi's `read`, an X server, the event file of the
+kernel.
+"""
 
 import errno
 import os
@@ -35,7 +37,9 @@ def unavailable(problem: str) -> None:
     pytest.skip(problem, allow_module_level=True)
 
 
-def until_says(device: Any, true: Callable[[TeleopEvent], object], timeout_s: float = 20.0) -> TeleopEvent:
+def until_says(
+    device: Any, true: Callable[[TeleopEvent], object], timeout_s: float = 20.0
+) -> TeleopEvent:
     """Read a device until it says what is waited for."""
     until = time.monotonic() + timeout_s
     while not true(said := device.read(())):
@@ -69,7 +73,7 @@ class Bench(Protocol):
     def plug_in(self) -> None: ...
 
 
-# ---------------------------------------------------------------------------------------------- SpaceMouse
+# --------------------------------------------------------------------------------------- SpaceMouse
 
 
 class Sysfs:
@@ -82,10 +86,19 @@ class Sysfs:
         self.classes.mkdir(parents=True)
 
     def add(self, node: str, port: str, controller: str = "0000:00:14.0") -> None:
-        """A node behind `port`, "2.3:1.0": hub's port, port, configuration and interface; "" is no USB at all."""
+        """A node behind `port`, "2.3:1.0": hub's port, port, configuration and interface; "" is no
+        USB at all.
+        """
         place = self._devices / "virtual" / "misc" / "uhid"
         if port:
-            place = self._devices / "pci0000:00" / controller / "usb1" / f"1-{port.partition(':')[0]}" / f"1-{port}"
+            place = (
+                self._devices
+                / "pci0000:00"
+                / controller
+                / "usb1"
+                / f"1-{port.partition(':')[0]}"
+                / f"1-{port}"
+            )
         (place / node).mkdir(parents=True, exist_ok=True)
         (self.classes / node).symlink_to(place / node)
 
@@ -158,7 +171,9 @@ class Bus:
     def send(self, *reports: str | bytes) -> None:
         """Reports as they come, bytes or their hexadecimal digits."""
         for report in reports:
-            self.opened[-1].waiting.append(bytes.fromhex(report) if isinstance(report, str) else report)
+            self.opened[-1].waiting.append(
+                bytes.fromhex(report) if isinstance(report, str) else report
+            )
 
 
 class BusDevice:
@@ -235,7 +250,7 @@ class SpaceMouseBench:
         return os.fsdecode(self.bus.plug(self.ids, number, port="2.4", serial=serial).path)
 
 
-# ---------------------------------------------------------------------------------------------- keyboard
+# ----------------------------------------------------------------------------------------- keyboard
 
 
 def require_display() -> None:
@@ -249,14 +264,24 @@ def require_display() -> None:
 
 
 class Display:
-    """An X server, and a finger on its keyboard: the XTest extension's events are a real keyboard's, repeat and all."""
+    """An X server, and a finger on its keyboard: the XTest extension's events are a real
+    keyboard's, repeat and all.
+    """
 
     def __init__(self, name: str = ""):
         import Xlib.display
 
         reading, writing = os.pipe()
         self._process = subprocess.Popen(
-            ["Xvfb", *([name] if name else []), "-displayfd", str(writing), "-screen", "0", "320x240x24"],
+            [
+                "Xvfb",
+                *([name] if name else []),
+                "-displayfd",
+                str(writing),
+                "-screen",
+                "0",
+                "320x240x24",
+            ],
             pass_fds=(writing,),
             stderr=subprocess.DEVNULL,
         )
@@ -324,11 +349,13 @@ class KeyboardBench:
         self.display = self._start(self.display.name)
 
 
-# ---------------------------------------------------------------------------------------------- gamepad
+# ------------------------------------------------------------------------------------------ gamepad
 
 
 class GamepadBench:
-    """A gamepad whose event file is a pipe: the bytes in it are the kernel's, and evdev's own code reads them."""
+    """A gamepad whose event file is a pipe: the bytes in it are the kernel's, and evdev's own code
+    reads them.
+    """
 
     name, nothing_there = "gamepad", "no gamepad is plugged in"
 
@@ -353,7 +380,9 @@ class GamepadBench:
         real: Any = evdev.InputDevice
 
         class Pad(real):
-            """What the kernel says of the pad by ioctl, which a pipe cannot; everything else is evdev's."""
+            """What the kernel says of the pad by ioctl, which a pipe cannot; everything else is
+            evdev's.
+            """
 
             def __init__(self, path):
                 self.path, self.name = str(path), "Test Pad"

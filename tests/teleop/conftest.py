@@ -1,4 +1,6 @@
-"""Devices to test with: real drivers and libraries, and below them what the test can pull out and plug in again."""
+"""Devices to test with: real drivers and libraries, and below them what the test can pull out and
+plug in again.
+"""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,6 @@
-"""The page's gizmo as a device: the target comes to where it is held, and stays when nobody is heard."""
+"""The page's gizmo as a device: the target comes to where it is held, and stays when nobody is
+heard.
+"""
 
 import numpy as np
 import pytest
@@ -81,7 +83,10 @@ def test_a_page_that_was_silent_for_a_moment_has_not_let_go(desk, console, monke
 def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(desk, console):
     device = browser.Teleop(browser.Options(), Given(desk=desk, task=TASK))
     console.say("success")
-    assert device.read((arm_at(0.0),)).outcome == OperatorCommand.NONE and list(device.begin_episode()) == []
+    assert (
+        device.read((arm_at(0.0),)).outcome == OperatorCommand.NONE
+        and list(device.begin_episode()) == []
+    )
     assert [event.command for event in desk.events.take()] == [OperatorCommand.SUCCESS]
 
     alone = browser.Teleop(browser.Options("tcp://127.0.0.1:*"), Given())

@@ -121,5 +121,7 @@ def test_each_file_of_the_folder_is_a_device(driver):
 )
 def test_a_control_has_a_purpose_that_there_is(driver, package, option, value):
     benches.require(package)
-    with pytest.raises(ConfigError, match=rf"teleop '{driver}': {option}: .*'sucess' is not known.*mean 'success'"):
+    with pytest.raises(
+        ConfigError, match=rf"teleop '{driver}': {option}: .*'sucess' is not known.*mean 'success'"
+    ):
         config.make("teleop", Use(driver, {option: value}))

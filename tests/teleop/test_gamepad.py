@@ -83,7 +83,10 @@ def test_a_pad_that_may_not_be_read_is_told_apart_from_none(pad, monkeypatch):
 
     monkeypatch.setattr(gamepad.evdev, "InputDevice", denied)
     with pytest.raises(
-        DeviceError, match=r"no gamepad is plugged in. Or one is, at .*event3\. .*sudo cp \S+rules .*-aG plugdev"
+        DeviceError,
+        match=(
+            r"no gamepad is plugged in. Or one is, at .*event3\. .*sudo cp \S+rules .*-aG plugdev"
+        ),
     ):
         pad.open()
 
@@ -97,7 +100,9 @@ EVENTS = st.one_of(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(EVENTS, max_size=30))
-def test_whatever_is_pressed_the_twist_stays_in_bounds_and_the_dead_man_decides(pad, device, events):
+def test_whatever_is_pressed_the_twist_stays_in_bounds_and_the_dead_man_decides(
+    pad, device, events
+):
     before = device.reports
     pad.send(("BTN_TR", 0), *events)
     wait_until(lambda: device.reports >= before + len(events) + 2)

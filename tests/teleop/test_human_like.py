@@ -1,4 +1,6 @@
-"""The human-like operator: late, resting, overshooting, silent for a while after success, and the same for a seed."""
+"""The human-like operator: late, resting, overshooting, silent for a while after success, and the
+same for a seed.
+"""
 
 from dataclasses import replace
 from itertools import groupby
@@ -17,7 +19,9 @@ from tests.teleop.test_scripted import TASK, StillWorld, arm_at
 def operator(mode="demonstrate", *, kind=human_like, seed=0, success=False, **habits):
     world = StillWorld()
     world.latest = replace(world.latest, success=success)
-    teleop = kind.Teleop(kind.Options(**habits), Given(task=TASK, world=world, mode=mode, seed=seed))
+    teleop = kind.Teleop(
+        kind.Options(**habits), Given(task=TASK, world=world, mode=mode, seed=seed)
+    )
     teleop.begin_episode()
     return teleop
 
@@ -53,7 +57,9 @@ def test_its_hand_trembles_and_goes_on_when_it_should_have_stopped():
     steady = {"begins_s": (0.0, 0.0), "rests": 0.0}
     teleop = operator(**steady, tremor=0.0)
     assert readings(teleop, 10)[-1].twist[0] < -0.5
-    assert readings(teleop, 1, -0.0005, 0.0, -0.06, start=10)[0].twist[0] < -0.1, "it is beyond, and moves on"
+    assert readings(teleop, 1, -0.0005, 0.0, -0.06, start=10)[0].twist[0] < -0.1, (
+        "it is beyond, and moves on"
+    )
     teleop = operator(**steady, tremor=0.05, momentum=0.0)
     assert 0.02 < np.std([said.twist[5] for said in readings(teleop, 100)]) < 0.2
 
@@ -62,16 +68,22 @@ def test_its_hand_trembles_and_goes_on_when_it_should_have_stopped():
 def test_it_lets_go_perhaps_draws_back_and_only_then_says_success(pulls):
     said = readings(operator(success=True, begins_s=(0.0, 0.0), pulls_back=pulls), 8, 0.0, 0.0, 0.0)
     words = [one.outcome for one in said]
-    assert 3 <= words.index(OperatorCommand.SUCCESS) <= 5 and set(words[:3]) == {OperatorCommand.NONE}
+    assert 3 <= words.index(OperatorCommand.SUCCESS) <= 5 and set(words[:3]) == {
+        OperatorCommand.NONE
+    }
     assert [one.active for one in said] == [bool(pulls)] * 2 + [False] * 6
     assert all(one.twist[2] < 0.0 for one in said if one.active)
 
 
 def test_it_corrects_later_and_for_longer_than_the_scripted_operator():
-    stuck = {kind: runs(readings(operator("correct", kind=kind), 400)) for kind in (scripted, human_like)}
+    stuck = {
+        kind: runs(readings(operator("correct", kind=kind), 400)) for kind in (scripted, human_like)
+    }
     waits = {kind: each[0][1] for kind, each in stuck.items()}
     assert waits[human_like] >= waits[scripted] + 8
-    drives = [length for active, length in runs(readings(operator("correct", rests=0.0), 400)) if active]
+    drives = [
+        length for active, length in runs(readings(operator("correct", rests=0.0), 400)) if active
+    ]
     assert min(drives[:-1] or drives) >= 15
 
 
@@ -79,6 +91,8 @@ def test_a_run_may_have_another_operator_than_its_bench(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = create_run("peg_insert", TrainConfig(obs="state", teleop="human-like", name="late"))
     assert RunFolder(folder.path).load_hardware().teleop == Use("human_like")
-    with pytest.raises(ConfigError, match=r"'human_lik' is not in robot_rl/teleop; .*did you mean 'human_like'\?"):
+    with pytest.raises(
+        ConfigError, match=r"'human_lik' is not in robot_rl/teleop; .*did you mean 'human_like'\?"
+    ):
         create_run("peg_insert", TrainConfig(obs="state", teleop="human-lik", name="other"))
     assert not (tmp_path / "runs" / "other").exists()

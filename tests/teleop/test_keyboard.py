@@ -56,7 +56,10 @@ def test_every_word_has_a_key(display, device):
     for key, role in keyboard.KEYS.items():
         if role.upper() in OperatorCommand.__members__:
             display.tap(key.upper())
-            assert until_says(device, lambda said: said.outcome).outcome == OperatorCommand[role.upper()]
+            assert (
+                until_says(device, lambda said: said.outcome).outcome
+                == OperatorCommand[role.upper()]
+            )
 
 
 def test_the_gripper_goes_as_long_as_its_key_is_down(display, device):
@@ -75,7 +78,9 @@ def test_a_key_that_repeats_is_pressed_once(display, device):
     display.press("w")
     reports = device.reports
     while device.reports < reports + 4:
-        assert device.read(()).twist[0] == 1.0 or device.reports == reports, "it let go between two repeats"
+        assert device.read(()).twist[0] == 1.0 or device.reports == reports, (
+            "it let go between two repeats"
+        )
         time.sleep(0.002)
 
 
@@ -153,7 +158,9 @@ def test_the_hardware_file_changes_single_keys(display):
     said = until_says(device, lambda said: said.outcome)
     assert said.outcome == OperatorCommand.DISCARD and said.twist[0] == 1.0
     device.close()
-    with pytest.raises(ConfigError, match=r"keys: 'spacebar' is no key; wanted a letter or one of .*space"):
+    with pytest.raises(
+        ConfigError, match=r"keys: 'spacebar' is no key; wanted a letter or one of .*space"
+    ):
         keyboard.Teleop(keyboard.Options(keys={"spacebar": "deadman"}), Given())
 
 
@@ -177,7 +184,9 @@ def test_on_wayland_it_says_when_it_hears_nothing_and_what_to_use_instead(
 
 def test_without_a_display_it_says_what_to_do(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(DeviceError, match=r"there is no display: DISPLAY is not set .*Start this on the desktop"):
+    with pytest.raises(
+        DeviceError, match=r"there is no display: DISPLAY is not set .*Start this on the desktop"
+    ):
         keyboard.Teleop(keyboard.Options(), Given())
     monkeypatch.setenv("DISPLAY", ":4711")
     with pytest.raises(DeviceError, match="the display ':4711' cannot be opened"):

@@ -1,4 +1,6 @@
-"""Two devices of a kind: which one is the operator's is said, and an unplugged one is never replaced by the other."""
+"""Two devices of a kind: which one is the operator's is said, and an unplugged one is never
+replaced by the other.
+"""
 
 import re
 
@@ -39,7 +41,9 @@ def options_of(line: str) -> dict[str, str]:
 
 def test_two_that_nobody_chose_between_are_refused_with_a_line_for_each(bench):
     bench.plug_in_another(serial="SN 7")
-    with pytest.raises(ConfigError, match="2 devices are plugged in that may be the operator's") as refused:
+    with pytest.raises(
+        ConfigError, match="2 devices are plugged in that may be the operator's"
+    ) as refused:
         bench.open()
     own, other = (options_of(line) for line in lines_of(str(refused.value)))
     assert other == {"serial": "SN 7"} and set(own) == {"port"}
@@ -92,7 +96,8 @@ def _count_looks(bench, device):
 
 def test_one_that_is_not_there_is_named_with_those_that_are(bench):
     with pytest.raises(
-        DeviceError, match=r'with serial "SN 8" is not plugged in; there is: .* \(port "0000:00:14\.0-2'
+        DeviceError,
+        match=r'with serial "SN 8" is not plugged in; there is: .* \(port "0000:00:14\.0-2',
     ):
         bench.open(serial="SN 8")
 
@@ -129,7 +134,10 @@ NAMES = st.builds(
 )
 
 
-@given(first=st.lists(NAMES, min_size=1, max_size=3, unique=True), later=st.lists(NAMES, max_size=3, unique=True))
+@given(
+    first=st.lists(NAMES, min_size=1, max_size=3, unique=True),
+    later=st.lists(NAMES, max_size=3, unique=True),
+)
 def test_whatever_is_plugged_in_later_the_choice_takes_the_one_it_had_or_none(first, later):
     choice = Choice("spacemouse", "SpaceMouse")
     try:
@@ -159,7 +167,10 @@ def test_a_port_is_read_off_the_kernels_tree_and_has_no_bus_number():
     sysfs.add("hidraw1", "")  # Bluetooth
     assert usb_port(sysfs.classes / "hidraw0") == "0000:00:14.0-2.3:1.0"
     assert usb_port(sysfs.classes / "hidraw1") == "" == usb_port(sysfs.classes / "hidraw7")
-    adapter = sysfs.classes.parent.parent / "pci0/0000:00:14.0/usb1/1-7/1-7:1.0/bluetooth/hci0/hci0:256/hidraw2"
+    adapter = (
+        sysfs.classes.parent.parent
+        / "pci0/0000:00:14.0/usb1/1-7/1-7:1.0/bluetooth/hci0/hci0:256/hidraw2"
+    )
     adapter.mkdir(parents=True)
     assert usb_port(adapter) == ""  # what hangs on the adapter is not what is plugged in there
 
@@ -176,7 +187,9 @@ def test_the_udev_rules_name_each_model_on_usb_and_bluetooth_and_nothing_else():
     for rule in (rule for rule in rules() if "hidraw" in rule):
         (pattern,) = re.findall(r'KERNELS=="([^"]+)"', rule)
         vendor, product = re.findall(r":([0-9A-F]{4})", pattern)
-        assert pattern == f"000[35]:{vendor}:{product}.*"  # of USB or Bluetooth, and nothing left open but its number
+        assert (
+            pattern == f"000[35]:{vendor}:{product}.*"
+        )  # of USB or Bluetooth, and nothing left open but its number
         named.append((int(vendor, 16), int(product, 16)))
     assert sorted(named) == sorted(MODELS)
 

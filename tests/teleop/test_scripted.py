@@ -44,7 +44,9 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     tally = recorder.tally
     assert (tally.successes, tally.attempts, tally.episodes) == (20, 20, 20)
     assert tally.steps == sum(step.index > 0 for step in steps) < 20 * 40
-    if name == "peg_insert_hard":  # backing off at every swing of the tip took up to 120 steps, and missed one in 500
+    if (
+        name == "peg_insert_hard"
+    ):  # backing off at every swing of the tip took up to 120 steps, and missed one in 500
         assert max(step.index for step in steps) < 40
 
 
@@ -63,7 +65,9 @@ class StillWorld:
 def arm_at(*offset: float) -> ArmState:
     """The arm at an offset from the goal, in the goal's frame."""
     pose = geometry.pose_move(GOAL, np.array([*offset, 0.0, 0.0, 0.0]))
-    return ArmState(0, 0.0, np.zeros(7), np.zeros(7), pose, np.zeros(6), np.zeros(6), pose, False, Fault.NONE)
+    return ArmState(
+        0, 0.0, np.zeros(7), np.zeros(7), pose, np.zeros(6), np.zeros(6), pose, False, Fault.NONE
+    )
 
 
 def engaged(teleop: Teleop, arms: list[ArmState]) -> list[bool]:
@@ -88,21 +92,28 @@ def test_it_leaves_an_arm_alone_that_gets_on():
 
 
 def test_it_takes_over_from_an_arm_that_is_stuck_and_lets_go_again():
-    taken = engaged(corrector(patience_steps=10, segment_steps=(5, 5), finishes=0.0), [arm_at(0.01, 0.0, -0.03)] * 30)
+    taken = engaged(
+        corrector(patience_steps=10, segment_steps=(5, 5), finishes=0.0),
+        [arm_at(0.01, 0.0, -0.03)] * 30,
+    )
     assert taken.index(True) in (10, 11)
     start = taken.index(True)
     assert 4 <= sum(taken[start : start + 8]) <= 5
 
 
 def test_it_takes_over_at_once_from_an_arm_that_leaves():
-    assert engaged(corrector(far_m=0.05), [arm_at(0.01, 0.0, -0.04), arm_at(0.08, 0.0, -0.04)]) == [False, True]
+    assert engaged(corrector(far_m=0.05), [arm_at(0.01, 0.0, -0.04), arm_at(0.08, 0.0, -0.04)]) == [
+        False,
+        True,
+    ]
 
 
 def test_an_arm_as_far_from_the_socket_as_an_episode_starts_is_not_on_its_way_out():
     approach = [arm_at(0.068, 0.068, -0.08), arm_at(0.064, 0.064, -0.08)]
     assert engaged(corrector(), approach) == [True, True]
     hard = Teleop(
-        Options(), Given(task=config.load_task("peg_insert_hard"), world=StillWorld(), mode="correct", seed=0)
+        Options(),
+        Given(task=config.load_task("peg_insert_hard"), world=StillWorld(), mode="correct", seed=0),
     )
     hard.begin_episode()
     assert engaged(hard, approach) == [False, False]
@@ -111,7 +122,10 @@ def test_an_arm_as_far_from_the_socket_as_an_episode_starts_is_not_on_its_way_ou
 def test_it_lines_up_above_the_rim_whatever_the_depth():
     for depth_m, goes_down in ((0.025, True), (0.040, False)):
         task = replace(TASK, scene=Use("peg_insert", {"depth_m": depth_m}))
-        teleop = Teleop(OperatorHabits(unsteadiness=0.0), Given(task=task, world=StillWorld(), mode="demonstrate"))
+        teleop = Teleop(
+            OperatorHabits(unsteadiness=0.0),
+            Given(task=task, world=StillWorld(), mode="demonstrate"),
+        )
         teleop.begin_episode()
         assert (teleop.read([arm_at(0.02, 0.0, -0.042)]).twist[2] > 0.0) == goes_down
 
@@ -132,7 +146,9 @@ def test_just_above_a_tight_hole_it_lines_up_again_without_backing_off(name, asi
 
 
 def test_it_steers_towards_the_goal_within_the_action_space():
-    teleop = Teleop(OperatorHabits(unsteadiness=0.0), Given(task=TASK, world=StillWorld(), mode="demonstrate"))
+    teleop = Teleop(
+        OperatorHabits(unsteadiness=0.0), Given(task=TASK, world=StillWorld(), mode="demonstrate")
+    )
     teleop.begin_episode()
     action = teleop.read([arm_at(0.02, -0.01, -0.06)]).twist
     assert (np.abs(action) <= 1.0).all()

@@ -18,7 +18,12 @@ require("hid")
 
 from robot_rl.teleop import spacemouse  # noqa: E402
 
-COMPACT, NAVIGATOR, WIRELESS, RECEIVER = (0x256F, 0xC635), (0x046D, 0xC626), (0x256F, 0xC62E), (0x256F, 0xC652)
+COMPACT, NAVIGATOR, WIRELESS, RECEIVER = (
+    (0x256F, 0xC635),
+    (0x046D, 0xC626),
+    (0x256F, 0xC62E),
+    (0x256F, 0xC652),
+)
 RAW = st.lists(st.integers(-350, 350), min_size=6, max_size=6)
 
 
@@ -47,17 +52,20 @@ def twist_of(*reports: str) -> np.ndarray:
 @pytest.mark.parametrize(
     ("reports", "twist"),
     [
-        # pushed ahead, to the left, up; rolled to the right, tilted ahead, turned counterclockwise seen from above
+        # pushed ahead, to the left, up; rolled to the right, tilted ahead, turned counterclockwise
+        # seen from above
         (["01 0000 a2fe 0000"], [1, 0, 0, 0, 0, 0]),
         (["01 a2fe 0000 0000"], [0, 1, 0, 0, 0, 0]),
         (["01 0000 0000 a2fe"], [0, 0, 1, 0, 0, 0]),
         (["02 0000 a2fe 0000"], [0, 0, 0, 1, 0, 0]),
         (["02 a2fe 0000 0000"], [0, 0, 0, 0, 1, 0]),
         (["02 0000 0000 a2fe"], [0, 0, 0, 0, 0, 1]),
-        # translation and rotation each in a report (Compact, SpaceNavigator), and all in one (Wireless, receiver)
+        # translation and rotation each in a report (Compact, SpaceNavigator), and all in one
+        # (Wireless, receiver)
         (["01 0000 a2fe 0000", "02 0000 0000 af00"], [1, 0, 0, 0, 0, -0.5]),
         (["01 0000 a2fe 0000 0000 0000 af00"], [1, 0, 0, 0, 0, -0.5]),
-        # a SpaceMouse Compact pressed down, as someone's came over the wire (CloudCompare, pull request 2339)
+        # a SpaceMouse Compact pressed down, as someone's came over the wire (CloudCompare, pull
+        # request 2339)
         (["02 20 00 00 00 17 00", "01 12 00 00 00 f8 00", "02 20 00 00 00 19 00", "01 12 00 00 00 12 01"],
          [0, -18 / 350, -274 / 350, 0, -32 / 350, -25 / 350]),
     ],
@@ -135,12 +143,16 @@ def test_a_deflected_cap_that_falls_silent_is_not_deflected(plug, monkeypatch):
 
 
 def test_none_plugged_in_and_none_permitted_are_told_apart(plug, monkeypatch):
-    with pytest.raises(DeviceError, match=r"no SpaceMouse is plugged in \(looked for: .*SpaceNavigator, "):
+    with pytest.raises(
+        DeviceError, match=r"no SpaceMouse is plugged in \(looked for: .*SpaceNavigator, "
+    ):
         plug((0x046D, 0xC52B))
     bus = Bus(NAVIGATOR).install(monkeypatch)
     bus.denied = True
     monkeypatch.setattr(spacemouse.os, "access", lambda path, mode: False)
-    with pytest.raises(DeviceError, match=r"SpaceNavigator .* may not be opened by this user.*sudo cp .*udevadm") as e:
+    with pytest.raises(
+        DeviceError, match=r"SpaceNavigator .* may not be opened by this user.*sudo cp .*udevadm"
+    ) as e:
         spacemouse.Teleop(spacemouse.Options(), Given())
     (rules,) = re.findall(r"sudo cp (\S+) ", str(e.value))
     assert Path(rules).is_file()
@@ -157,7 +169,9 @@ def test_a_mistake_in_the_hardware_file_is_told_before_anything_is_opened(monkey
 
 
 def test_the_real_hidapi_has_what_the_driver_uses():
-    """Without a device: the library's own words for none, and the methods and arguments that the fake stands in for."""
+    """Without a device: the library's own words for none, and the methods and arguments that the
+    fake stands in for.
+    """
     assert isinstance(spacemouse.hid.enumerate(), list)
     device = spacemouse.hid.device()
     with pytest.raises(OSError, match="open failed"):

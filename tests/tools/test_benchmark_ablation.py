@@ -1,4 +1,6 @@
-"""The ablation's bookkeeping: what is run, gone on with and left alone, and what the table makes of it."""
+"""The ablation's bookkeeping: what is run, gone on with and left alone, and what the table makes of
+it.
+"""
 
 import json
 import os
@@ -38,7 +40,9 @@ evaluation = {"successes": 90, "episodes": 100, "env_steps": 5000, "robot_minute
               "interventions": 70}
 (path / "evaluation.json").write_text(json.dumps(evaluation))
 """
-"""In place of robot-rl: writes what a training leaves. One of another update ratio is broken off the first time."""
+"""In place of robot-rl: writes what a training leaves. One of another update ratio is broken off
+the first time.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -54,15 +58,24 @@ def evaluated(job: Job, successes: int, revision: str = "abc") -> None:
     """What a training and its evaluation leave of what the table reads."""
     job.write_note(1800.0)
     (job.folder / "config.json").write_text(json.dumps({"code": {"revision": revision}}))
-    numbers = {"env_steps": 5000, "robot_minutes": 8.0, "wall_minutes": 3.0, "interventions": 70 + job.seed}
-    (job.folder / "evaluation.json").write_text(json.dumps({"successes": successes, "episodes": 100} | numbers))
+    numbers = {
+        "env_steps": 5000,
+        "robot_minutes": 8.0,
+        "wall_minutes": 3.0,
+        "interventions": 70 + job.seed,
+    }
+    (job.folder / "evaluation.json").write_text(
+        json.dumps({"successes": successes, "episodes": 100} | numbers)
+    )
 
 
 def test_what_is_evaluated_is_left_alone_and_what_was_broken_off_goes_on() -> None:
     jobs = jobs_of(Options(obs="state", only=("rlpd", "bc", "utd-1"), seeds=(0, 1)))
     evaluated(jobs[0], 12)
     evaluated(jobs[1], 12)
-    (jobs[1].folder / "evaluation.json").write_text(json.dumps({"successes": 3, "episodes": 5, "asked": 100}))
+    (jobs[1].folder / "evaluation.json").write_text(
+        json.dumps({"successes": 3, "episodes": 5, "asked": 100})
+    )
     said: list[str] = []
     failed = trainings(said).run(jobs, at_once=3)
     assert [job.folder.name for job in failed] == ["utd-1-0", "utd-1-1"]
@@ -71,7 +84,9 @@ def test_what_is_evaluated_is_left_alone_and_what_was_broken_off_goes_on() -> No
     assert jobs[1].evaluation and jobs[1].evaluation["successes"] == 90  # a stop had cut it short
     assert trainings(said).run(jobs) == []
     assert all(job.is_done for job in jobs)
-    sittings = {job.folder.name: len(json.loads(job.note.read_text())["sittings_s"]) for job in jobs}
+    sittings = {
+        job.folder.name: len(json.loads(job.note.read_text())["sittings_s"]) for job in jobs
+    }
     assert (sittings["bc-1"], sittings["bc-0"], sittings["utd-1-0"]) == (1, 2, 2)
     before = len(said)
     assert trainings(said).run(jobs) == []
@@ -99,7 +114,9 @@ def test_a_stop_reaches_the_trainings_and_is_passed_on() -> None:
         "Trainings(1, [sys.executable, '-c', wait], print).run(jobs_of(Options(obs='state')))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": str(ablation.ROOT)}, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(ablation.ROOT)},
+        stderr=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 60.0
     while not Path("begun").exists() and time.monotonic() < deadline:
@@ -122,10 +139,14 @@ def test_a_folder_of_other_arguments_is_refused_before_anything_starts() -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("obs", ["pixels", "state"])
-def test_every_variant_is_a_run_that_train_accepts_and_that_differs(obs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_variant_is_a_run_that_train_accepts_and_that_differs(
+    obs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The real command line reads the arguments of each; two variants never mean the same run."""
     seen: list[tuple[create.TrainConfig, str]] = []
-    monkeypatch.setattr(create, "create_run", lambda task, options, *verb: seen.append((options, task)))
+    monkeypatch.setattr(
+        create, "create_run", lambda task, options, *verb: seen.append((options, task))
+    )
     monkeypatch.setattr("robot_rl.cli.runs.carry_on", lambda folder: None)
     jobs = jobs_of(Options(obs=obs, seeds=(1,), steps=900, weights="weights.safetensors"))  # type: ignore[arg-type]
     assert {job.variant.name for job in jobs} == {v.name for v in VARIANTS if obs in v.obs}
@@ -161,11 +182,17 @@ def test_the_table_pools_the_seeds_and_counts_what_it_cost() -> None:
     rlpd, bc = results_of(jobs)
     assert (rlpd.greedy, rlpd.greedy.total) == (Score({0: 100, 1: 96, 2: 98}, 300), 294)
     assert rlpd.greedy.interval == pytest.approx((95.7, 99.1), abs=0.1)
-    assert (bc.greedy, bc.sampled, rlpd.corrections) == (Score({0: 40, 1: 50}, 200), Score({}, 0), 71.0)
+    assert (bc.greedy, bc.sampled, rlpd.corrections) == (
+        Score({0: 40, 1: 50}, 200),
+        Score({}, 0),
+        71.0,
+    )
     text = table([rlpd, bc], (0, 1, 2))
     assert "| 294 of 300 | 95.7 to 99.1 % | 100, 96, 98 | | | | 5,000 | 8.0 | 3.0 | 71 |" in text
     assert "| 40, 50, - |" in text
-    assert text.endswith("5 runs, 2.5 hours of wall time one after another, evaluations included; revision abc, abd.")
+    assert text.endswith(
+        "5 runs, 2.5 hours of wall time one after another, evaluations included; revision abc, abd."
+    )
 
 
 def test_page_and_picture_are_written_and_written_anew() -> None:

@@ -1,4 +1,6 @@
-"""The benchmark of the data plane measures every part, and does without the replay buffers of others."""
+"""The benchmark of the data plane measures every part, and does without the replay buffers of
+others.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What the table says of an encoder's errors: what a scene has in common, and what is left of a frame's."""
+"""What the table says of an encoder's errors: what a scene has in common, and what is left of a
+frame's.
+"""
 
 import numpy as np
 import pytest
@@ -23,7 +25,9 @@ def frames_of(seen: np.ndarray, goals: np.ndarray, scenes: np.ndarray) -> GoalFr
     """Frames in which `Sees` predicts the goals' x and y as `seen (N, 2)` [m]."""
     images = np.zeros((len(seen), 32, 32, 3), np.uint8)
     numbers = np.round(1e6 * seen).astype(int) + 32768
-    images.reshape(len(seen), -1)[:, :4] = np.stack([numbers // 256, numbers % 256], -1).reshape(-1, 4)
+    images.reshape(len(seen), -1)[:, :4] = np.stack([numbers // 256, numbers % 256], -1).reshape(
+        -1, 4
+    )
     return GoalFrames({"eye": images}, np.zeros((len(seen), 0), np.float32), goals, scenes)
 
 
@@ -35,14 +39,23 @@ def test_the_bias_is_of_the_scene_and_the_scatter_of_the_frame() -> None:
     goals = np.zeros((105, 6), np.float32)
     goals[:, :2] = rng.uniform(-0.005, 0.005, (105, 2))
     seen = goals[:, :2] + 1e-3 * (bias + scatter)
-    found = row("some", Sees(("eye",), (32, 32), 8, goal_size=6), frames_of(seen, goals, scenes), np.ones(105, bool))
+    found = row(
+        "some",
+        Sees(("eye",), (32, 32), 8, goal_size=6),
+        frames_of(seen, goals, scenes),
+        np.ones(105, bool),
+    )
     assert (found.scenes, found.frames) == (5, 105)
-    assert found.bias == pytest.approx(0.5, abs=0.01) and found.bias_90 == pytest.approx(0.84, abs=0.01)
+    assert found.bias == pytest.approx(0.5, abs=0.01) and found.bias_90 == pytest.approx(
+        0.84, abs=0.01
+    )
     assert found.scatter == pytest.approx(0.1, abs=0.01)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_an_encoder_that_takes_each_tool_for_aligned_is_found_out_although_its_errors_are_small(share: float) -> None:
+def test_an_encoder_that_takes_each_tool_for_aligned_is_found_out_although_its_errors_are_small(
+    share: float,
+) -> None:
     goals = np.zeros((200, 6), np.float32)
     goals[:, :2] = np.random.default_rng(0).normal(0.0, 0.0003, (200, 2))
     frames = frames_of(share * goals[:, :2], goals, np.zeros(200, int))

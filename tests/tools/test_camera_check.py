@@ -1,4 +1,6 @@
-"""`robot-rl cameras` and what `robot-rl check` says of cameras: the listing, the contact sheet, the lines of a crop."""
+"""`robot-rl cameras` and what `robot-rl check` says of cameras: the listing, the contact sheet, the
+lines of a crop.
+"""
 
 from dataclasses import replace
 
@@ -31,12 +33,17 @@ def opencv(name, device, **options):
 
 def test_what_is_plugged_in_is_listed_with_the_options_that_name_it(monkeypatch):
     pytest.importorskip(
-        "pyrealsense2", reason="pip install robot_rl[realsense], with libusb-1.0-0", exc_type=ImportError
+        "pyrealsense2",
+        reason="pip install robot_rl[realsense], with libusb-1.0-0",
+        exc_type=ImportError,
     )
     bench = RealSense(monkeypatch)
     found, problems = camera_check.find_cameras()
     bench.close()
-    assert 'driver: realsense, options: {serial: "0001"}  # Simulated D435, USB 3.2' in camera_check.listing(found)
+    assert (
+        'driver: realsense, options: {serial: "0001"}  # Simulated D435, USB 3.2'
+        in camera_check.listing(found)
+    )
     assert problems == []
 
 
@@ -55,8 +62,14 @@ def test_cameras_that_do_not_work_do_not_hide_the_others(film, monkeypatch):
     be_quick(monkeypatch)
     stalls = Mjpeg()
     stalls.stall(True)
-    cameras = [opencv("absent", "/dev/video98"), opencv("film", film), replace(stalls.config, name="stalls")]
-    seen, problems = camera_check.look([*cameras, HARDWARE.cameras[0]], 0.5)  # and a simulated one is passed over
+    cameras = [
+        opencv("absent", "/dev/video98"),
+        opencv("film", film),
+        replace(stalls.config, name="stalls"),
+    ]
+    seen, problems = camera_check.look(
+        [*cameras, HARDWARE.cameras[0]], 0.5
+    )  # and a simulated one is passed over
     stalls.close()
     assert [view.camera.name for view in seen] == ["film"]
     assert problems.keys() == {"absent", "stalls"} and "/dev/video98" in problems["absent"]
@@ -65,14 +78,24 @@ def test_cameras_that_do_not_work_do_not_hide_the_others(film, monkeypatch):
 def test_the_sheet_shows_the_crop_and_what_the_policy_sees():
     picture = np.zeros((480, 640, 3), np.uint8)
     picture[100:200, 300:500] = (200, 0, 0)
-    view = camera_check.View(CameraConfig("wrist", "opencv"), picture, 30.0, 30, np.array([0.01]), 0.2, {})
+    view = camera_check.View(
+        CameraConfig("wrist", "opencv"), picture, 30.0, 30, np.array([0.01]), 0.2, {}
+    )
     whole = camera_check.contact_sheet([view], {}, (64, 64))
-    assert whole.shape == (camera_check.CAPTION + camera_check.HEIGHT, 480 + 12 + camera_check.HEIGHT, 3)
+    assert whole.shape == (
+        camera_check.CAPTION + camera_check.HEIGHT,
+        480 + 12 + camera_check.HEIGHT,
+        3,
+    )
     sheet = camera_check.contact_sheet([view, view], {"wrist": (300, 100, 200, 100)}, (64, 64))
     assert sheet is not None and sheet.shape[0] == 2 * whole.shape[0]
-    seen = sheet[camera_check.CAPTION : camera_check.CAPTION + camera_check.HEIGHT, -camera_check.HEIGHT :]
+    seen = sheet[
+        camera_check.CAPTION : camera_check.CAPTION + camera_check.HEIGHT, -camera_check.HEIGHT :
+    ]
     np.testing.assert_array_equal(seen, np.broadcast_to((200, 0, 0), seen.shape))
-    assert (sheet[: whole.shape[0], :480] == GOOD).all(axis=2).sum() > 200  # the line around the crop
+    assert (sheet[: whole.shape[0], :480] == GOOD).all(
+        axis=2
+    ).sum() > 200  # the line around the crop
 
 
 def test_the_lines_of_a_crop_are_a_hardware_files():
@@ -94,13 +117,41 @@ def bench_file(film, tmp_path, monkeypatch):
 
 
 def test_the_verb_writes_the_sheet_and_prints_the_lines(bench_file, tmp_path, capsys):
-    assert cli.main(["cameras", "bench", "--seconds", "0.5", "--crop", "wrist", "10", "20", "30", "40"]) == 0
+    assert (
+        cli.main([
+            "cameras",
+            "bench",
+            "--seconds",
+            "0.5",
+            "--crop",
+            "wrist",
+            "10",
+            "20",
+            "30",
+            "40",
+        ])
+        == 0
+    )
     out = capsys.readouterr().out
     assert "320 x 240" in out and "crop: [10, 20, 30, 40]" in out
     assert cv2.imread(str(tmp_path / "cameras.png")) is not None
     assert cli.main(["cameras", "bench", "--crop", "wirst", "10", "20", "30", "40"]) == 2
     assert "camera 'wirst' is not in hardware 'bench'" in capsys.readouterr().err
-    assert cli.main(["cameras", "bench", "--seconds", "0.1", "--crop", "wrist", "310", "20", "30", "40"]) == 2
+    assert (
+        cli.main([
+            "cameras",
+            "bench",
+            "--seconds",
+            "0.1",
+            "--crop",
+            "wrist",
+            "310",
+            "20",
+            "30",
+            "40",
+        ])
+        == 2
+    )
     assert "is not inside its pictures, which are 320 x 240" in capsys.readouterr().err
 
 
@@ -112,7 +163,9 @@ def test_a_simulated_bench_shows_the_scene_of_a_task(tmp_path, capsys):
     assert "drawn" in capsys.readouterr().out
     sheet = cv2.imread(str(out))
     assert (
-        sheet is not None and sheet.shape[0] == 2 * (camera_check.CAPTION + camera_check.HEIGHT) and sheet.std() > 10.0
+        sheet is not None
+        and sheet.shape[0] == 2 * (camera_check.CAPTION + camera_check.HEIGHT)
+        and sheet.std() > 10.0
     )
     seen, problems = camera_check.draw(
         replace(HARDWARE, cameras=(CameraConfig("aside", "mujoco"), HARDWARE.cameras[0])), None
@@ -123,7 +176,13 @@ def test_a_simulated_bench_shows_the_scene_of_a_task(tmp_path, capsys):
 
 def test_a_crop_outside_the_picture_is_refused_before_anything_is_written():
     view = camera_check.View(
-        CameraConfig("w", "opencv"), np.zeros((48, 64, 3), np.uint8), 30.0, 30, np.array([0.01]), 0.2, {}
+        CameraConfig("w", "opencv"),
+        np.zeros((48, 64, 3), np.uint8),
+        30.0,
+        30,
+        np.array([0.01]),
+        0.2,
+        {},
     )
     with pytest.raises(ConfigError, match=r"crop \[60, 0, 10, 10\]"):
         camera_check.contact_sheet([view], {"w": (60, 0, 10, 10)}, (64, 64))
@@ -131,7 +190,9 @@ def test_a_crop_outside_the_picture_is_refused_before_anything_is_written():
 
 def test_the_check_says_of_each_camera_what_to_mend(film, monkeypatch):
     monkeypatch.setattr(check, "CAMERA_S", 2.0)
-    monkeypatch.setattr(check, "LEAST_FRAME_SHARE", 0.05)  # how many frames a busy machine gets is not the question
+    monkeypatch.setattr(
+        check, "LEAST_FRAME_SHARE", 0.05
+    )  # how many frames a busy machine gets is not the question
     monkeypatch.setattr(check, "LARGEST_AGE_SHARE", 10.0)
     cameras = (
         opencv("film", film),

@@ -1,4 +1,6 @@
-"""`robot-rl data`: what it says of a run, a log and an archive, also of those that are being written."""
+"""`robot-rl data`: what it says of a run, a log and an archive, also of those that are being
+written.
+"""
 
 import json
 import time
@@ -26,7 +28,9 @@ def wide(monkeypatch) -> None:
 
 @pytest.fixture
 def run(tmp_path) -> RunFolder:
-    """A run with two demonstrations, and two episodes of its own of which the last is still going on."""
+    """A run with two demonstrations, and two episodes of its own of which the last is still going
+    on.
+    """
     folder = RunFolder.create(tmp_path / "run", {"run": RunSettings("peg_insert", "sim_panda")})
     with StepLog(folder.demos_log, SPACE) as log:
         recorder = Recorder(log, "local", 1)
@@ -80,16 +84,23 @@ def test_ls_lists_failures_alone_and_says_when_each_episode_began(run, capsys):
     (row,) = ask(capsys, "ls", run.path, "--failures")["episodes"]
     assert (row["number"], row["source"], row["succeeded"]) == (2, "steps", False)
     shown = tell(capsys, "ls", run.path, "--failures")
-    assert time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["t_wall"])) in shown and "0 of 1 succeeded" in shown
+    assert (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["t_wall"])) in shown
+        and "0 of 1 succeeded" in shown
+    )
 
 
 def test_a_log_alone_and_an_archive_are_listed_alike(run, capsys):
     before = ask(capsys, "ls", run.path)["episodes"]
-    assert [row["key"] for row in ask(capsys, "ls", run.steps_log)["episodes"]] == [row["key"] for row in before[2:]]
+    assert [row["key"] for row in ask(capsys, "ls", run.steps_log)["episodes"]] == [
+        row["key"] for row in before[2:]
+    ]
     done = ask(capsys, "archive", run.path)
     assert done["logs"]["steps"] == {"added": 1, "marked": 1, "present": 0, "unfinished": 1}
     assert ask(capsys, "ls", done["archive"])["episodes"] == before[:3]
-    assert "steps: 0 added, 1 there before, 0 marked anew, 1 not finished" in tell(capsys, "archive", run.path)
+    assert "steps: 0 added, 1 there before, 0 marked anew, 1 not finished" in tell(
+        capsys, "archive", run.path
+    )
 
 
 def test_show_writes_a_sheet_for_each_camera_and_a_film(run, capsys, tmp_path):
@@ -117,8 +128,14 @@ def test_show_tells_the_steps_in_a_table(run, capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["ls", "no_such_run"], "'runs/no_such_run' is neither a run folder nor a .log file nor an archive"),
-        (["show", "RUN", "99"], "episode '99' is not one of 'RUN'; say a number from 0 to 3, 'last', or a key"),
+        (
+            ["ls", "no_such_run"],
+            "'runs/no_such_run' is neither a run folder nor a .log file nor an archive",
+        ),
+        (
+            ["show", "RUN", "99"],
+            "episode '99' is not one of 'RUN'; say a number from 0 to 3, 'last', or a key",
+        ),
         (["show", "RUN", "actor/9/0"], "episode 'actor/9/0' is not one of"),
     ],
 )
@@ -133,7 +150,9 @@ def test_stats_come_with_warnings_in_words(run, capsys):
     assert (found["episodes"], found["steps"], found["acted"]) == (4, 11, {"human": 11})
     assert found["timing"]["nominal_s"] == pytest.approx(0.1)
     assert len(found["actions"]) == 3 * SPACE.action_size
-    assert any(warning.startswith("executed differs from commanded") for warning in found["warnings"])
+    assert any(
+        warning.startswith("executed differs from commanded") for warning in found["warnings"]
+    )
     shown = tell(capsys, "stats", run.path)
     assert "warning: executed differs" in shown and "state/tcp_pose[5]" in shown
 
@@ -161,8 +180,15 @@ def test_repair_keeps_what_is_whole(run, capsys):
 
 def test_who_acted_is_counted_for_each_episode(tmp_path, capsys):
     with StepLog(tmp_path / "steps.log", SPACE) as log:
-        for index, author in enumerate([Provenance.POLICY, Provenance.POLICY, Provenance.HUMAN, Provenance.HUMAN]):
-            step = make_step(index, provenance=author, truncated=index == 3, t_monotonic=0.1 * index)
+        for index, author in enumerate([
+            Provenance.POLICY,
+            Provenance.POLICY,
+            Provenance.HUMAN,
+            Provenance.HUMAN,
+        ]):
+            step = make_step(
+                index, provenance=author, truncated=index == 3, t_monotonic=0.1 * index
+            )
             log.append_step(replace(step, index=index))
     (row,) = ask(capsys, "ls", tmp_path / "steps.log")["episodes"]
     assert (row["acted"], row["corrections"]) == ({"policy": 1, "human": 2}, 1)

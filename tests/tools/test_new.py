@@ -1,4 +1,6 @@
-"""`robot-rl new`: what it writes is sound and the user's own; every answer is an option, and nothing is overwritten."""
+"""`robot-rl new`: what it writes is sound and the user's own; every answer is an option, and
+nothing is overwritten.
+"""
 
 import io
 import shlex
@@ -11,7 +13,14 @@ from robot_rl import cli, config
 from robot_rl.tools.check import _check_files, _check_reach
 from robot_rl.types import FoundCamera
 
-GOAL = ["--reward", "pose", "--goal", *["0.5", "0", "0.05", "1", "0", "0", "0"], "--tolerance-m", "0.003"]
+GOAL = [
+    "--reward",
+    "pose",
+    "--goal",
+    *["0.5", "0", "0.05", "1", "0", "0", "0"],
+    "--tolerance-m",
+    "0.003",
+]
 POSE = ["--pose", *["0.45", "0.1", "0.2", "1", "0", "0", "0"]]
 
 
@@ -29,14 +38,30 @@ def test_without_a_question_the_simulated_arm_says_where_it_stands_and_the_bench
     assert cli.main(["new", "reach", "--like", "sim_panda", *GOAL, "--crop", "wrist", "160", "80", "320", "320",
                      "--teleop", "browser", "--yes"]) == 0  # fmt: skip
     task, bench = config.load_task("reach"), config.load_hardware("reach_bench")
-    assert task.start[0].pose_base_tool[:3] == pytest.approx((0.5, 0.0, 0.137), abs=1e-3)  # where its home is
-    assert task.reward.options == {"goals": [[0.5, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0]], "translation_m": 0.003}
+    assert task.start[0].pose_base_tool[:3] == pytest.approx(
+        (0.5, 0.0, 0.137), abs=1e-3
+    )  # where its home is
+    assert task.reward.options == {
+        "goals": [[0.5, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0]],
+        "translation_m": 0.003,
+    }
     assert bench.cameras[0] == config.CameraConfig("wrist", "mujoco", {"crop": [160, 80, 320, 320]})
-    assert bench.teleop is not None and bench.teleop.name == "browser" and task.cameras == ("wrist", "front")
-    original = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text().splitlines()
+    assert (
+        bench.teleop is not None
+        and bench.teleop.name == "browser"
+        and task.cameras == ("wrist", "front")
+    )
+    original = (
+        (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text().splitlines()
+    )
     lost = set(original) - set(Path("hardware_configs/reach_bench.yaml").read_text().splitlines())
-    assert all("driver: mujoco" in line or "name:" in line for line in lost), "a comment or a number is gone"
-    findings = [*_check_files(bench, task), *_check_reach(bench.arms[0], task)]  # what the two files have a say in
+    assert all("driver: mujoco" in line or "name:" in line for line in lost), (
+        "a comment or a number is gone"
+    )
+    findings = [
+        *_check_files(bench, task),
+        *_check_reach(bench.arms[0], task),
+    ]  # what the two files have a say in
     assert len(findings) > 2 and [finding for finding in findings if not finding.right] == []
 
 
@@ -50,7 +75,9 @@ def test_a_real_bench_is_written_without_it_and_a_second_task_uses_it_as_it_is(m
     assert [camera.options["device"] for camera in bench.cameras] == ["/dev/v4l/by-id/one"]
     assert bench.teleop is not None and config.load_task("lid").reward.name == "operator"
     assert cli.main(["new", "cup", "--bench", "mine", *side, "--yes"]) == 0
-    assert Path("hardware_configs/mine.yaml").read_text() == text and config.load_task("cup").cameras == ("wrist",)
+    assert Path("hardware_configs/mine.yaml").read_text() == text and config.load_task(
+        "cup"
+    ).cameras == ("wrist",)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +86,17 @@ def test_a_real_bench_is_written_without_it_and_a_second_task_uses_it_as_it_is(m
         (["../up"], "'../up' is no name of a task or a bench"),
         (["t", "--bench", "../up"], "'../up' is no name of a task or a bench"),
         (["t", "--like", "sim_pnda"], "did you mean 'sim_panda'?"),
-        (["t", "--like", "sim_panda", "--cameras", "side"], "camera 'side' is not in hardware 'sim_panda'; it has: "),
+        (
+            ["t", "--like", "sim_panda", "--cameras", "side"],
+            "camera 'side' is not in hardware 'sim_panda'; it has: ",
+        ),
         (["t", "--like", "sim_panda", "--reward", "psoe"], "did you mean 'pose'?"),
         (["t", "--like", "sim_panda", "--reward", "pose"], "reward 'pose' needs --goal"),
         (["t", "--like", "sim_panda", "--teleop", "mouse"], "did you mean 'spacemouse'?"),
-        (["t", "--like", "sim_panda", "--ip", "10.0.0.1"], "has no network address: leave out --ip"),
+        (
+            ["t", "--like", "sim_panda", "--ip", "10.0.0.1"],
+            "has no network address: leave out --ip",
+        ),
     ],
 )
 def test_a_wrong_answer_is_one_clear_complaint_and_nothing_is_left_behind(said, complaint, capsys):
@@ -74,11 +107,15 @@ def test_a_wrong_answer_is_one_clear_complaint_and_nothing_is_left_behind(said, 
 
 def test_what_is_there_is_never_overwritten(capsys):
     assert cli.main(["new", "t", "--like", "sim_panda", *POSE, "--yes"]) == 0
-    before = {path: Path(path).read_bytes() for path in written() if path.endswith((".py", ".yaml"))}
+    before = {
+        path: Path(path).read_bytes() for path in written() if path.endswith((".py", ".yaml"))
+    }
     assert cli.main(["new", "t", "--like", "sim_panda", *POSE, "--yes"]) == 2
     assert cli.main(["new", "u", "--bench", "t_bench", "--teleop", "browser", *POSE, "--yes"]) == 2
     assert "stays as it is: leave out teleop" in capsys.readouterr().err
-    assert {path: Path(path).read_bytes() for path in before} == before and not Path("tasks/u.py").exists()
+    assert {path: Path(path).read_bytes() for path in before} == before and not Path(
+        "tasks/u.py"
+    ).exists()
 
 
 class Person(io.StringIO):
@@ -88,7 +125,9 @@ class Person(io.StringIO):
         return True
 
 
-def test_who_is_asked_makes_the_same_as_the_options_that_are_printed_in_the_end(monkeypatch, capsys):
+def test_who_is_asked_makes_the_same_as_the_options_that_are_printed_in_the_end(
+    monkeypatch, capsys
+):
     answers = ["mine", "sim_panda", "wrist", "", "browser", "0.042", "", "a b c", "0.01 0.01 0.01", "", "", "pose", "",
                "0.003", "8", "put it back", "", "my goal"]  # fmt: skip
     person = Person("\n".join(answers) + "\n")

@@ -59,7 +59,9 @@ def test_the_picture_shows_axes_clutch_word_and_loss(bench, dry):
     assert dry.takeovers == 2 and dry.rate_hz > 0.0
     bench.unplug()
     until_says_so(dry, lambda: dry.said.problem)
-    assert "SpaceMouse Compact (256f:c635) at /dev/hidraw0 is gone" in " ".join(text_of(dry).split())
+    assert "SpaceMouse Compact (256f:c635) at /dev/hidraw0 is gone" in " ".join(
+        text_of(dry).split()
+    )
 
 
 def until_says_so(dry, true):
@@ -109,11 +111,18 @@ def test_the_verb_draws_in_a_real_terminal_what_is_typed_on_a_real_display(start
     display: Display = start_display()
     (tmp_path / "hardware_configs").mkdir()
     bench = Path(config.PACKAGE.parent / "hardware_configs/sim_panda.yaml").read_text()
-    (tmp_path / "hardware_configs/desk.yaml").write_text(bench.replace("name: scripted", "name: keyboard"))
+    (tmp_path / "hardware_configs/desk.yaml").write_text(
+        bench.replace("name: scripted", "name: keyboard")
+    )
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "robot_rl", "teleop", "desk", "--seconds", "20"]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+        command,
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
     )
     os.close(theirs)
     screen = b""

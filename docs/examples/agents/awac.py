@@ -22,7 +22,9 @@ class Agent(BaseAgent):
         critics, targets = self.modules["critics"], self.modules["targets"]
         seen, following = self.features(batch), self.features(batch, "next")
         own, after = (torch.tanh(self.policy.head(f)[0]) for f in (seen, following))
-        value = batch["reward"] + 0.97 * (1 - batch["terminated"]) * targets(following, after).amin(0)
+        value = batch["reward"] + 0.97 * (1 - batch["terminated"]) * targets(following, after).amin(
+            0
+        )
         q = critics(seen, batch["action"])
         critic_loss = self.step("critics_optimizer", (q - value.detach()).square().mean())
         better = (q - critics(seen, own)).amin(0).detach() / self.config.temperature

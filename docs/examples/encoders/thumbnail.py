@@ -1,4 +1,6 @@
-"""Each camera's picture made small and grey. Frozen: it runs once per frame, and what it gives is cached."""
+"""Each camera's picture made small and grey. Frozen: it runs once per frame, and what it gives is
+cached.
+"""
 
 import torch
 

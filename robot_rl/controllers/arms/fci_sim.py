@@ -1,4 +1,5 @@
-"""A simulated FR3 behind its real wire: starts the robot of `sim/fci`, and drives it as `franka.py` drives a real one.
+"""A simulated FR3 behind its real wire: starts the robot of `sim/fci`, and drives it as `franka.py`
+drives a real one.
 
 What the simulation adds, the truth about the world and its reset, does not go over that wire.
 """
@@ -16,7 +17,9 @@ from robot_rl.types import Array, Load, WorldState
 
 @dataclass(frozen=True)
 class Options(franka.Options, Unmodelled):
-    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and hand are like."""
+    """The driver's part of a hardware file: that of `franka.py`, and what the simulated joints and
+    hand are like.
+    """
 
     ip: str = ""
     """Address of the simulated robot on this machine; "": a free one."""

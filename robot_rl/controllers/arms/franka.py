@@ -1,13 +1,16 @@
-"""A Franka arm (FR3, system 5.9 or later) through Franka's own pylibfranka: joint torques in, measurements out, 1 kHz.
+"""A Franka arm (FR3, system 5.9 or later) through Franka's own pylibfranka: joint torques in,
+measurements out, 1 kHz.
 
-The law is this project's; the robot adds gravity, its own limits and its reflexes below. Pose, Jacobian and Coriolis
-torque come from the robot and from the model that it hands out over the wire, wrenches from its own estimate.
-pylibfranka holds the GIL in every call, so this runs in the loop's process, with nothing else in it.
+The law is this project's; the robot adds gravity, its own limits and its reflexes below. Pose,
+Jacobian and Coriolis torque come from the robot and from the model that it hands out over the wire,
+wrenches from its own estimate. pylibfranka holds the GIL in every call, so this runs in the loop's
+process, with nothing else in it.
 
-Traps. `readOnce` and `writeOnce` limit and smooth nothing: a torque further than 1 Nm from the last is a reflex, so
-torques are limited here, against what the robot says was last in force. Opening a robot puts the calling thread at the
-highest real-time priority, which is taken back. The robot takes frames and load only when it is idle: in every other
-mode its pose is of whatever tool was set last, so the tool's pose is computed from the frames that each state names.
+Traps. `readOnce` and `writeOnce` limit and smooth nothing: a torque further than 1 Nm from the last
+is a reflex, so torques are limited here, against what the robot says was last in force. Opening a
+robot puts the calling thread at the highest real-time priority, which is taken back. The robot
+takes frames and load only when it is idle: in every other mode its pose is of whatever tool was set
+last, so the tool's pose is computed from the frames that each state names.
 """
 
 import math
@@ -51,8 +54,8 @@ Six = tuple[float, float, float, float, float, float]
 Seven = tuple[float, float, float, float, float, float, float]
 JOINTS = 7
 CONTACT_SHARE = 0.5
-"""From this share of a collision threshold on the robot's states say "contact", which stops nothing: the journal of a
-collision shows how it began."""
+"""From this share of a collision threshold on the robot's states say "contact", which stops
+nothing: the journal of a collision shows how it began."""
 
 JOURNAL_STATES = 50
 """So many states, a millisecond each, go into the journal."""
@@ -70,22 +73,30 @@ class Options:
     ip: str
     """Network address of the robot's control unit."""
     collision_torque: Seven = (60.0, 60.0, 60.0, 60.0, 10.0, 10.0, 10.0)
-    """Beyond these torques of the joints [Nm] the robot stops with a reflex of its own: the last resort. Each must be
-    below what the motor has, or the robot would never stop for it: at 10 of the wrist's 12 Nm 2 are left to brake."""
+    """Beyond these torques of the joints [Nm] the robot stops with a reflex of its own: the last
+    resort. Each must be below what the motor has, or the robot would never stop for it: at 10 of
+    the wrist's 12 Nm 2 are left to brake."""
     collision_force: Six = (120.0, 120.0, 120.0, 40.0, 40.0, 40.0)
     """The same of forces and moments [N, Nm], above the loop's own limits."""
     torque_filter_hz: float = 100.0
     """Where torques are low-passed on their way to the robot; 0: not at all (see `smooth_into`)."""
     end_effector_kg: float = 0.73
-    """What Desk is to know of the hand, whose weight the robot compensates. The Franka Hand: 0.73 kg (its manual)."""
+    """What Desk is to know of the hand, whose weight the robot compensates. The Franka Hand: 0.73
+    kg (its manual).
+    """
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for values that a robot would refuse, or that would keep it from ever stopping."""
-        for joint, (asked, most) in enumerate(zip(self.collision_torque, FR3.max_torque, strict=True)):
+        """Raise ConfigError for values that a robot would refuse, or that would keep it from ever
+        stopping.
+        """
+        for joint, (asked, most) in enumerate(
+            zip(self.collision_torque, FR3.max_torque, strict=True)
+        ):
             if not 0.0 < asked < most:
                 raise ConfigError(
-                    f"collision_torque[{joint}] = {asked:g}: wanted more than 0 and less than {most:g} Nm, all that "
-                    "the joint's motor has: the robot would never stop for it"
+                    f"collision_torque[{joint}] = {asked:g}: wanted more than 0 and less than"
+                    f" {most:g} Nm, all that the joint's motor has: the robot would never stop"
+                    " for it"
                 )
         for axis, asked in enumerate(self.collision_force):
             if not 0.0 < asked < math.inf:
@@ -105,13 +116,18 @@ class Arm(interfaces.Arm):
     paced = True
     facts = FR3
     success_rate: float | None = math.nan
-    """Share of its last 100 commands that the robot says it got in time; NaN outside torque control."""
+    """Share of its last 100 commands that the robot says it got in time; NaN outside torque
+    control.
+    """
 
     def __init__(self, options: Options, given: Given):
         config, self._options = given.arm, options
         assert config is not None, "an arm is given its entry of the hardware file"
         if len(config.home) != JOINTS:
-            raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
+            raise ConfigError(
+                f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has"
+                f" {len(config.home)}"
+            )
         self._name, self._tcp = config.name, np.array(config.pose_flange_tcp, float)
         self.lost_cycles = 0
         self._reading = ArmReading(JOINTS)
@@ -133,7 +149,9 @@ class Arm(interfaces.Arm):
         self._connect()
 
     def _compile(self) -> None:
-        """Compile, or load, whatever is called once the robot is there: it waits for nobody, least of all a minute."""
+        """Compile, or load, whatever is called once the robot is there: it waits for nobody, least
+        of all a minute.
+        """
         self._O_T_EE[:] = IDENTITY
         self._take_matrices()
         smooth_into(self._tau, self._last, self._last, self._share)
@@ -144,8 +162,8 @@ class Arm(interfaces.Arm):
     def read(self) -> ArmReading:
         """Measure: wait for the robot's next cycle, unless the last one was not answered yet.
 
-        Raises ArmDriverError once when torque control ends by itself, and always while the robot cannot be reached;
-        while it is merely stopped, measuring goes on and `write` raises.
+        Raises ArmDriverError once when torque control ends by itself, and always while the robot
+        cannot be reached; while it is merely stopped, measuring goes on and `write` raises.
         """
         if not self._measured:
             self._take(self._next_state())
@@ -153,7 +171,9 @@ class Arm(interfaces.Arm):
         return self._reading
 
     def write(self, tau: Array) -> None:
-        """Send torques `(7,)` [Nm]. Raises ArmDriverError, each time, until `recover`, once the robot has stopped."""
+        """Send torques `(7,)` [Nm]. Raises ArmDriverError, each time, until `recover`, once the
+        robot has stopped.
+        """
         self._measured = False
         if self._stopped is not None:
             raise ArmDriverError(*self._stopped)
@@ -166,7 +186,9 @@ class Arm(interfaces.Arm):
             raise self._stop(error) from error
 
     def set_tool(self, pose_flange_tool: Array) -> None:
-        """Move the robot's end effector frame to the tool: not possible in torque control, which is begun anew."""
+        """Move the robot's end effector frame to the tool: not possible in torque control, which is
+        begun anew.
+        """
         self._tool = np.array(pose_flange_tool, float)
         self._set_up()
 
@@ -192,7 +214,9 @@ class Arm(interfaces.Arm):
             raise self._stop(error) from error
 
     def rest(self) -> None:
-        """End torque control until the next `write`; the robot's own controller holds the arm meanwhile."""
+        """End torque control until the next `write`; the robot's own controller holds the arm
+        meanwhile.
+        """
         self._control = None  # its destructor ends the motion
         self._measured = False
         self.success_rate = math.nan
@@ -203,10 +227,12 @@ class Arm(interfaces.Arm):
         self._robot = None
 
     def journal(self) -> dict[str, Any]:
-        """The robot's own account of its last 50 ms, for a black box: plain data, one entry per state, oldest first.
+        """The robot's own account of its last 50 ms, for a black box: plain data, one entry per
+        state, oldest first.
 
-        After it has stopped: those before the stop, and the state after it, which names the errors. What pylibfranka
-        keeps of libfranka's `ControlException.log` is nothing, hence a record of our own.
+        After it has stopped: those before the stop, and the state after it, which names the errors.
+        What pylibfranka keeps of libfranka's `ControlException.log` is nothing, hence a record of
+        our own.
         """
         states = self._last_motion or list(self._states)
         newest = states[-1] if states else None
@@ -221,8 +247,8 @@ class Arm(interfaces.Arm):
     def examine(self) -> list[tuple[str, bool, str, str]]:
         """For `robot-rl check`: what the robot's own settings say, against the hardware file.
 
-        Each is (what, whether it is right, what was found, what to do). Torque control ends. Raises ArmDriverError if
-        the robot is gone.
+        Each is (what, whether it is right, what was found, what to do). Torque control ends. Raises
+        ArmDriverError if the robot is gone.
         """
         self.rest()
         try:
@@ -246,7 +272,9 @@ class Arm(interfaces.Arm):
         self._set_up()
 
     def _set_up(self) -> None:
-        """Send frames, load and thresholds, which the robot takes only at rest: in a fault they wait for `recover`."""
+        """Send frames, load and thresholds, which the robot takes only at rest: in a fault they
+        wait for `recover`.
+        """
         self.rest()
         self._settings_due = True
         if self._robot is None:
@@ -263,7 +291,8 @@ class Arm(interfaces.Arm):
     def _send_settings(self, state: Any) -> None:
         robot, options, load = self._robot, self._options, self._load
         torque, force = options.collision_torque, options.collision_force
-        # the form of four: (lower, upper) of torque and force. Beyond the lower a state says "contact", no more
+        # the form of four: (lower, upper) of torque and force. Beyond the lower a state says
+        # "contact", no more
         robot.set_collision_behavior(_contact(torque), torque, _contact(force), force)
         robot.set_K(IDENTITY)
         robot.set_EE(matrix_of(self._wanted_ee(state.F_T_NE)))
@@ -293,8 +322,12 @@ class Arm(interfaces.Arm):
 
     def _next_state(self) -> Any:
         if self._robot is None:
-            time.sleep(TICK_S)  # the robot keeps time for the loop; while it is gone, somebody has to
-            raise ArmDriverError(*(self._stopped or (Fault.COMMUNICATION, "the robot is not connected")))
+            time.sleep(
+                TICK_S
+            )  # the robot keeps time for the loop; while it is gone, somebody has to
+            raise ArmDriverError(
+                *(self._stopped or (Fault.COMMUNICATION, "the robot is not connected"))
+            )
         try:
             if self._control is None:
                 state = self._robot.read_once()
@@ -351,7 +384,9 @@ class Arm(interfaces.Arm):
             return None
 
     def _fresh_state(self) -> Any:
-        """A state that was sent after this was called: the first to come may have been on its way before."""
+        """A state that was sent after this was called: the first to come may have been on its way
+        before.
+        """
         self._robot.read_once()
         return self._robot.read_once()
 
@@ -375,7 +410,8 @@ class Arm(interfaces.Arm):
 def require_somebody(ip: str) -> None:
     """Raise OSError if nobody answers at this address: libfranka would wait for a minute.
 
-    Desk's port is tried first: a connection that is opened and closed again must not disturb the control interface.
+    Desk's port is tried first: a connection that is opened and closed again must not disturb the
+    control interface.
     """
     problem = ""
     for port in (DESK_PORT, FCI_PORT):

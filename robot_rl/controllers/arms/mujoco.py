@@ -21,5 +21,10 @@ class Arm(SimulatedPanda):
         config = given.arm
         assert config is not None, "an arm is given its entry of the hardware file"
         if len(config.home) != JOINTS:
-            raise ConfigError(f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has {len(config.home)}")
-        super().__init__(np.array(config.home), np.array(config.pose_flange_tcp), given.scene, options)
+            raise ConfigError(
+                f"arm '{config.name}': home needs {JOINTS} joint angles [rad]; it has"
+                f" {len(config.home)}"
+            )
+        super().__init__(
+            np.array(config.home), np.array(config.pose_flange_tcp), given.scene, options
+        )

@@ -1,4 +1,6 @@
-"""The Franka Hand, through Franka's own pylibfranka. Each call blocks until the hand is through, and holds the GIL."""
+"""The Franka Hand, through Franka's own pylibfranka. Each call blocks until the hand is through,
+and holds the GIL.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,14 +34,24 @@ class Gripper(interfaces.Gripper):
 
     def home(self) -> None:
         if not self._call("homing", lambda: self._gripper.homing()):
-            raise DeviceError(f"gripper '{self._name}': homing failed; is something between its fingers?")
+            raise DeviceError(
+                f"gripper '{self._name}': homing failed; is something between its fingers?"
+            )
 
     def move(self, width_m: float, speed: float) -> bool:
-        return bool(self._call(f"a move to {1e3 * width_m:.0f} mm", lambda: self._gripper.move(width_m, speed)))
+        return bool(
+            self._call(
+                f"a move to {1e3 * width_m:.0f} mm", lambda: self._gripper.move(width_m, speed)
+            )
+        )
 
     def grasp(self, width_m: float, speed: float, force_n: float, tolerance_m: float) -> bool:
         what = f"a grasp of {1e3 * width_m:.0f} mm"
-        return bool(self._call(what, lambda: self._gripper.grasp(width_m, speed, force_n, tolerance_m, tolerance_m)))
+        return bool(
+            self._call(
+                what, lambda: self._gripper.grasp(width_m, speed, force_n, tolerance_m, tolerance_m)
+            )
+        )
 
     def stop(self) -> None:
         self._call("stopping", lambda: self._gripper.stop())
@@ -52,11 +64,12 @@ class Gripper(interfaces.Gripper):
             return do()
         except pylibfranka.NetworkException as error:
             raise DeviceError(
-                f"gripper '{self._name}': no connection to a Franka Hand at {self._ip}: {error}. Is FCI activated and "
-                "the hand mounted in Desk, and no other program connected to it?"
+                f"gripper '{self._name}': no connection to a Franka Hand at {self._ip}: {error}. Is"
+                " FCI activated and the hand mounted in Desk, and no other program connected"
+                " to it?"
             ) from error
         except (RuntimeError, pylibfranka.FrankaException) as error:
             raise DeviceError(
-                f"gripper '{self._name}': {what} failed: {error}. Look at the hand, then home it: a hand that has lost "
-                "power does not know its width"
+                f"gripper '{self._name}': {what} failed: {error}. Look at the hand, then home it: a"
+                " hand that has lost power does not know its width"
             ) from error

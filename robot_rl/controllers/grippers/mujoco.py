@@ -1,4 +1,6 @@
-"""The simulated Franka Hand, in real time: what `franka.py` is to a real one, without a wire between."""
+"""The simulated Franka Hand, in real time: what `franka.py` is to a real one, without a wire
+between.
+"""
 
 import time
 from dataclasses import dataclass

@@ -36,7 +36,9 @@ class AgentConfig:
     def __post_init__(self) -> None:
         for name in ("learning_rate", "average_rate"):
             if not 0.0 < getattr(self, name) <= 1.0:
-                raise ConfigError(f"{name} must be more than 0 and at most 1, not {getattr(self, name)}")
+                raise ConfigError(
+                    f"{name} must be more than 0 and at most 1, not {getattr(self, name)}"
+                )
         if self.batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {self.batch_size}")
 
@@ -121,8 +123,8 @@ class BaseAgent:
 
     @torch.no_grad()
     def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
-        """The policy's modes at the observations `(B, A)`, or at the next ones with `prefix` "next",
-        and each critic's value of them `(critics, B)`."""
+        """The policy's modes at the observations `(B, A)`, or at the next ones with `prefix`
+        "next", and each critic's value of them `(critics, B)`."""
         mean, _ = self.policy.head(self.features(batch, prefix))
         return torch.tanh(mean), mean.new_empty(0, len(mean))
 
@@ -178,11 +180,16 @@ class BaseAgent:
     def state_dict(self) -> dict[str, Tensor]:
         """All of it as flat, named tensors: the next update after `load_state_dict` is the one that
         would have been."""
-        out = {f"{m}.{n}": t for m, net in self.modules.items() for n, t in net.state_dict().items()}
+        out = {
+            f"{m}.{n}": t for m, net in self.modules.items() for n, t in net.state_dict().items()
+        }
         for name, optimizer in self.optimizers.items():
             for i, moments in optimizer.state_dict()["state"].items():
                 out |= {f"{name}.{i}.{key}": value for key, value in moments.items()}
-        return out | {"generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
+        return out | {
+            "generator": self.generator.get_state(),
+            "updates": torch.tensor(self.updates),
+        }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take over what `state_dict` gave. Raises DataError if it is another agent's."""
@@ -197,7 +204,9 @@ class BaseAgent:
                 optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
             self.updates = int(state["updates"])
         except (KeyError, RuntimeError) as error:
-            raise DataError(f"this checkpoint was made with other networks than this run's: {error}") from error
+            raise DataError(
+                f"this checkpoint was made with other networks than this run's: {error}"
+            ) from error
         if "generator" in state:  # (behaviour cloning's have none from before it had one)
             self._load_generator(state["generator"].cpu())
 
@@ -209,7 +218,8 @@ class BaseAgent:
 
 
 def features(policy: Policy, batch: Batch, prefix: str, vision: nn.Module | None) -> Tensor:
-    """What the networks of an agent see `(B, F)`; `prefix` is "" or "next". `vision` is what is trained of the encoder:
+    """What the networks of an agent see `(B, F)`; `prefix` is "" or "next". `vision` is what is
+    trained of the encoder:
     it reads images or the cache; None: the cache is all."""
     state = batch["next_state" if prefix else "state"]
     if not policy.spec.cameras:
@@ -223,7 +233,9 @@ def features(policy: Policy, batch: Batch, prefix: str, vision: nn.Module | None
 
 
 def averaged(policy: Policy, average: Policy) -> tuple[list[Tensor], list[Tensor]]:
-    """The parameters that learning changes, and those of the running average that follow them, in one order."""
+    """The parameters that learning changes, and those of the running average that follow them, in
+    one order.
+    """
     ours, theirs = dict(policy.named_parameters()), dict(average.named_parameters())
     names = [name for name in policy.trained_names() if name in ours]
     return [ours[name] for name in names], [theirs[name] for name in names]
@@ -235,4 +247,6 @@ def frozen_copy(module: M) -> M:
 
 def _part(state: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
     """The tensors of one module or optimiser, by their names in it."""
-    return {key.removeprefix(name + "."): t for key, t in state.items() if key.startswith(name + ".")}
+    return {
+        key.removeprefix(name + "."): t for key, t in state.items() if key.startswith(name + ".")
+    }

@@ -1,4 +1,5 @@
-"""Behaviour cloning: regression of the policy on what the operator did. The baseline that reinforcement has to beat.
+"""Behaviour cloning: regression of the policy on what the operator did. The baseline that
+reinforcement has to beat.
 
 A run with it makes no steps of its own. `agents/hg_dagger.py` is the same agent with corrections.
 """
@@ -21,11 +22,14 @@ class Config(AgentConfig):
     """Every default with its source.
 
     Attributes:
-        bc_initial_updates: regression on the demonstrations; HIL-SERL's train_bc.py and train_hgdagger.py.
+        bc_initial_updates: regression on the demonstrations; HIL-SERL's train_bc.py and
+            train_hgdagger.py.
         learning_rate: as there.
-        hidden: as RLPD's actor here, so that the two differ in what they learn from alone; SERL's BC has the same.
+        hidden: as RLPD's actor here, so that the two differ in what they learn from alone; SERL's
+            BC has the same.
         batch_size: as there.
-        average_rate: share that the newest policy has in the running average of policies, per update; as RLPD's here.
+        average_rate: share that the newest policy has in the running average of policies, per
+            update; as RLPD's here.
     """
 
     bc_initial_updates: int = 20_000
@@ -38,9 +42,9 @@ class Config(AgentConfig):
 class Agent(BaseAgent):
     """Policy, its running average and one optimiser.
 
-    The std is held at its least, 0.007 of the action range: a sample is the mode, and the mode is what acts while an
-    operator corrects (HG-DAgger, arXiv 1810.02890: the novice's own action) as in evaluation. What acts is the
-    average, for it is what the corrections are meant for.
+    The std is held at its least, 0.007 of the action range: a sample is the mode, and the mode is
+    what acts while an operator corrects (HG-DAgger, arXiv 1810.02890: the novice's own action) as
+    in evaluation. What acts is the average, for it is what the corrections are meant for.
     """
 
     offline: ClassVar[bool] = True
@@ -52,7 +56,9 @@ class Agent(BaseAgent):
             for head in (self.policy.head, self.average.head):
                 head.output.weight[spec.action_size :] = 0.0
                 head.output.bias[spec.action_size :] = LOG_STD_RANGE[0]
-        self.optimizers = {"optimizer": torch.optim.Adam(self.averaged, config.learning_rate, fused=True)}
+        self.optimizers = {
+            "optimizer": torch.optim.Adam(self.averaged, config.learning_rate, fused=True)
+        }
         self._loss_fn: Callable[[Batch], Tensor] = self.loss
 
     @property
@@ -65,8 +71,8 @@ class Agent(BaseAgent):
         self._loss_fn = Compiled(self.loss)
 
     def loss(self, batch: Batch) -> Tensor:
-        """`mean |tanh mu(s) - a|^2` over what the operator did: the BC term of RLPD (arXiv 1709.10089, eq. 5), without
-        its filter."""
+        """`mean |tanh mu(s) - a|^2` over what the operator did: the BC term of RLPD (arXiv
+        1709.10089, eq. 5), without its filter."""
         mean, _ = self.policy.head(self.features(batch))
         distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
         return (batch["demo"] * distance).sum() / batch["demo"].sum().clamp(min=1.0)
@@ -81,7 +87,9 @@ class Agent(BaseAgent):
     @torch.no_grad()
     def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
         """The modes `(B, A)` of the average, which is what acts; there is no critic."""
-        mean, _ = self.average.head(features(self.average, batch, prefix, self.average.trained_vision))
+        mean, _ = self.average.head(
+            features(self.average, batch, prefix, self.average.trained_vision)
+        )
         return torch.tanh(mean), mean.new_empty(0, len(mean))
 
     def policy_parameters(self) -> dict[str, Array]:

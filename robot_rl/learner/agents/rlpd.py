@@ -1,7 +1,9 @@
-"""RLPD: soft actor-critic on half demonstrations, half own experience (arXiv 2302.02948), with a decaying BC term.
+"""RLPD: soft actor-critic on half demonstrations, half own experience (arXiv 2302.02948), with a
+decaying BC term.
 
-`Agent.update` is the algorithm in the order of the paper; the three functions above it are its equations. They work
-on tensors alone, so that `Agent.compile` can hand them to torch.compile. Nothing here logs or leaves the device.
+`Agent.update` is the algorithm in the order of the paper; the three functions above it are its
+equations. They work on tensors alone, so that `Agent.compile` can hand them to torch.compile.
+Nothing here logs or leaves the device.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robot_rl.learner.agents._parts import AgentConfig, BaseAgent, Batch, SamplingPlan, features, frozen_copy
+from robot_rl.learner.agents._parts import (
+    AgentConfig,
+    BaseAgent,
+    Batch,
+    SamplingPlan,
+    features,
+    frozen_copy,
+)
 from robot_rl.learner.compilation import Compiled
 from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
@@ -25,32 +34,37 @@ class Config(AgentConfig):
     """Every default with its source.
 
     Attributes:
-        critics: RLPD has 10 (sec. 4.3), HIL-SERL's release 2. In peg insertion from state, one seed, at 2,000 steps: 31
-            of 50 with 2 critics, 33 of 40 with 5; at 2,500 steps 86 of 100 with 2 critics and twice the updates, 92
-            with 5.
-        target_subset: how many of the critics, drawn anew each time, the target is the least of; RLPD and HIL-SERL: 2.
+        critics: RLPD has 10 (sec. 4.3), HIL-SERL's release 2. In peg insertion from state, one
+            seed, at 2,000 steps: 31 of 50 with 2 critics, 33 of 40 with 5; at 2,500 steps 86 of 100
+            with 2 critics and twice the updates, 92 with 5.
+        target_subset: how many of the critics, drawn anew each time, the target is the least of;
+            RLPD and HIL-SERL: 2.
         discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
-        n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as RLPD and HIL-SERL.
+        n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as
+            RLPD and HIL-SERL.
         tau: share of the newest critics in the target's, per update; RLPD and HIL-SERL agree.
         learning_rate: of Adam; RLPD and HIL-SERL agree.
         hidden: widths of the layers of actor and critics; RLPD and HIL-SERL agree.
         batch_size: RLPD and HIL-SERL agree.
         demo_fraction: share of the demonstrations in each batch (RLPD, sec. 4.1).
-        initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy bonus drowns the
-            reward.
-        target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table 1). RLPD and
-            HIL-SERL have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move, where a peg has 0.5 mm of air.
+        initial_temperature: HIL-SERL's; RLPD has 1.0, but with returns in [0, 1] a large entropy
+            bonus drowns the reward.
+        target_entropy_per_action: -1 for each entry of the action, as SAC (arXiv 1812.05905, table
+            1). RLPD and HIL-SERL have -1/2, which leaves a std of 0.2: 1.6 mm of an 8 mm move,
+            where a peg has 0.5 mm of air.
         backup_entropy: no entropy in the critic's target, as RLPD for sparse rewards, and HIL-SERL.
-        actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20; HIL-SERL: 2.
-        average_rate: share that the newest policy has in the running average of policies, per update of the actor. The
-            average is what a checkpoint offers for evaluation and use (Polyak and Juditsky 1992); the actor explores
-            with the newest one.
-        bc_weight: of the BC term at the start. The term counts only where the critics rate the demonstrated action
-            above the policy's (the Q filter of arXiv 1709.10089, eq. 6). Weight 2 brought pixel runs to 90 % in a third
-            of the steps, and kept to the end it left them swinging: hence the decay.
+        actor_period: the actor and the temperature move at each n-th update. RLPD: once per 20;
+            HIL-SERL: 2.
+        average_rate: share that the newest policy has in the running average of policies, per
+            update of the actor. The average is what a checkpoint offers for evaluation and use
+            (Polyak and Juditsky 1992); the actor explores with the newest one.
+        bc_weight: of the BC term at the start. The term counts only where the critics rate the
+            demonstrated action above the policy's (the Q filter of arXiv 1709.10089, eq. 6). Weight
+            2 brought pixel runs to 90 % in a third of the steps, and kept to the end it left them
+            swinging: hence the decay.
         bc_decay_steps: the environment step at which it has gone linearly to zero.
-        bc_initial_updates: regression of the actor on the demonstrations before the first environment step. 0 for
-            learning from a random policy.
+        bc_initial_updates: regression of the actor on the demonstrations before the first
+            environment step. 0 for learning from a random policy.
     """
 
     critics: int = 5
@@ -74,7 +88,10 @@ class Config(AgentConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.target_subset <= self.critics:
-            raise ConfigError(f"target_subset must be between 1 and critics ({self.critics}), not {self.target_subset}")
+            raise ConfigError(
+                f"target_subset must be between 1 and critics ({self.critics}), not"
+                f" {self.target_subset}"
+            )
         if not 0.0 <= self.demo_fraction <= 1.0:
             raise ConfigError(f"demo_fraction must be between 0 and 1, not {self.demo_fraction}")
         if self.n_step < 1:
@@ -103,8 +120,8 @@ class Agent(BaseAgent):
     while learning:
         metrics = agent.update(batch, env_steps)     # tensors; read them now and then
     ```
-    Batches are those of `learner/replay.py`, gathered with this config's `n_step` and `discount`. They hold images, or
-    what is cached of them where (a part of) the encoder is frozen.
+    Batches are those of `learner/replay.py`, gathered with this config's `n_step` and `discount`.
+    They hold images, or what is cached of them where (a part of) the encoder is frozen.
     """
 
     has_critic = True
@@ -155,16 +172,20 @@ class Agent(BaseAgent):
         return {"bc_weight": self.config.bc_weight_at(env_steps)}
 
     def compile(self) -> None:
-        """Compile the three equations when they are first called; without a working compiler they stay as they are."""
+        """Compile the three equations when they are first called; without a working compiler they
+        stay as they are.
+        """
         self._target_fn = Compiled(self.critic_target)
         self._critic_fn = Compiled(self.critic_loss)
         self._actor_fn = Compiled(self.actor_loss)
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
-        """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics `members`, `(B,)`.
+        """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics
+        `members`, `(B,)`.
 
-        R sums the m rewards up to s', m = `n_step` or fewer at the end of the episode; the batch holds R (`reward`) and
-        discount^m. A time limit is no termination: there the value is bootstrapped.
+        R sums the m rewards up to s', m = `n_step` or fewer at the end of the episode; the batch
+        holds R (`reward`) and discount^m. A time limit is no termination: there the value is
+        bootstrapped.
         """
         target = online = self.features(batch, "next")
         if self.target_vision is not None:
@@ -178,7 +199,9 @@ class Agent(BaseAgent):
         return batch["reward"] + batch["discount"] * (1.0 - batch["terminated"]) * value
 
     def critic_loss(self, batch: Batch, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Squared error of every critic, summed over the critics; their mean value `(B,)`; the features `(B, F)`."""
+        """Squared error of every critic, summed over the critics; their mean value `(B,)`; the
+        features `(B, F)`.
+        """
         features = self.features(batch)
         q = self.critics(features, batch["action"])
         return (q - target).square().mean(1).sum(), q.detach().mean(0), features.detach()
@@ -186,14 +209,18 @@ class Agent(BaseAgent):
     def actor_loss(
         self, features: Tensor, batch: Batch, q_data: Tensor, noise: Tensor, bc_weight: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """`temperature log pi - mean_i Q_i` plus the BC term; the log-densities `(B,)`; the BC term alone.
+        """`temperature log pi - mean_i Q_i` plus the BC term; the log-densities `(B,)`; the BC term
+        alone.
 
-        The BC term is the squared distance of the policy's mode to the action taken, over demonstrations and
-        corrections, where the critics rate that action (`q_data`) above the policy's.
+        The BC term is the squared distance of the policy's mode to the action taken, over
+        demonstrations and corrections, where the critics rate that action (`q_data`) above the
+        policy's.
         """
         mean, log_std = self.policy.head(features)
         action, log_prob = squashed_sample(mean, log_std, noise)
-        q = ensemble_values(detached(self.critics.weights()), torch.cat([features, action], -1)).mean(0)
+        q = ensemble_values(
+            detached(self.critics.weights()), torch.cat([features, action], -1)
+        ).mean(0)
         sac = (self.log_temperature.exp().detach() * log_prob - q).mean()
         counted = batch["demo"] * (q_data > q.detach())
         distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
@@ -201,23 +228,33 @@ class Agent(BaseAgent):
         return sac + bc_weight * bc, log_prob.detach(), bc.detach()
 
     def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
-        """One step of the critics, and of actor and temperature if it is their turn. Returns metrics as tensors."""
+        """One step of the critics, and of actor and temperature if it is their turn. Returns
+        metrics as tensors.
+        """
         # critics: a target from a random subset of the target critics, without replacement
         members = torch.randperm(self.config.critics, generator=self.generator, device=self.device)
         with torch.no_grad():
-            target = self._target_fn(batch, self._noise(batch), members[: self.config.target_subset])
+            target = self._target_fn(
+                batch, self._noise(batch), members[: self.config.target_subset]
+            )
         loss, q_data, features = self._critic_fn(batch, target)
         self.step("critic_optimizer", loss)
         with torch.no_grad():  # Polyak: target <- (1 - tau) target + tau online
             torch._foreach_lerp_(self._targets, self._trained, self.config.tau)
-        metrics = {"critic_loss": loss.detach(), "q_mean": q_data.mean(), "target_mean": target.mean()}
+        metrics = {
+            "critic_loss": loss.detach(),
+            "q_mean": q_data.mean(),
+            "target_mean": target.mean(),
+        }
         self.updates += 1
         if self.updates % self.config.actor_period == 0:
             bc_weight = self.config.bc_weight_at(env_steps)
             metrics |= self._update_actor(features, batch, q_data, bc_weight)
         return metrics
 
-    def _update_actor(self, features: Tensor, batch: Batch, q_data: Tensor, bc_weight: float) -> dict[str, Tensor]:
+    def _update_actor(
+        self, features: Tensor, batch: Batch, q_data: Tensor, bc_weight: float
+    ) -> dict[str, Tensor]:
         weight = torch.tensor(bc_weight, device=self.device)
         loss, log_prob, bc = self._actor_fn(features, batch, q_data, self._noise(batch), weight)
         self.step("actor_optimizer", loss)
@@ -227,10 +264,17 @@ class Agent(BaseAgent):
         goal = self.config.target_entropy_per_action * self.spec.action_size
         self.step("temperature_optimizer", self.log_temperature.exp() * (entropy - goal))
         temperature = self.log_temperature.detach().exp()
-        return {"actor_loss": loss.detach(), "bc_loss": bc, "entropy": entropy, "temperature": temperature}
+        return {
+            "actor_loss": loss.detach(),
+            "bc_loss": bc,
+            "entropy": entropy,
+            "temperature": temperature,
+        }
 
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]:
-        """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement and any average."""
+        """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement
+        and any average.
+        """
         with torch.no_grad():
             features = self.features(batch)
         mean, _ = self.policy.head(features)
@@ -241,7 +285,9 @@ class Agent(BaseAgent):
 
     @torch.no_grad()
     def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
-        """The policy's modes at the observations `(B, A)`, or at the next ones, and each critic's value of them."""
+        """The policy's modes at the observations `(B, A)`, or at the next ones, and each critic's
+        value of them.
+        """
         features = self.features(batch, prefix)
         mean, _ = self.policy.head(features)
         return torch.tanh(mean), self.critics(features, torch.tanh(mean))

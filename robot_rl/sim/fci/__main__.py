@@ -1,4 +1,6 @@
-"""The process of a simulated FR3: `python -m robot_rl.sim.fci JOB`, JOB being the JSON of `process.Simulation`."""
+"""The process of a simulated FR3: `python -m robot_rl.sim.fci JOB`, JOB being the JSON of
+`process.Simulation`.
+"""
 
 import contextlib
 import gc
@@ -28,11 +30,15 @@ from robot_rl.types import ConfigError, LinkError, RobotRLError, Use
 
 WORLD_EVERY_TICKS = 10
 PRIORITY = 85
-"""Of SCHED_FIFO, on the real clock: above the loop that it drives (80), so that one which takes too long is seen to."""
+"""Of SCHED_FIFO, on the real clock: above the loop that it drives (80), so that one which takes too
+long is seen to.
+"""
 
 
 class Control:
-    """The pipes' end in the simulation: a thread reads requests, the server's carries them out between two ticks."""
+    """The pipes' end in the simulation: a thread reads requests, the server's carries them out
+    between two ticks.
+    """
 
     def __init__(self, robot: FciRobot, hand: Hand, world_port: int):
         self._robot, self._hand = robot, hand
@@ -90,10 +96,15 @@ class Control:
                 robot.user_stop(bool(value))
             case "mode":
                 if value not in Mode.__members__:
-                    raise ConfigError(f"unknown mode {value!r}; known: {', '.join(Mode.__members__)}")
+                    raise ConfigError(
+                        f"unknown mode {value!r}; known: {', '.join(Mode.__members__)}"
+                    )
                 robot.enter(Mode[value])
             case "recovery":
-                robot.recovery_status, robot.recovery_s = int(value["status"]), float(value["seconds"])
+                robot.recovery_status, robot.recovery_s = (
+                    int(value["status"]),
+                    float(value["seconds"]),
+                )
             case "hand_mass":
                 robot.hand_mass = float(value)
                 server.settings_changed()
@@ -105,7 +116,8 @@ class Control:
                 self._hand.jammed = bool(value)
             case _:
                 known = (
-                    "status, world, reset, network, user_stop, mode, recovery, hand_mass, touch, torque_jump, jam_hand"
+                    "status, world, reset, network, user_stop, mode, recovery, hand_mass, touch,"
+                    " torque_jump, jam_hand"
                 )
                 raise ConfigError(f"unknown request {what!r}; known: {known}")
         return None
@@ -125,9 +137,15 @@ def run(job: Mapping[str, Any]) -> None:
     gc.freeze()
     gc.disable()
     if job["clock"] == "real":
-        with contextlib.suppress(OSError):  # without the right to, the simulated robot slips more often
-            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
-            if config.loop_cpu is not None:  # beside its loop: what stops that core stops both, and is a slip
+        with contextlib.suppress(
+            OSError
+        ):  # without the right to, the simulated robot slips more often
+            os.sched_setscheduler(
+                0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY)
+            )
+            if (
+                config.loop_cpu is not None
+            ):  # beside its loop: what stops that core stops both, and is a slip
                 os.sched_setaffinity(0, {config.loop_cpu})
     control.listen()
     say({"ok": {"ip": ip}})
@@ -139,13 +157,19 @@ def run(job: Mapping[str, Any]) -> None:
 
 def say(answer: Mapping[str, Any]) -> None:
     """One line on stdout."""
-    with contextlib.suppress(BrokenPipeError):  # nobody is left to hear it; the end of stdin says so too
+    with contextlib.suppress(
+        BrokenPipeError
+    ):  # nobody is left to hear it; the end of stdin says so too
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 
-def _listen_somewhere(ip: str, robot: FciRobot, hand: Hand, clock: ClockKind, wakeup: Wakeup) -> tuple[str, FciServer]:
-    """The ports are fixed, so each simulated robot has a loopback address: the one asked for, or a free one."""
+def _listen_somewhere(
+    ip: str, robot: FciRobot, hand: Hand, clock: ClockKind, wakeup: Wakeup
+) -> tuple[str, FciServer]:
+    """The ports are fixed, so each simulated robot has a loopback address: the one asked for, or a
+    free one.
+    """
     if ip:
         return ip, FciServer(ip, robot, hand, clock, wakeup)
     chance = random.Random(os.getpid())
@@ -153,7 +177,9 @@ def _listen_somewhere(ip: str, robot: FciRobot, hand: Hand, clock: ClockKind, wa
         ip = f"127.{chance.randrange(1, 255)}.{chance.randrange(255)}.{chance.randrange(1, 255)}"
         with contextlib.suppress(LinkError):
             return ip, FciServer(ip, robot, hand, clock, wakeup)
-    raise LinkError(f"no loopback address has its ports {layout.ARM_PORT} and {layout.HAND_PORT} free")
+    raise LinkError(
+        f"no loopback address has its ports {layout.ARM_PORT} and {layout.HAND_PORT} free"
+    )
 
 
 if __name__ == "__main__":

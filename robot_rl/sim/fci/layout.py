@@ -1,6 +1,8 @@
-"""What the bytes of the Franka Control Interface mean: protocol version 10 (FR3, system 5.9 and later), little endian.
+"""What the bytes of the Franka Control Interface mean: protocol version 10 (FR3, system 5.9 and
+later), little endian.
 
-Facts from libfranka-common, `research_interface/{robot,gripper}` (Apache-2.0): commands, states, codes. Packed.
+Facts from libfranka-common, `research_interface/{robot,gripper}` (Apache-2.0): commands, states,
+codes. Packed.
 """
 
 import struct
@@ -132,7 +134,9 @@ STATE = np.dtype([
     ("errors", "?", ERRORS), ("reflex_reason", "?", ERRORS),
     ("robot_mode", "u1"), ("control_command_success_rate", "<f4"),
 ])  # fmt: skip
-"""What the arm sends by UDP each millisecond, 1377 bytes. Matrices are column-major; frames as in libfranka."""
+"""What the arm sends by UDP each millisecond, 1377 bytes. Matrices are column-major; frames as in
+libfranka.
+"""
 
 TORQUES = np.dtype([
     ("message_id", "<u8"),

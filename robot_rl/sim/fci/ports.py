@@ -1,6 +1,8 @@
-"""The two TCP ports of the simulated robot, and the UDP streams that belong to them: what a client may say, and hears.
+"""The two TCP ports of the simulated robot, and the UDP streams that belong to them: what a client
+may say, and hears.
 
-One thread, no locks: whoever keeps time (`server.py`) says when a port is to serve and when to send.
+One thread, no locks: whoever keeps time (`server.py`) says when a port is to serve and when to
+send.
 """
 
 import contextlib
@@ -35,8 +37,8 @@ HAND_EVERY_TICKS = 33
 class Network:
     """What goes wrong between robot and client, on demand.
 
-    `loss` (a probability, either way), loss of commands alone, and a cut, during which nothing passes and nobody can
-    connect.
+    `loss` (a probability, either way), loss of commands alone, and a cut, during which nothing
+    passes and nobody can connect.
     """
 
     loss: float = 0.0
@@ -45,9 +47,11 @@ class Network:
 
 
 class Listener:
-    """A TCP port with one client at a time, to whom a UDP stream may go as well; a second one is sent away.
+    """A TCP port with one client at a time, to whom a UDP stream may go as well; a second one is
+    sent away.
 
-    `header` is what stands before each request and each answer: command, its id, the size of the whole.
+    `header` is what stands before each request and each answer: command, its id, the size of the
+    whole.
     """
 
     def __init__(self, host: str, port: int, header: struct.Struct):
@@ -66,7 +70,9 @@ class Listener:
             listening.bind(self._address)
         except OSError as error:
             listening.close()
-            raise LinkError(f"{self._address[0]}:{self._address[1]} cannot be bound: {error.strerror}") from error
+            raise LinkError(
+                f"{self._address[0]}:{self._address[1]} cannot be bound: {error.strerror}"
+            ) from error
         listening.listen(1)
         listening.setblocking(False)
         self._listening = listening
@@ -102,8 +108,11 @@ class Listener:
         self._buffer += data
         return self._buffer
 
-    def requests(self, ready: list[socket.socket], sizes: Mapping[K, int]) -> Iterator[tuple[K, int, bytes]]:
-        """The whole requests that have come, in order: command, its id, its payload of `sizes[command]` bytes.
+    def requests(
+        self, ready: list[socket.socket], sizes: Mapping[K, int]
+    ) -> Iterator[tuple[K, int, bytes]]:
+        """The whole requests that have come, in order: command, its id, its payload of
+        `sizes[command]` bytes.
 
         A client that is gone, or sends what is none, is let go.
         """
@@ -112,7 +121,9 @@ class Listener:
         while data is not None and len(data) >= header.size:
             number, command_id, size = header.unpack_from(data)
             command = commands.get(number)
-            if command is None or size != header.size + sizes[command]:  # whatever its size makes believe is to come
+            if (
+                command is None or size != header.size + sizes[command]
+            ):  # whatever its size makes believe is to come
                 data = None
                 break
             if len(data) < size:
@@ -128,10 +139,14 @@ class Listener:
         self.drop()
 
     def reply(self, command: int, command_id: int, body: bytes) -> None:
-        """Send an answer. A client that asks and asks, and reads no answers, is let go: nobody waits for it."""
+        """Send an answer. A client that asks and asks, and reads no answers, is let go: nobody
+        waits for it.
+        """
         if self.client is not None:
             try:
-                self.client.sendall(self.header.pack(command, command_id, self.header.size + len(body)) + body)
+                self.client.sendall(
+                    self.header.pack(command, command_id, self.header.size + len(body)) + body
+                )
             except OSError:
                 self.lose_client()
 
@@ -205,7 +220,9 @@ class ArmPort(Listener):
         match command:
             case Command.CONNECT:
                 matches = int(value["version"]) == layout.VERSION
-                self.reply(command, command_id, layout.CONNECTED.pack(0 if matches else 1, layout.VERSION))
+                self.reply(
+                    command, command_id, layout.CONNECTED.pack(0 if matches else 1, layout.VERSION)
+                )
                 if matches:
                     self.stream_to(int(value["udp_port"]))
                     self.send_state()
@@ -272,7 +289,9 @@ class ArmPort(Listener):
 
 
 class HandPort(Listener):
-    """Port 1338: commands by TCP, each answered when the hand is through; the width by UDP, 30 times a second."""
+    """Port 1338: commands by TCP, each answered when the hand is through; the width by UDP, 30
+    times a second.
+    """
 
     def __init__(self, host: str, hand: Hand, network: Network):
         super().__init__(host, layout.HAND_PORT, layout.HAND_HEADER)
@@ -329,7 +348,11 @@ class HandPort(Listener):
     def _send_state(self) -> None:
         hand = self._hand
         if not self._network.cut:
-            self.send_datagram(layout.HAND_STATE.pack(self._ticks + 1, hand.width, hand.max_width, hand.grasped, 30))
+            self.send_datagram(
+                layout.HAND_STATE.pack(
+                    self._ticks + 1, hand.width, hand.max_width, hand.grasped, 30
+                )
+            )
 
     def lose_client(self) -> None:
         """Forget a client that is gone; a movement under way ends."""

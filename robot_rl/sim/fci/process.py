@@ -1,8 +1,9 @@
 """The handle of whoever starts a simulated FR3; the process itself is `__main__.py`.
 
-What no real robot has, the world's truth, its reset and the faults of tests, goes through the pipes between the two: a
-JSON object of one key a line, `{"reset": 7}`, answered by `{"ok": ...}` or `{"error": "..."}`. On the real clock the
-world is also sent by UDP, a hundred times a second, for a loop that must not wait.
+What no real robot has, the world's truth, its reset and the faults of tests, goes through the pipes
+between the two: a JSON object of one key a line, `{"reset": 7}`, answered by `{"ok": ...}` or
+`{"error": "..."}`. On the real clock the world is also sent by UDP, a hundred times a second, for a
+loop that must not wait.
 """
 
 import contextlib
@@ -35,11 +36,11 @@ class Simulation:
         pylibfranka.Robot(robot.ip, ...)
         robot.ask("user_stop", True)
     ```
-    What can be asked: `status`, `world`, `reset` (a seed), `network` (fields of `ports.Network`), `user_stop`
-    (pressed or not), `mode` (the name of a `layout.Mode`, as somebody in Desk or at the arm makes it), `recovery`
-    (`{"status": 3, "seconds": 0.0}`: how the next ones end, and how long they take), `hand_mass` ([kg] that Desk knows
-    of), `touch` (a force (3,) [N] on the tool), `torque_jump` (an error [Nm] of the next command), `jam_hand` (or not).
-    Used by one thread.
+    What can be asked: `status`, `world`, `reset` (a seed), `network` (fields of `ports.Network`),
+    `user_stop` (pressed or not), `mode` (the name of a `layout.Mode`, as somebody in Desk or at the
+    arm makes it), `recovery` (`{"status": 3, "seconds": 0.0}`: how the next ones end, and how long
+    they take), `hand_mass` ([kg] that Desk knows of), `touch` (a force (3,) [N] on the tool),
+    `torque_jump` (an error [Nm] of the next command), `jam_hand` (or not). Used by one thread.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Simulation:
             [sys.executable, "-m", "robot_rl.sim.fci", json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # a Ctrl-C is for whoever started this, who then closes it in order
+            # a Ctrl-C is for whoever started this, who then closes it in order
+            start_new_session=True,
         )
         self.pid = self._process.pid
         ready = self._hear(START_TIMEOUT_S)
@@ -74,7 +76,9 @@ class Simulation:
         self._latest = self._keep(self.ask("world"))
 
     def ask(self, what: str, value: Any = None) -> Any:
-        """Request one thing. Raises DeviceError if it is refused, LinkError if the simulation is gone."""
+        """Request one thing. Raises DeviceError if it is refused, LinkError if the simulation is
+        gone.
+        """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps({what: value}).encode() + b"\n")
@@ -89,7 +93,9 @@ class Simulation:
         line = pipe.readline()
         if not line:
             code = self._process.wait(ANSWER_S)
-            raise LinkError(f"the simulated robot ended with code {code}; what it said stands above")
+            raise LinkError(
+                f"the simulated robot ended with code {code}; what it said stands above"
+            )
         answer = json.loads(line)
         if "error" in answer:
             raise DeviceError(f"the simulated robot refused: {answer['error']}")
@@ -111,7 +117,9 @@ class Simulation:
 
     def _keep(self, values: Mapping[str, Any]) -> WorldState:
         world = world_from_json(values)
-        if not hasattr(self, "_latest") or world.sequence > self._latest.sequence:  # not one sent before a reset
+        if (
+            not hasattr(self, "_latest") or world.sequence > self._latest.sequence
+        ):  # not one sent before a reset
             self._latest = world
         return self._latest
 
@@ -138,11 +146,26 @@ def world_to_json(world: WorldState) -> dict[str, Any]:
     """A world as plain data."""
     arrays = ("q", "objects", "goal_base_tcp", "scene_q")
     values = {name: np.asarray(getattr(world, name)).tolist() for name in arrays}
-    return {**values, "sequence": world.sequence, "t": world.t, "success": bool(world.success), "seed": world.seed}
+    return {
+        **values,
+        "sequence": world.sequence,
+        "t": world.t,
+        "success": bool(world.success),
+        "seed": world.seed,
+    }
 
 
 def world_from_json(values: Mapping[str, Any]) -> WorldState:
     """The world of what `world_to_json` made: the very numbers."""
     q, goal, scene_q = (np.array(values[name], float) for name in ("q", "goal_base_tcp", "scene_q"))
     objects = np.array(values["objects"], float).reshape(-1, 7)
-    return WorldState(values["sequence"], values["t"], q, objects, goal, values["success"], values["seed"], scene_q)
+    return WorldState(
+        values["sequence"],
+        values["t"],
+        q,
+        objects,
+        goal,
+        values["success"],
+        values["seed"],
+        scene_q,
+    )

@@ -1,9 +1,11 @@
-"""How an FR3 behaves behind its interface: modes, motions, reflexes, recovery, on top of the simulated Panda's links.
+"""How an FR3 behaves behind its interface: modes, motions, reflexes, recovery, on top of the
+simulated Panda's links.
 
-No sockets here and no clock: `server.py` calls `step` once per millisecond (or per command, in lockstep) and sends
-what `state_into` fills. Sources: Franka Control Interface documentation ("Robot and interface specifications": limits,
-1000 Nm/s, 20 lost packets) and libfranka's `RobotState` (meaning and signs of the fields). A motion is torque control;
-the robot's own joint and Cartesian motion generators are refused as not possible.
+No sockets here and no clock: `server.py` calls `step` once per millisecond (or per command, in
+lockstep) and sends what `state_into` fills. Sources: Franka Control Interface documentation ("Robot
+and interface specifications": limits, 1000 Nm/s, 20 lost packets) and libfranka's `RobotState`
+(meaning and signs of the fields). A motion is torque control; the robot's own joint and Cartesian
+motion generators are refused as not possible.
 """
 
 import math
@@ -13,7 +15,14 @@ import numpy as np
 
 from robot_rl.config import ArmConfig
 from robot_rl.config.validation import from_json
-from robot_rl.geometry import pose_inverse, pose_multiply, quat_from_matrix, quat_rotate, quat_to_matrix, rotate_spatial
+from robot_rl.geometry import (
+    pose_inverse,
+    pose_multiply,
+    quat_from_matrix,
+    quat_rotate,
+    quat_to_matrix,
+    rotate_spatial,
+)
 from robot_rl.sim.arm import SimulatedPanda
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
@@ -22,7 +31,9 @@ from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
 from robot_rl.types import Array, Use, WorldState
 
 TORQUE_STEP = 1.0 + 1e-3
-"""Largest change of a commanded torque in a millisecond [Nm]: 1000 Nm/s, and the rounding of a float32 state."""
+"""Largest change of a commanded torque in a millisecond [Nm]: 1000 Nm/s, and the rounding of a
+float32 state.
+"""
 
 LOST_IN_A_ROW = 20
 """So many cycles without a command end a motion."""
@@ -32,7 +43,9 @@ DEFAULT_TORQUE_THRESHOLD, DEFAULT_FORCE_THRESHOLD = 20.0, 20.0
 
 HOLD_STIFFNESS = np.array([600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0])
 HOLD_DAMPING = np.array([50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0])
-"""The internal controller that holds a posture [Nm/rad, Nms/rad]: libfranka's example of joint impedance."""
+"""The internal controller that holds a posture [Nm/rad, Nms/rad]: libfranka's example of joint
+impedance.
+"""
 
 AT_REST = 0.01
 """[rad/s]: an arm that is slower stands."""
@@ -55,12 +68,17 @@ IDENTITY = np.eye(4).T.ravel()
 class FciRobot:
     """The simulated arm as its interface shows it. Used by one thread.
 
-    `world`, `reset` and `user_stop` are for whoever runs the simulation; everything else is what a client may do.
+    `world`, `reset` and `user_stop` are for whoever runs the simulation; everything else is what a
+    client may do.
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        unmodelled = from_json(Unmodelled, Unmodelled.among(config.options))  # the other options are a client's
-        self._arm = SimulatedPanda(np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3)
+        unmodelled = from_json(
+            Unmodelled, Unmodelled.among(config.options)
+        )  # the other options are a client's
+        self._arm = SimulatedPanda(
+            np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3
+        )
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0
@@ -70,9 +88,14 @@ class FciRobot:
         self._errors, self._reasons = np.zeros(layout.ERRORS, bool), np.zeros(layout.ERRORS, bool)
         self._lost_in_a_row, self._success = 0, 1.0
         self.touch = np.zeros(6)  # wrench [N, Nm] of somebody who pushes the tool, base axes
-        self.recovery_status, self.recovery_s = layout.OK, 0.0  # how a recovery ends, and how long it takes
+        self.recovery_status, self.recovery_s = (
+            layout.OK,
+            0.0,
+        )  # how a recovery ends, and how long it takes
         self.hand_mass = HAND_MASS  # [kg] of the end effector that Desk knows of
-        self.torque_jump = 0.0  # [Nm] by which the next command is off on joint 1, as from a client without limits
+        self.torque_jump = (
+            0.0  # [Nm] by which the next command is off on joint 1, as from a client without limits
+        )
         self._tau = np.zeros(7)
         self._tau_external = np.zeros(7)
         self._gain = 1.0 - math.exp(-layout.TICK_S / TORQUE_FILTER_S)
@@ -94,11 +117,15 @@ class FciRobot:
         self._arm.reset(0)
         self._brake()
 
-    # ------------------------------------------------------------------------------------------ what a client asks
+    # --------------------------------------------------------------------------- what a client asks
 
     def start_motion(self, controller: int, generator: int) -> MoveStatus:
         """Begin torque control; anything but an idle arm, and any other kind of motion, is refused."""
-        if self.mode != Mode.IDLE or controller != layout.EXTERNAL_CONTROLLER or generator != layout.NO_GENERATOR:
+        if (
+            self.mode != Mode.IDLE
+            or controller != layout.EXTERNAL_CONTROLLER
+            or generator != layout.NO_GENERATOR
+        ):
             return MoveStatus.NOT_POSSIBLE
         self.mode = Mode.MOVE
         self._reasons[:] = False
@@ -122,7 +149,9 @@ class FciRobot:
         return finished
 
     def recover(self) -> int:
-        """Clear a reflex, unless it is not to be. A pressed user stop has to be released by hand first."""
+        """Clear a reflex, unless it is not to be. A pressed user stop has to be released by hand
+        first.
+        """
         if self.mode not in (Mode.REFLEX, Mode.IDLE):
             return layout.NOT_POSSIBLE
         if self.recovery_status != layout.OK:
@@ -132,7 +161,9 @@ class FciRobot:
         return layout.OK
 
     def set(self, command: layout.Command, value: Array) -> int:
-        """Carry out a setter; none is possible during a motion, and none takes numbers that are not."""
+        """Carry out a setter; none is possible during a motion, and none takes numbers that are
+        not.
+        """
         if self.mode == Mode.MOVE:
             return layout.NOT_POSSIBLE
         if not all(np.isfinite(value[name]).all() for name in value.dtype.names or ()):
@@ -149,9 +180,17 @@ class FciRobot:
             case layout.Command.SET_NE_TO_EE | layout.Command.SET_EE_TO_K:
                 matrix = value["pose"].reshape(4, 4).T
                 rotation = matrix[:3, :3]
-                if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-5 or matrix[3].tolist() != [0, 0, 0, 1]:
+                if np.abs(rotation @ rotation.T - np.eye(3)).max() > 1e-5 or matrix[3].tolist() != [
+                    0,
+                    0,
+                    0,
+                    1,
+                ]:
                     return layout.INVALID
-                pose = np.concatenate([matrix[:3, 3], quat_from_matrix(np.ascontiguousarray(rotation))])
+                pose = np.concatenate([
+                    matrix[:3, 3],
+                    quat_from_matrix(np.ascontiguousarray(rotation)),
+                ])
                 if command == layout.Command.SET_NE_TO_EE:
                     self._pose_ne_ee = pose
                 else:
@@ -159,7 +198,7 @@ class FciRobot:
                 self._set_frames()
         return layout.OK
 
-    # ------------------------------------------------------------------------------------------ time
+    # ----------------------------------------------------------------------------------------- time
 
     def step(self, command: Array | None) -> None:
         """One millisecond: judge the client's command, or that none came, then let physics go on."""
@@ -227,7 +266,7 @@ class FciRobot:
         tau = HOLD_STIFFNESS * (self._held - r.q) - HOLD_DAMPING * r.dq + r.coriolis
         return np.clip(tau, -TORQUE, TORQUE)
 
-    # ------------------------------------------------------------------------------------------ the simulation's own
+    # ------------------------------------------------------------------------- the simulation's own
 
     def lose_client(self) -> None:
         """The client's connection is gone: whatever was moving has nobody left to send it commands."""
@@ -236,7 +275,9 @@ class FciRobot:
             self._finished = None
 
     def user_stop(self, pressed: bool) -> None:
-        """Press or release the external stop: it ends a motion, and nothing moves until it is released."""
+        """Press or release the external stop: it ends a motion, and nothing moves until it is
+        released.
+        """
         if pressed and self.mode != Mode.USER_STOPPED:
             moving = self.mode == Mode.MOVE
             self._end(Mode.USER_STOPPED, MoveStatus.EMERGENCY)
@@ -245,7 +286,9 @@ class FciRobot:
             self.mode = Mode.IDLE
 
     def enter(self, mode: Mode) -> None:
-        """What somebody does in Desk or with their hands: lock the joints (OTHER), guide the arm, make it idle."""
+        """What somebody does in Desk or with their hands: lock the joints (OTHER), guide the arm,
+        make it idle.
+        """
         if mode != self.mode:
             moving = self.mode == Mode.MOVE
             self._end(mode, MoveStatus.PREEMPTED)
@@ -268,12 +311,14 @@ class FciRobot:
         return self._arm.world()
 
     def reset(self, seed: int) -> None:
-        """Put the arm at home and at rest, the objects where the seed says. During a motion too: its torques go on."""
+        """Put the arm at home and at rest, the objects where the seed says. During a motion too:
+        its torques go on.
+        """
         self._arm.reset(seed)
         self._tau_external[:] = 0.0
         self._brake()
 
-    # ------------------------------------------------------------------------------------------ what a client sees
+    # --------------------------------------------------------------------------- what a client sees
 
     def state_into(self, state: Array) -> None:
         """Fill a `layout.STATE` with what changes from tick to tick."""
@@ -292,8 +337,14 @@ class FciRobot:
         wrench_base, wrench_k = self._wrench_at_k()
         state["O_F_ext_hat_K"], state["K_F_ext_hat_K"] = -wrench_base, -wrench_k
         torque, force = np.abs(self._tau_external), np.abs(wrench_base)
-        state["joint_contact"], state["cartesian_contact"] = torque > self._torque[0], force > self._force[0]
-        state["joint_collision"], state["cartesian_collision"] = torque > self._torque[1], force > self._force[1]
+        state["joint_contact"], state["cartesian_contact"] = (
+            torque > self._torque[0],
+            force > self._force[0],
+        )
+        state["joint_collision"], state["cartesian_collision"] = (
+            torque > self._torque[1],
+            force > self._force[1],
+        )
         state["generator_mode"] = layout.GENERATOR_NONE if moving else layout.GENERATOR_IDLE
         state["controller_mode"] = layout.CONTROLLER_EXTERNAL if moving else layout.CONTROLLER_OTHER
         state["errors"], state["reflex_reason"] = self._errors, self._reasons
@@ -301,7 +352,9 @@ class FciRobot:
         state["control_command_success_rate"] = self._success if moving else 0.0
 
     def settings_into(self, state: Array) -> None:
-        """Fill a `layout.STATE` with what only a setter changes: frames, masses, and gravity's direction."""
+        """Fill a `layout.STATE` with what only a setter changes: frames, masses, and gravity's
+        direction.
+        """
         state["F_T_NE"], state["NE_T_EE"] = _matrix(POSE_FLANGE_NE), _matrix(self._pose_ne_ee)
         state["F_T_EE"], state["EE_T_K"] = _matrix(self._pose_flange_ee), _matrix(self._pose_ee_k)
         R_flange_hand = quat_to_matrix(np.array(POSE_FLANGE_HAND[3:]))

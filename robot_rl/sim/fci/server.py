@@ -1,8 +1,10 @@
-"""The clock of the simulated arm and its hand, and the faults of the network between them and their client. One thread.
+"""The clock of the simulated arm and its hand, and the faults of the network between them and their
+client. One thread.
 
-On the real clock a tick is: send the state, take the client's answer until the millisecond is over, let physics go on.
-A late tick moves all later ones: the server slips and counts it, it never hurries. In lockstep a motion goes on by one
-tick for each command, however long that takes; states flow without time until the first one.
+On the real clock a tick is: send the state, take the client's answer until the millisecond is over,
+let physics go on. A late tick moves all later ones: the server slips and counts it, it never
+hurries. In lockstep a motion goes on by one tick for each command, however long that takes; states
+flow without time until the first one.
 """
 
 import select
@@ -20,8 +22,8 @@ from robot_rl.sim.hand import Hand
 from robot_rl.types import Array, LinkError
 
 FIRST_COMMAND_S = 0.03
-"""How long, in lockstep, a client may think about its first command; then it gets another state, with no time between.
-Its library wants more than one before it begins."""
+"""How long, in lockstep, a client may think about its first command; then it gets another state,
+with no time between. Its library wants more than one before it begins."""
 
 SLIP_S = 0.5 * layout.TICK_S
 """Whoever is later than this at a deadline of its own has slipped: the server, not its client."""
@@ -57,8 +59,8 @@ class FciServer:
     def _keep_time(self, deadline: float) -> float:
         """One tick of the real clock, which ends at `deadline`; the next one's.
 
-        Wherever this process was late itself, to send or to listen, a whole millisecond begins anew: the client had no
-        time to answer.
+        Wherever this process was late itself, to send or to listen, a whole millisecond begins
+        anew: the client had no time to answer.
         """
         self._arm.send_state()
         command, due = None, deadline - layout.TICK_S

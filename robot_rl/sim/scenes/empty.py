@@ -14,8 +14,22 @@ class Scene(interfaces.Scene):
     def add_to(self, spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
         """Add table, light and cameras to a model that holds the arm."""
         add_stage(spec)
-        add_camera(hand, "wrist", at=(0.07, 0.0, 0.045), look_at=(0.0, 0.0, 0.14), up=(0.0, 0.0, -1.0), fovy=62.0)
-        add_camera(spec.worldbody, "front", at=(1.2, 0.3, 0.6), look_at=(0.4, 0.0, 0.2), up=(0.0, 0.0, 1.0), fovy=45.0)
+        add_camera(
+            hand,
+            "wrist",
+            at=(0.07, 0.0, 0.045),
+            look_at=(0.0, 0.0, 0.14),
+            up=(0.0, 0.0, -1.0),
+            fovy=62.0,
+        )
+        add_camera(
+            spec.worldbody,
+            "front",
+            at=(1.2, 0.3, 0.6),
+            look_at=(0.4, 0.0, 0.2),
+            up=(0.0, 0.0, 1.0),
+            fovy=45.0,
+        )
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Nowhere: the tool as it is."""

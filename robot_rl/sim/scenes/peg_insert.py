@@ -1,7 +1,9 @@
-"""Peg insertion: a square peg welded to the hand, and a socket without chamfer somewhere on the table.
+"""Peg insertion: a square peg welded to the hand, and a socket without chamfer somewhere on the
+table.
 
-Lengths in metres, angles in radians; the base frame is the arm's, the table's top is z = 0. The socket is a mocap
-body: its pose is state, so that a reset moves it and a camera's model can be told where it is.
+Lengths in metres, angles in radians; the base frame is the arm's, the table's top is z = 0. The
+socket is a mocap body: its pose is state, so that a reset moves it and a camera's model can be told
+where it is.
 """
 
 import math
@@ -23,7 +25,9 @@ from robot_rl.types import Array, ConfigError
 PEG_HALF_WIDTH = 0.010
 PEG_LENGTH = 0.060
 HAND_TO_TIP = 0.1034 + 0.042
-"""The TCP is 103.4 mm below the hand's mount (Franka Hand manual), the tip of the grasped peg 42 mm below that."""
+"""The TCP is 103.4 mm below the hand's mount (Franka Hand manual), the tip of the grasped peg 42 mm
+below that.
+"""
 
 WALL = 0.020
 ORANGE, BLUE = (0.86, 0.36, 0.14), (0.20, 0.45, 0.75)
@@ -34,7 +38,9 @@ BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 @dataclass(frozen=True)
 class Options(Socket):
-    """The options of a task: socket, colours, and how pictures change. Raises ConfigError for what cannot be."""
+    """The options of a task: socket, colours, and how pictures change. Raises ConfigError for what
+    cannot be.
+    """
 
     peg_rgb: tuple[float, float, float] = ORANGE
     """Colour of the peg: red, green, blue, 0 to 1."""
@@ -47,7 +53,9 @@ class Options(Socket):
         super().__post_init__()
         for name, colour in (("peg_rgb", self.peg_rgb), ("socket_rgb", self.socket_rgb)):
             if not all(0.0 <= share <= 1.0 for share in colour):
-                raise ConfigError(f"{name} is {tuple(colour)}; it must be red, green and blue from 0 to 1")
+                raise ConfigError(
+                    f"{name} is {tuple(colour)}; it must be red, green and blue from 0 to 1"
+                )
 
 
 class Scene(interfaces.Scene):
@@ -68,25 +76,44 @@ class Scene(interfaces.Scene):
         hand.add_geom(name="peg", type=BOX, size=half, pos=[0.0, 0.0, middle], **peg)
         hand.add_site(name="tip", pos=[0.0, 0.0, HAND_TO_TIP], group=4, size=[0.002] * 3)
         self._add_socket(spec)
-        # 35 degrees off the peg's axis, seen between the open sides of the fingers: tip and hole in one view
+        # 35 degrees off the peg's axis, seen between the open sides of the fingers: tip and hole in
+        # one view
         add_camera(
-            hand, "wrist", at=(0.07, 0.0, 0.045), look_at=(0.0, 0.0, HAND_TO_TIP), up=(0.0, 0.0, -1.0), fovy=62.0
+            hand,
+            "wrist",
+            at=(0.07, 0.0, 0.045),
+            look_at=(0.0, 0.0, HAND_TO_TIP),
+            up=(0.0, 0.0, -1.0),
+            fovy=62.0,
         )
         x, y = self.socket.socket_nominal
         front = (x + 0.30, y + 0.10, 0.20)
-        add_camera(spec.worldbody, "front", at=front, look_at=(x, y, 0.055), up=(0.0, 0.0, 1.0), fovy=32.0)
+        add_camera(
+            spec.worldbody, "front", at=front, look_at=(x, y, 0.055), up=(0.0, 0.0, 1.0), fovy=32.0
+        )
         add_textures(spec, self.looks)
 
     def _add_socket(self, spec: mujoco.MjSpec) -> None:
-        """Four walls around a square hole; the table is its bottom, under a dark sheet that is only seen."""
-        socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*self.socket.socket_nominal, 0.0])
+        """Four walls around a square hole; the table is its bottom, under a dark sheet that is only
+        seen.
+        """
+        socket = spec.worldbody.add_body(
+            name="socket", mocap=True, pos=[*self.socket.socket_nominal, 0.0]
+        )
         inner, half_depth = PEG_HALF_WIDTH + self.socket.clearance_m, self.socket.depth_m / 2
         middle, outer = inner + WALL / 2, inner + WALL
         look = {"type": BOX, "rgba": self.socket_rgba, "group": 0, **self._contact(WORLD_CONTACT)}
         for i, side in enumerate((-1.0, 1.0)):
-            end, flank = {"name": f"socket-{2 * i}", **look}, {"name": f"socket-{2 * i + 1}", **look}
-            socket.add_geom(size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **end)
-            socket.add_geom(size=[inner, WALL / 2, half_depth], pos=[0.0, side * middle, half_depth], **flank)
+            end, flank = (
+                {"name": f"socket-{2 * i}", **look},
+                {"name": f"socket-{2 * i + 1}", **look},
+            )
+            socket.add_geom(
+                size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **end
+            )
+            socket.add_geom(
+                size=[inner, WALL / 2, half_depth], pos=[0.0, side * middle, half_depth], **flank
+            )
         sheet = {"rgba": GREY, "contype": 0, "conaffinity": 0}
         socket.add_geom(type=BOX, size=[inner, inner, 0.0002], pos=[0.0, 0.0, 0.0003], **sheet)
 

@@ -1,4 +1,6 @@
-"""docs/another_arm.md, as it stands there: a stranger's driver and hardware file, found in the folder one works in."""
+"""docs/another_arm.md, as it stands there: a stranger's driver and hardware file, found in the
+folder one works in.
+"""
 
 import re
 import shutil
@@ -41,13 +43,17 @@ def test_it_runs_in_a_process_of_its_own_at_its_own_rate(bench):
     process = subprocess.Popen(command)
     try:
         arm = ArmClient(address, timeout_s=100.0)
-        start = arm.configure(np.array(bench.pose_flange_tcp), Compliance(), bench.limits).pose_base_tcp
+        start = arm.configure(
+            np.array(bench.pose_flange_tcp), Compliance(), bench.limits
+        ).pose_base_tcp
         goal, begun = start + [0.0, 0.04, 0.0, 0.0, 0.0, 0.0, 0.0], time.monotonic()
         pose = start.copy()
         while np.linalg.norm(arm.refresh().pose_base_tcp - goal) > 0.002:
             pose[1] = min(pose[1] + 0.008, goal[1])
             arm.command(ArmTarget(pose, 0.1))
-            assert time.monotonic() - begun < 5.0, "an eighth of the speed, if a tick were a millisecond"
+            assert time.monotonic() - begun < 5.0, (
+                "an eighth of the speed, if a tick were a millisecond"
+            )
             time.sleep(0.1)
         before, t = arm.refresh().sequence, time.monotonic()
         time.sleep(1.0)
@@ -63,7 +69,9 @@ def test_it_runs_in_a_process_of_its_own_at_its_own_rate(bench):
 @pytest.mark.parametrize("ends", ["hold", "lease", "fault"])
 def test_the_reference_never_jumps_when_the_motion_ends(bench, ends):
     arm = open_driver(bench)
-    loop = ArmLoop(arm, ArmSetup(np.array(bench.pose_flange_tcp), Compliance(), bench.limits, 0.05, 0.15))
+    loop = ArmLoop(
+        arm, ArmSetup(np.array(bench.pose_flange_tcp), Compliance(), bench.limits, 0.05, 0.15)
+    )
     sent = [arm.sent[-1].copy()]
     for tick in range(300):
         if tick < 100:
@@ -78,15 +86,22 @@ def test_the_reference_never_jumps_when_the_motion_ends(bench, ends):
     steps = np.linalg.norm(np.diff(np.array(sent)[:, :3], axis=0), axis=1)
     assert steps.max() <= bench.limits.max_reference_speed * arm.tick_s + 1e-12
     assert steps[:100].max() > 0.0005 and steps[-50:].max() < 1e-5
-    assert loop.holding and loop.fault == (Fault.TARGET_NOT_FINITE if ends == "fault" else Fault.NONE)
+    assert loop.holding and loop.fault == (
+        Fault.TARGET_NOT_FINITE if ends == "fault" else Fault.NONE
+    )
     np.testing.assert_allclose(arm.sent[-1][:3], loop.state().pose_base_tcp[:3], atol=1e-4)
 
 
 def test_a_guard_that_nobody_can_watch_is_refused(bench):
     file = Path("hardware_configs/toy_bench.yaml")
-    guard = "    guards: [{name: mount, start: [0.0, 0.0, 0.0], end: [0.1, 0.0, 0.0], radius_m: 0.03}]\n"
+    guard = (
+        "    guards: [{name: mount, start: [0.0, 0.0, 0.0], end: [0.1, 0.0, 0.0], radius_m:"
+        " 0.03}]\n"
+    )
     file.write_text(file.read_text().replace("    limits:\n", f"{guard}    limits:\n"))
-    with pytest.raises(ConfigError, match=r"toy_bench\.yaml:\d+: arms\[0\]\.guards cannot be watched"):
+    with pytest.raises(
+        ConfigError, match=r"toy_bench\.yaml:\d+: arms\[0\]\.guards cannot be watched"
+    ):
         config.load_hardware("toy_bench")
 
 

@@ -1,7 +1,8 @@
-"""One contract for every kind of arm: what `interfaces.Arm` promises, on each driver that has a simulation behind it.
+"""One contract for every kind of arm: what `interfaces.Arm` promises, on each driver that has a
+simulation behind it.
 
-`fci_sim` is the driver `franka.py`, with Franka's own client library, against a robot on the other side of the wire. In
-lockstep, so that nothing depends on how busy the machine is.
+`fci_sim` is the driver `franka.py`, with Franka's own client library, against a robot on the other
+side of the wire. In lockstep, so that nothing depends on how busy the machine is.
 """
 
 from dataclasses import replace
@@ -22,10 +23,14 @@ TOOL = np.array([0.01, -0.02, 0.15, 0.0, 0.0, 0.0, 1.0])
 def open_arm(driver, **options):
     """An open arm over an empty table, whose time stands still between writes."""
     if driver == "fci_sim":
-        pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+        pytest.importorskip(
+            "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+        )
     arm = config.load_hardware(HARDWARE[driver]).arms[0]
     # nothing hangs on the simulated flange but the hand
-    return open_driver(replace(arm, load=None, options={**arm.options, **options}), None, "lockstep")
+    return open_driver(
+        replace(arm, load=None, options={**arm.options, **options}), None, "lockstep"
+    )
 
 
 @pytest.fixture(scope="module", params=HARDWARE)
@@ -44,7 +49,9 @@ def arm(opened):
 
 
 def wave(tick):
-    """Torques [Nm] that move every joint a little, and never by more than a robot allows in a millisecond."""
+    """Torques [Nm] that move every joint a little, and never by more than a robot allows in a
+    millisecond.
+    """
     return np.array([6.0, 8.0, 6.0, 6.0, 2.0, 2.0, 1.0]) * np.sin(0.02 * tick)
 
 
@@ -52,8 +59,14 @@ def test_a_reading_is_finite_and_its_pose_is_that_of_the_published_kinematics(ar
     for tick in range(50):
         r = arm.read()
         for values, shape in ((r.q, 7), (r.dq, 7), (r.coriolis, 7), (r.pose, 7), (r.wrench, 6)):
-            assert values.shape == (shape,) and values.dtype == np.float64 and np.isfinite(values).all()
-        np.testing.assert_allclose(pose_error(r.pose, pose_multiply(flange_pose(r.q), TOOL)), 0.0, atol=2e-6)
+            assert (
+                values.shape == (shape,)
+                and values.dtype == np.float64
+                and np.isfinite(values).all()
+            )
+        np.testing.assert_allclose(
+            pose_error(r.pose, pose_multiply(flange_pose(r.q), TOOL)), 0.0, atol=2e-6
+        )
         arm.write(wave(tick))
 
 
@@ -72,7 +85,9 @@ def test_the_jacobian_is_the_derivative_of_the_pose(arm):
         arm.write(wave(tick))
         r = arm.read()
         # a state on the wire is float32, hence 1e-7 m, which a millisecond makes 1e-4 m/s
-        np.testing.assert_allclose(pose_error(before, r.pose) / 0.001, twist_of(r.jacobian, r.dq), atol=1e-3)
+        np.testing.assert_allclose(
+            pose_error(before, r.pose) / 0.001, twist_of(r.jacobian, r.dq), atol=1e-3
+        )
 
 
 def test_gravity_is_held_below_the_driver(arm):
@@ -89,7 +104,9 @@ def test_the_tool_moves_pose_and_jacobian(arm):
     arm.set_tool(longer)
     r = arm.read()
     np.testing.assert_allclose(r.pose[2], pose[2] - 0.1, atol=1e-5)  # the hand points down
-    np.testing.assert_allclose(pose_error(r.pose, pose_multiply(flange_pose(r.q), longer)), 0.0, atol=2e-6)
+    np.testing.assert_allclose(
+        pose_error(r.pose, pose_multiply(flange_pose(r.q), longer)), 0.0, atol=2e-6
+    )
 
 
 @pytest.mark.slow
@@ -121,7 +138,9 @@ def test_a_reset_is_home_at_rest_and_follows_from_the_seed(arm):
 
 @pytest.mark.slow
 def test_the_same_torques_move_every_kind_of_arm_alike():
-    """Over the wire, with Franka's client and Franka's model, the arm does what the simulation does by itself."""
+    """Over the wire, with Franka's client and Franka's model, the arm does what the simulation does
+    by itself.
+    """
     readings = {}
     for driver, options in (("mujoco", {}), ("fci_sim", {"torque_filter_hz": 0.0})):
         arm = open_arm(driver, **options)
@@ -139,7 +158,9 @@ def test_the_same_torques_move_every_kind_of_arm_alike():
 
 
 def test_an_option_that_the_driver_does_not_have_is_named():
-    pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+    pytest.importorskip(
+        "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+    )
     arm = replace(config.load_hardware("franka_fr3").arms[0], options={"ipp": "172.16.0.2"})
     with pytest.raises(ConfigError, match="ipp"):
         open_driver(arm)

@@ -1,4 +1,6 @@
-"""The driver of a Franka against the simulated one, by Franka's own client library: what only this kind of arm has."""
+"""The driver of a Franka against the simulated one, by Franka's own client library: what only this
+kind of arm has.
+"""
 
 import contextlib
 import json
@@ -21,7 +23,9 @@ from robot_rl.sim.panda import flange_pose
 from robot_rl.tools.check import PoseWatcher
 from robot_rl.types import ArmDriverError, ConfigError, Fault, Load
 
-pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+pytest.importorskip(
+    "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+)
 franka = config.find("controllers/arms", "franka")
 BENCH, TASK = config.load_hardware("fci_sim").arms[0], config.load_task("peg_insert")
 
@@ -45,7 +49,9 @@ def robot(simulation):
 
 
 def hardware_of(robot, **options):
-    return replace(BENCH, load=None, driver="franka", options={**BENCH.options, "ip": robot.ip, **options})
+    return replace(
+        BENCH, load=None, driver="franka", options={**BENCH.options, "ip": robot.ip, **options}
+    )
 
 
 @pytest.fixture
@@ -67,7 +73,7 @@ def stopped_by(arm, ticks=50):
     return caught.value
 
 
-# ---------------------------------------------------------------------------------------------------- pose
+# --------------------------------------------------------------------------------------------- pose
 
 
 def idle_client(robot):
@@ -81,7 +87,9 @@ def idle_client(robot):
 
 @pytest.mark.parametrize("mode", ["IDLE", "REFLEX", "USER_STOPPED", "OTHER", "GUIDING"])
 def test_a_pose_is_the_tools_in_whatever_mode_the_robot_is(robot, mode):
-    """Whoever guides an arm by hand does so where it takes no frames: what another program has set must not matter."""
+    """Whoever guides an arm by hand does so where it takes no frames: what another program has set
+    must not matter.
+    """
     idle_client(robot)
     robot.ask("mode", mode)
     watcher = PoseWatcher(hardware_of(robot), TASK)
@@ -102,13 +110,18 @@ def test_jacobian_and_wrench_are_the_tools_as_well_where_the_robot_has_another_f
     idle_client(robot)
     robot.ask("mode", "GUIDING")
     robot.ask("touch", [0.0, 3.0, 8.0])  # at the robot's own end effector, wherever that is now
-    arm, twin = open_driver(hardware_of(robot)), open_driver(replace(BENCH, load=None, driver="mujoco", options={}))
+    arm, twin = (
+        open_driver(hardware_of(robot)),
+        open_driver(replace(BENCH, load=None, driver="mujoco", options={})),
+    )
     tool = np.array([0.02, 0.0, 0.16, 0.0, 0.0, 0.0, 1.0])
     arm.set_tool(tool)
     twin.set_tool(tool)
     r, truth = arm.read(), twin.read()
     np.testing.assert_allclose(r.jacobian, truth.jacobian, atol=2e-5)
-    ee = pose_multiply(np.array(BENCH.pose_flange_tcp), np.array([0.02, 0.05, -0.03, 0.0, 0.0, 0.0, 1.0]))
+    ee = pose_multiply(
+        np.array(BENCH.pose_flange_tcp), np.array([0.02, 0.05, -0.03, 0.0, 0.0, 0.0, 1.0])
+    )
     lever = pose_multiply(flange_pose(r.q), ee)[:3] - r.pose[:3]
     np.testing.assert_allclose(r.wrench[:3], [0.0, 3.0, 8.0], atol=1e-4)
     np.testing.assert_allclose(r.wrench[3:], np.cross(lever, [0.0, 3.0, 8.0]), atol=1e-4)
@@ -124,16 +137,20 @@ def test_the_frames_that_were_waiting_are_sent_before_torques_are(robot):
     arm.recover()
     hold(arm, 20)
     r = arm.read()
-    np.testing.assert_allclose(pose_error(r.pose, pose_multiply(flange_pose(r.q), tool)), 0.0, atol=2e-6)
+    np.testing.assert_allclose(
+        pose_error(r.pose, pose_multiply(flange_pose(r.q), tool)), 0.0, atol=2e-6
+    )
     assert arm.success_rate > 0.9
     arm.close()
 
 
-# ---------------------------------------------------------------------------------------------------- low-pass
+# ----------------------------------------------------------------------------------------- low-pass
 
 
 def test_noise_of_the_speeds_becomes_two_and_a_half_times_less_torque_rate():
-    """White noise of 0.01 rad/s through 30 Nms/rad: the low-pass at 100 Hz against none, both within the step limit."""
+    """White noise of 0.01 rad/s through 30 Nms/rad: the low-pass at 100 Hz against none, both
+    within the step limit.
+    """
     rng = np.random.default_rng(0)
     wanted = 30.0 * 0.01 * rng.standard_normal((20_000, 7))
     rate = {}
@@ -166,7 +183,9 @@ def test_a_noisy_hold_with_strong_joint_damping_stays_where_it_is(arm):
 
     def law(r):
         push = 15.0 * np.array([1, 1, 1, 1, 0.2, 0.2, 0.1]) * (len(speeds) < 60)
-        waiting.append(push + K * (start - r.q) - D * (r.dq + 0.01 * rng.standard_normal(7)) + r.coriolis)
+        waiting.append(
+            push + K * (start - r.q) - D * (r.dq + 0.01 * rng.standard_normal(7)) + r.coriolis
+        )
         speeds.append(np.abs(r.dq).max())
         return waiting.pop(0)
 
@@ -176,7 +195,7 @@ def test_a_noisy_hold_with_strong_joint_damping_stays_where_it_is(arm):
     assert np.abs(arm.read().q - start).max() < 0.01
 
 
-# ---------------------------------------------------------------------------------------------------- stops
+# -------------------------------------------------------------------------------------------- stops
 
 
 @pytest.mark.parametrize(
@@ -220,7 +239,9 @@ def test_a_recovery_may_take_its_time(robot, arm):
         ("RECOVERY", Fault.REFLEX, "wait, then acknowledge"),
     ],
 )
-def test_each_mode_that_takes_no_command_has_its_advice_in_the_first_200_characters(robot, arm, mode, fault, advice):
+def test_each_mode_that_takes_no_command_has_its_advice_in_the_first_200_characters(
+    robot, arm, mode, fault, advice
+):
     robot.ask("mode", mode)
     error = stopped_by(arm)
     assert error.fault == fault and advice in str(error)[:200] and robot.ip in str(error)
@@ -234,9 +255,14 @@ def test_the_journal_of_a_stop_holds_the_robots_own_last_states_and_its_errors(r
     assert error.fault == Fault.REFLEX and "controller_torque_discontinuity" in str(error)
     journal = json.loads(json.dumps(arm.journal(), allow_nan=False))
     assert journal["mode"] == "Reflex" and journal["stopped"] == str(error)
-    assert "controller_torque_discontinuity" in journal["current_errors"] + journal["last_motion_errors"]
+    assert (
+        "controller_torque_discontinuity"
+        in journal["current_errors"] + journal["last_motion_errors"]
+    )
     moving, after = journal["states"][:-1], journal["states"][-1]
-    assert len(moving) == franka.JOURNAL_STATES and all(state["mode"] == "Move" for state in moving[:-1])
+    assert len(moving) == franka.JOURNAL_STATES and all(
+        state["mode"] == "Move" for state in moving[:-1]
+    )
     assert after["mode"] == "Reflex" and after["current_errors"]
     times = [state["t"] for state in journal["states"]]
     assert times == sorted(times) and 0.045 < times[-1] - times[0] < 0.1
@@ -257,7 +283,9 @@ def test_nobody_at_the_address_is_said_at_once_with_the_arms_name(monkeypatch):
     with socket.socket() as deaf, contextlib.ExitStack() as waiting:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
-        for _ in range(3):  # a full queue: whoever comes now hears nothing, as from a robot that is off
+        for _ in range(
+            3
+        ):  # a full queue: whoever comes now hears nothing, as from a robot that is off
             caller = waiting.enter_context(socket.socket())
             caller.setblocking(False)
             caller.connect_ex(deaf.getsockname())
@@ -270,8 +298,13 @@ def require_refusal(ip, advice):
     begun = time.monotonic()
     with pytest.raises(ArmDriverError) as caught:
         open_driver(replace(BENCH, load=None, driver="franka", options={"ip": ip}))
-    assert caught.value.fault == Fault.COMMUNICATION and time.monotonic() - begun < 20.0, "libfranka waits for a minute"
-    assert f"arm '{BENCH.name}', a Franka at {ip}" in str(caught.value) and advice in str(caught.value)[:200]
+    assert caught.value.fault == Fault.COMMUNICATION and time.monotonic() - begun < 20.0, (
+        "libfranka waits for a minute"
+    )
+    assert (
+        f"arm '{BENCH.name}', a Franka at {ip}" in str(caught.value)
+        and advice in str(caught.value)[:200]
+    )
 
 
 def test_a_second_program_is_told_that_another_one_has_the_robot(robot, arm):
@@ -281,17 +314,23 @@ def test_a_second_program_is_told_that_another_one_has_the_robot(robot, arm):
     hold(arm, 5)
 
 
-# ---------------------------------------------------------------------------------------------------- settings
+# ----------------------------------------------------------------------------------------- settings
 
 
 def test_an_end_effector_in_desk_that_is_not_the_files_is_found(robot, arm):
     assert all(right for _, right, _, _ in arm.examine())
     robot.ask("hand_mass", 0.0)
     what, right, found, advice = arm.examine()[1]
-    assert (what, right, found) == ("end effector in Desk", False, "0.00 kg") and "End Effector" in advice
+    assert (what, right, found) == (
+        "end effector in Desk",
+        False,
+        "0.00 kg",
+    ) and "End Effector" in advice
     robot.ask("hand_mass", 0.73)
     arm.close()
-    arm = open_driver(replace(hardware_of(robot), pose_flange_tcp=(0.0, 0.0, 0.15, 0.0, 0.0, 0.0, 1.0)))
+    arm = open_driver(
+        replace(hardware_of(robot), pose_flange_tcp=(0.0, 0.0, 0.15, 0.0, 0.0, 0.0, 1.0))
+    )
     what, right, found, advice = arm.examine()[2]
     assert right and found.startswith("46.6 mm, 0.785 rad") and advice
     arm.close()
@@ -300,16 +339,27 @@ def test_an_end_effector_in_desk_that_is_not_the_files_is_found(robot, arm):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"collision_torque": [60.0, 60.0, 60.0, 60.0, 12.0, 10.0, 10.0]}, r"collision_torque\[4\] = 12: .* 12 Nm"),
-        ({"collision_torque": [0.0, 60.0, 60.0, 60.0, 10.0, 10.0, 10.0]}, r"collision_torque\[0\] = 0: wanted more"),
+        (
+            {"collision_torque": [60.0, 60.0, 60.0, 60.0, 12.0, 10.0, 10.0]},
+            r"collision_torque\[4\] = 12: .* 12 Nm",
+        ),
+        (
+            {"collision_torque": [0.0, 60.0, 60.0, 60.0, 10.0, 10.0, 10.0]},
+            r"collision_torque\[0\] = 0: wanted more",
+        ),
         ({"collision_force": [-1.0, 80.0, 80.0, 30.0, 30.0, 30.0]}, r"collision_force\[0\] = -1"),
-        ({"torque_filter_hz": 600.0}, "torque_filter_hz = 600: wanted 0 to 500, half the loop's rate"),
+        (
+            {"torque_filter_hz": 600.0},
+            "torque_filter_hz = 600: wanted 0 to 500, half the loop's rate",
+        ),
         ({"end_effector_kg": -1.0}, "end_effector_kg = -1: wanted 0 to 3"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anybody_is_called(options, words):
     with pytest.raises(ConfigError, match=f"arm 'panda': options: {words}"):
-        open_driver(replace(BENCH, load=None, driver="franka", options={"ip": "192.0.2.1", **options}))
+        open_driver(
+            replace(BENCH, load=None, driver="franka", options={"ip": "192.0.2.1", **options})
+        )
 
 
 def test_the_robot_says_contact_before_it_says_collision(robot, arm):
@@ -361,7 +411,11 @@ print(*sorted(compiled() - before[0]), sep="\\n", end="")
 def test_nothing_is_compiled_once_the_robot_is_connected(robot):
     """It waits for nobody: a process of its own, in which nothing else has compiled it already."""
     done = subprocess.run(
-        [sys.executable, "-c", COMPILED, robot.ip], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", COMPILED, robot.ip],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""

@@ -19,10 +19,14 @@ FAST = 0.1
 @pytest.fixture(scope="module")
 def robot():
     """A simulated robot with something 20 mm wide between its fingers."""
-    pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+    pytest.importorskip(
+        "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+    )
     from robot_rl.sim.fci.process import Simulation
 
-    with Simulation(config.load_hardware("sim_panda").arms[0], object_width_m=OBJECT_M) as simulation:
+    with Simulation(
+        config.load_hardware("sim_panda").arms[0], object_width_m=OBJECT_M
+    ) as simulation:
         yield simulation
 
 
@@ -63,7 +67,9 @@ def test_what_the_hand_cannot_do_is_an_error(gripper):
 
 
 def test_nobody_at_the_address_says_what_to_look_at():
-    pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+    pytest.importorskip(
+        "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+    )
     with pytest.raises(DeviceError, match=r"127\.9\.9\.9.*FCI"):
         config.make("controllers/grippers", Use("franka", {"ip": "127.9.9.9"}))
 
@@ -110,7 +116,11 @@ def test_a_hand_that_fails_is_a_latched_fault_with_a_black_box_and_a_way_back(ro
         recording = load(black_box(tmp_path))
         assert "failed" in describe(recording)
         assert recording.column("fault").tolist()[-2:] == [0.0, 1.0]
-        assert recording.column("ordered_width_m")[-1] == 0.03 != recording.column("measured_width_m")[-1]
+        assert (
+            recording.column("ordered_width_m")[-1]
+            == 0.03
+            != recording.column("measured_width_m")[-1]
+        )
         assert draw(recording, tmp_path / "hand.png").read_bytes()[:4] == b"\x89PNG"
         robot.ask("jam_hand", False)
         process.acknowledge()
@@ -126,6 +136,8 @@ def test_a_hand_that_fails_is_a_latched_fault_with_a_black_box_and_a_way_back(ro
 
 
 def test_a_hand_that_is_not_there_is_an_error_at_the_start():
-    pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)")
+    pytest.importorskip(
+        "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
+    )
     with pytest.raises(DeviceError, match=r"127\.9\.9\.9"):
         GripperProcess(GripperConfig("hand", "franka", {"ip": "127.9.9.9"}))

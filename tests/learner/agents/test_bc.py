@@ -54,13 +54,17 @@ def test_what_acts_is_the_average_without_noise() -> None:
     for seed in range(5):
         agent.update(batch_for(agent, seed))
     live = LivePolicy(agent.spec, agent.frozen_parameters() | agent.policy_parameters())
-    seen = {name: np.ones(shape, np.float32) for name, (shape, _) in SPACES["none"].observations.items()}
+    seen = {
+        name: np.ones(shape, np.float32) for name, (shape, _) in SPACES["none"].observations.items()
+    }
     mode = live.act(seen, greedy=True)
     samples = np.array([live.act(seen) for _ in range(200)])
     assert np.abs(samples - mode).max() < 0.04
     for name, array in agent.policy_parameters().items():
         assert np.array_equal(array, agent.average_parameters()[name])
-    assert not np.array_equal(agent.policy.head.output.weight.detach(), agent.average.head.output.weight)
+    assert not np.array_equal(
+        agent.policy.head.output.weight.detach(), agent.average.head.output.weight
+    )
 
 
 def test_a_frozen_encoder_stays_and_a_trained_one_learns() -> None:

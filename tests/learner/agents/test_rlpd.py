@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch import Tensor
 
+from robot_rl.learner.agents._parts import Batch
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.compilation import Compiled
 from robot_rl.types import ConfigError
@@ -13,7 +15,9 @@ TRAINED = ["end_to_end", "resnet10"]
 
 
 def test_time_limits_bootstrap_and_terminations_do_not() -> None:
-    """HIL-SERL stores a time-out as a termination (serl 5.1.6); here only `terminated` cuts the value off."""
+    """HIL-SERL stores a time-out as a termination (serl 5.1.6); here only `terminated` cuts the
+    value off.
+    """
     agent, noise, members = make_agent(), torch.zeros(16, 3), torch.arange(2)
     batch = make_batch(agent)
     assert not torch.allclose(agent.critic_target(batch, noise, members), batch["reward"])
@@ -44,7 +48,12 @@ def test_a_return_of_several_steps_is_bootstrapped_as_far_away_as_it_reaches() -
 def test_target_subset_is_drawn_without_replacement() -> None:
     agent = make_agent(critics=3, target_subset=3)
     seen: list[list[int]] = []
-    agent._target_fn = lambda batch, noise, members: seen.append(members.tolist()) or batch["reward"]  # type: ignore
+
+    def target(batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
+        seen.append(members.tolist())
+        return batch["reward"]
+
+    agent._target_fn = target
     for seed in range(20):
         agent.update(make_batch(agent, seed))
     assert all(sorted(members) == [0, 1, 2] for members in seen)
@@ -96,7 +105,12 @@ def test_frozen_encoder_and_normaliser_never_change(encoder: str) -> None:
         agent.update(make_batch(agent, seed))
     after = agent.frozen_parameters()
     assert all((before[name] == after[name]).all() for name in before)
-    held = {id(p) for o in agent.optimizers.values() for group in o.param_groups for p in group["params"]}
+    held = {
+        id(p)
+        for o in agent.optimizers.values()
+        for group in o.param_groups
+        for p in group["params"]
+    }
     assert agent.policy.vision is not None
     frozen = [p for name, p in agent.policy.named_parameters() if name in before]
     assert frozen and not held & {id(p) for p in frozen}
@@ -119,11 +133,17 @@ def test_what_is_trained_of_the_encoder_learns_from_the_critic(encoder: str) -> 
     before = snapshot(trained)
     agent.update(make_batch(agent))
     after = snapshot(trained)
-    assert all(not torch.equal(before[name], after[name]) for name in before if name.endswith(("weight", "kernel")))
+    assert all(
+        not torch.equal(before[name], after[name])
+        for name in before
+        if name.endswith(("weight", "kernel"))
+    )
 
 
 def test_a_frozen_trunk_is_neither_a_target_nor_published() -> None:
-    """It is 20 MB: HIL-SERL broadcasts it with every publication (serl 3.3), and holds it in params and targets."""
+    """It is 20 MB: HIL-SERL broadcasts it with every publication (serl 3.3), and holds it in params
+    and targets.
+    """
     agent = make_agent("resnet10")
     assert agent.target_vision is not None
     numbers = sum(array.size for array in agent.policy_parameters().values())
@@ -138,7 +158,9 @@ def test_bc_term_counts_only_demonstrations_that_the_critics_prefer() -> None:
     low, high = torch.full((16,), -1e3), torch.full((16,), 1e3)
     assert agent.actor_loss(features, batch, low, noise, weight)[2] == 0.0
     distance = (torch.tanh(agent.policy.head(features)[0]) - batch["action"]).square().sum(-1)
-    assert torch.allclose(agent.actor_loss(features, batch, high, noise, weight)[2], distance[:8].mean())
+    assert torch.allclose(
+        agent.actor_loss(features, batch, high, noise, weight)[2], distance[:8].mean()
+    )
     batch["demo"] = torch.zeros(16)
     assert agent.actor_loss(features, batch, high, noise, weight)[2] == 0.0
 
