@@ -83,7 +83,7 @@ def parse_run(verb: str, command: Callable[..., Any], arguments: Sequence[str]) 
     if said["resume"]:
         defaults = options_of(RunFolder(run_path(said["resume"])))
     else:
-        defaults = with_task_defaults(said["task"], defaults)
+        defaults = with_task_defaults(said["task"], TrainConfig())
     defaults = for_algorithm(defaults, arguments)
     return command(**parse(verb, said_to(command, defaults), arguments))
 

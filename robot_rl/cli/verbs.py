@@ -121,14 +121,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def call(verb: str, arguments: Sequence[str]) -> int | None:
     """Call a verb with what the command line says. One that takes `arguments` reads them itself;
-    one that takes `options` has those of a run beside its own."""
+    one that takes the `options` of a run has those of a run beside its own."""
     if verb not in VERBS:
         raise ConfigError(f"{verb!r} is not a verb; there is: {nearest(verb, VERBS)}")
     command = VERBS[verb]
     takes = inspect.signature(command).parameters
     if "arguments" in takes:
         code = command(arguments)
-    elif "options" in takes:
+    elif "options" in takes and takes["options"].annotation == "TrainConfig":
         code = line.parse_run(verb, command, arguments)
     else:
         code = line.parse(verb, command, arguments)

@@ -71,7 +71,7 @@ def line_of(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "task_name", [path.stem for path in (PACKAGED.parents[2] / "tasks").glob("*.py")]
+    "task_name", [path.stem for path in (PACKAGED.parents[1] / "tasks").glob("*.py")]
 )
 def test_every_packaged_task_fits_the_simulated_panda(task_name: str, hardware: Hardware) -> None:
     config.check_fit(load_task(task_name), hardware)
@@ -98,7 +98,7 @@ def test_find_returns_the_module_and_a_miss_lists_the_folder() -> None:
 
 @pytest.mark.parametrize("kind", sorted(config.KINDS))
 def test_every_kind_is_a_folder_of_the_package(kind: str) -> None:
-    assert (config.PACKAGE / kind).is_dir() or kind == "controllers/grippers"
+    assert (config.PACKAGE / kind).is_dir() or kind == "networks/encoders", "theirs is one table"
 
 
 def test_a_missing_device_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_the_working_directory_comes_before_the_package(
     (tmp_path / "hardware_configs" / "sim_panda.yaml").write_text(mine)
     (tmp_path / "tasks").mkdir()
     source = (
-        (PACKAGED.parents[2] / "tasks" / "peg_insert.py")
+        (PACKAGED.parents[1] / "tasks" / "peg_insert.py")
         .read_text()
         .replace("max_steps=100", "max_steps=7")
     )

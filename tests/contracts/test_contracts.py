@@ -110,7 +110,7 @@ def test_a_camera_with_only_read_and_close_is_listed_looked_through_and_checked(
         ("rewards", "class Reward:\n    def judge(self, *seen): return 1 / 0", "plain.py:2: ZeroDivisionError"),
         ("rewards", "class Options: ...\nclass Reward:\n    def judge(self, *seen): ...", "Options is no dataclass"),
         ("rewards", "n = 0\nclass Reward:\n    def judge(self, *seen):\n        global n\n        n += 1\n        "
-         "return 0.0, n > 30", "an episode was judged otherwise after another one"),
+         "return 0.0, n > 30, False", "an episode was judged otherwise after another one"),
         ("cameras", "import numpy as np\nclass Camera:\n    def read(self): return np.zeros((2, 2))\n"
          "    def close(self): ...", "wanted uint8 RGB (48, 64, 3)"),
     ],

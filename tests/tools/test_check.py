@@ -198,8 +198,8 @@ def test_what_pose_prints_is_a_task_files_and_a_hardware_files():
     judge = make("rewards", eval(goal, {"Use": Use}))
     arms = [SimpleNamespace(pose_base_tcp=pose)]
     assert [judge.judge({}, arms, OperatorCommand.NONE) for _ in range(2)] == [
-        (0.0, False),
-        (1.0, True),
+        (0.0, False, False),
+        (1.0, True, True),
     ]
     home = eval(lines.rpartition("home: ")[2])
     np.testing.assert_allclose(home, HARDWARE.arms[0].home, atol=1e-4)

@@ -75,12 +75,15 @@ def test_ls_lists_demonstrations_then_own_episodes(run, capsys):
     ]
     assert [mark["kind"] for mark in rows[2]["marks"]] == ["discard"]
     shown = tell(capsys, "ls", run.path)
-    assert "4 episodes, 11 steps" in shown and "3 of 3 succeeded" in shown
+    assert "4 episodes, 11 steps" in shown and "2 of 2 succeeded" in shown, (
+        "what is discarded is neither"
+    )
 
 
 def test_ls_lists_failures_alone_and_says_when_each_episode_began(run, capsys):
     with StepLog(run.steps_log, SPACE) as log:
-        log.append_mark(Mark(MarkKind.FAILURE, 0), RecordId("actor", 2, 8))
+        log.append_mark(Mark(MarkKind.UNDO, 0), RecordId("actor", 2, 8))
+        log.append_mark(Mark(MarkKind.FAILURE, 0), RecordId("actor", 2, 9))
     (row,) = ask(capsys, "ls", run.path, "--failures")["episodes"]
     assert (row["number"], row["source"], row["succeeded"]) == (2, "steps", False)
     shown = tell(capsys, "ls", run.path, "--failures")

@@ -1,4 +1,4 @@
-"""AWAC (arXiv 2006.09359), with a fixed std: actions count by how far they beat the policy's own."""
+"""AWAC (arXiv 2006.09359), std fixed: actions count by how far they beat the policy's own."""
 
 from dataclasses import dataclass
 
@@ -20,11 +20,9 @@ class Agent(BaseAgent):
 
     def update(self, batch, env_steps=0):
         critics, targets = self.modules["critics"], self.modules["targets"]
-        seen, following = self.features(batch), self.features(batch, "next")
-        own, after = (torch.tanh(self.policy.head(f)[0]) for f in (seen, following))
-        value = batch["reward"] + 0.97 * (1 - batch["terminated"]) * targets(following, after).amin(
-            0
-        )
+        seen, later = self.features(batch), self.features(batch, "next")
+        own, after = (torch.tanh(self.policy.head(f)[0]) for f in (seen, later))
+        value = batch["reward"] + 0.97 * (1 - batch["terminated"]) * targets(later, after).amin(0)
         q = critics(seen, batch["action"])
         critic_loss = self.step("critics_optimizer", (q - value.detach()).square().mean())
         better = (q - critics(seen, own)).amin(0).detach() / self.config.temperature

@@ -1,6 +1,4 @@
-"""Each camera's picture made small and grey. Frozen: it runs once per frame, and what it gives is
-cached.
-"""
+"""Each camera's picture, small and grey. Frozen: it runs once per frame, and is cached."""
 
 import torch
 
