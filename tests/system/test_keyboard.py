@@ -46,7 +46,7 @@ class Fingers(Teleop):
 
     def __init__(self, device, env, display):
         self._device, self._env, self._display = device, env, display
-        self.controls = device.controls
+        self.controls, self.feel = device.controls, device.feel
         self._down: set[str] = set()
         self.lift = False  # take the hands off
 
