@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.ablation_page import Result, Score, write_page
-from robot_rl.config.run_folder import evaluation_file
+from robot_rl.config.evaluation_files import evaluation_file
 from robot_rl.config.validation import nearest
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.machine.signals import StopRequest

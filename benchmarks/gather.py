@@ -42,14 +42,14 @@ def build_memcpy(steps: int, batch: int) -> Built:
     """The bytes of a batch's images, copied from four runs of consecutive frames that lie somewhere
     in the rings.
     """
-    from robot_rl.learner.replay import _frames
+    from robot_rl.learner.frame_ring import page_aligned
 
-    rings = [_frames((steps, *SHAPE)) for _ in CAMERAS]
+    rings = [page_aligned((steps, *SHAPE)) for _ in CAMERAS]
     frames = pool()
     for ring in rings:
         for step in range(steps):
             ring[step] = frames[step % _POOL]
-    out = [_frames((batch, *SHAPE)) for _ in range(2 * len(CAMERAS))]
+    out = [page_aligned((batch, *SHAPE)) for _ in range(2 * len(CAMERAS))]
     rng = np.random.default_rng(0)
 
     def copy() -> None:

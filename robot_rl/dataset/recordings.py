@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from robot_rl.config.run_folder import EvaluationFiles, RunFolder
+from robot_rl.config.evaluation_files import EvaluationFiles
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.archive import Archive, is_archive
 from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
 from robot_rl.stream.log import StepLog, read_space

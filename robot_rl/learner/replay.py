@@ -11,23 +11,22 @@ The ring is filled from the log, steps and marks in their order: filled again fr
 the same samples. One thread writes; another may gather while nobody does.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
+from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
 from robot_rl.learner.windows import ONE_STEP, Window, follow, returns
-from robot_rl.stream.motion import shows
 from robot_rl.stream.verdicts import Verdict
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
 _NONE = -1
-_PAGE = 4096
 LOCAL: ActorStream = ("local", 0)
 Kind = Literal["demonstrations", "corrections", "own"]
 """`own` is all own experience, corrections included; the other two share no transition with one
@@ -35,55 +34,6 @@ another.
 
 What shows nothing (`stream/motion.py`) is experience alone, also in a demonstration, but for its
 success: a person may hold still to say it, and critics learn from it. Nobody imitates it."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """Numbers that the replay holds of each step, float32, under a name: a vector of `size`, or
-    just one.
-
-    `of` takes them from a step; without it they are zero until somebody writes
-    `replay.columns[name][slot]`, as a return-to-go can be only when the episode has ended. A column
-    `of` what is observed goes into a batch twice, as `name` of the transition's begin and
-    `next_name` of its end; any other belongs to the step between the two.
-    """
-
-    size: int | None = None
-    of: Callable[[Step], Any] | None = None
-    observed: bool = False
-
-
-def columns_of(space: SpaceSpec) -> dict[str, Column]:
-    """The columns that every replay has."""
-    names = [name for name in space.observations if name.startswith("state/")]
-    size = sum(space.observations[name][0][0] for name in names)
-
-    def state(step: Step) -> Array:
-        return np.concatenate([np.zeros(0, np.float32), *(step.observation[n] for n in names)])
-
-    def action(step: Step) -> Array:
-        return np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
-
-    return {
-        "state": Column(size, state, observed=True),
-        "action": Column(space.action_size, action),
-        "reward": Column(of=lambda step: step.reward),
-        "terminated": Column(of=lambda step: step.terminated),
-        "demo": Column(of=shows),
-    }
-
-
-NO_COLUMNS: Mapping[str, Column] = {}
-
-
-def places_of(columns: Mapping[str, Column]) -> dict[str, int | slice]:
-    """Where each column lies in a row of them all, side by side."""
-    places: dict[str, int | slice] = {}
-    start = 0
-    for name, column in columns.items():
-        places[name] = start if column.size is None else slice(start, start + column.size)
-        start += 1 if column.size is None else column.size
-    return places
 
 
 @dataclass
@@ -129,15 +79,7 @@ class Replay:
         self._states = [
             (n, shape[0]) for n, (shape, _) in observations.items() if n.startswith("state/")
         ]
-        shapes = {
-            n: shape
-            for n, (shape, _) in observations.items()
-            if n.startswith("image/") and keep_images
-        }
-        self._images = {
-            n: _frames((capacity, h + 2 * pad, w + 2 * pad, c)) for n, (h, w, c) in shapes.items()
-        }
-        self._pad = pad
+        self._frames = FrameRing(space, capacity, keep_images, vision_size, variants, pad)
         self._columns = columns_of(space) | dict(columns)
         # numbers that are read together lie together: beside batches of images each of them is a
         # miss of the cache
@@ -154,10 +96,6 @@ class Replay:
         self._index = np.zeros(capacity, np.int32)
         self._successor = np.full(capacity, _NONE, np.int32)
         self._predecessor = np.full(capacity, _NONE, np.int32)
-        self._vision = (
-            np.zeros((capacity * variants, vision_size), np.float16) if vision_size else None
-        )
-        self._variants = variants  # of one step one after the other
         self._sets: dict[Kind, IndexSet] = {
             "demonstrations": IndexSet(capacity),
             "corrections": IndexSet(capacity),
@@ -188,20 +126,18 @@ class Replay:
     @property
     def bytes_per_step(self) -> float:
         """Memory that one slot takes, its frames and its share of the index sets included."""
-        arrays = [
-            *self._images.values(),
+        arrays = (
+            self._frames,
             self._numbers,
             self._provenance,
+            self._success,
             self._episode,
             self._index,
             self._successor,
-        ]
-        arrays += [self._predecessor, self._success] + (
-            [] if self._vision is None else [self._vision]
+            self._predecessor,
         )
-        return (
-            sum(a.nbytes for a in arrays) + sum(s.nbytes for s in self._sets.values())
-        ) / self.capacity
+        sizes = [array.nbytes for array in arrays] + [s.nbytes for s in self._sets.values()]
+        return sum(sizes) / self.capacity
 
     def extremes(self) -> tuple[float, str, float]:
         """The largest reward held, the name of the state that has the largest number, and that
@@ -231,12 +167,7 @@ class Replay:
         slot = self._next
         self._forget(slot)
         self._write(slot, step)
-        if self._vision is not None:
-            if vision is None:
-                raise DataError(
-                    "this replay caches vision features, but the step came without them"
-                )
-            self._vision[slot * self._variants : (slot + 1) * self._variants] = vision
+        self._frames.write(slot, step, vision)
         self._link(slot, step, stream)
         self._newest = slot
         self._next = slot + 1 if slot + 1 < self.capacity else self._kept
@@ -304,13 +235,6 @@ class Replay:
     def _write(self, slot: int, step: Step) -> None:
         for name, column in self._columns.items():
             self.columns[name][slot] = column.of(step) if column.of is not None else 0.0
-        around = ((self._pad, self._pad), (self._pad, self._pad), (0, 0))
-        for name, array in self._images.items():
-            array[slot] = (
-                np.pad(step.observation[name], around, "edge")
-                if self._pad
-                else step.observation[name]
-            )
         self._success[slot] = step.success
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
@@ -318,16 +242,14 @@ class Replay:
     def _link(self, slot: int, step: Step, stream: ActorStream) -> None:
         """Make the transition that ends in this slot, if the step before it is there."""
         episode = self._episodes.get((stream, step.episode))
-        if (
-            episode is None or step.index == 0
-        ):  # numbers in two logs without streams may be the same
+        # numbers in two logs without streams may be the same
+        if episode is None or step.index == 0:
             episode = self._episodes[stream, step.episode] = _Episode(self._begun)
             self._begun += 1
         previous, verdict = episode.last, episode.verdict
         if self._episode[previous] == episode.number:  # it has not been overwritten
-            self._reward[previous], self._terminated[previous] = (
-                verdict.judged
-            )  # the operator's word moves on
+            # the operator's word moves on
+            self._reward[previous], self._terminated[previous] = verdict.judged
             self._success[previous] = verdict.success
             if self._predecessor[previous] != _NONE:
                 self._count(self._predecessor[previous], verdict.counts)
@@ -415,18 +337,7 @@ class Replay:
 
         `pinned`: page-locked memory, from which a GPU copies by itself.
         """
-        out = {}
-        for name, array in self._images.items():
-            height, width = (size - 2 * self._pad for size in array.shape[1:3])
-            for prefix in ("", "next/"):
-                out[prefix + name] = torch.from_numpy(_frames((n, height, width, array.shape[3])))
-        if self._vision is not None:
-            shape = (n, self._vision.shape[1])
-            out |= {
-                name: torch.from_numpy(_frames(shape, np.float16))
-                for name in ("vision", "next_vision")
-            }
-        return {name: tensor.pin_memory() for name, tensor in out.items()} if pinned else out
+        return self._frames.buffers(n, pinned)
 
     def gather(
         self,
@@ -460,8 +371,7 @@ class Replay:
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
         batch["terminated"] = self._terminated[last]
         out = self.buffers(len(first)) if out is None else out
-        self._read_features(first, last, variants or (0, 0), out)
-        self._read_images(first, last, shifts, out)
+        self._frames.read(first, last, variants, shifts, out)
         return {name: torch.from_numpy(array) for name, array in batch.items()} | out
 
     def _read_columns(self, first: Array, done: Array, last: Array) -> dict[str, Array]:
@@ -473,52 +383,3 @@ class Replay:
             else:
                 batch[name] = between[:, place].copy()
         return batch
-
-    def _read_features(
-        self,
-        first: Array,
-        last: Array,
-        variants: tuple[Array | int, Array | int],
-        out: dict[str, Tensor],
-    ) -> None:
-        if self._vision is not None:
-            for slots, variant, name in zip(
-                (first, last), variants, ("vision", "next_vision"), strict=True
-            ):
-                _take(self._vision, slots * self._variants + variant, out[name])
-
-    def _read_images(
-        self, first: Array, last: Array, shifts: Mapping[str, Array] | None, out: dict[str, Tensor]
-    ) -> None:
-        for name, frames in self._images.items():
-            for slots, target in ((first, name), (last, "next/" + name)):
-                if self._pad:
-                    self._shifted(
-                        frames, slots, shifts[target] if shifts is not None else None, out[target]
-                    )
-                else:
-                    _take(frames, slots, out[target])
-
-    def _shifted(self, frames: Array, slots: Array, corners: Array | None, out: Tensor) -> None:
-        """One copy per frame, of the part that begins at its corner."""
-        height, width = out.shape[1:3]
-        if corners is None:
-            corners = np.full((len(slots), 2), self._pad)
-        for target, slot, (y, x) in zip(out.numpy(), slots.tolist(), corners.tolist(), strict=True):
-            target[:] = frames[slot, y : y + height, x : x + width]
-
-
-def _take(array: Array, rows: Array, out: Tensor) -> None:
-    """`take` with mode "clip" copies at memory speed, in one thread and without the GIL; its other
-    modes, and fancy indexing, buffer the whole batch once more and reach 38 %."""
-    np.take(array, rows, 0, out.numpy(), "clip")
-
-
-def _frames(shape: tuple[int, ...], dtype: type = np.uint8) -> Array:
-    """Zeros that begin at a page, as pinned memory does: between memory that begins at 16 and at 64
-    bytes, as numpy's and torch's do, a copy takes 1.3 times as long. Mapped lazily: what was never
-    written costs nothing."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + _PAGE, np.uint8)
-    start = -memory.ctypes.data % _PAGE
-    return memory[start : start + size].view(dtype).reshape(shape)

@@ -11,13 +11,8 @@ from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.loop import acknowledges
-from robot_rl.config.run_folder import (
-    EVAL_SEED,
-    EvaluationFiles,
-    RunFolder,
-    check_seed,
-    evaluation_file,
-)
+from robot_rl.config.evaluation_files import EvaluationFiles, evaluation_file
+from robot_rl.config.run_folder import EVAL_SEED, RunFolder, check_seed
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.links.console_link import ConsoleLink

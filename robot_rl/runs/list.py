@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config.run_folder import RunFolder, evaluation_file
+from robot_rl.config.evaluation_files import evaluation_file
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.counts import EPISODES
 from robot_rl.machine.small_files import Tail, is_number, read_json
 from robot_rl.runs.progress import Newest

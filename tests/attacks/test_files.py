@@ -19,13 +19,8 @@ import pytest
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode
 from robot_rl.cli import main
-from robot_rl.config.run_folder import (
-    EvaluationFiles,
-    RunFolder,
-    evaluation_file,
-    read_config,
-    write_config,
-)
+from robot_rl.config.evaluation_files import EvaluationFiles, evaluation_file
+from robot_rl.config.run_folder import RunFolder, read_config, write_config
 from robot_rl.console.model import ConsoleModel, Sources
 from robot_rl.learner.checkpoint import load_newest, load_policy
 from robot_rl.learner.feature_file import FeatureFile
@@ -349,9 +344,8 @@ def test_files_that_are_only_for_plots_end_nothing(place, do, damage):
     verbs = ("console", "train --resume", *(("learner",) if damage in FEW else ()))
     assert [do(verb, place).code for verb in verbs] == [0] * len(verbs)
     assert contents(place) == before
-    assert (
-        json.loads((place / "evaluation.json").read_text())["episodes"] == 1
-    )  # which ends a training
+    # which ends a training
+    assert json.loads((place / "evaluation.json").read_text())["episodes"] == 1
 
 
 @pytest.mark.parametrize("damage", FEW)

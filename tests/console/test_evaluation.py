@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from robot_rl.config.run_folder import evaluation_file
+from robot_rl.config.evaluation_files import evaluation_file
 from robot_rl.console.model import ConsoleModel, Snapshot, Sources
 from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
 from robot_rl.networks.policy import LivePolicy, PolicySpec

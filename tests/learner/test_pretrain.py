@@ -8,16 +8,9 @@ import pytest
 import torch
 
 from robot_rl import geometry
+from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import (
-    GoalFrames,
-    PretrainConfig,
-    encode,
-    goal_error,
-    goal_frames,
-    near_weights,
-    pretrain,
-)
+from robot_rl.learner.pretrain import PretrainConfig, encode, goal_error, near_weights, pretrain
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.runs.create import TrainConfig, create_run
@@ -207,9 +200,8 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     rng = np.random.default_rng(0)
     count, errors = 400, []
     goals = np.zeros((count, 6), np.float32)
-    goals[:, 3:5] = rng.uniform(
-        -0.1, 0.1, (count, 2)
-    )  # the goal is upright: so far must the tool be turned
+    # the goal is upright: so far must the tool be turned
+    goals[:, 3:5] = rng.uniform(-0.1, 0.1, (count, 2))
     down = np.stack([goals[:, 4], -goals[:, 3], np.ones(count)], 1).astype(np.float32)
     pictures = {"eye": np.full((count, 32, 32, 3), 90, np.uint8)}
     for gravity in (down[:, :0], down):

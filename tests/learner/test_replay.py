@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.learner.replay import Column, Replay
+from robot_rl.learner.columns import Column
+from robot_rl.learner.replay import Replay
 from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec(

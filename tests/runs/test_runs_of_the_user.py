@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.config.run_folder import EvaluationFiles, RunFolder
+from robot_rl.config.evaluation_files import EvaluationFiles
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig, UtdSchedule
 from robot_rl.machine.signals import StopRequest

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.goal_error import Options, Row, entrance, row, table
-from robot_rl.learner.pretrain import GoalFrames
+from robot_rl.learner.goal_frames import GoalFrames
 from robot_rl.networks.encoders import Vision
 from robot_rl.types import DataError
 

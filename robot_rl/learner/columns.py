@@ -1,0 +1,59 @@
+"""Columns: the numbers that the replay holds of each step, by their names."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_rl.stream.motion import shows
+from robot_rl.types import Array, SpaceSpec, Step
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers that the replay holds of each step, float32, under a name: a vector of `size`, or
+    just one.
+
+    `of` takes them from a step; without it they are zero until somebody writes
+    `replay.columns[name][slot]`, as a return-to-go can be only when the episode has ended. A column
+    `of` what is observed goes into a batch twice, as `name` of the transition's begin and
+    `next_name` of its end; any other belongs to the step between the two.
+    """
+
+    size: int | None = None
+    of: Callable[[Step], Any] | None = None
+    observed: bool = False
+
+
+def columns_of(space: SpaceSpec) -> dict[str, Column]:
+    """The columns that every replay has."""
+    names = [name for name in space.observations if name.startswith("state/")]
+    size = sum(space.observations[name][0][0] for name in names)
+
+    def state(step: Step) -> Array:
+        return np.concatenate([np.zeros(0, np.float32), *(step.observation[n] for n in names)])
+
+    def action(step: Step) -> Array:
+        return np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
+
+    return {
+        "state": Column(size, state, observed=True),
+        "action": Column(space.action_size, action),
+        "reward": Column(of=lambda step: step.reward),
+        "terminated": Column(of=lambda step: step.terminated),
+        "demo": Column(of=shows),
+    }
+
+
+NO_COLUMNS: Mapping[str, Column] = {}
+
+
+def places_of(columns: Mapping[str, Column]) -> dict[str, int | slice]:
+    """Where each column lies in a row of them all, side by side."""
+    places: dict[str, int | slice] = {}
+    start = 0
+    for name, column in columns.items():
+        places[name] = start if column.size is None else slice(start, start + column.size)
+        start += 1 if column.size is None else column.size
+    return places
