@@ -7,10 +7,8 @@ import math
 from robot_rl.config import StartPose, Task, Wander
 from robot_rl.types import Compliance, Use
 
-SOCKET = (
-    0.5,
-    0.0,
-)  # [m] in the base frame: the middle of what a Panda reaches with its tool pointing down
+# [m] in the base frame: the middle of what a Panda reaches with its tool pointing down
+SOCKET = (0.5, 0.0)
 RIM_Z = 0.025  # [m] in the base frame: the socket is 25 mm deep and stands on the table (z = 0)
 HEIGHT_LOW, HEIGHT_HIGH = 0.030, 0.060  # [m] of the peg's tip above the rim at the start
 DEGREES_5 = math.radians(5.0)
@@ -60,15 +58,8 @@ TASK = Task(
         aside=0.040,
         rotation=(1.2 * DEGREES_5, 1.2 * DEGREES_5, DEGREES_5 + math.radians(10.0)),
     ),
-    pose_tcp_tool=(
-        0.0,
-        0.0,
-        0.042,
-        0.0,
-        0.0,
-        0.0,
-        1.0,
-    ),  # the peg's tip, 42 mm beyond the fingertips
+    # The peg's tip, 42 mm beyond the fingertips
+    pose_tcp_tool=(0.0, 0.0, 0.042, 0.0, 0.0, 0.0, 1.0),
     compliance=Compliance(
         # SERL's franka controller: 2000 N/m and 150 Nm/rad, damped with 89 Ns/m (critical for 1 kg)
         # and 7 Nms/rad
