@@ -38,8 +38,8 @@ from robot_rl.operator.intervention import Intervention
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.runs.processes import Supervisor
-from robot_rl.tools.benchmark import Row, machine
 from robot_rl.tools.benchmark_arm import busy
+from robot_rl.tools.benchmark_rows import Row, machine
 from robot_rl.types import Array
 from tests.cameras.simulated_realsense import Bus, SimulatedRealSense
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import disk, links
 from benchmarks.other import Other
-from robot_rl.tools.benchmark import Row, machine
+from robot_rl.tools.benchmark_rows import Row, machine
 from robot_rl.types import SpaceSpec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -215,9 +215,8 @@ def spool_rows(folder: Path, sizes: Sizes) -> list[Row]:
     """Through the spool at the robot's rhythm; through spool and log: bursts for memory, a long run
     for the disk.
     """
-    seconds = disk.appends(
-        folder / "rhythm", PIXELS, sizes.spool_steps, 30.0
-    )  # before the disk is busy for long
+    # before the disk is busy for long
+    seconds = disk.appends(folder / "rhythm", PIXELS, sizes.spool_steps, 30.0)
     half, nearly = 1e6 * np.percentile(seconds, [50, 99])
     bursts = [
         links.steps(PIXELS, sizes.burst_steps, fresh(folder, f"burst{number}"))

@@ -19,7 +19,7 @@ from robot_rl.stream.codec import StepCodec
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.records import Kind
 from robot_rl.stream.spool import Spool
-from robot_rl.tools.benchmark import random_steps
+from robot_rl.tools.benchmark_learner import random_steps
 from robot_rl.types import Array, RecordId, SpaceSpec
 
 

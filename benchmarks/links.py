@@ -22,7 +22,7 @@ from robot_rl.stream.codec import space_from_json, space_json
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.records import Record
 from robot_rl.stream.store import Store
-from robot_rl.tools.benchmark import random_steps
+from robot_rl.tools.benchmark_learner import random_steps
 from robot_rl.types import Array, SpaceSpec
 
 _PATIENCE_S = 120.0

@@ -53,7 +53,7 @@ ONLY_IN = {
         "robot_rl/networks/",
         "robot_rl/learner/",
         "robot_rl/learner/replay.py",
-        "robot_rl/tools/benchmark.py",
+        "robot_rl/tools/benchmark_learner.py",
     ),
     "safetensors": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/transport/"),
     "matplotlib": ("robot_rl/runs/report.py", "robot_rl/tools/blackbox.py"),

@@ -103,6 +103,7 @@ def check(
     from robot_rl.machine.compiled import COMPILES, is_first_time
     from robot_rl.machine.terminal import terminal
     from robot_rl.tools import check as bench
+    from robot_rl.tools.findings import as_json, table
 
     if not (hardware or driver):
         raise ConfigError("name a file of hardware_configs/, or a driver as --driver rewards/mine")
@@ -116,9 +117,9 @@ def check(
         read = config.load_hardware(hardware)
         findings = bench.check(read, read_files(task, hardware)[0] if task else None, seconds)
     if json:
-        print_json(bench.as_json(driver or hardware, findings))
+        print_json(as_json(driver or hardware, findings))
     else:
-        terminal().print(bench.table(driver or hardware, findings))
+        terminal().print(table(driver or hardware, findings))
     return int(not all(finding.right for finding in findings))
 
 
@@ -202,7 +203,7 @@ def pose(
         seconds: End by itself after so long; 0 waits for Ctrl-C.
         margin_m: By how much the workspace is larger than where the tool has been.
     """
-    from robot_rl.tools.check import PoseWatcher
+    from robot_rl.tools.pose import PoseWatcher
 
     chosen = choose_arm(config.load_hardware(hardware), arm, "")
     watcher = PoseWatcher(chosen, config.load_task(task) if task else None)

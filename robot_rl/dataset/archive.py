@@ -3,7 +3,7 @@ and for ever.
 
     archive/
       archive.json            format, schema, spaces, and what made it (task, hardware, rate, code): written once
-      index.jsonl             one line per fact; what it does not name does not exist
+      index.jsonl             one line per fact (`archive_index.py`); what it does not name does not exist
       episodes/NAME/          zarr 3: observations/*, actions/*, reward, terminated, truncated, provenance, ...
 
 An episode is written under a temporary name, every file and folder of it is fsynced, then it is
@@ -12,23 +12,17 @@ whoever is killed in between leaves a folder that nobody reads and that the next
 The length is the index's; what zarr calls `shape` is only compared with it, and the content with
 its sha256.
 
-Index lines are of two kinds. `episode` says what was archived, once and for ever. `marks` holds all
-that the operator has said of an episode so far (the newest such line counts), so that nothing is
-rewritten when a mark comes later.
-
 A batch for the learner is never sampled from here: reading single rows is a hundred times slower
 than from memory.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -37,7 +31,8 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey, with_marks
+from robot_rl.dataset.archive_index import Entry, Index, read_index
+from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey
 from robot_rl.machine.sync import sync_path
 from robot_rl.packing import raw
 from robot_rl.stream.codec import ACTIONS, READABLE, SCHEMA, space_from_json, space_hash, space_json
@@ -61,17 +56,6 @@ _FLAT: Any = {
 _SYNCING = 8  # threads: what a disk is told at the same time it writes in one go
 _TEMPORARY = ".tmp-"
 _HEAD, _INDEX, _EPISODES = "archive.json", "index.jsonl", "episodes"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of the index: an episode's facts, its folder under `episodes/`, and the sha256 of its
-    content.
-    """
-
-    facts: EpisodeFacts
-    folder: str
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -128,7 +112,7 @@ class Archive:
         head = _read_head(self.folder)
         self.space = space_from_json(head["space"])
         self.context: Mapping[str, Any] = head["context"]
-        self.entries = _read_index(self.folder / _INDEX)[0]
+        self.entries = read_index(self.folder / _INDEX)[0]
 
     def load(self, key: EpisodeKey) -> Episode:
         """One episode, checked against length and checksum in the index."""
@@ -167,11 +151,11 @@ class ArchiveWriter:
         self.folder, self._space, self._context = Path(folder), space, dict(context)
         self._compressors = (ZstdCodec(level=1),) if compress else None
         (self.folder / _EPISODES).mkdir(parents=True, exist_ok=True)
-        self._fd = _open_index(self.folder / _INDEX)
+        self._index = Index(self.folder / _INDEX)
         try:
             self._begin()
         except BaseException:
-            os.close(self._fd)
+            self.close()
             raise
 
     def add(self, episode: Episode) -> bool:
@@ -184,40 +168,29 @@ class ArchiveWriter:
             )
         arrays = _to_arrays(episode)
         digest = _sha256(arrays)
-        if (known := self.entries.get(episode.key)) is not None:
+        if (known := self._index.entries.get(episode.key)) is not None:
             if known.sha256 != digest:
                 raise DataError(f"episode {episode.key} is in archive {self.folder} with other content. Archive this "
                                 "log into another folder")  # fmt: skip
             return False
         entry = Entry(EpisodeFacts.of(episode), _folder_name(episode.key), digest)
-        line = {
-            "kind": "episode",
-            **entry.facts.to_json(),
-            "folder": entry.folder,
-            "schema": SCHEMA,
-        }
-        line |= {"space_hash": space_hash(self._space), "sha256": digest}
+        line = entry.line(SCHEMA, space_hash(self._space))
         self._write_group(entry.folder, arrays, line)
-        self._append(line)
-        self.entries[episode.key] = entry
+        self._index.append(line)
         return True
 
     def mark(self, key: EpisodeKey, marks: Sequence[Mapping[str, Any]]) -> bool:
         """Say what the operator has said of an archived episode by now; False if the index says so
         already.
         """
-        entry = self.entries[key]
-        if list(entry.facts.marks) == list(marks):
+        if list(self._index.entries[key].facts.marks) == list(marks):
             return False
-        self._append({"kind": "marks", "key": str(key), "marks": list(marks)})
-        self.entries[key] = replace(entry, facts=with_marks(entry.facts, marks))
+        self._index.append({"kind": "marks", "key": str(key), "marks": list(marks)})
         return True
 
     def close(self) -> None:
         """Let go of the index."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._index.close()
 
     def __enter__(self) -> "ArchiveWriter":
         return self
@@ -236,8 +209,7 @@ class ArchiveWriter:
                 f"({', '.join(theirs.observations)}); this log has space {space_hash(self._space)} "
                 f"({', '.join(self._space.observations)}). Use another folder"
             )
-        self.entries, end = _read_index(self.folder / _INDEX)
-        os.ftruncate(self._fd, end)
+        self._index.mend()
         for left in (self.folder / _EPISODES).glob(_TEMPORARY + "*"):
             shutil.rmtree(left)
 
@@ -278,18 +250,6 @@ class ArchiveWriter:
             shutil.rmtree(temporary, ignore_errors=True)
             raise DataError(f"archive {self.folder} cannot be written: {error.strerror}. The episodes in its index are "
                             "whole: make room, then archive again") from error  # fmt: skip
-
-    def _append(self, line: Mapping[str, Any]) -> None:
-        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        end = os.fstat(self._fd).st_size
-        try:
-            if os.write(self._fd, data) != len(data):
-                raise OSError(0, "only a part of the line was written")
-            os.fsync(self._fd)
-        except OSError as error:
-            os.ftruncate(self._fd, end)
-            raise DataError(f"index of archive {self.folder} cannot be written: {error.strerror}. The episodes that it "
-                            "names are whole: make room, then archive again") from error  # fmt: skip
 
 
 def _folder_name(key: EpisodeKey) -> str:
@@ -393,40 +353,3 @@ def _read_head(folder: Path) -> dict[str, Any]:
         raise DataError(f"archive {folder} has format {head.get('format')} and schema {head.get('schema')}; this code "
                         f"reads format {FORMAT} and schema {SCHEMA}: use the version that wrote it")  # fmt: skip
     return head
-
-
-def _open_index(path: Path) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise DataError(
-            f"archive {path.parent} is being written by another process: wait until it is done"
-        ) from None
-    return fd
-
-
-def _read_index(path: Path) -> tuple[dict[EpisodeKey, Entry], int]:
-    """The entries in their order, and where the last whole line ends: a torn tail is passed over."""
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    entries: dict[EpisodeKey, Entry] = {}
-    for number, line in enumerate(data[:end].splitlines(), start=1):
-        try:
-            _apply(entries, json.loads(line))
-        except (ValueError, KeyError, TypeError, DataError) as error:
-            raise DataError(f"line {number} of {path} is damaged ({error!r}): restore the file from a copy, or remove "
-                            "the archive and make it anew from the log") from error  # fmt: skip
-    return entries, end
-
-
-def _apply(entries: dict[EpisodeKey, Entry], line: Mapping[str, Any]) -> None:
-    if line["kind"] == "episode":
-        facts = EpisodeFacts.from_json(line)
-        entries.setdefault(facts.key, Entry(facts, str(line["folder"]), str(line["sha256"])))
-    elif line["kind"] == "marks":
-        key = EpisodeKey.parse(line["key"])
-        entries[key] = replace(entries[key], facts=with_marks(entries[key].facts, line["marks"]))
-    else:
-        raise ValueError(f"a line of kind {line['kind']!r}; known: episode, marks")

@@ -18,6 +18,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -51,9 +52,8 @@ class Store:
         self.first = self.end = 0
         self.lost = 0
         """Records that a repair could not even put a mark for."""
-        self._headers: dict[
-            ActorStream, tuple[int, RecordId]
-        ] = {}  # the row of each stream, and its newest record
+        self._headers: dict[ActorStream, tuple[int, RecordId]] = {}
+        """The row of each stream, and its newest record."""
         self._read_only, self._busy = read_only, threading.Lock()
         self._turn = 0
         self._writing = self._closed = False
@@ -85,10 +85,8 @@ class Store:
         if not several:
             return
         newest = {(record.identity.actor, record.identity.epoch): record for record in several}
-        rows = {s: self._headers[s][0] if s in self._headers else None for s in newest}
-        free = len(self._headers)
-        for stream in [stream for stream, row in rows.items() if row is None]:
-            rows[stream], free = free, free + 1
+        free = count(len(self._headers))
+        rows = {s: self._headers[s][0] if s in self._headers else next(free) for s in newest}
         with self._translated("written"), self._busy:
             if self._sync is not None:
                 self._sync.check()
@@ -107,7 +105,7 @@ class Store:
                 )
         self.end += len(several)
         for stream, record in newest.items():
-            self._headers[stream] = rows[stream], record.identity  # type: ignore[assignment]
+            self._headers[stream] = rows[stream], record.identity
 
     def read(self, start: int, end: int | None = None) -> Iterator[Record]:
         """The records from number `start` on, up to `end` or as far as they reach. DataError at a
@@ -203,9 +201,8 @@ class Store:
             db.close()
             if not self._read_only or pages.is_corrupt(error) or has_wal(self.path):
                 raise
-            db = self._open(
-                "ro&immutable=1"
-            )  # in a folder that cannot be written, and nobody else writes there
+            # in a folder that cannot be written, and nobody else writes there
+            db = self._open("ro&immutable=1")
         except BaseException:
             db.close()
             raise
@@ -237,21 +234,16 @@ class Store:
 
     def _check_shape(self) -> None:
         """The tables are these, and a file without a write-ahead log is as long as it says."""
-        if (
-            self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall()
-            != pages.SCHEMA_ROWS
-        ):
-            raise self.damaged()
+        tables = self._db.execute("SELECT * FROM sqlite_master ORDER BY rootpage").fetchall()
         size = self.path.stat().st_size
-        if size == 0:
+        if tables != pages.SCHEMA_ROWS or size == 0:
             raise self.damaged()
         if has_wal(self.path):
             return
         whole = pages.PAGE * self._db.execute("PRAGMA page_count").fetchone()[0]
         unused = self._db.execute("PRAGMA freelist_count").fetchone()[0]
-        is_odd = size != whole or (
-            unused and self.kind == pages.LOG
-        )  # of a log nothing is ever removed
+        # of a log nothing is ever removed
+        is_odd = size != whole or (unused and self.kind == pages.LOG)
         if size < whole or (is_odd and not self._read_only):
             raise self.damaged()
 
@@ -285,25 +277,17 @@ class Store:
         ).fetchall()
         if len(rows) != 1:
             raise self.damaged(self.end - 1)
-        record = self._record(self.end - 1, *rows[0])
-        if (
-            self._headers.get((record.identity.actor, record.identity.epoch), (0, None))[1]
-            != record.identity
-        ):
+        identity = self._record(self.end - 1, *rows[0]).identity
+        if self._headers.get((identity.actor, identity.epoch), (0, None))[1] != identity:
             raise self.damaged(self.end - 1)
 
     def _record(self, number: int, n: Any, header: Any, payload: Any) -> Record:
         """The record of a row; DataError if it is not whole, or not number `number`."""
         found = records.parse(header) if isinstance(header, bytes) else None
-        if (
-            n != number
-            or found is None
-            or not isinstance(payload, bytes)
-            or len(payload) != found.length
-        ):
+        if n != number or found is None or not isinstance(payload, bytes):
             raise self.damaged(number)
         record = Record(found.kind, found.identity, header, payload)
-        if not records.is_whole(record):
+        if len(payload) != found.length or not records.is_whole(record):
             raise self.damaged(number)
         return record
 
@@ -404,14 +388,11 @@ class Store:
             if begins.startswith(pages.OLD_MAGICS):
                 return DataError(f"{self.what} was written by an older version: 'robot-rl data convert {self.path}' "
                                  "makes it one that can be read, and keeps the old one beside it")  # fmt: skip
-            if len(begins) > pages.PAGE and pages.ROW_MAGIC not in begins:
-                return DataError(f"{self.path} is not a {self.kind}")
-            if (
-                begins
-                and len(begins) <= pages.PAGE
-                and not begins.startswith(b"SQLite")
-                and begins.strip(b"\0")
-            ):
+            # what is short may be a file of ours that was cut off: its beginning tells
+            is_ours = begins.startswith(b"SQLite") or not begins.strip(b"\0")
+            if len(begins) > pages.PAGE:
+                is_ours = pages.ROW_MAGIC in begins
+            if not is_ours:
                 return DataError(f"{self.path} is not a {self.kind}")
         return self.damaged(number)
 
@@ -422,11 +403,8 @@ class Store:
         if self.path.stat().st_size <= pages.PAGE:
             return DataError(f"{self.what} is damaged: it has {self.path.stat().st_size} bytes, which is no file of "
                              "records. Restore it from a copy; remove it if nothing was recorded yet")  # fmt: skip
-        where = (
-            ""
-            if number is None
-            else f": record {number} does not match its checksum, or is not there"
-        )
+        said = f": record {number} does not match its checksum, or is not there"
+        where = "" if number is None else said
         return DataError(f"{self.what} is damaged{where}. 'robot-rl data repair {self.path}' keeps every record that "
                          "is whole, puts a mark in the place of what is lost, and leaves the damaged file beside it. "
                          "Nothing was changed so far")  # fmt: skip

@@ -21,7 +21,7 @@ from robot_rl import config
 from robot_rl.config import ArmConfig
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.server import be_prompt
-from robot_rl.tools.check import measure_timing
+from robot_rl.tools.arm_check import measure_timing
 from robot_rl.types import ArmTarget, Array, Compliance, LinkError
 
 HARDWARE, TASK = "fci_sim", "peg_insert"

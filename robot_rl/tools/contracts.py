@@ -27,7 +27,7 @@ from robot_rl.config.kinds import (
 )
 from robot_rl.config.validation import dotted, nearest
 from robot_rl.interfaces import Given
-from robot_rl.tools.check import Finding
+from robot_rl.tools.findings import Finding
 from robot_rl.types import ArmState, Array, ConfigError, Fault, OperatorCommand, RobotRLError, Use
 
 Looked = Iterator[tuple[str, str]]

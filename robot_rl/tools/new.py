@@ -15,7 +15,7 @@ from robot_rl.cameras import flow
 from robot_rl.config import ArmConfig, CameraConfig, Hardware
 from robot_rl.config.validation import nearest
 from robot_rl.tools import camera_check
-from robot_rl.tools.check import PoseWatcher
+from robot_rl.tools.pose import PoseWatcher
 from robot_rl.types import Array, ConfigError, RobotRLError
 
 Three = tuple[float, float, float]
@@ -235,9 +235,8 @@ def with_poses(hardware: Hardware, answers: Answers) -> Answers:
     spread = np.array(answers.range_m) + ROOM_M
     places = [np.array(pose[:3]), np.array((answers.goal or pose)[:3])]
     low, high = np.min(places, 0) - spread, np.max(places, 0) + spread
-    if is_simulated(
-        hardware.arms[0]
-    ):  # its table is where the file says; a real bench's box is widened to this
+    # its table is where the file says; a real bench's box is widened to this
+    if is_simulated(hardware.arms[0]):
         limits = hardware.arms[0].limits
         low, high = np.maximum(low, limits.workspace_low), np.minimum(high, limits.workspace_high)
     return replace(answers, pose=pose, box=(*_rounded(low), *_rounded(high)))

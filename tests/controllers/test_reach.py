@@ -13,7 +13,7 @@ from robot_rl.controllers.reach import AXES, Reach, error_of, forward
 from robot_rl.geometry import pose_multiply
 from robot_rl.sim.franka_facts import FR3, PANDA
 from robot_rl.sim.panda import flange_pose
-from robot_rl.tools.check import limits_of, tool_of
+from robot_rl.tools.arm_check import limits_of, tool_of
 
 FACTS = {"mujoco": PANDA, "fci_sim": FR3, "franka": FR3}
 SHIPPED = [("sim_panda", ""), ("fci_sim", ""), ("franka_fr3", "")]

@@ -5,7 +5,7 @@ from rich.table import Table
 
 from robot_rl.machine.terminal import terminal
 from robot_rl.runs.progress import Display
-from robot_rl.tools.check import Finding, table
+from robot_rl.tools.findings import Finding, table
 
 
 def test_a_name_in_brackets_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from robot_rl import config
 from robot_rl.tools import benchmark
+from robot_rl.tools.benchmark_rows import Row, Sizes, table
 
-TINY = benchmark.Sizes(
+TINY = Sizes(
     law_calls=100,
     env_steps=20,
     jitter_s=0.3,
@@ -64,8 +65,6 @@ def test_the_table_names_value_unit_and_what_to_compare_with(
 ) -> None:
     from rich.console import Console
 
-    Console(width=120).print(
-        benchmark.table([benchmark.Row("law_us", 1.5, "us", "per tick of 1000 us")])
-    )
+    Console(width=120).print(table([Row("law_us", 1.5, "us", "per tick of 1000 us")]))
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("law_us", "1.5", "us", "per tick of 1000 us"))

@@ -13,7 +13,9 @@ from robot_rl import config
 from robot_rl.config import StartPose, make
 from robot_rl.controllers.client import ArmClient
 from robot_rl.env.robot import connect_arm
-from robot_rl.tools.check import PoseWatcher, _check_timing, check
+from robot_rl.tools.arm_check import check_timing
+from robot_rl.tools.check import check
+from robot_rl.tools.pose import PoseWatcher
 from robot_rl.types import ArmTarget, Compliance, OperatorCommand, Use
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -33,9 +35,8 @@ def at(address):
 
 @pytest.mark.slow
 def test_a_bench_that_is_ready_is_found_so_part_by_part(address):
-    findings = check(
-        at(address), TASK, seconds=0.3
-    )  # nobody listens there: it starts the arm's process itself
+    # nobody listens there: it starts the arm's process itself
+    findings = check(at(address), TASK, seconds=0.3)
     parts = [
         "connection",
         "error state",
@@ -68,9 +69,8 @@ def test_a_set_up_that_the_arm_refuses_and_a_box_that_it_cannot_fill_are_finding
     finding = said(findings, "limits against task 'peg_insert'")
     assert not finding.right and "stiffness" in finding.advice and "20000" in finding.advice
     finding = said(findings, "set-up of task 'peg_insert'")
-    assert (
-        not finding.right and "workspace_angle = 0.6" in finding.advice
-    )  # more than the arm's process has read
+    # more than the arm's process has read
+    assert not finding.right and "workspace_angle = 0.6" in finding.advice
     finding = said(findings, "reach")
     assert not finding.right and "joint 6 at the end" in finding.found
     angle = float(finding.advice.partition("workspace_angle ")[2].split()[0])
@@ -121,11 +121,11 @@ def test_commands_that_the_robot_does_not_get_are_to_be_mended(success, right):
     pytest.importorskip("pylibfranka", reason=NO_FRANKA)
     (arm,) = config.load_hardware("franka_fr3").arms
     client: Any = CountingClient(success)
-    finding = said(_check_timing(arm, client, 0.05), "communication with the robot")
+    finding = said(check_timing(arm, client, 0.05), "communication with the robot")
     assert (
         finding.right == right == (not finding.advice) and f"{100 * success:.1f} %" in finding.found
     )
-    simulated = [finding.what for finding in _check_timing(BARE.arms[0], client, 0.05)]
+    simulated = [finding.what for finding in check_timing(BARE.arms[0], client, 0.05)]
     assert "communication with the robot" not in simulated, "there is no robot that could say so"
 
 
@@ -211,9 +211,8 @@ def test_the_benchmark_of_the_arm_has_every_number_and_leaves_priorities_as_they
     from robot_rl.tools.benchmark_arm import measure_arm
 
     before = os.sched_getscheduler(0)
-    numbers = measure_arm(
-        3.0
-    )  # a machine that stands still for a second, as a shared one does, is no arm's fault
+    # a machine that stands still for a second, as a shared one does, is no arm's fault
+    numbers = measure_arm(3.0)
     assert os.sched_getscheduler(0) == before
     wanted = (
         "rate_hz",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from robot_rl import cli, config
-from robot_rl.tools.check import _check_files, _check_reach
+from robot_rl.tools.arm_check import check_reach
+from robot_rl.tools.check import _check_files
 from robot_rl.types import FoundCamera
 
 GOAL = [
@@ -38,9 +39,8 @@ def test_without_a_question_the_simulated_arm_says_where_it_stands_and_the_bench
     assert cli.main(["new", "reach", "--like", "sim_panda", *GOAL, "--crop", "wrist", "160", "80", "320", "320",
                      "--teleop", "browser", "--yes"]) == 0  # fmt: skip
     task, bench = config.load_task("reach"), config.load_hardware("reach_bench")
-    assert task.start[0].pose_base_tool[:3] == pytest.approx(
-        (0.5, 0.0, 0.137), abs=1e-3
-    )  # where its home is
+    # where its home is
+    assert task.start[0].pose_base_tool[:3] == pytest.approx((0.5, 0.0, 0.137), abs=1e-3)
     assert task.reward.options == {
         "goals": [[0.5, 0.0, 0.05, 1.0, 0.0, 0.0, 0.0]],
         "translation_m": 0.003,
@@ -60,7 +60,7 @@ def test_without_a_question_the_simulated_arm_says_where_it_stands_and_the_bench
     )
     findings = [
         *_check_files(bench, task),
-        *_check_reach(bench.arms[0], task),
+        *check_reach(bench.arms[0], task),
     ]  # what the two files have a say in
     assert len(findings) > 2 and [finding for finding in findings if not finding.right] == []
 

@@ -15,7 +15,6 @@ last, so the tool's pose is computed from the frames that each state names.
 
 import math
 import os
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ import numpy as np
 import pylibfranka
 
 from robot_rl import interfaces
+from robot_rl.controllers.arms._franka_address import require_somebody
 from robot_rl.controllers.arms._franka_frames import (
     IDENTITY,
     TICK_S,
@@ -59,11 +59,6 @@ nothing: the journal of a collision shows how it began."""
 
 JOURNAL_STATES = 50
 """So many states, a millisecond each, go into the journal."""
-
-REACH_S = 3.0
-"""How long anything at the robot's address may take to answer: it hangs on a cable of its own."""
-
-DESK_PORT, FCI_PORT = 443, 1337
 
 
 @dataclass(frozen=True)
@@ -322,9 +317,8 @@ class Arm(interfaces.Arm):
 
     def _next_state(self) -> Any:
         if self._robot is None:
-            time.sleep(
-                TICK_S
-            )  # the robot keeps time for the loop; while it is gone, somebody has to
+            # the robot keeps time for the loop; while it is gone, somebody has to
+            time.sleep(TICK_S)
             raise ArmDriverError(
                 *(self._stopped or (Fault.COMMUNICATION, "the robot is not connected"))
             )
@@ -405,24 +399,6 @@ class Arm(interfaces.Arm):
 
     def _lost(self, error: Exception) -> tuple[Fault, str]:
         return Fault.COMMUNICATION, explain_connection(self._name, self._options.ip, str(error))
-
-
-def require_somebody(ip: str) -> None:
-    """Raise OSError if nobody answers at this address: libfranka would wait for a minute.
-
-    Desk's port is tried first: a connection that is opened and closed again must not disturb the
-    control interface.
-    """
-    problem = ""
-    for port in (DESK_PORT, FCI_PORT):
-        try:
-            socket.create_connection((ip, port), timeout=REACH_S).close()
-            return
-        except ConnectionRefusedError:  # somebody is there and says no
-            return
-        except OSError as error:
-            problem = str(error)
-    raise OSError(f"nobody answers: {problem}")
 
 
 def _contact(thresholds: Sequence[float]) -> list[float]:

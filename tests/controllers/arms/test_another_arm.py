@@ -18,7 +18,7 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.setup import ArmSetup, open_driver
 from robot_rl.links.sockets import free_addresses
-from robot_rl.tools.check import _check_reach
+from robot_rl.tools.arm_check import check_reach
 from robot_rl.types import ArmTarget, Compliance, ConfigError, Fault
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -112,5 +112,5 @@ def test_a_driver_that_does_not_run_says_file_and_line(bench):
 
 
 def test_check_says_that_nobody_looked_at_its_reach(bench):
-    (finding,) = _check_reach(bench, None)
+    (finding,) = check_reach(bench, None)
     assert finding.right and "does not say how the arm is built" in finding.advice

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.controllers.arms import _franka_frames
+from robot_rl.controllers.arms import _franka_address, _franka_frames
 from robot_rl.controllers.setup import open_driver
 from robot_rl.geometry import pose_error, pose_multiply
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.sim.panda import flange_pose
-from robot_rl.tools.check import PoseWatcher
+from robot_rl.tools.pose import PoseWatcher
 from robot_rl.types import ArmDriverError, ConfigError, Fault, Load
 
 pytest.importorskip(
@@ -277,20 +277,19 @@ def test_the_journal_of_a_stop_holds_the_robots_own_last_states_and_its_errors(r
 
 
 def test_nobody_at_the_address_is_said_at_once_with_the_arms_name(monkeypatch):
-    monkeypatch.setattr(franka, "REACH_S", 0.2)
+    monkeypatch.setattr(_franka_address, "REACH_S", 0.2)
     require_refusal("127.9.9.9", "activate FCI in Desk")
     require_refusal("no-such-robot.invalid", "options.ip of the hardware file wrong")
     with socket.socket() as deaf, contextlib.ExitStack() as waiting:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
-        for _ in range(
-            3
-        ):  # a full queue: whoever comes now hears nothing, as from a robot that is off
+        # a full queue: whoever comes now hears nothing, as from a robot that is off
+        for _ in range(3):
             caller = waiting.enter_context(socket.socket())
             caller.setblocking(False)
             caller.connect_ex(deaf.getsockname())
-        monkeypatch.setattr(franka, "DESK_PORT", deaf.getsockname()[1])
-        monkeypatch.setattr(franka, "FCI_PORT", deaf.getsockname()[1])
+        monkeypatch.setattr(_franka_address, "DESK_PORT", deaf.getsockname()[1])
+        monkeypatch.setattr(_franka_address, "FCI_PORT", deaf.getsockname()[1])
         require_refusal("127.0.0.1", "robot off")
 
 

@@ -1,0 +1,50 @@
+"""What a check has found: each thing that was tried, as a table for a terminal or as plain data."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from robot_rl.machine.terminal import bad, good
+from robot_rl.types import RobotRLError
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was tried: whether it is right, what was found, and what to do if it is not."""
+
+    part: str
+    what: str
+    right: bool
+    found: str
+    advice: str = ""
+
+
+def guarded(part: str, findings: Iterable[Finding]) -> list[Finding]:
+    """What a look finds, step by step; an error of ours that ends it is a finding, too."""
+    done: list[Finding] = []
+    try:
+        for finding in findings:
+            done.append(finding)
+    except RobotRLError as error:
+        done.append(Finding(part, "connection", False, "failed", str(error)))
+    return done
+
+
+def table(name: str, findings: Sequence[Finding]) -> Any:
+    """The findings as a table for a terminal."""
+    from rich.table import Table
+
+    out = Table(
+        title=f"{name}: " + ("ready" if all(f.right for f in findings) else "not ready yet")
+    )
+    for heading in ("part", "what", "", "found", "what to do"):
+        out.add_column(heading)
+    for f in findings:
+        out.add_row(f.part, f.what, good("right") if f.right else bad("mend"), f.found, f.advice)
+    return out
+
+
+def as_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The findings as plain data."""
+    ready = all(finding.right for finding in findings)
+    return {"hardware": name, "ready": ready, "findings": [asdict(finding) for finding in findings]}
