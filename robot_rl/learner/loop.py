@@ -9,8 +9,7 @@ nobody waits: updates follow the steps as they come.
 
 import logging
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -20,41 +19,26 @@ from robot_rl.config import Task, driver
 from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.dataset.outcomes import REACTION_S
 from robot_rl.learner import checkpoint
-from robot_rl.learner.health import WeightsAge
+from robot_rl.learner.intake import Entry, Intake
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.publishing import Publishing
+from robot_rl.learner.reports import Reports
 from robot_rl.learner.tally import Tally, tail_start
 from robot_rl.learner.training import Training
-from robot_rl.learner.viewers import viewers
-from robot_rl.links.calls import CallServer, packed
-from robot_rl.links.status import StatusPublisher
+from robot_rl.links.calls import CallServer
 from robot_rl.links.upload import REQUEST_BYTES, Inbox
-from robot_rl.links.weights import WeightsPublisher
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
-from robot_rl.machine.small_files import JsonLines, is_number
-from robot_rl.stream import StepReceiver
 from robot_rl.stream.compatibility import Hello, check
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.verdicts import counted_steps, newest_successes
-from robot_rl.types import (
-    Array,
-    DataError,
-    DivergedError,
-    Mark,
-    RecordId,
-    SpaceSpec,
-    Step,
-    StoppedError,
-)
+from robot_rl.types import Array, DivergedError, Step, StoppedError
 
 log = logging.getLogger(__name__)
 
 OFFLINE_AT_ONCE = 500  # updates on the demonstrations between two lines of metrics
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
-SYNC_EVERY_S = 0.5  # what a power cut can cost, unless the actor's spool still has it
 FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
-VALUE_EVERY_S = 0.25  # real clock: how often whoever looks is told what the critic expects
-REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 CALLS_SHARE = 0.05  # of the time, while there is something to learn, goes into answering calls
 QUIET_S = 1.0  # at the end: the actor's last steps and marks are awaited for so long
 
@@ -89,47 +73,32 @@ def said_late_s(task: Task) -> float:
 
 
 class Learner:
-    """Links, log and metrics around a `Training`."""
+    """What comes in, what goes out and what is reported around a `Training`."""
 
     def __init__(self, folder: RunFolder, stop: StopRequest):
         self._folder, self._settings, self._stop = folder, folder.settings, stop
         self._config: LearnerConfig = folder.read("learner", LearnerConfig)
         self._space = folder.spaces()
-        self._begun = time.monotonic()
+        begun = time.monotonic()
         task, hardware = folder.load_task(), folder.load_hardware()
         settings = self._settings
         self.training = Training(
             self._space, self._config, settings.seed, settings.steps, said_late_s=said_late_s(task)
         )
-        self._metrics = JsonLines(folder.metrics_file)
-        self._viewers = viewers(folder, self._config.wandb)
         self._restored = checkpoint.load_newest(folder.checkpoints)
-        self._log = open_log(folder, self._space, self._restored.counters if self._restored else {})
-        self._receiver = StepReceiver(
-            self._settings.steps_address, self._space, self._log.positions, run=self._settings.id
-        )
-        self._weights = WeightsPublisher(self._settings.weights_address)
-        self._status = StatusPublisher(self._settings.learner_status_address, "learner")
-        self._calls = CallServer(self._settings.calls_address, REQUEST_BYTES)
+        counters = self._restored.counters if self._restored else {}
+        self._intake = Intake(folder, self._space, counters)
+        self._publishing = Publishing(settings.weights_address, self.training)
+        self._reports = Reports(folder, self._config, begun)
+        self._calls = CallServer(settings.calls_address, REQUEST_BYTES)
         self._calls.register("hello", self._answer_hello)
-        self._calls.register("policy", self._answer_policy)
+        self._calls.register("policy", self._publishing.answer)
         self._calls.register(
             "run", lambda *_: {"name": folder.path.name, "sections": folder.sections}
         )
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
-        self._ours = Hello.of("learner", task, hardware, self._space, self._settings.id)
-        self._arrived: deque[tuple[RecordId, Step | Mark]] = deque()
-        self._tally = Tally()
-        self._version = 0
-        self._published_updates = 0
-        self._weights_age = WeightsAge()
+        self._ours = Hello.of("learner", task, hardware, self._space, settings.id)
         self._checkpointed = 0
-        self._reported = self._valued = self._begun
-        self._line: dict[str, Any] = {}
-        self._policy_taken = False
-        self._packed: dict[
-            bool, tuple[tuple[int, ...], bytes]
-        ] = {}  # the newest policies that were asked for
 
     def prepare(self) -> bool:
         """Compile, wait for the demonstrations, begin with them or where the run was left. False:
@@ -170,10 +139,11 @@ class Learner:
 
     def _write_goal_error(self) -> None:
         if (error := self.training.pretraining.error) is not None:
-            self._write_line({"env_steps": self.training.env_steps, "pretraining": asdict(error)})
+            done = self.training.env_steps
+            self._reports.write({"env_steps": done, "pretraining": asdict(error)})
 
     def _tell_pretraining(self, done: int, total: int) -> None:
-        self._status.publish({"phase": "pretraining", "done": done + 1, "total": total})
+        self._reports.tell_phase("pretraining", done + 1, total)
         if self._stop.is_set():
             raise StoppedError("stopped")
 
@@ -190,14 +160,14 @@ class Learner:
         """
         if not self.training.renewal_due:
             return
-        successes = newest_successes(self._log.entries, self._config.pretrain.renew_episodes)
+        successes = newest_successes(self._intake.log.entries, self._config.pretrain.renew_episodes)
         try:
             self.training.renew_encoder(
                 self._demonstrations(), successes, self._tell_renewal, self._folder.features_file
             )
         except StoppedError:
             return
-        self._refill(self._log.count, self._tally)
+        self._refill(self._intake.log.count, self._intake.tally)
         self._write_goal_error()
         self._update(self.training.due())
         self._save()
@@ -209,13 +179,9 @@ class Learner:
         while (due := self.training.offline_due) > 0 and not self._stop.is_set():
             self.training.clone_behaviour(min(due, OFFLINE_AT_ONCE), self._stop.is_set)
             done = self.training.offline_updates
-            self._status.publish({
-                "phase": "cloning",
-                "done": done,
-                "total": done + self.training.offline_due,
-            })
+            self._reports.tell_phase("cloning", done, done + self.training.offline_due)
             line = self.training.metrics()
-            self._write_line(line | self.training.health())
+            self._reports.write(line | self.training.health())
             self.training.require_sound(line)
 
     def _refill(self, known: int, tally: Tally) -> None:
@@ -227,23 +193,19 @@ class Learner:
         stopped. On the real clock only what the replay has room for is read: the records before
         number `known` add up to `tally`.
         """
-        self._arrived.clear()  # that is in the log, too
-        start, self._tally = 0, Tally()
-        if self._settings.clock != "lockstep":
-            start = min(known, tail_start(self._log, self.training.capacity))
-        if start:
-            self._tally = tally.without(self._log.entries(start, known))
-        self.training.skip(self._tally)
-        for entry in self._log.entries(start):
+        lockstep, log = self._settings.clock == "lockstep", self._intake.log
+        start = 0 if lockstep else min(known, tail_start(log, self.training.capacity))
+        self._intake.begin_anew(tally.without(log.entries(start, known)) if start else Tally())
+        self.training.skip(self._intake.tally)
+        for entry in log.entries(start):
             if self._stop.is_set():
                 raise StoppedError("stopped")
-            self._arrived.append(entry)
-            self._tally.count(entry[1])
-            steps = self._tally.steps
+            self._intake.wait(entry)
+            steps = self._intake.tally.steps
             if steps % self._settings.block_steps == 0 or steps == self._total_steps:
                 self._take(steps)
-        if self._settings.clock != "lockstep":
-            self._take(self._tally.steps)
+        if not lockstep:
+            self._take(self._intake.tally.steps)
         self._checkpointed = self.training.env_steps
 
     def run(self) -> None:
@@ -253,9 +215,8 @@ class Learner:
                 self._run_lockstep()
             else:
                 self._run_real()
-        except (
-            StoppedError
-        ):  # while a renewed encoder saw the run anew: the newest checkpoint is what there is
+        except StoppedError:
+            # while a renewed encoder saw the run anew: the newest checkpoint is what there is
             return
         while self._receive(QUIET_S):
             pass
@@ -283,7 +244,9 @@ class Learner:
         wanted any more.
         """
         deadline = time.monotonic() + FAREWELL_S
-        while not (self._policy_taken or self._stop.is_set() or time.monotonic() > deadline):
+        while not (
+            self._publishing.averaged_taken or self._stop.is_set() or time.monotonic() > deadline
+        ):
             self._receive(0.0)
             self._calls.poll(0.2)
 
@@ -291,42 +254,33 @@ class Learner:
         block = self._settings.block_steps
         while not self._is_over():
             self._renew_encoder_if_due()
-            self._version = self.training.env_steps // block
-            self._publish()
+            version = self.training.env_steps // block
+            self._publishing.publish(version)
             self._update(self.training.due())
             self._report()
-            goal = min((self._version + 1) * block, self._total_steps)
+            goal = min((version + 1) * block, self._total_steps)
             while self._steps_here() < goal and not self._stop.is_set():
                 self._receive(0.2)
             self._take(goal)
             self._save_if_due()
 
     def _run_real(self) -> None:
+        every = self._config.publish_updates
         # goes on after a restart
-        self._version = self.training.governor.updates // max(1, self._config.publish_updates)
-        self._publish()
+        self._publishing.publish(self.training.governor.updates // max(1, every))
         reported = self.training.env_steps
         while not self._is_over():
             self._receive(0.0 if self.training.due() else 0.05)
             self._take(self._total_steps)
-            self._tell_value()
+            self._reports.tell_value(self.training.newest_value)
             self._renew_encoder_if_due()
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
-            if (
-                self.training.governor.updates - self._published_updates
-                >= self._config.publish_updates
-            ):
-                self._version += 1
-                self._publish()
+            if self._publishing.updates_since >= every:
+                self._publishing.publish(self._publishing.version + 1)
             if self.training.env_steps - reported >= self._settings.block_steps:
                 reported = self.training.env_steps
                 self._report()
                 self._save_if_due()
-
-    def _publish(self) -> None:
-        self._weights.publish(self._version, self.training.publishable())
-        self._published_updates = self.training.governor.updates
-        self._weights_age.published(self._version, self._published_updates)
 
     def _update(self, count: int) -> None:
         self.training.update(count, between=self._between_updates, until=self._stop.is_set)
@@ -336,27 +290,21 @@ class Learner:
         they are made.
         """
         self._receive(0.0)
-        if time.monotonic() - self._reported > REPORT_EVERY_S:
+        if self._reports.due:
             self._report()
 
     def _receive(self, timeout_s: float) -> int:
-        """Log and acknowledge what has arrived, and answer calls. What is logged waits in
-        `_arrived` to be learnt.
-        """
-        batch = self._receiver.receive(timeout_s)
-        self._log.append_records([received.record for received in batch])
-        self._receiver.ack(batch)
-        for received in batch:
-            self._arrived.append((received.identity, received.said))
-            self._tally.count(received.said)
-            if isinstance(received.said, Step):
-                self._weights_age.used(received.said.weights_version)
+        """Log and acknowledge what has arrived, to be learnt from, and answer calls."""
+        arrived = self._intake.receive(timeout_s)
+        for said in arrived:
+            if isinstance(said, Step):
+                self._publishing.age.used(said.weights_version)
         self._calls.poll(share=CALLS_SHARE)
-        return len(batch)
+        return len(arrived)
 
     def _steps_here(self) -> int:
         """Own steps received, learnt from or not."""
-        return self.training.env_steps + sum(is_own_step(said) for _, said in self._arrived)
+        return self.training.env_steps + self._intake.steps_waiting
 
     def _take(self, goal: int, *, marks_behind: bool = False) -> None:
         """Hand over to the training what has arrived, up to step number `goal` of the run, and the
@@ -365,16 +313,10 @@ class Learner:
         Those count at the end of a run. In the middle of one they wait for the next block, as they
         do when it is resumed.
         """
-        taken: list[tuple[RecordId, Step | Mark]] = []
-        count = self.training.env_steps
-        while self._arrived and (
-            count < goal or (marks_behind and isinstance(self._arrived[0][1], Mark))
-        ):
-            taken.append(self._arrived.popleft())
-            count += is_own_step(taken[-1][1])
-        self._learn_from(taken)
+        steps = goal - self.training.env_steps
+        self._learn_from(self._intake.take(steps, marks_behind=marks_behind))
 
-    def _learn_from(self, entries: Iterable[tuple[RecordId, Step | Mark]]) -> None:
+    def _learn_from(self, entries: Iterable[Entry]) -> None:
         """Hand steps and marks to the training in their order, steps that follow each other
         together.
         """
@@ -402,37 +344,13 @@ class Learner:
         """One line on disk and one status message. Raises DivergedError, behind them, for what can
         be no loss.
         """
-        self._reported = time.monotonic()
         line = self.training.metrics() | {
-            "weights_version": self._version,
+            "weights_version": self._publishing.version,
             "owed_updates": self.training.due(),
         }
-        self._line = (
-            line
-            | self.training.health()
-            | self._weights_age.figures(self.training.governor.updates)
-        )
-        self._write_line(self._line)
-        self._status.publish(self._line)
+        age = self._publishing.age.figures(self.training.governor.updates)
+        self._reports.report(line | self.training.health() | age)
         self.training.require_sound(line)
-
-    def _tell_value(self) -> None:
-        """Whoever looks is told, beside the newest line of metrics, what the critic expects of the
-        episode now.
-        """
-        if time.monotonic() - self._valued < VALUE_EVERY_S:
-            return
-        self._valued = time.monotonic()
-        if value := self.training.newest_value():
-            self._status.publish(self._line | value)
-
-    def _write_line(self, line: dict[str, Any]) -> None:
-        line = line | {"wall_s": round(time.monotonic() - self._begun, 3), "t_wall": time.time()}
-        self._metrics.append(line)
-        figures = {name: value for name, value in line.items() if is_number(value)}
-        done = figures.get("offline_updates" if self._config.offline else "env_steps", 0)
-        for viewer in self._viewers:
-            viewer.write(figures, int(done))
 
     def _save_if_due(self) -> None:
         if self.training.env_steps - self._checkpointed >= self._config.checkpoint_steps:
@@ -440,8 +358,9 @@ class Learner:
 
     def _save(self) -> None:
         """The log first: a checkpoint must not know steps that a power cut could take from the log."""
-        self._log.sync()
-        done = self.training.checkpoint(log_records=self._log.count, tally=asdict(self._tally))
+        log, tally = self._intake.log, asdict(self._intake.tally)
+        log.sync()
+        done = self.training.checkpoint(log_records=log.count, tally=tally)
         checkpoint.save(
             self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints
         )
@@ -468,28 +387,10 @@ class Learner:
             "has_demos": has_demos,
             "online_steps": self._total_steps if has_demos else None,
             "steps_done": self._steps_here(),
-            "episodes_done": self._tally.next_episode,
-            "log_ends": [[*stream, seq] for stream, seq in self._receiver.persisted.items()],
+            "episodes_done": self._intake.tally.next_episode,
+            "log_ends": self._intake.log_ends,
         }
         return asdict(self._ours) | run
-
-    def _answer_policy(
-        self, body: dict[str, Any], _: dict[str, Array]
-    ) -> tuple[dict[str, Any], bytes]:
-        """Architecture and all weights: the newest for an actor that begins, the averaged ones for
-        use afterwards.
-
-        The newest are those of the version that is published, and made ready once for all who ask.
-        """
-        self._policy_taken = averaged = bool(body.get("averaged"))
-        training = self.training
-        updates = training.governor.updates if averaged else 0
-        state = self._version, updates, training.offline_updates, training.pretraining.renewals
-        made_of, weights = self._packed.get(averaged, ((), b""))
-        if made_of != state:
-            weights = packed(training.averaged_policy() if averaged else training.policy())
-            self._packed[averaged] = state, weights
-        return {"spec": training.spec.to_json(), "version": self._version}, weights
 
     def _take_demos(self, facts: dict[str, Any]) -> None:
         """The demonstrations of an actor on another machine are here, `facts` counts them as
@@ -500,39 +401,5 @@ class Learner:
 
     def close(self) -> None:
         """Let go of log and links."""
-        for part in (
-            self._calls,
-            self._receiver,
-            self._weights,
-            self._status,
-            self._log,
-            self._metrics,
-        ):
+        for part in (self._calls, self._intake, self._publishing, self._reports):
             part.close()
-        for viewer in self._viewers:
-            viewer.close()
-
-
-def open_log(folder: RunFolder, space: SpaceSpec, counters: Mapping[str, Any]) -> StepLog:
-    """The log of a run, whose newest checkpoint has these counters.
-
-    DataError, with nothing written, if there are fewer records in it than were learnt from.
-    """
-    known, path = counters.get("log_records", 0), folder.steps_log
-    advice = (
-        f"its newest checkpoint was learnt from {known}. Restore it from a copy (a repair leaves"
-        " the damaged one beside it), then resume; without it this run cannot go on, and a new one"
-        " begins anew"
-    )
-    if known and not path.exists():
-        raise DataError(f"log {path} is not there; {advice}")
-    log = StepLog(path, space, sync_every_s=SYNC_EVERY_S, run=folder.settings.id)
-    if log.count + log.lost < known:
-        log.close()
-        raise DataError(f"log {path} has {log.count} records; {advice}")
-    return log
-
-
-def is_own_step(said: Step | Mark) -> bool:
-    """Whether this is a control step of the arm; the observation after a reset is none."""
-    return isinstance(said, Step) and said.index > 0

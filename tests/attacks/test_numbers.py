@@ -25,8 +25,7 @@ from robot_rl.controllers.arms.mujoco import Arm
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring, columns
 from robot_rl.controllers.setup import ArmSetup, check_setup, open_driver
-from robot_rl.learner import checkpoint
-from robot_rl.learner import loop as learner_loop
+from robot_rl.learner import checkpoint, intake, reports
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
 from robot_rl.learner.loop import Learner, run_learner
@@ -425,9 +424,8 @@ def test_weights_that_are_no_numbers_are_refused_and_the_old_ones_stay(
     ):
         subscriber.wait_for(2, timeout_s=1.0) or subscriber.wait_for(2, timeout_s=60.0)
     assert "the policy stays as it is" in caplog.text
-    with pytest.raises(
-        LinkError, match="cannot be used"
-    ):  # nothing else has come for as long as it has patience
+    # nothing else has come for as long as it has patience
+    with pytest.raises(LinkError, match="cannot be used"):
         subscriber.latest()
     publisher.publish(3, good)
     newest = subscriber.wait_for(3, timeout_s=60.0)
@@ -497,7 +495,7 @@ def test_updates_that_are_owed_after_the_last_step_are_spoken_of_while_they_are_
 ) -> None:
     slow = replace(CONFIG, schedule=ScheduleConfig(utd=1.0, start_steps=STEPS - 16 - 5 * 8 - 1))
     folder = make_folder(tmp_path / "run", "real", slow)
-    monkeypatch.setattr(learner_loop, "REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr(reports, "REPORT_EVERY_S", 0.0)
     monkeypatch.setattr(Learner, "_run_real", lambda self: take_all(self))
     learner = Learner(folder, StopRequest())
     StandIn(folder)
@@ -563,7 +561,7 @@ def test_a_stop_is_heard_while_a_learner_begins(
 
     places = {"compiling": (Training, "warm_up"), "restoring": (checkpoint, "load_newest")}
     monkeypatch.setattr(Training, "warm_up", lambda self: None)
-    monkeypatch.setattr(*places.get(where, (learner_loop, "StepReceiver")), long_work)
+    monkeypatch.setattr(*places.get(where, (intake, "StepReceiver")), long_work)
     begun = time.monotonic()
     run_learner(folder.path)
     assert time.monotonic() - begun < 100.0

@@ -15,7 +15,7 @@ import torch
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.dataset.outcomes import REACTION_S
-from robot_rl.learner import loop, tally
+from robot_rl.learner import reports, tally
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
 from robot_rl.learner.loop import Learner, said_late_s
@@ -205,9 +205,8 @@ def test_a_run_goes_on_while_its_encoder_is_renewed(tmp_path: Path, clock: str) 
     folder = make_folder(tmp_path / "run", clock, RENEWING, obs="pixels")
     learner, _ = learn(folder)
     assert learner.training.env_steps == STEPS - DEMO_STEPS
-    assert (
-        learner.training.pretraining.renewals == 2 or clock == "real"
-    )  # there all may have come before the first look
+    # there all may have come before the first look
+    assert learner.training.pretraining.renewals == 2 or clock == "real"
     assert learner.training.pretraining.renewals >= 1
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]
     assert (
@@ -252,9 +251,8 @@ def test_stopped_run_goes_on_where_it_was(tmp_path: Path, clock: str) -> None:
     with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
         steps = list(log.read())
     assert sum(step.index > 0 for step in steps) == STEPS - DEMO_STEPS
-    assert len({(step.episode, step.index) for step in steps}) == len(
-        steps
-    )  # no episode number is used twice
+    # no episode number is used twice
+    assert len({(step.episode, step.index) for step in steps}) == len(steps)
 
 
 def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(
@@ -282,7 +280,7 @@ def test_a_resumed_run_reads_what_its_replay_has_room_for_and_counts_all(
             == first.training.memory.replay.own_transitions
             < 20
         )
-        assert resumed._tally == first._tally
+        assert resumed._intake.tally == first._intake.tally
         assert resumed.training.due() == first.training.due()
     finally:
         resumed.close()
@@ -315,7 +313,7 @@ def test_a_persons_word_comes_later_than_it_is_meant_and_a_programs_does_not(
 def test_on_the_real_clock_whoever_looks_is_told_what_the_critic_expects(
     tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(loop, "VALUE_EVERY_S", 0.0)
+    monkeypatch.setattr(reports, "VALUE_EVERY_S", 0.0)
     told: list[dict] = []
     monkeypatch.setattr(StatusPublisher, "publish", lambda _, values: told.append(values))
     learn(make_folder(tmp_path / "run", "real"))

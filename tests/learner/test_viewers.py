@@ -66,7 +66,7 @@ def test_where_tensorboard_is_installed_each_line_of_a_run_is_written_for_it(ins
     install("tensorboard.summary", Writer=Writer)
     folder = make_folder(tmp_path / "run")
     learner, _ = learn(folder)
-    (viewer,) = learner._viewers
+    (viewer,) = learner._reports._viewers
     assert isinstance(viewer, TensorBoard)
     assert viewer._writer.path == str(folder.path / "tensorboard")
     *written, end = viewer._writer.written
