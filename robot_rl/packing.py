@@ -22,15 +22,13 @@ from robot_rl.types import Array, DataError
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64))
 DTYPES = ("bool", *_INTEGERS, "float16", "float32", "float64")
 ALIGNMENT = 8
-_NATIVE = (
-    "|=<" if sys.byteorder == "little" else "|<"
-)  # byte orders of a dtype that lie in memory as they travel
+# byte orders of a dtype that lie in memory as they travel
+_NATIVE = "|=<" if sys.byteorder == "little" else "|<"
 MOST_LAYOUT_BYTES = 1 << 18
 """Of any layout that is read: the largest policy's has a tenth of it."""
 
-_MOST_BYTES = (
-    1 << 40
-)  # of one array, and so small enough that no sum of them is too large to count with
+# of one array, and so small enough that no sum of them is too large to count with
+_MOST_BYTES = 1 << 40
 _LENGTH = struct.Struct("<I")
 _PADDING = tuple(bytes(n) for n in range(ALIGNMENT))
 
@@ -161,7 +159,6 @@ def crc32c(data: bytes | memoryview, crc: int = 0) -> int:
     Processors compute it themselves: 3.5 us for a step of 98 kB, where zlib's CRC-32 takes 15 (one
     core of an EPYC). The package is one that zarr needs too.
     """
-    whole = (
-        data if isinstance(data, bytes) else np.frombuffer(data, np.uint8)
-    )  # it takes no memoryview
+    # it takes no memoryview
+    whole = data if isinstance(data, bytes) else np.frombuffer(data, np.uint8)
     return google_crc32c.extend(crc, whole)

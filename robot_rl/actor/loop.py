@@ -98,9 +98,8 @@ class Actor:
 
         self._calls = CallClient(self._settings.calls_address)
         self._hello = Hello.of("actor", task, hardware, folder.spaces(), self._settings.id)
-        learner = (
-            self._ask_learner()
-        )  # one that does not fit refuses here, before it gets any steps
+        # one that does not fit refuses here, before it gets any steps
+        learner = self._ask_learner()
         if not learner["has_demos"]:
             upload(self._calls, folder.demos_log, folder.demos())
         lockstep = self._settings.clock == "lockstep"
@@ -115,9 +114,8 @@ class Actor:
             ),  # lockstep: a kill takes at most this one and the one being made
             wait_when_full=lockstep,
         )
-        self._sender.drain_leftovers(
-            PATIENCE_S
-        )  # of a process that was killed: they count as steps of the run
+        # of a process that was killed: they count as steps of the run
+        self._sender.drain_leftovers(PATIENCE_S)
         learner = self._ask_learner()
         self._total_steps = learner["online_steps"]
         self._step = learner["steps_done"]
@@ -156,9 +154,8 @@ class Actor:
         holds; the learner still gets what is in memory, and the DataError goes on.
         """
         lockstep = self._settings.clock == "lockstep"
-        if (
-            lockstep and not self._is_over()
-        ):  # also in the middle of a block, after this actor's predecessor died
+        # also in the middle of a block, after this actor's predecessor died
+        if lockstep and not self._is_over():
             self._wait_for_weights(self._step // self._settings.block_steps)
         while not self._is_over():
             try:
@@ -179,9 +176,8 @@ class Actor:
         while not (self._stop.is_set() or self._recount()):
             time.sleep(ASK_AGAIN_S)
         if self._intervention.listen():
-            with suppress(
-                LinkError
-            ):  # a learner that is through has gone; the spool keeps what was said
+            # a learner that is through has gone; the spool keeps what was said
+            with suppress(LinkError):
                 self._sender.drain(STOP_PATIENCE_S)
 
     def _play_episode(self) -> None:

@@ -44,9 +44,8 @@ def work(
             for _ in runner.play(number, act, operator, seed=seed, stop=lambda: gate.stopped):
                 begun = True
             gate.end_episode()
-            if (
-                begun and not gate.stopped
-            ):  # one that was cut short, or given up on its way, says nothing
+            # one that was cut short, or given up on its way, says nothing
+            if begun and not gate.stopped:
                 each(runner.summary)
     finally:
         operator.close()

@@ -43,9 +43,8 @@ class FrameClock:
     def __init__(self) -> None:
         self._ahead = self._ahead_before = math.nan
         self._set_t = -math.inf
-        self._quickest: deque[tuple[float, float]] = (
-            deque()
-        )  # arrival, arrival - device; the least offset first
+        # arrival, arrival - device; the least offset first
+        self._quickest: deque[tuple[float, float]] = deque()
         self._device_s, self._wraps = -math.inf, 0
         self._begun_t, self._way_s, self._is_learning = math.nan, math.inf, True
 

@@ -258,9 +258,8 @@ class _Stream:
         rate.
         """
         if self._sensor.supports(rs.option.auto_exposure_priority):
-            self._sensor.set_option(
-                rs.option.auto_exposure_priority, 0.0
-            )  # 1 lets a dark scene halve the rate
+            # 1 lets a dark scene halve the rate
+            self._sensor.set_option(rs.option.auto_exposure_priority, 0.0)
         for name, (option, automatic) in _CONTROLS.items():
             value = getattr(options, name)
             if automatic is not None and self._sensor.supports(automatic):

@@ -46,9 +46,8 @@ def parse(verb: str, command: Callable[..., Any], arguments: Sequence[str], more
 
     Exits with help, `more` under its text, or with what is wrong in a line.
     """
-    command.__doc__ = re.sub(
-        r"\n {8}", " ", inspect.cleandoc(command.__doc__ or "")
-    )  # a sentence is a line
+    # a sentence is a line
+    command.__doc__ = re.sub(r"\n {8}", " ", inspect.cleandoc(command.__doc__ or ""))
     paragraphs = (command.__doc__.partition("\n\nArgs:")[0] + more).split("\n\n")
     # tyro joins the lines of a paragraph that are not indented, and breaks none
     filled = [

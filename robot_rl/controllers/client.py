@@ -95,9 +95,8 @@ class ArmLink:
                 f"the arm at {self._address} refused: {answer.body.decode(errors='replace')}"
             )
         if kind == Kind.INFO:
-            if (
-                not self._life and self._reads_secret
-            ):  # now that the process is up, which draws it as it starts
+            # now that the process is up, which draws it as it starts
+            if not self._life and self._reads_secret:
                 self._secret = read_secret(self._address)
             self._life, self._in_force = self._life or answer.life, answer.setup
         elif kind == Kind.CONFIGURE:

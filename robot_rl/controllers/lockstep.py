@@ -27,9 +27,8 @@ class LockstepArm:
     clock: ClockKind = "lockstep"
 
     def __init__(self, arm: Arm, setup: ArmSetup, guards: Sequence[Guard] = ()):
-        warm_up(
-            arm.joints
-        )  # the first start on a machine compiles the law: not while somebody waits for an answer
+        # the first start on a machine compiles the law: not while somebody waits for an answer
+        warm_up(arm.joints)
         self._arm = arm
         self.ring = Ring(arm.joints)
         self._loop = ArmLoop(arm, setup, self.ring, guards)

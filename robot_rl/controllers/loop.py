@@ -112,16 +112,14 @@ class ArmLoop:
         self.excursion = Excursion(self._bounds)
         self._set_reference_speed()
         self.law.joint_gains[:] = joint_gains_of(setup.limits, self._facts)
-        self._mass = np.diag(
-            BRAKE_TIME_S * self.law.joint_gains[1]
-        )  # of an arm that does not say: damping brakes it
+        # of an arm that does not say: damping brakes it
+        self._mass = np.diag(BRAKE_TIME_S * self.law.joint_gains[1])
         self.tune(setup.compliance)
         self.law.settle()
         self.control.tare[:] = 0.0
         self._reading = self._read()
-        if self._follows_poses and not np.array_equal(
-            before, self._reading.pose
-        ):  # it is another point's now
+        # it is another point's now
+        if self._follows_poses and not np.array_equal(before, self._reading.pose):
             self.control.reference[:] = self._reading.pose
         self.hold()
 
@@ -146,9 +144,8 @@ class ArmLoop:
         """
         if safety.pose_is_valid(self._reading.pose):
             self.control.target[:] = self._reading.pose
-            if (
-                not self._follows_poses
-            ):  # its own controller is where the reference is, which does not jump
+            # its own controller is where the reference is, which does not jump
+            if not self._follows_poses:
                 self.control.reference[:] = self._reading.pose
         begin_hold_into(self.control)
         self._expires = math.inf

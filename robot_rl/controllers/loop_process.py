@@ -139,9 +139,8 @@ def run_loop(job: Job) -> None:
     missed. An arm that is paced keeps time by itself: `read` waits for it. Before it leaves the
     loop stops the arm.
     """
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the network side, which then asks this process
+    # Ctrl-C is for the network side, which then asks this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent = os.getppid()
     warm_up(job.joints)  # before the arm is opened, which may not wait afterwards
@@ -168,9 +167,8 @@ def run_loop(job: Job) -> None:
         loop.tick(now)
         if leaves_by == math.inf:
             ears.listen()
-            if ears.stop or (
-                loop.ticks % 10 == 0 and os.getppid() != parent
-            ):  # nobody is left to command
+            # nobody is left to command
+            if ears.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):
                 leaves_by = now + LEAVE_S
                 loop.hold()
         else:

@@ -186,9 +186,8 @@ class Server:
         """
         asked = bool(self._socket.poll(timeout_ms))
         if asked:
-            frames = self._socket.recv_bounded(
-                most_frames=4
-            )  # more than one too many, so that it is told
+            # more than one too many, so that it is told
+            frames = self._socket.recv_bounded(most_frames=4)
             if frames is not None:
                 client, *parts = (frame.bytes for frame in frames)
                 self._socket.send_multipart([client, self._answer(parts)])

@@ -112,9 +112,8 @@ class Progress:
         self.episodes = self.env_steps = 0
         self.total = self._before = Figures()
         self.curve: list[Point] = []
-        self._rows: deque[Mapping[str, Any]] = deque(
-            maxlen=WINDOW + 1
-        )  # the newest may be taken back
+        # the newest may be taken back
+        self._rows: deque[Mapping[str, Any]] = deque(maxlen=WINDOW + 1)
         self._newest_counts = False
         self._every = 1
 

@@ -85,9 +85,8 @@ class RobotEnv(gymnasium.Env):
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self._states = ArmStates(self.arms, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
-        self.outcome = (
-            OperatorCommand.NONE
-        )  # the operator's word; whoever reads the device says it here before the step
+        # the operator's word; whoever reads the device says it here before the step
+        self.outcome = OperatorCommand.NONE
         self._steps = 0
         self._judged = True
         self._deadline = 0.0

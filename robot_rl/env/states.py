@@ -18,9 +18,8 @@ class ArmStates:
 
     def __init__(self, arms: Sequence[ArmClient], period_s: float):
         self._arms, self._period_s = arms, period_s
-        self._seen = [(-1, 0.0)] * len(
-            arms
-        )  # the newest sequence of each, and since when it is known
+        # the newest sequence of each, and since when it is known
+        self._seen = [(-1, 0.0)] * len(arms)
         self._stale = [-1] * len(arms)  # the sequence that was found to be none: it stays that
 
     def read(self, after: Sequence[ArmState] = ()) -> list[ArmState]:

@@ -116,9 +116,8 @@ def _whole(final: Path) -> Iterator[Path]:
             f"checkpoint {final} cannot be written: {error}. Those before it are whole: make room"
             " on that disk, or make it writable, then resume the run"
         ) from error
-    mode = (
-        (draft / _HEAD).stat().st_mode
-    )  # as the umask has it: safetensors gives its files another
+    # as the umask has it: safetensors gives its files another
+    mode = (draft / _HEAD).stat().st_mode
     for path in draft.iterdir():
         path.chmod(mode)
         sync_path(path)
@@ -238,9 +237,8 @@ def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, 
     its checksum.
     """
     head = read_json(path / _HEAD)
-    files = head.get(
-        "files", head.get(CRC)
-    )  # (of a checkpoint whose head has no checksum of its own)
+    # (of a checkpoint whose head has no checksum of its own)
+    files = head.get("files", head.get(CRC))
     if "files" in head:
         try:
             require_seal(head)

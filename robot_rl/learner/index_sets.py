@@ -16,9 +16,8 @@ class IndexSet:
 
     def __init__(self, capacity: int):
         self._members = np.zeros(capacity, np.int32)
-        self._position = np.zeros(
-            capacity, np.int32
-        )  # of each member among the members, from 1; 0: not a member
+        # of each member among the members, from 1; 0: not a member
+        self._position = np.zeros(capacity, np.int32)
         self.size = 0
 
     def add(self, index: int) -> None:

@@ -46,9 +46,8 @@ def tail_start(log: StepLog, steps: int) -> int:
     So whatever was said of one of them while it went on lies there too.
     """
     start, found = log.count, 0
-    unfinished: set[ActorStream] = (
-        set()
-    )  # whose oldest episode here has not been seen to its first step
+    # whose oldest episode here has not been seen to its first step
+    unfinished: set[ActorStream] = set()
     while start > 0 and (found < steps or unfinished):
         end, start = start, max(0, start - _AT_ONCE)
         for identity, said in reversed(list(log.entries(start, end))):

@@ -74,9 +74,8 @@ class Training:
         self.governor = UtdSchedule(config.schedule)
         self.offline_updates = 0
         self.passed_over = 0
-        self.capacity = (
-            config.capacity or run_steps + run_steps // 10 + 1000
-        )  # + one reset step per episode
+        # + one reset step per episode
+        self.capacity = config.capacity or run_steps + run_steps // 10 + 1000
         self.batch_config = BatchConfig(
             self.agent.plan,
             variants_for(config, self.spec),
@@ -364,9 +363,8 @@ class Training:
         self.governor.updates = checkpoint.counters["updates"]
         self.offline_updates = checkpoint.counters["offline_updates"]
         self.governor.forgiven = checkpoint.counters["forgiven"]
-        self.governor.granted = checkpoint.counters.get(
-            "granted", 0
-        )  # (of a run before there were any)
+        # (of a run before there were any)
+        self.governor.granted = checkpoint.counters.get("granted", 0)
         if "allowed" in checkpoint.counters:
             self.governor.keep(checkpoint.counters["allowed"], checkpoint.counters["env_steps"])
         self.pretraining.renewals = checkpoint.counters.get("renewals", 0)

@@ -43,9 +43,8 @@ def guard(socket: "zmq.Socket[bytes]", keys: Keyring, *, alone: bool = False) ->
             "no machine is trusted yet, so none can connect: robot-rl keys --trust NAME KEY"
         )
     with _lock:
-        if (
-            _running is None or _running.context is not socket.context
-        ):  # another context after a fork
+        # another context after a fork
+        if _running is None or _running.context is not socket.context:
             _running = AllowList(socket.context)
         domain = _running.add(keys)
     socket.setsockopt(zmq.CURVE_SERVER, 1)

@@ -109,9 +109,8 @@ class CallServer:
                 return 0
         if not self._socket.poll(int(1000 * timeout_s)):
             return 0
-        clock = (
-            time.monotonic if self._thread is None else time.thread_time
-        )  # a thread does not pay for its waiting
+        # a thread does not pay for its waiting
+        clock = time.monotonic if self._thread is None else time.thread_time
         begun, worked, handled = time.monotonic(), clock(), 0
         while handled < AT_ONCE and time.monotonic() - begun < AT_ONCE_S and self._socket.poll(0):
             self._serve()
@@ -139,9 +138,8 @@ class CallServer:
             self.poll(0.1, share)
 
     def _serve(self) -> None:
-        frames = self._socket.recv_bounded(
-            most_frames=4
-        )  # more than one too many, so that it is told
+        # more than one too many, so that it is told
+        frames = self._socket.recv_bounded(most_frames=4)
         if frames is not None:
             self._socket.send_multipart(
                 [frames[0].bytes, *self._answer([f.buffer for f in frames[1:]])], copy=False

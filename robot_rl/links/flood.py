@@ -49,9 +49,8 @@ _RECEIVED_AT = 128  # of tcpi_bytes_received in struct tcp_info (linux/tcp.h)
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27  # asm-generic/socket.h
 _SO_COOKIE = 57  # the same: a number that no other socket of this machine has or will have
 _COOKIE = struct.Struct("=Q")
-_DROP = ctypes.create_string_buffer(
-    struct.pack("HBBI", 0x06, 0, 0, 0)
-)  # one instruction: return 0 bytes (bpf.h)
+# one instruction: return 0 bytes (bpf.h)
+_DROP = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 _DROP_ALL = struct.pack("HP", 1, ctypes.addressof(_DROP))
 _lock = threading.Lock()
 _doors: "list[Door]" = []
@@ -108,9 +107,8 @@ class Door:
         if is_shut == self._is_shut or self._listener is None:
             return
         self._is_shut = is_shut
-        with contextlib.suppress(
-            OSError
-        ):  # a system without such filters: EMFILE is then ZeroMQ's to survive
+        # a system without such filters: EMFILE is then ZeroMQ's to survive
+        with contextlib.suppress(OSError):
             if is_shut:
                 self._listener.setsockopt(system_socket.SOL_SOCKET, _SO_ATTACH_FILTER, _DROP_ALL)
             else:

@@ -196,9 +196,8 @@ def _listen(socket: LinkSocket, where: Address) -> str:
     """Listen there and return the address as clients write it. OSError if that cannot be."""
     if where.is_local:
         socket._listener = LocalListener(where.name)
-        socket.setsockopt(
-            zmq.USE_FD, socket._listener.detach()
-        )  # bound already: ZeroMQ would take a living one's file
+        # bound already: ZeroMQ would take a living one's file
+        socket.setsockopt(zmq.USE_FD, socket._listener.detach())
         socket.bind(f"ipc://{path_of(where.name)}")
         return where.endpoint
     assert socket._door is not None

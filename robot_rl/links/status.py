@@ -66,9 +66,8 @@ class StatusReader:
         self._silent: set[str] = set()  # those of which it was logged why
         self._sockets = {}
         for sender, address in addresses.items():
-            socket = new_socket(
-                zmq.SUB
-            )  # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
+            # no CONFLATE: with MAXMSGSIZE, a large second frame ends the process (4.3.5)
+            socket = new_socket(zmq.SUB)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
             socket.setsockopt(zmq.SUBSCRIBE, b"")
             connect(socket, address)

@@ -56,9 +56,8 @@ class WeightsPublisher:
     def __init__(self, address: str = ANY_PORT):
         self._socket = new_socket(zmq.XPUB, linger_s=0.2)
         self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # else only the first subscriber is announced
-        self._socket.setsockopt(
-            zmq.SNDHWM, 4
-        )  # frames that wait for one slow subscriber: 4 x 20 MB
+        # frames that wait for one slow subscriber: 4 x 20 MB
+        self._socket.setsockopt(zmq.SNDHWM, 4)
         self._socket.bound(_MAX_SUBSCRIPTION)
         self.address = bind(self._socket, address)
         self._publisher = secrets.randbits(63)
@@ -127,9 +126,8 @@ class WeightsSubscriber:
         self._refused_since = 0.0
         self._patience_s = patience_s
         self._socket = new_socket(zmq.SUB)
-        self._socket.setsockopt(
-            zmq.CONFLATE, 1
-        )  # no effect after connect; and no MAXMSGSIZE beside it (status.py)
+        # no effect after connect; and no MAXMSGSIZE beside it (status.py)
+        self._socket.setsockopt(zmq.CONFLATE, 1)
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         connect(self._socket, address)
         self._newest: tuple[int, dict[str, Array]] | None = None

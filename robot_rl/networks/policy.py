@@ -58,9 +58,8 @@ class PolicySpec:
     @property
     def goal_size(self) -> int:
         """6 for each arm whose tool pose is observed, if the encoder predicts the goal."""
-        declared = ENCODERS.get(
-            self.encoder
-        )  # a user's own predicts none, and is not imported for this
+        # a user's own predicts none, and is not imported for this
+        declared = ENCODERS.get(self.encoder)
         return 6 * len(self.pose_keys) if declared is not None and declared.goal else 0
 
     @property
@@ -161,9 +160,8 @@ class ActorHead(nn.Module):
             nn.init.zeros_(layer.bias)
         self.layers = nn.ModuleList(layers)
         self.output = nn.Linear(sizes[-1], 2 * action_size)
-        nn.init.xavier_uniform_(
-            self.output.weight, gain=0.1
-        )  # begins near the middle of the action range
+        # begins near the middle of the action range
+        nn.init.xavier_uniform_(self.output.weight, gain=0.1)
         nn.init.zeros_(self.output.bias)
         nn.init.constant_(self.output.bias[action_size:], INITIAL_LOG_STD)
 
@@ -294,9 +292,8 @@ class Policy(nn.Module):
                     f"weights {name!r} of shape {np.shape(array)} do not fit this policy; wanted"
                     f" {wanted}"
                 )
-            with np.errstate(
-                over="ignore"
-            ):  # of what is finite before it is float32, as the weights are
+            # of what is finite before it is float32, as the weights are
+            with np.errstate(over="ignore"):
                 finite = np.isfinite(np.asarray(array, np.float32)).all()
             if not finite:
                 raise DataError(

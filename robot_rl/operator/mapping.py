@@ -50,9 +50,8 @@ class Clutch:
         held = active and deflection >= (self.release if self.closed else self._engage)
         if held:
             self.closed, self._held_t = True, t
-        elif (
-            not 0.0 <= t - self._held_t < self._release_s
-        ):  # (an arm that was started anew has a new clock)
+        elif not 0.0 <= t - self._held_t < self._release_s:
+            # (an arm that was started anew has a new clock)
             self.closed = False
         return held
 

@@ -62,9 +62,8 @@ class PauseGate:
         self.missed_resets = 0
         self._stop, self._say = stop, say
         self._paused = self._halted = self._refused = False
-        self._asked_t = self._stopped_t = (
-            math.inf
-        )  # since when everybody sees what is asked, or that it is stopped
+        # since when everybody sees what is asked, or that it is stopped
+        self._asked_t = self._stopped_t = math.inf
         self._answer = DONE
         self.end_episode()  # of the process before this one: nobody knows how the bench was left
 

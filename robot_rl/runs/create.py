@@ -111,9 +111,8 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
     wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
     with gathered(problems):
-        desk, *addresses = free_addresses(
-            1 + PORTS + len(hardware.arms)
-        )  # in one go: none of them twice
+        # in one go: none of them twice
+        desk, *addresses = free_addresses(1 + PORTS + len(hardware.arms))
         if options.listen:
             addresses[:PORTS] = consecutive_addresses(options.listen, PORTS)
         settings = RunSettings(

@@ -340,9 +340,8 @@ def _plot_learner(metrics: Columns, folder: RunFolder) -> Path:
     from matplotlib import pyplot
 
     table = {name: np.array(column) for name, column in metrics.items()}
-    learnt = np.isfinite(table["critic_loss"]) | np.isfinite(
-        table["bc_loss"]
-    )  # else there was no update
+    # else there was no update
+    learnt = np.isfinite(table["critic_loss"]) | np.isfinite(table["bc_loss"])
     panels = [
         names for names in PANELS if any(np.isfinite(table[name][learnt]).any() for name in names)
     ]

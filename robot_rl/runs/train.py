@@ -175,9 +175,8 @@ def watch_training(
             display.say(f"the arm holds, and training waits: {actor.values['reason']}")
         waiting = waits
         if done:  # before that the learner pretrains and compiles
-            pretrained = (
-                learner.values.get("done") if learner is not None else None
-            )  # the encoder, once more
+            # the encoder, once more
+            pretrained = learner.values.get("done") if learner is not None else None
             standstill.look((metrics.count, episodes.episodes, pretrained), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True

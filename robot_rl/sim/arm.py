@@ -104,9 +104,8 @@ class SimulatedPanda(interfaces.Arm):
             data.ctrl[self._parts.motors],
             data.qfrc_constraint[self._dofs],
         )
-        self.tau_external = (
-            self._constraint
-        )  # (7,) [Nm]: what nobody commanded did to the joints in the last tick
+        # (7,) [Nm]: what nobody commanded did to the joints in the last tick
+        self.tau_external = self._constraint
         self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up
         # the site may be moved: without this flag MuJoCo takes the pose of a site at its body's
         # origin from the body

@@ -123,9 +123,8 @@ class Appearance:
     def _light(self, rng: np.random.Generator) -> None:
         model, looks, lamps = self._model, self._looks, self._model.nlight
         shift = looks.light_m * rng.uniform(-1.0, 1.0, (lamps, 3))
-        distance = (
-            self._light_pos[:, 2:] / -self._light_dir[:, 2:]
-        )  # along the beam to the table, z = 0
+        # along the beam to the table, z = 0
+        distance = self._light_pos[:, 2:] / -self._light_dir[:, 2:]
         model.light_pos[:] = self._light_pos + shift
         model.light_dir[:] = self._light_dir - shift / distance
         gain = 1.0 + looks.brightness * rng.uniform(-1.0, 1.0, (lamps + 1, 1))

@@ -8,9 +8,10 @@ means persisted. After a second without progress the actor asks, over a new sock
 learner's log ends, and goes on from there. What an earlier process of the actor left in the spool
 goes first. So either side may be killed at any moment and started again, in any order.
 
-    send()      in the control loop: checks the step and hands it over
-    courier.py  the sender's thread: spool, then network; what is to be delivered, and how far that
-    is protocol.py the messages receiver.py the learner's side
+    send()       in the control loop: checks the step and hands it over
+    courier.py   the sender's thread: spool, then network; what is to be delivered, and how far
+    protocol.py  the messages
+    receiver.py  the learner's side
 """
 
 from robot_rl.stream.receiver import Received, StepReceiver

@@ -67,9 +67,8 @@ class StepReceiver:
         self._socket = new_socket(zmq.ROUTER, linger_s=0.5)
         self._socket.bound(BATCH * (self._codec.size + (1 << 16)), WAITING)
         self.address = bind(self._socket, address)
-        self.persisted: dict[ActorStream, int] = dict(
-            positions or {}
-        )  # the last seq of each stream in the log
+        # the last seq of each stream in the log
+        self.persisted: dict[ActorStream, int] = dict(positions or {})
         self._received: dict[ActorStream, int] = dict(self.persisted)
         self._greeted: dict[bytes, ActorStream] = {}  # what each route may send
         self._routes: dict[

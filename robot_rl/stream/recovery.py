@@ -88,9 +88,8 @@ def write_anew(
         try:
             for part in parts:
                 stream, seq = (part.identity.actor, part.identity.epoch), part.identity.seq
-                oldest = (
-                    about["kind"] == SPOOL and not last
-                )  # whose first records may be delivered and removed
+                # whose first records may be delivered and removed
+                oldest = about["kind"] == SPOOL and not last
                 begin = last.get(stream, seq - 1 if oldest else -1) + 1
                 if seq < begin:
                     continue
@@ -186,9 +185,8 @@ def _ordered(places: Iterable[Place], first: int) -> list[Place]:
         last, seq = first - 1, several[0].header.identity.seq
         number = several[0].n
         if number is not None and number - first < _ODD:
-            for missing in range(
-                seq - 1, max(0, seq - (number - first)) - 1, -1
-            ):  # where it begins at the latest
+            # where it begins at the latest
+            for missing in range(seq - 1, max(0, seq - (number - first)) - 1, -1):
                 number = _next_free(free, number, -1)
                 keyed.append(((number, missing), _lost(several[0], missing)))
         for place in several:

@@ -80,9 +80,8 @@ class Spool:
         self.leftovers = [one for one in held if one.end > one.first]
         self._end = 0
         self._bases[epoch] = self._store.end
-        self._acknowledged: deque[tuple[float, int]] = (
-            deque()
-        )  # when, and up to before which number
+        # when, and up to before which number
+        self._acknowledged: deque[tuple[float, int]] = deque()
 
     def held(self, epoch: int) -> Held:
         """What is here of an epoch."""
@@ -137,9 +136,8 @@ class Spool:
         else:
             try:
                 self._store.close()
-            except (
-                DataError
-            ) as error:  # what is in it is as whole as that of a process that was killed
+            except DataError as error:
+                # what is in it is as whole as that of a process that was killed
                 log.warning("%s", error)
 
     def _make_folder(self) -> None:

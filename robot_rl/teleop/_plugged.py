@@ -176,8 +176,7 @@ def usb_port(node: Path) -> str:
     parts = node.resolve().parts
     buses = [i for i, part in enumerate(parts) if re.fullmatch(r"usb\d+", part)]
     interfaces = [part for part in parts if re.fullmatch(r"\d+-[\d.]+:\d+\.\d+", part)]
-    if (
-        not buses or not interfaces or "bluetooth" in parts
-    ):  # that port would be the Bluetooth adapter's
+    # that port would be the Bluetooth adapter's
+    if not buses or not interfaces or "bluetooth" in parts:
         return ""
     return f"{parts[buses[0] - 1]}-{interfaces[-1].partition('-')[2]}"

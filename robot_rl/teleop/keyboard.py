@@ -116,9 +116,8 @@ class _Keyboard:
             self._listener = _quiet(keyboard.Listener, hears)(on_press=self._on_press)
             self._listener.start()
             hears.wait(HEARS_S)
-            self._before = self._stale = (
-                self._down()
-            )  # what is down already counts once it is pressed anew
+            # what is down already counts once it is pressed anew
+            self._before = self._stale = self._down()
         except (ImportError, Xlib.error.DisplayError, *GONE) as error:
             raise DeviceError(_no_display(error)) from error
 
@@ -127,9 +126,8 @@ class _Keyboard:
         downs were heard.
         """
         time.sleep(POLL_S)
-        held = (
-            self._controls.held
-        )  # before the display is asked: what goes down meanwhile is not in its answer
+        # before the display is asked: what goes down meanwhile is not in its answer
+        held = self._controls.held
         try:
             down = self._down()
         except GONE as error:

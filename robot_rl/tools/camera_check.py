@@ -159,9 +159,8 @@ def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, s
     views: list[View] = []
     problems: dict[str, str] = {}
     for camera in simulated:
-        size = (
-            None if camera.options.get("crop") else (480, 480)
-        )  # without a crop it is drawn in the policy's shape
+        # without a crop it is drawn in the policy's shape
+        size = None if camera.options.get("crop") else (480, 480)
         try:
             drawn = open_camera(_whole(camera), size, world, scene)
         except RobotRLError as error:

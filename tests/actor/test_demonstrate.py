@@ -67,9 +67,8 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
         with suppress(Crash):
             recorder.record(3, wander_steps=WANDER, progress=crash_after(2))
         broken_off = next(log.read())
-        log.append_step(
-            replace(broken_off, episode=recorder.tally.episodes)
-        )  # the next one has just begun
+        # the next one has just begun
+        log.append_step(replace(broken_off, episode=recorder.tally.episodes))
     with StepLog(path, env.space_spec) as log:
         recorder = DemoRecorder(
             RecordingSession(

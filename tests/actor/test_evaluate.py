@@ -66,9 +66,8 @@ def env(start_arm):
 
 
 def test_the_operators_word_ends_an_episode_that_the_policy_played_alone(env):
-    skill = Teleop(
-        Options(), Given(task=env.task, world=env.world, mode="demonstrate", seed=1)
-    )  # stands in for a policy that can
+    # stands in for a policy that can
+    skill = Teleop(Options(), Given(task=env.task, world=env.world, mode="demonstrate", seed=1))
     able = evaluate(env, lambda observation: skill.read(env.arm_states).twist, episodes=2, seed=0)
     assert able.successes == 2 and all(row.steps < env.task.max_steps for row in able.episodes)
 

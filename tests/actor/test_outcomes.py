@@ -146,9 +146,8 @@ def test_a_collection_that_was_broken_off_goes_on_and_keeps_every_frame(open_env
     path = tmp_path / "log"
     env = open_env("operator")
     before, first, _ = record(env, Says({12: OperatorCommand.SUCCESS}), path, 3, 3, per_episode=3)
-    with StepLog(
-        path, env.space_spec
-    ) as log:  # the next one has just begun, when the process is killed
+    # the next one has just begun, when the process is killed
+    with StepLog(path, env.space_spec) as log:
         for step in first[:7]:
             log.append_step(replace(step, episode=1))
     recorder, steps, _ = record(

@@ -20,9 +20,8 @@ from tests.hands import Hand
 from tests.teleop.benches import wait_until
 
 TASK = config.load_task("peg_insert")
-FAR = replace(
-    TASK.start[0], pose_base_tool=(0.42, -0.15, 0.25, 1.0, 0.0, 0.0, 0.0)
-)  # more than a second from home
+# more than a second from home
+FAR = replace(TASK.start[0], pose_base_tool=(0.42, -0.15, 0.25, 1.0, 0.0, 0.0, 0.0))
 HOLDS_WITHIN = 500  # cycles of the arm's loop, half a second of its own time
 
 

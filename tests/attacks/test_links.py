@@ -87,9 +87,8 @@ def as_nobody() -> list[str]:
 
 
 def test_another_account_reaches_no_link_of_a_bench(start_arm, as_nobody, monkeypatch):
-    monkeypatch.delenv(
-        "ROBOT_RL_LINKS", raising=False
-    )  # where a run has it: in a folder that everybody may enter
+    # where a run has it: in a folder that everybody may enter
+    monkeypatch.delenv("ROBOT_RL_LINKS", raising=False)
     arm = configured(start_arm("lockstep").address)
     before = arm.refresh()
     calls, desk, steps = CallServer(), ConsoleLink(), StepReceiver("local://*", SPACE)
@@ -135,9 +134,8 @@ def version_1(frames: list[bytes]) -> bytes:
 
 REQUEST = [b'{"id":1,"name":"pause","body":{}}', struct.pack("<I", 2) + b"[]"]
 POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
-POST = (
-    POST.ljust(77, b"a") + b"\r\n\r\n"
-)  # "P" announces 80 bytes: the head of the request is its first frame
+# "P" announces 80 bytes: the head of the request is its first frame
+POST = POST.ljust(77, b"a") + b"\r\n\r\n"
 BYTES = {
     "web page": [POST + version_1(REQUEST)],
     "version 1": [version_1([b""]) + version_1(REQUEST)],
@@ -211,9 +209,8 @@ def test_who_does_not_know_the_secret_moves_nothing_and_may_stop_and_look_on(sta
             for kind in messages.OPEN:
                 assert stranger.ask(kind)
     after = arm.refresh()
-    np.testing.assert_allclose(
-        after.q, before.q, rtol=0.0, atol=1e-9
-    )  # a hold is a tick of the simulation
+    # a hold is a tick of the simulation
+    np.testing.assert_allclose(after.q, before.q, rtol=0.0, atol=1e-9)
     with closing(ArmLink(process.address, PATIENCE_S, read_secret(process.address))) as knowing:
         knowing.ask(Kind.INFO)
         knowing._own = knowing._in_force
@@ -291,9 +288,8 @@ def test_more_silent_connections_than_a_process_may_have_files_end_nothing():
                 connection.connect_ex(("127.0.0.1", port))
                 if i % 50 == 0:
                     assert client.call("ping", timeout_s=PATIENCE_S).body == {"opened": None}
-        with closing(
-            CallClient(address)
-        ) as client:  # who comes now is let in when the first ones are hung up on
+        # who comes now is let in when the first ones are hung up on
+        with closing(CallClient(address)) as client:
             assert client.call("ping", timeout_s=PATIENCE_S).body == {"opened": None}
         assert process.poll() is None
 

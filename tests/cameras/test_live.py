@@ -65,9 +65,8 @@ def test_frames_are_rgb_of_the_wanted_size_and_never_old(camera):
     assert all(image.shape == (128, 96, 3) and image.dtype == np.uint8 for image in images)
     assert min(ages) >= 0.0 and max(ages) <= MAX_AGE_S
     reds = [int(image[64, 48, 0]) for image in images]
-    assert len(set(reds)) > 10 and reds == sorted(
-        reds
-    )  # the newest each time, in order; green and blue stay
+    # the newest each time, in order; green and blue stay
+    assert len(set(reds)) > 10 and reds == sorted(reds)
     assert all(
         abs(int(image[64, 48, 1]) - 60) < 8 and abs(int(image[64, 48, 2]) - 60) < 8
         for image in images

@@ -146,9 +146,8 @@ def test_a_crop_is_that_part_of_the_whole_picture_and_drawn_as_large_as_it_is_as
     before = beside.read()
     part = look_from("tip", TASK.scene, world, (120, 160), view="wrist", crop=(300, 40, 160, 120))
     large = look_from("tip", TASK.scene, world, (240, 320), view="wrist", crop=(300, 40, 160, 120))
-    np.testing.assert_allclose(
-        part.read(), whole.read()[40:160, 300:460], atol=2
-    )  # rounded elsewhere
+    # rounded elsewhere
+    np.testing.assert_allclose(part.read(), whole.read()[40:160, 300:460], atol=2)
     smaller = cv2.resize(large.read(), (160, 120), interpolation=cv2.INTER_AREA).astype(int)
     assert np.abs(smaller - part.read()).mean() < 3.0
     np.testing.assert_array_equal(beside.read(), before)  # it shares what it draws with

@@ -47,9 +47,8 @@ def test_a_slower_rate_can_be_asked_of_a_file(tmp_path):
 
 def test_a_picture_that_stays_is_frozen_unless_the_file_says_it_may(tmp_path):
     with video(tmp_path / "still.mp4", frames=1) as film:
-        camera = open_live(
-            front(film, detect_frozen=False, max_age_s=60.0), None
-        )  # each picture opens the film anew
+        # each picture opens the film anew
+        camera = open_live(front(film, detect_frozen=False, max_age_s=60.0), None)
         number = camera.newest().number
         wait_until(lambda: camera.newest().number > number + 5)
         camera.close()

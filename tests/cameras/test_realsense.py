@@ -78,14 +78,12 @@ def test_a_locked_exposure_and_white_balance_are_set_and_the_rest_is_automatic(b
                  for name in ("exposure", "white_balance")]  # fmt: skip
     camera.close()
     assert automatic == [0.0, 1.0]
-    camera = open_live(
-        wrist("0777", white_balance=5000.0), None
-    )  # what another program left is not kept
+    # what another program left is not kept
+    camera = open_live(wrist("0777", white_balance=5000.0), None)
     assert second.sensor.get_option(rs.option.enable_auto_exposure) == 1.0
     assert second.sensor.get_option(rs.option.enable_auto_white_balance) == 0.0
-    assert (
-        second.sensor.get_option(rs.option.auto_exposure_priority) == 0.0
-    )  # the rate is not to fall in the dark
+    # the rate is not to fall in the dark
+    assert second.sensor.get_option(rs.option.auto_exposure_priority) == 0.0
     assert camera.controls()["white_balance"] == 5000.0
     camera.close()
 
@@ -400,15 +398,13 @@ def test_a_clock_that_is_set_neither_makes_a_fresh_frame_stale_nor_a_stale_one_f
         """
         took.clear()
         clocks.clear()
-        bench.device.stall(
-            True
-        )  # no frame of the round before is on its way, wrong by what it was then
+        # no frame of the round before is on its way, wrong by what it was then
+        bench.device.stall(True)
         bench.device.error_s = 0.0
         bench.device.stall(False)
         camera = open_live(wrist("0001"), None)
-        wait_until(
-            lambda: len(took) > 5
-        )  # the way of the quickest of some, not of a first one that was held up
+        # the way of the quickest of some, not of a first one that was held up
+        wait_until(lambda: len(took) > 5)
         for step in (3600.0, -7200.0, 0.3, -0.3):
             ahead[0] += step
             bench.device.error_s = -0.5 * step  # global time is still halfway between the two

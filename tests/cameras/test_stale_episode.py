@@ -75,9 +75,8 @@ def test_an_episode_ends_behind_the_last_step_that_was_seen_and_goes_on_when_the
     assert "camera 'wrist'" in summary.reason and "s old" in summary.reason
     assert 5 <= summary.steps <= 12  # a frame is good for half a second
     assert [step.index for step in steps] == list(range(summary.steps + 1))
-    assert not any(
-        step.terminated or step.truncated for step in steps
-    )  # they were sent before anybody knew
+    # they were sent before anybody knew
+    assert not any(step.terminated or step.truncated for step in steps)
     with pytest.raises(CameraStaleError):
         env.step(SLOWLY)
     wait_until(lambda: stands(env.arms[0].refresh()), 5.0, "the arm does not hold")

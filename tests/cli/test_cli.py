@@ -45,9 +45,8 @@ def options_in(shown: str) -> dict[str, str]:
     for line in shown.replace("│", " ").splitlines():
         if names := re.match(r"  (--?[a-z][\w.-]*|[A-Z]{2,})(?=[ ,]|$)", line):
             name = names[1]
-            found[name] = " ".join(
-                line.split("  ")[2:]
-            )  # behind the names, if they leave room for it
+            # behind the names, if they leave room for it
+            found[name] = " ".join(line.split("  ")[2:])
         elif line.startswith("   ") and found:
             found[name] += line
     return {

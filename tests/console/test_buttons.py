@@ -46,9 +46,8 @@ def page(browser, desk):
     page = context.new_page()
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
-    page.add_style_tag(
-        content=".mantine-Notifications-root { display: none }"
-    )  # that it draws in software
+    # that it draws in software
+    page.add_style_tag(content=".mantine-Notifications-root { display: none }")
     yield page
     context.close()
     stop.set()

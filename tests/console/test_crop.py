@@ -66,9 +66,8 @@ def test_the_page_marks_a_crop_and_says_its_lines(browser, desk, film, tmp_path)
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
-    page.add_style_tag(
-        content=".mantine-Notifications-root { display: none }"
-    )  # that it draws in software
+    # that it draws in software
+    page.add_style_tag(content=".mantine-Notifications-root { display: none }")
     try:
         page.get_by_role("tab", name="Crop").click()
         page.get_by_role("combobox", name="Camera").click()

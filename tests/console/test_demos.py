@@ -106,9 +106,8 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
 
 
 def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(start_arm, monkeypatch):
-    monkeypatch.setattr(
-        "robot_rl.links.console_link.SILENCE_S", 30.0
-    )  # beside a training a step may take long
+    # beside a training a step may take long
+    monkeypatch.setattr("robot_rl.links.console_link.SILENCE_S", 30.0)
     hardware, desk = hardware_at(start_arm("lockstep").address), ConsoleLink()
     env, console = RobotEnv(TASK, hardware, obs="state"), ConsoleLinkClient(desk.address)
     intervention = open_intervention(env, corrects=True, seed=0, desk=desk)

@@ -73,9 +73,8 @@ def test_episodes_are_counted_as_they_come_and_help_apart(tmp_path):
     path = tmp_path / "episodes.jsonl"
     tail = Tail(path, Tally, EPISODES)
     assert tail.read().history.episodes == 0
-    path.write_text(
-        row(True, 0) + row(True, 5) + row(False, 0)[:10]
-    )  # the third is still being written
+    # the third is still being written
+    path.write_text(row(True, 0) + row(True, 5) + row(False, 0)[:10])
     history = tail.read().history
     assert (
         history.episodes,

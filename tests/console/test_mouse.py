@@ -65,17 +65,15 @@ def desk(browser, place):
 
     job = start(place, "demo", "peg_below", "--hardware", "desk", "--clock", "real", "--name", "run",
                 *SHORT, "--demos", str(DEMOS))  # fmt: skip
-    job.wait_for(
-        (place / "runs" / "run" / DEMOS_LOG).exists
-    )  # a page that is drawn in software would delay it
+    # a page that is drawn in software would delay it
+    job.wait_for((place / "runs" / "run" / DEMOS_LOG).exists)
     folder = RunFolder(place / "runs" / "run")
     console = Console(Sources.of_run(folder), port=0)
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    page = browser.new_page(
-        viewport=SIZE, device_scale_factor=0.5
-    )  # a quarter of the pixels to draw
+    # a quarter of the pixels to draw
+    page = browser.new_page(viewport=SIZE, device_scale_factor=0.5)
     page.set_default_timeout(100e3)  # the processes start beside the drawing in software
     try:
         page.goto(console.url)

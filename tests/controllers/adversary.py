@@ -454,9 +454,8 @@ class Attacker:
             if kind < 0.5:
                 goal = home + rng.uniform(-1.0, 1.0) * ELBOW + rng.uniform(-0.1, 0.1, 7)
             elif kind < 0.75:
-                goal = np.nan_to_num(self.loop.state().q) + rng.uniform(
-                    -0.3, 0.3, 7
-                )  # it may be spoilt
+                # it may be spoilt
+                goal = np.nan_to_num(self.loop.state().q) + rng.uniform(-0.3, 0.3, 7)
             else:
                 goal = rng.uniform(low, high)
             self.goal = np.clip(goal, low, high)

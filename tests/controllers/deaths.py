@@ -151,9 +151,8 @@ class Bench:
 @contextlib.contextmanager
 def open_bench() -> Iterator[Bench]:
     """A bench in a temporary folder, in memory where there is one."""
-    memory = (
-        "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    )  # no write to a disk delays the loop
+    # no write to a disk delays the loop
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         bench = Bench(Path(folder))
         try:

@@ -30,9 +30,8 @@ def numpy_law(q, dq, coriolis, pose, J, reference, posture, gains, kn, push):
     )
     v = np.clip(kn * (posture - q), -3.0, 3.0) - 2.0 * np.sqrt(kn) * dq
     U, s, Vt = np.linalg.svd(J.T, full_matrices=False)
-    pinv = (
-        Vt.T @ np.diag(s / (s**2 + impedance.NULLSPACE_DAMPING)) @ U.T
-    )  # damped, as in serl_franka_controllers
+    # damped, as in serl_franka_controllers
+    pinv = Vt.T @ np.diag(s / (s**2 + impedance.NULLSPACE_DAMPING)) @ U.T
     return J.T @ F + v - J.T @ (pinv @ v) + coriolis
 
 
@@ -49,9 +48,8 @@ def numpy_integral(integral, error, gains, dt):
 def random_arguments(rng):
     pose, reference = rng.normal(size=(2, 7))
     pose[3:] /= np.linalg.norm(pose[3:])
-    reference = (
-        pose + 0.02 * rng.normal(size=7) if rng.random() < 0.5 else reference
-    )  # inside the clip, or beyond
+    # inside the clip, or beyond
+    reference = pose + 0.02 * rng.normal(size=7) if rng.random() < 0.5 else reference
     reference[3:] /= np.linalg.norm(reference[3:])
     q, dq, coriolis, posture = rng.normal(size=(4, 7))
     push = rng.normal(size=6) * 20.0
@@ -104,9 +102,8 @@ def test_the_integral_neither_winds_up_nor_adds_to_the_largest_force():
         integral = impedance.integrate(integral, error, GAINS, 0.001)
         force = impedance.spring_force(error, integral, GAINS)
         assert (force >= BOUND_LOW - 1e-9).all() and (force <= BOUND_HIGH + 1e-9).all()
-    np.testing.assert_allclose(
-        force[1:3], BOUND_HIGH[1:3]
-    )  # it has pushed as hard as it may, below the clip
+    # it has pushed as hard as it may, below the clip
+    np.testing.assert_allclose(force[1:3], BOUND_HIGH[1:3])
     back = impedance.integrate(integral, -error, GAINS, 0.001)
     assert impedance.spring_force(-error, back, GAINS)[1] <= 0.0  # and lets go within a tick
     assert integral[0] == integral[3] == 0.0  # an axis without an integral has none

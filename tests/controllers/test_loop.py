@@ -142,9 +142,8 @@ def test_too_much_force_latches_a_fault():
         run(loop, 100)
     assert loop.state().fault == Fault.FORCE
     run(loop, 300)
-    assert (
-        np.linalg.norm(loop.observe().wrench_base_tcp[:3]) < 4.0
-    )  # holding where it was touched lets go of the force
+    # holding where it was touched lets go of the force
+    assert np.linalg.norm(loop.observe().wrench_base_tcp[:3]) < 4.0
 
 
 def test_a_reset_is_exact_and_leaves_a_fault_latched(loop):

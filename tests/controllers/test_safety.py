@@ -89,9 +89,8 @@ def test_each_fault_has_its_cause():
     assert tool(pose=np.concatenate([[0.69, 0.0, 0.1], DOWN])) == safety.WORKSPACE
     assert tool(pose=np.concatenate([[0.67, 0.0, 0.1], DOWN])) == safety.NONE
     assert tool(pose=np.concatenate([[0.38, 0.0, 0.05], DOWN])) == safety.KEEP_OUT
-    assert (
-        tool(pose=np.concatenate([[0.394, 0.0, 0.05], DOWN])) == safety.NONE
-    )  # by less than a fifth of its 40 mm
+    # by less than a fifth of its 40 mm
+    assert tool(pose=np.concatenate([[0.394, 0.0, 0.05], DOWN])) == safety.NONE
     assert tool(wrench=(0.0, 60.0, 60.0, 0.0, 0.0, 0.0)) == safety.FORCE
     assert tool(wrench=(0.0, 0.0, 0.0, 0.0, 0.0, -31.0)) == safety.MOMENT
 
@@ -142,9 +141,8 @@ def test_a_braked_joint_stops_at_its_limit():
                 wanted = np.array([12.0])
                 safety.brake_joints_into(wanted, q, dq, limits, 0.1, 0.5)
                 tau = safety.limit_torque(wanted, tau, limits, 1.0)
-                dq = (
-                    dq + 0.001 * (tau - dq) / inertia
-                )  # viscous friction of 1 Nms/rad, as in the simulated arm
+                # viscous friction of 1 Nms/rad, as in the simulated arm
+                dq = dq + 0.001 * (tau - dq) / inertia
                 q = q + 0.001 * dq
                 assert q[0] < 1.001 and dq[0] < 2.5
             assert abs(dq[0]) < 0.05

@@ -254,9 +254,8 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     time.sleep(0.2)
     assert arm.refresh().age_s < 0.1
     os.kill(loop, signal.SIGSTOP)
-    assert (
-        process.process.wait(20.0) != 0
-    )  # DeviceError: `robot-rl arm` makes it 3, and is started anew
+    # DeviceError: `robot-rl arm` makes it 3, and is started anew
+    assert process.process.wait(20.0) != 0
     assert not is_running(loop)
     arm.close()
 
@@ -280,9 +279,8 @@ def test_a_signal_ends_a_start_at_any_moment(address, clock, after_s):
         "--address",
         address,
     ]
-    blocked = partial(
-        signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT}
-    )  # as a run's processes begin
+    # as a run's processes begin
+    blocked = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, preexec_fn=blocked
     ) as process:
@@ -318,9 +316,8 @@ def test_real_clock_resets_moves_and_keeps_time(start_arm):
     after = arm.refresh()
     assert after.pose_base_tcp[1] - before.pose_base_tcp[1] > 0.01
     assert after.t - before.t >= 0.5
-    assert (
-        0.3 < (after.sequence - before.sequence) / (1000.0 * (after.t - before.t)) < 1.05
-    )  # it slips, it never bursts
+    # it slips, it never bursts
+    assert 0.3 < (after.sequence - before.sequence) / (1000.0 * (after.t - before.t)) < 1.05
     arm.close()
     world.close()
 

@@ -102,9 +102,8 @@ def test_downwards_is_the_benchs_also_for_an_arm_on_the_wall():
 
 def test_wrench_is_turned_into_the_tool_frame():
     down = pose_at(np.array([0.5, 0.0, 0.1]), np.array([np.pi, 0.0, 0.0]))  # tool z points down
-    pressed = arm_state(
-        down, wrench=np.array([0.0, 0.0, 5.0, 0.0, 0.0, 0.0])
-    )  # the table pushes up
+    # the table pushes up
+    pressed = arm_state(down, wrench=np.array([0.0, 0.0, 5.0, 0.0, 0.0, 0.0]))
     np.testing.assert_allclose(
         observe(pressed, pressed)["state/tcp_wrench"][:3], [0.0, 0.0, -5.0], atol=1e-6
     )

@@ -95,9 +95,8 @@ def test_in_free_space_the_executed_action_is_the_commanded_one(make_env):
 def test_what_the_leash_takes_away_is_not_among_the_executed(make_env):
     env = make_env()
     env.reset(seed=3)
-    down = np.array(
-        [0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32
-    )  # onto rim or table: the arm stops, the target too
+    # onto rim or table: the arm stops, the target too
+    down = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)
     executed = [env.step(down)[4]["executed"][2] for _ in range(25)]
     assert max(executed) == pytest.approx(1.0, abs=1e-3)
     assert executed[-1] == pytest.approx(0.0, abs=0.05)
@@ -155,9 +154,8 @@ def test_simulated_time_passes_by_one_period_per_step(make_env):
 
 
 def test_a_fault_truncates_and_lasts_until_it_is_acknowledged(make_env):
-    env = make_env(
-        limits={"max_force": 20.0}
-    )  # what pressing comes to: the blow of touching is more
+    # what pressing comes to: the blow of touching is more
+    env = make_env(limits={"max_force": 20.0})
     env.reset(seed=3)
     down = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], np.float32)
     for _ in range(30):

@@ -117,9 +117,8 @@ class Bench:
         self.witness = Witness(self.spool)
         self.processes: dict[str, Process] = {}
         self.torn_epochs: set[int] = set()  # of which the test has cut the end of the spool off
-        self.unspooled_epochs: set[int] = (
-            set()
-        )  # whose disk was full: their last steps were delivered from memory
+        # whose disk was full: their last steps were delivered from memory
+        self.unspooled_epochs: set[int] = set()
         self.damaged = 0  # records that the test has made unreadable
         self._learner_left_at = math.inf
         self._came_too_late = False

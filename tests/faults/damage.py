@@ -48,9 +48,8 @@ def tear(path: Path, kind: str, how, at_least: int, draw: random.Random) -> None
             data = torn.read_bytes()
             if number_of(copy, kind) >= at_least:
                 wal.write_bytes(data)
-                Path(f"{path}-shm").unlink(
-                    missing_ok=True
-                )  # the power was cut: what was in memory is gone
+                # the power was cut: what was in memory is gone
+                Path(f"{path}-shm").unlink(missing_ok=True)
                 return
 
 

@@ -57,9 +57,8 @@ def read_only(folder: Path) -> Iterator[bool]:
         finally:
             folder.chmod(mode)
         return
-    mounted = _run(
-        "mount", "--bind", str(folder), str(folder)
-    )  # on top of what is there, maybe a small disk
+    # on top of what is there, maybe a small disk
+    mounted = _run("mount", "--bind", str(folder), str(folder))
     try:
         yield mounted and _run("mount", "-o", "remount,ro,bind", str(folder))
     finally:

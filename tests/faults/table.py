@@ -130,9 +130,8 @@ def disk_full(name: str) -> Callable[[Bench], None]:
         bench.wait_for(
             lambda: bench.processes[name].popen.poll() is not None, f"{name} to refuse", tend=False
         )
-        if (
-            bench.processes[name].popen.returncode != 0
-        ):  # else it was through before the disk was full
+        # else it was through before the disk was full
+        if bench.processes[name].popen.returncode != 0:
             bench.wait_for_refusal(name, "cannot be written", "make room")
         if name == "actor":
             bench.unspooled_epochs |= {next(reversed(bench.witness.ever())).epoch}
@@ -287,9 +286,8 @@ def refused_and_repaired(bench: Bench, name: str, path: Path, lost: range = rang
     before = path.read_bytes()
     bench.start(name)
     bench.wait_for_refusal(name, "is damaged", f"robot-rl data repair {path}")
-    if (
-        name == "learner" and path.read_bytes() != before
-    ):  # (an actor says where its predecessor died)
+    # (an actor says where its predecessor died)
+    if name == "learner" and path.read_bytes() != before:
         raise FaultError(f"{path} is damaged, and was changed")
     damage.repair(bench, path, lost)
     bench.start(name)

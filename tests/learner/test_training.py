@@ -278,9 +278,8 @@ def test_all_regimes_of_pixels_learn_and_publish_what_they_should(
 ) -> None:
     training = pixel_training(encoder, tmp_path)
     training.load_demonstrations(PIXEL_DEMOS)
-    assert (
-        training.memory.replay.demo_transitions == 10
-    )  # wandering pursues nothing: it is for the encoder alone
+    # wandering pursues nothing: it is for the encoder alone
+    assert training.memory.replay.demo_transitions == 10
     *begun, last = pixel_steps(Provenance.POLICY, episode=1)
     training.add(begun)
     assert np.isfinite(training.newest_value()["value"])

@@ -252,9 +252,8 @@ PARTS = st.one_of(
         st.sampled_from([b"HELLO", b"INITIATE", b"ERROR", b"PING", b"SUBSCRIBE"]),
         st.binary(max_size=200),
     ),
-    st.just(
-        command(b"HELLO", b"\x01\x00" + bytes(192))
-    ),  # of the right size for CURVE, and of nobody
+    # of the right size for CURVE, and of nobody
+    st.just(command(b"HELLO", b"\x01\x00" + bytes(192))),
     st.builds(announced, SIZES, st.binary(max_size=100)),
 )
 STREAMS = st.one_of(

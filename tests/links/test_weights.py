@@ -60,9 +60,8 @@ def test_each_late_joiner_gets_the_current_weights(publisher):
     publisher.publish(7, PARAMETERS)
     time.sleep(0.05)
     subscribers = []
-    for _ in range(
-        3
-    ):  # the second and third too: XPUB announces only the first unless it is told otherwise
+    # the second and third too: XPUB announces only the first unless it is told otherwise
+    for _ in range(3):
         subscribers.append(subscribe(publisher))
         newest = subscribers[-1].wait_for(7, timeout_s=1.0)
         assert newest is not None and newest[0] == 7

@@ -68,9 +68,8 @@ def test_a_twist_in_the_base_frame_moves_the_target_along_the_bases_axes(twist, 
     """However the tool is turned: the position goes where the hand pushes, and turns about where
     the hand turns.
     """
-    assume(
-        np.linalg.norm(twist[:3]) <= 1.0 and np.linalg.norm(twist[3:]) <= 1.0
-    )  # else it is made shorter
+    # else it is made shorter
+    assume(np.linalg.norm(twist[:3]) <= 1.0 and np.linalg.norm(twist[3:]) <= 1.0)
     target = pose(quat)
     moved = geometry.pose_move(
         target, 0.01 * Steering(TeleopMapping()).action(TeleopEvent(True, twist, "base"), target)

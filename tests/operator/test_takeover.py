@@ -102,9 +102,8 @@ def test_takeover_and_release_do_not_jump_and_make_one_segment(env, before, twis
 
 
 def test_an_operator_who_takes_hold_and_does_nothing_stops_the_target_where_it_is(env):
-    device = Hand(
-        [OPEN] * 3 + [TeleopEvent(True, np.zeros(6))] * 5, TeleopMapping()
-    )  # a clutch of its own, closed
+    # a clutch of its own, closed
+    device = Hand([OPEN] * 3 + [TeleopEvent(True, np.zeros(6))] * 5, TeleopMapping())
     steps, targets, _ = play(env, device)
     assert [step.provenance for step in steps[1:9]] == [Provenance.POLICY] * 3 + [
         Provenance.HUMAN
@@ -133,9 +132,8 @@ def test_a_push_on_a_spacemouse_moves_the_arm_that_way(env, monkeypatch):
     operator.close()
     moved = geometry.pose_error(before, env.arm_states[0].target_base_tcp)
     np.testing.assert_allclose(moved[[0, 2]], 0.0, atol=0.0005)
-    assert (
-        0.85 < moved[1] / (3 * TASK.action_translation) <= 1.0
-    )  # at full deflection the leash is short
+    # at full deflection the leash is short
+    assert 0.85 < moved[1] / (3 * TASK.action_translation) <= 1.0
 
 
 @pytest.mark.parametrize("word", [OperatorCommand.STOP, OperatorCommand.DISCARD])
@@ -430,9 +428,8 @@ def test_a_human_like_operator_rests_in_its_demonstrations_and_none_of_that_is_i
         and len(rests) > 5
         and max(waited) > 0.9
     )
-    said_still = sum(
-        step.reward > 0.0 for step in rests
-    )  # critics see these successes among the demonstrations
+    # critics see these successes among the demonstrations
+    said_still = sum(step.reward > 0.0 for step in rests)
     assert replay.own_transitions == len(rests) - said_still
     assert replay.demo_transitions == len(steps) - 2 - replay.own_transitions
     drawn = replay.gather(replay.draw(np.random.default_rng(0), ("demonstrations",), 200))

@@ -331,9 +331,8 @@ def test_a_client_that_asks_and_never_reads_is_let_go(simulation):
 def test_a_client_that_leaves_at_once_and_listens_nowhere_harms_nobody(simulation, port):
     for _ in range(5):
         with raw(simulation) as client:
-            client.setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )  # a reset, not an end
+            # a reset, not an end
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.sendall(
                 struct.pack("<IIIHH", layout.Command.CONNECT, 1, 16, layout.VERSION, port)
             )
@@ -348,9 +347,8 @@ def test_real_time_keeps_a_millisecond_and_counts_what_the_client_loses():
         time.sleep(0.3)
         after = real.ask("status")["ticks"]
         elapsed = time.monotonic() - begun
-        assert (
-            0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed
-        )  # it slips, it never bursts
+        # it slips, it never bursts
+        assert 0.3 * 1000 * elapsed < after - before < 1.1 * 1000 * elapsed
         live = Live(client.start_torque_control())
         live.run(20)
         time.sleep(0.1)

@@ -62,9 +62,8 @@ def test_a_reset_puts_loose_things_and_hinges_back_and_the_seed_places_them(fold
         moved.scene_q[7] > 0.1
         and np.linalg.norm(moved.objects[0, :3] - placed.objects[0, :3]) > 0.005
     )
-    np.testing.assert_allclose(
-        moved.q, HARDWARE.arms[0].home, atol=1e-4
-    )  # nobody has touched the arm
+    # nobody has touched the arm
+    np.testing.assert_allclose(moved.q, HARDWARE.arms[0].home, atol=1e-4)
     arm.reset(3)
     again = arm.world()
     np.testing.assert_array_equal(again.objects, placed.objects)

@@ -45,9 +45,8 @@ def old_file(magic: bytes, head: dict, several: list[RecordId], version: int = 2
 def test_a_log_of_an_older_version_is_named_and_converted_and_kept(tmp_path, version):
     path = tmp_path / "steps.log"
     identities = [RecordId("a", 1, seq) for seq in range(5)]
-    data = old_file(b"RRLOG\0", HEAD, identities, version) + bytes(
-        5_000
-    )  # room ahead, of a writer that was killed
+    # room ahead, of a writer that was killed
+    data = old_file(b"RRLOG\0", HEAD, identities, version) + bytes(5_000)
     path.write_bytes(data)
     for read_only in (True, False):
         with pytest.raises(DataError, match=f"older version.*robot-rl data convert {path}"):

@@ -175,9 +175,8 @@ def test_step_behind_a_gap_or_with_a_wrong_checksum_is_not_taken(receiver):
         ):
             socket.send_multipart(protocol.batch(1, sent))
         assert [r.identity.seq for r in take(receiver, 4, timeout_s=0.3)] == [0, 1]
-        socket.send_multipart(
-            protocol.batch(1, records)
-        )  # from the beginning: only what is new is taken
+        # from the beginning: only what is new is taken
+        socket.send_multipart(protocol.batch(1, records))
         assert [r.identity.seq for r in take(receiver, 2)] == [2, 3]
 
 

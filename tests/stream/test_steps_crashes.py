@@ -179,9 +179,8 @@ def test_the_backlog_lies_on_the_disk_and_not_in_memory(tmp_path, learner):
     learner.take_until(delivered(sender))
     assert [step.index for step in learner.log.read()] == list(range(500))
     sender.close()
-    assert not list(
-        (tmp_path / "spool").iterdir()
-    )  # all of it is at the learner, and the episode has its end
+    # all of it is at the learner, and the episode has its end
+    assert not list((tmp_path / "spool").iterdir())
 
 
 def test_marks_travel_among_the_steps(tmp_path, learner):

@@ -29,9 +29,8 @@ from tests.teleop.conftest import start_display as start_display
 
 TASK = replace(config.load_task("peg_insert"), max_steps=150, reward=Use("operator"))
 HARDWARE = replace(config.load_hardware("sim_panda"), teleop=Use("keyboard"))
-STEP = 0.5 * np.array(
-    [TASK.action_translation] * 3 + [TASK.action_rotation] * 3
-)  # a key's, at its default speed
+# a key's, at its default speed
+STEP = 0.5 * np.array([TASK.action_translation] * 3 + [TASK.action_rotation] * 3)
 KEY_OF = {role: key for key, role in KEYS.items()}
 DEPTH_M, HOVER_M, PRESS_M = 0.025, 0.004, 0.004
 
@@ -70,9 +69,8 @@ class Fingers(Teleop):
         if self._env.world.latest.success:
             return {KEY_OF["success"]}
         goal = self._env.world.latest.goal_base_tcp
-        offset = geometry.pose_error(
-            arm.target_base_tcp, goal
-        )  # in base axes, from the target to the goal
+        # in base axes, from the target to the goal
+        offset = geometry.pose_error(arm.target_base_tcp, goal)
         aside = np.abs(offset) * [1, 1, 0, 1, 1, 1]
         inside = arm.pose_base_tcp[2] < goal[2] + DEPTH_M - 0.001
         aligned = bool((aside < 0.75 * SLOW * STEP).all())
@@ -124,9 +122,8 @@ def test_a_correction_by_keyboard_is_one_segment_and_the_policy_goes_on(bench):
         seed=1,
         stop=lambda: runner.summary.steps + 1 >= 30,
     ):
-        fingers.lift = (
-            not 8 <= step.index < 20 or step.index == 12
-        )  # off for a moment in the middle of it
+        # off for a moment in the middle of it
+        fingers.lift = not 8 <= step.index < 20 or step.index == 12
         authors.append(step.provenance)
     runs = [(author, len(list(group))) for author, group in groupby(authors[1:])]
     assert [author for author, _ in runs] == [
@@ -164,9 +161,8 @@ def test_a_run_with_the_keyboard_records_corrections_discards_and_stops(
         job.wait_for(until, timeout_s=200.0)
         for key in reversed(keys):
             display.release(key)
-        time.sleep(
-            20 * POLL_S
-        )  # up for as long as a finger is: a shorter gap is taken for the display's auto-repeat
+        # up for as long as a finger is: a shorter gap is taken for the display's auto-repeat
+        time.sleep(20 * POLL_S)
 
     def stopped_in_an_episode() -> bool:
         log = run / "logs" / "actor.log"

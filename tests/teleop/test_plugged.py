@@ -187,9 +187,8 @@ def test_the_udev_rules_name_each_model_on_usb_and_bluetooth_and_nothing_else():
     for rule in (rule for rule in rules() if "hidraw" in rule):
         (pattern,) = re.findall(r'KERNELS=="([^"]+)"', rule)
         vendor, product = re.findall(r":([0-9A-F]{4})", pattern)
-        assert (
-            pattern == f"000[35]:{vendor}:{product}.*"
-        )  # of USB or Bluetooth, and nothing left open but its number
+        # of USB or Bluetooth, and nothing left open but its number
+        assert pattern == f"000[35]:{vendor}:{product}.*"
         named.append((int(vendor, 16), int(product, 16)))
     assert sorted(named) == sorted(MODELS)
 

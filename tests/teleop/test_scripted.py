@@ -44,9 +44,8 @@ def test_twenty_demonstrations_of_twenty_succeed(name, start_arm, tmp_path):
     tally = recorder.tally
     assert (tally.successes, tally.attempts, tally.episodes) == (20, 20, 20)
     assert tally.steps == sum(step.index > 0 for step in steps) < 20 * 40
-    if (
-        name == "peg_insert_hard"
-    ):  # backing off at every swing of the tip took up to 120 steps, and missed one in 500
+    # backing off at every swing of the tip took up to 120 steps, and missed one in 500
+    if name == "peg_insert_hard":
         assert max(step.index for step in steps) < 40
 
 

@@ -67,9 +67,8 @@ def test_cameras_that_do_not_work_do_not_hide_the_others(film, monkeypatch):
         opencv("film", film),
         replace(stalls.config, name="stalls"),
     ]
-    seen, problems = camera_check.look(
-        [*cameras, HARDWARE.cameras[0]], 0.5
-    )  # and a simulated one is passed over
+    # and a simulated one is passed over
+    seen, problems = camera_check.look([*cameras, HARDWARE.cameras[0]], 0.5)
     stalls.close()
     assert [view.camera.name for view in seen] == ["film"]
     assert problems.keys() == {"absent", "stalls"} and "/dev/video98" in problems["absent"]
@@ -93,9 +92,8 @@ def test_the_sheet_shows_the_crop_and_what_the_policy_sees():
         camera_check.CAPTION : camera_check.CAPTION + camera_check.HEIGHT, -camera_check.HEIGHT :
     ]
     np.testing.assert_array_equal(seen, np.broadcast_to((200, 0, 0), seen.shape))
-    assert (sheet[: whole.shape[0], :480] == GOOD).all(
-        axis=2
-    ).sum() > 200  # the line around the crop
+    # the line around the crop
+    assert (sheet[: whole.shape[0], :480] == GOOD).all(axis=2).sum() > 200
 
 
 def test_the_lines_of_a_crop_are_a_hardware_files():
@@ -190,9 +188,8 @@ def test_a_crop_outside_the_picture_is_refused_before_anything_is_written():
 
 def test_the_check_says_of_each_camera_what_to_mend(film, monkeypatch):
     monkeypatch.setattr(check, "CAMERA_S", 2.0)
-    monkeypatch.setattr(
-        check, "LEAST_FRAME_SHARE", 0.05
-    )  # how many frames a busy machine gets is not the question
+    # how many frames a busy machine gets is not the question
+    monkeypatch.setattr(check, "LEAST_FRAME_SHARE", 0.05)
     monkeypatch.setattr(check, "LARGEST_AGE_SHARE", 10.0)
     cameras = (
         opencv("film", film),

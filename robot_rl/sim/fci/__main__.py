@@ -137,15 +137,13 @@ def run(job: Mapping[str, Any]) -> None:
     gc.freeze()
     gc.disable()
     if job["clock"] == "real":
-        with contextlib.suppress(
-            OSError
-        ):  # without the right to, the simulated robot slips more often
+        # without the right to, the simulated robot slips more often
+        with contextlib.suppress(OSError):
             os.sched_setscheduler(
                 0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY)
             )
-            if (
-                config.loop_cpu is not None
-            ):  # beside its loop: what stops that core stops both, and is a slip
+            # beside its loop: what stops that core stops both, and is a slip
+            if config.loop_cpu is not None:
                 os.sched_setaffinity(0, {config.loop_cpu})
     control.listen()
     say({"ok": {"ip": ip}})
@@ -157,9 +155,8 @@ def run(job: Mapping[str, Any]) -> None:
 
 def say(answer: Mapping[str, Any]) -> None:
     """One line on stdout."""
-    with contextlib.suppress(
-        BrokenPipeError
-    ):  # nobody is left to hear it; the end of stdin says so too
+    # nobody is left to hear it; the end of stdin says so too
+    with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 

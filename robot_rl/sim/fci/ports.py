@@ -121,9 +121,8 @@ class Listener:
         while data is not None and len(data) >= header.size:
             number, command_id, size = header.unpack_from(data)
             command = commands.get(number)
-            if (
-                command is None or size != header.size + sizes[command]
-            ):  # whatever its size makes believe is to come
+            # whatever its size makes believe is to come
+            if command is None or size != header.size + sizes[command]:
                 data = None
                 break
             if len(data) < size:

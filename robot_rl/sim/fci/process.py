@@ -117,9 +117,8 @@ class Simulation:
 
     def _keep(self, values: Mapping[str, Any]) -> WorldState:
         world = world_from_json(values)
-        if (
-            not hasattr(self, "_latest") or world.sequence > self._latest.sequence
-        ):  # not one sent before a reset
+        # not one sent before a reset
+        if not hasattr(self, "_latest") or world.sequence > self._latest.sequence:
             self._latest = world
         return self._latest
 

@@ -73,9 +73,8 @@ class FciRobot:
     """
 
     def __init__(self, config: ArmConfig, scene: Use | None = None):
-        unmodelled = from_json(
-            Unmodelled, Unmodelled.among(config.options)
-        )  # the other options are a client's
+        # the other options are a client's
+        unmodelled = from_json(Unmodelled, Unmodelled.among(config.options))
         self._arm = SimulatedPanda(
             np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3
         )
