@@ -1,6 +1,4 @@
-"""Imports go down, device libraries stay in their own file, and an arm's process knows neither
-torch nor gymnasium.
-"""
+"""Imports go down, device libraries stay in their own file, and an arm's process knows neither torch nor gymnasium."""
 
 import ast
 import subprocess
@@ -28,9 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("__main__",),
 )
-"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower
-floors alone.
-"""
+"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower floors alone."""
 
 ONLY_IN = {
     "mujoco": (
@@ -74,9 +70,7 @@ SOURCES = sorted((ROOT / "robot_rl").rglob("*.py"))
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Every module that a file imports, at its top or inside its functions, as an absolute dotted
-    name.
-    """
+    """Every module that a file imports, at its top or inside its functions, as an absolute dotted name."""
     return tuple(_imports(path))
 
 
