@@ -1,4 +1,6 @@
-"""Imports go down, device libraries stay in their own file, and an arm's process knows neither torch nor gymnasium."""
+"""Imports go down, device libraries stay in their own file, and an arm's process knows neither
+torch nor gymnasium.
+"""
 
 import ast
 import subprocess
@@ -26,7 +28,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("__main__",),
 )
-"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower floors alone."""
+"""The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower
+floors alone.
+"""
 
 ONLY_IN = {
     "mujoco": (
@@ -70,7 +74,9 @@ SOURCES = sorted((ROOT / "robot_rl").rglob("*.py"))
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Every module that a file imports, at its top or inside its functions, as an absolute dotted name."""
+    """Every module that a file imports, at its top or inside its functions, as an absolute dotted
+    name.
+    """
     return tuple(_imports(path))
 
 
