@@ -15,6 +15,7 @@ from robot_rl.console.history import Ended, History
 from robot_rl.console.model import Snapshot
 from robot_rl.dataset.statistics import wilson_interval
 from robot_rl.links.console_link import NEEDS_HUMAN
+from robot_rl.links.status import RunStatus
 from robot_rl.types import Fault
 
 FULL_RED, GREEN, BLUE, AMBER, GREY = "#e5484d", "#30a46c", "#5b8def", "#f5a623", "#888"
@@ -165,6 +166,18 @@ def length_text(episode: Ended) -> str:
     )
 
 
+def learner_rows(learner: RunStatus | None) -> list[tuple[str, str]]:
+    """What the learner last said of itself, line by line."""
+    rows = []
+    if learner is not None and learner.phase:
+        rows.append(("learner", f"{learner.phase} {learner.done} of {learner.total}"))
+    if learner is not None and learner.q is not None:
+        rows.append(("critic's value, of batches", f"{learner.q:.3f}"))
+    if learner is not None and learner.updates_per_s is not None:
+        rows.append(("updates", f"{learner.updates_per_s:.0f} /s"))
+    return rows
+
+
 def status_html(sight: Snapshot) -> str:
     """Who acts and where the run stands, faults and whoever is silent in red."""
     if sight.is_at_rest:
@@ -244,16 +257,7 @@ def status_html(sight: Snapshot) -> str:
         rows.append((f"{name}limits", arm.verdict.reasons))
         if arm.command_success < 1.0:
             rows.append((f"{name}commands", f"{100.0 * arm.command_success:.0f} % reach the robot"))
-    learner = sight.learner
-    if learner.get("phase"):
-        rows.append((
-            "learner",
-            f"{learner['phase']} {learner.get('done', 0)} of {learner.get('total', 0)}",
-        ))
-    if learner.get("q") is not None:
-        rows.append(("critic's value, of batches", f"{learner['q']:.3f}"))
-    if learner.get("updates_per_s") is not None:
-        rows.append(("updates", f"{learner['updates_per_s']:.0f} /s"))
+    rows += learner_rows(sight.learner)
     who = ACTORS.get(author, (author, GREY))
     if author == "demo" and not sight.is_held:
         who = "waits for the operator", GREY

@@ -20,7 +20,7 @@ from robot_rl.controllers.world import WorldClient
 from robot_rl.dataset.counts import EPISODES
 from robot_rl.links.address import reachable_here
 from robot_rl.links.console_link import NEEDS_HUMAN, ConsoleLinkClient, Picture, View
-from robot_rl.links.status import StatusReader
+from robot_rl.links.status import RunStatus, StatusReader
 from robot_rl.machine.small_files import Tail, is_number
 from robot_rl.teleop.browser import ADDRESS
 from robot_rl.types import ArmState, DeviceError, Fault, LinkError, WorldState
@@ -107,7 +107,7 @@ class Snapshot:
     view: View | None = None
     arms: Sequence[ArmState | None] = ()
     names: Sequence[str] = ()
-    learner: dict[str, Any] = field(default_factory=dict)
+    learner: RunStatus | None = None
     history: History = field(default_factory=History)
     problems: dict[str, str] = field(default_factory=dict)
     picture: Picture | None = None
@@ -185,7 +185,7 @@ class ConsoleModel:
             for i, arm in enumerate(self.sources.hardware.arms)
         ]
         statuses = self._status.latest()
-        learner = dict(statuses["learner"].values) if "learner" in statuses else {}
+        learner = statuses.get("learner")
         names = [arm.name for arm in self.sources.hardware.arms]
         trace = self._remember(view, learner)
         return Snapshot(
@@ -236,11 +236,12 @@ class ConsoleModel:
             return None
         return max(0, task.max_steps - int(view.step["index"])) / task.rate_hz
 
-    def _remember(self, view: View | None, learner: dict[str, Any]) -> Trace:
+    def _remember(self, view: View | None, learner: RunStatus | None) -> Trace:
         """Now and then what critic and judge say."""
         now, step = time.monotonic(), view.step if view is not None else None
         if step is not None and not (self._trace and now - self._trace[-1][0] < TRACE_EVERY_S):
-            here = learner.get("value") if learner.get("value_episode") == step["episode"] else None
+            is_here = learner is not None and learner.value_episode == step["episode"]
+            here = learner.value if learner is not None and is_here else None
             said: tuple[Any, Any] = here, step.get("probability")
             value, probability = (float(x) if is_number(x) else np.nan for x in said)
             self._trace.append((now, step["episode"], value, probability))

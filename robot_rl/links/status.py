@@ -9,14 +9,16 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import zmq
 
+from robot_rl.config.validation import from_json
 from robot_rl.links.seldom import Seldom
 from robot_rl.links.sockets import ANY_PORT, bind, connect, new_socket
 from robot_rl.machine.small_files import finite
+from robot_rl.types import ConfigError
 
 log = logging.getLogger(__name__)
 _seldom = Seldom(log)
@@ -29,12 +31,37 @@ AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class Status:
-    """The latest values of one sender, published at `t_wall` [s]."""
+class RunStatus:
+    """What a process of a run last said of itself, for page and terminal alike.
 
-    sender: str
+    What it did not say has its default; whatever else it publishes is for its own file of metrics.
+    """
+
     t_wall: float
-    values: Mapping[str, Any]
+    """When it was published [s]."""
+    phase: str = ""
+    """What it is at ("waiting", "pretraining", ...); "" for a learner that learns."""
+    reason: str = ""
+    """Why it waits."""
+    done: int = 0
+    """So much of the phase is done."""
+    total: int = 0
+    """Of so much."""
+    env_steps: int = 0
+    """Own steps of the run so far."""
+    owed_updates: int = 0
+    """Updates that are due and not made."""
+    updates_per_s: float | None = None
+    """How quickly it learns."""
+    q: float | None = None
+    """What the critics expect on average in the batches."""
+    value: float | None = None
+    """What they expect of the newest step."""
+    value_episode: int | None = None
+    """In this episode."""
+
+
+FIELDS = frozenset(field.name for field in fields(RunStatus))
 
 
 class StatusPublisher:
@@ -62,7 +89,7 @@ class StatusReader:
     """Whoever looks, for one thread: `latest()` is a mapping from sender to its newest status."""
 
     def __init__(self, addresses: Mapping[str, str]):
-        self._latest: dict[str, Status] = {}
+        self._latest: dict[str, RunStatus] = {}
         self._silent: set[str] = set()  # those of which it was logged why
         self._sockets = {}
         for sender, address in addresses.items():
@@ -73,7 +100,7 @@ class StatusReader:
             connect(socket, address)
             self._sockets[sender] = socket
 
-    def latest(self) -> dict[str, Status]:
+    def latest(self) -> dict[str, RunStatus]:
         """The newest status of each sender that was ever heard. Never blocks."""
         for sender, socket in self._sockets.items():
             newest: bytes | None = None
@@ -100,8 +127,16 @@ class StatusReader:
     def _take(self, sender: str, data: bytes) -> None:
         try:
             message = json.loads(data)
-            status = Status(sender, float(message["t_wall"]), dict(message["values"]))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            said = {name: value for name, value in message["values"].items() if name in FIELDS}
+            status = from_json(RunStatus, said | {"t_wall": message["t_wall"]}, "status")
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+            ConfigError,
+        ) as error:
             _seldom.warning("status of '%s' passed over: %s", sender, error)
             return
         self._latest[sender] = status

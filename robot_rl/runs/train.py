@@ -158,25 +158,24 @@ def watch_training(
         metrics, episodes = read_metrics(), read_episodes()
         done = max(metrics.env_steps, episodes.env_steps)
         learner = status.latest().get("learner")
-        phase = learner.values.get("phase") if learner is not None else None
-        if learner is not None and phase in PHASES:
-            display.show(phase, learner.values["done"], learner.values["total"], PHASES[phase])
+        if learner is not None and learner.phase in PHASES:
+            display.show(learner.phase, learner.done, learner.total, PHASES[learner.phase])
         elif folder.demos_file.exists() and folder.settings.steps:
             demo_steps = folder.demos()["steps"] if demo_steps is None else demo_steps
             total = folder.settings.steps - demo_steps
             display.show("training", done, total, training_note(episodes, metrics))
-            owed = learner.values.get("owed_updates") if learner is not None else None
+            owed = learner.owed_updates if learner is not None else 0
             if done >= total and owed:
                 most_owed = max(most_owed, owed)
                 display.show("finishing", most_owed - owed, most_owed, f"{owed} updates are owed")
         actor = status.latest().get("actor")
-        waits = actor is not None and actor.values.get("phase") == "waiting"
+        waits = actor is not None and actor.phase == "waiting"
         if actor is not None and waits and not waiting:
-            display.say(f"the arm holds, and training waits: {actor.values['reason']}")
+            display.say(f"the arm holds, and training waits: {actor.reason}")
         waiting = waits
         if done:  # before that the learner pretrains and compiles
             # the encoder, once more
-            pretrained = learner.values.get("done") if learner is not None else None
+            pretrained = learner.done if learner is not None else None
             standstill.look((metrics.count, episodes.episodes, pretrained), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True

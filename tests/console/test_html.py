@@ -11,6 +11,7 @@ from robot_rl.console.history import Ended, History
 from robot_rl.console.model import Snapshot
 from robot_rl.dataset.counts import Figures
 from robot_rl.links.console_link import View
+from robot_rl.links.status import RunStatus
 from robot_rl.types import Fault
 from tests.hands import arm_at
 from tests.teleop.benches import require
@@ -36,7 +37,9 @@ def view(**facts) -> View:
 
 def test_who_acts_and_where_the_run_stands():
     said = status_html(
-        Snapshot(view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner={"q": 0.25})
+        Snapshot(
+            view(demos=2, wanted=20, attempts=3), [arm_at(0.0)], learner=RunStatus(0.0, q=0.25)
+        )
     )
     for word in (
         "operator",

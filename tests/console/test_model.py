@@ -226,7 +226,8 @@ def test_whoever_is_silent_is_named_and_the_others_are_seen(monkeypatch):
         return (
             sight.view is not None
             and sight.view.facts["phase"] == "acting"
-            and sight.learner == {"q": 0.5}
+            and sight.learner is not None
+            and sight.learner.q == 0.5
         )
 
     wait_until(both, timeout_s=20.0)

@@ -7,7 +7,7 @@ import pytest
 import zmq
 
 from robot_rl.links.sockets import ANY_PORT, bind, new_socket
-from robot_rl.links.status import StatusPublisher, StatusReader
+from robot_rl.links.status import RunStatus, StatusPublisher, StatusReader
 
 
 @pytest.fixture
@@ -34,13 +34,14 @@ def test_newest_values_of_each_sender(actor):
     learner = StatusPublisher(sender="learner")
     reader = StatusReader({"actor": actor.address, "learner": learner.address})
     assert reader.latest() == {}
-    wait_for(reader, learner, {"updates": 1})
-    wait_for(reader, actor, {"episode": 0})
-    for episode in range(50):
-        actor.publish({"episode": episode})
+    wait_for(reader, learner, {"updates_per_s": 1.0, "loss": 2.0})
+    wait_for(reader, actor, {"env_steps": 0})
+    for step in range(50):
+        actor.publish({"env_steps": step})
     time.sleep(0.1)
-    assert reader.latest()["actor"].values == {"episode": 49}
-    assert reader.latest()["learner"].values == {"updates": 1}
+    t = {name: status.t_wall for name, status in reader.latest().items()}
+    assert reader.latest()["actor"] == RunStatus(t["actor"], env_steps=49)
+    assert reader.latest()["learner"] == RunStatus(t["learner"], updates_per_s=1.0)
     assert abs(reader.latest()["actor"].t_wall - time.time()) < 5.0
     reader.close()
     learner.close()
@@ -51,9 +52,10 @@ def test_numbers_that_json_lacks_become_null(actor):
     wait_for(
         reader,
         actor,
-        {"loss": float("nan"), "q": np.float32(0.5), "list": [np.inf, 1], "n": np.int64(3)},
+        {"value": float("nan"), "q": np.float32(0.5), "done": np.int64(3)},
     )
-    assert reader.latest()["actor"].values == {"loss": None, "q": 0.5, "list": [None, 1], "n": 3}
+    said = reader.latest()["actor"]
+    assert (said.value, said.q, said.done) == (None, 0.5, 3)
     reader.close()
 
 
@@ -65,7 +67,18 @@ def test_publishing_without_readers_does_not_wait(actor):
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xff\xfe", b"[]", b"{}", b'{"t_wall": "x", "values": 3}', b"null", b"[" * 5000]
+    "data",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b'{"t_wall": "x", "values": 3}',
+        b"null",
+        b"[" * 5000,
+        b'{"t_wall": 1.0, "values": {"phase": 3}}',
+        b'{"t_wall": 1.0, "values": {"done": "x"}}',
+    ],
 )
 def test_garbage_is_passed_over(data):
     with new_socket(zmq.XPUB, linger_s=0.1) as socket:

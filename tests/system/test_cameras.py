@@ -71,12 +71,12 @@ def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, mo
 
     def waits() -> bool:
         latest = status.latest().get("actor")
-        return latest is not None and latest.values.get("phase") == "waiting"
+        return latest is not None and latest.phase == "waiting"
 
     job.wait_for(lambda: is_within_an_episode(run))
     cameras["front"].unplug()
     job.wait_for(waits)
-    reason = status.latest()["actor"].values["reason"]
+    reason = status.latest()["actor"].reason
     assert "camera 'front'" in reason and "s old" in reason
     episodes = lines(run / "episodes.jsonl")
     time.sleep(1.0)
