@@ -109,9 +109,8 @@ class Actor:
             actor=self._config.name,
             run=self._settings.id,
             spool=folder.spool / self._config.name,
-            limit=(
-                1 if lockstep else 2_000
-            ),  # lockstep: a kill takes at most this one and the one being made
+            # lockstep: a kill takes at most this one and the one being made
+            limit=1 if lockstep else 2_000,
             wait_when_full=lockstep,
         )
         # of a process that was killed: they count as steps of the run
