@@ -154,7 +154,7 @@ $(VENV)/.torch: constraints.txt | $(VENV)/.python
 $(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.torch
 	$(BIN)/pip install -c constraints.txt -e .
 	@echo "Compiling the arm's control law, once: a minute, or some on a busy machine"
-	@$(BIN)/python -c 'from robot_rl.controllers.loop import warm_up; warm_up(7)'
+	@$(BIN)/python -c 'from robot_rl.controllers.warm_up import warm_up; warm_up(7)'
 	@touch $@
 
 # All at once is quicker; where a device's package cannot be had, piece by piece.

@@ -8,7 +8,7 @@ last message that was taken from a connection is a message without an end, if it
 wait there; the connection is then shut down, which gives its memory back.
 
 **Connections.** A connection is a file of this process from the first moment on, and one that never
-says who it is keeps it for `HANDSHAKE_MS` (`endpoint.py`). Without a bound there would soon be a
+says who it is keeps it for `HANDSHAKE_MS` (`sockets.py`). Without a bound there would soon be a
 log or a checkpoint that cannot be opened. While half of the files that the process may have open
 are taken, the system itself drops whoever comes next (a filter of socket(7), which needs no
 rights): those that are connected go on, and a robot that comes just then tries again by itself

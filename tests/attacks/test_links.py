@@ -261,8 +261,8 @@ def test_a_robot_of_another_run_is_sent_away_with_both_named():
 
 SERVER = """
 import resource
-from robot_rl.links import endpoint
-endpoint.HANDSHAKE_MS = 2000
+from robot_rl.links import sockets
+sockets.HANDSHAKE_MS = 2000
 from robot_rl.links.calls import CallServer
 server = CallServer("tcp://127.0.0.1:*")
 server.register("ping", lambda body, arrays: {"opened": open("/dev/null").close()})

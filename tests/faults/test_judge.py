@@ -80,7 +80,7 @@ def test_a_log_that_is_right_is_found_right(tmp_path):
 VIOLATIONS = {
     "1 appended records are not": FIRST[:3] + SECOND,
     "in the log twice": [*FIRST, FIRST[3], *SECOND],
-    "follows Identity": [FIRST[0], FIRST[2], FIRST[1], FIRST[3], *SECOND],
+    "follows RecordId": [FIRST[0], FIRST[2], FIRST[1], FIRST[3], *SECOND],
     "never handed over": [*FIRST, step(EPOCH, 4, 4, truncated=False), *SECOND],
     "begins with the gap None": (
         FIRST + [step(NEXT, index, index, truncated=index == 2) for index in range(3)]
