@@ -167,6 +167,7 @@ def learn(folder: RunFolder, until: int = STEPS, obeys: bool = True) -> tuple[Le
     return learner, actor
 
 
+@pytest.mark.slow
 def test_lockstep_run_repeats_exactly(tmp_path: Path) -> None:
     policies = []
     for name in ("a", "b"):
@@ -177,6 +178,7 @@ def test_lockstep_run_repeats_exactly(tmp_path: Path) -> None:
     assert all(np.array_equal(policies[0][name], policies[1][name]) for name in policies[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("obs", "config"), [("state", CONFIG), ("pixels", RENEWING)])
 def test_a_resumed_lockstep_run_makes_the_updates_of_one_that_was_never_stopped(
     tmp_path: Path, obs: str, config: LearnerConfig
@@ -240,6 +242,7 @@ def test_run_leaves_log_metrics_and_checkpoints(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
 def test_stopped_run_goes_on_where_it_was(tmp_path: Path, clock: str) -> None:
     folder = make_folder(tmp_path / "run", clock)

@@ -169,6 +169,7 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
     assert np.allclose(features, exact, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -> None:
     """The tool (red) and the goal (green) are in every picture; then the mount is turned, by three
     pixels each way.
@@ -196,6 +197,7 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
     assert errors[1] < 0.5 * errors[0], errors
 
 
+@pytest.mark.slow
 def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     rng = np.random.default_rng(0)
     count, errors = 400, []

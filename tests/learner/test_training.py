@@ -156,6 +156,7 @@ def expected_at(training: Training, distance: float) -> float:
     return said["value"]
 
 
+@pytest.mark.slow
 def test_resumed_training_goes_on_exactly_as_it_would_have() -> None:
     straight = Training(SPACE, CONFIG, seed=1, run_steps=300)
     straight.load_demonstrations(demonstrations())

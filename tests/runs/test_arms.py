@@ -25,6 +25,7 @@ def folder(tmp_path, address):
     return RunFolder.create(tmp_path / "run", {"run": settings})
 
 
+@pytest.mark.slow
 def test_an_arm_that_cannot_start_is_told_of_at_once_with_the_reason(folder, address):
     taken = new_socket(zmq.ROUTER)
     bind(taken, address)  # by a program that answers nobody
