@@ -9,7 +9,6 @@ import ast
 import importlib.util
 import json
 import re
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from robot_rl.config.hardware_problems import (
     machine_problems,
     unused_problems,
 )
-from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, name_problems
+from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, line_in, name_problems
 from robot_rl.config.python_lines import PythonFile
 from robot_rl.config.task_problems import fit_problems, task_problems
 from robot_rl.config.validation import (
@@ -100,12 +99,7 @@ def _run(name: str, path: Path, file: PythonFile) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        line = (
-            next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
-            or 1
-        )
-        raise ConfigError(_what_went_wrong(error, path, line, file)) from error
+        raise ConfigError(_what_went_wrong(error, path, line_in(path, error), file)) from error
     return module
 
 

@@ -174,9 +174,8 @@ def watch_training(
             display.say(f"the arm holds, and training waits: {actor.reason}")
         waiting = waits
         if done:  # before that the learner pretrains and compiles
-            # the encoder, once more
-            pretrained = learner.done if learner is not None else None
-            standstill.look((metrics.count, episodes.episodes, pretrained), time.monotonic())
+            renewed = learner.done if learner is not None else 0  # the encoder, once more
+            standstill.look((metrics.count, episodes.episodes, renewed), time.monotonic())
         if stop.is_set() and not stopping:
             stopping = True
             display.say("stopping: the episode is ended, the arm holds, everything is saved")

@@ -33,8 +33,8 @@ from robot_rl.types import ArmState, Array, ConfigError, Fault, OperatorCommand,
 Looked = Iterator[tuple[str, str]]
 """What was looked at, and what is wrong with it, or ""."""
 
-LEARNT = ("learner/agents", "networks/encoders")
-"""Kinds that the learner looks at itself: its algorithms, and encoders."""
+LEARNT = {"learner/agents": "check_agent", "networks/encoders": "check_encoder"}
+"""Kinds that `learner/contracts.py` looks at, by the name of its check."""
 SIZE = (48, 64)
 STEPS = 20
 
@@ -61,7 +61,7 @@ def check_driver(kind: str, name: str, options: Mapping[str, Any]) -> list[Findi
     if kind in LEARNT:
         from robot_rl.learner import contracts  # loads torch
 
-        wrong = [*(contracts.check_agent if kind == LEARNT[0] else contracts.check_encoder)(name)]
+        wrong = [*getattr(contracts, LEARNT[kind])(name)]
         advice = "docs/learning.md says what an algorithm and an encoder offer"
         return [Finding(part, "contract", False, each, advice) for each in wrong] or [
             Finding(part, "contract", True, "as it says")
