@@ -23,9 +23,9 @@ import numpy as np
 
 from benchmarks.ablation_page import Result, Score, write_page
 from robot_rl.config.evaluation_files import evaluation_file
-from robot_rl.config.validation import nearest
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.machine.signals import StopRequest
+from robot_rl.machine.validation import nearest
 from robot_rl.types import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -32,12 +32,12 @@ from robot_rl.config import CameraConfig
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.console_link import ConsoleLink
+from robot_rl.machine.processes import Supervisor
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.intervention import Intervention
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import TrainConfig, create_run
-from robot_rl.runs.processes import Supervisor
 from robot_rl.tools.benchmark_arm import busy
 from robot_rl.tools.benchmark_rows import Row, machine
 from robot_rl.types import Array

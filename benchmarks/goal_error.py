@@ -22,8 +22,8 @@ from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import encode
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.stream.episodes import counted_steps, newest_successes
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import counted_steps, newest_successes
 from robot_rl.types import Array, ConfigError, DataError, Provenance
 
 Pair = tuple[float, float]

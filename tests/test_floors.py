@@ -16,17 +16,14 @@ ROOT = Path(__file__).parents[1]
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("types",),
     ("interfaces", "machine", "packing"),
-    ("config", "geometry"),
-    ("links", "networks", "rewards"),
-    ("sim", "stream"),
+    ("config", "geometry", "links"),
+    ("networks", "rewards", "sim", "stream"),
     ("cameras", "controllers", "dataset", "teleop"),
     ("console", "env", "learner"),
     ("operator",),
-    ("actor",),
+    ("actor", "tools"),
     ("runs",),
-    ("tools",),
     ("cli",),
-    ("__main__",),
 )
 """The rooms, the lowest first: a folder, or a file beside them. A room imports rooms of lower
 floors alone.
@@ -58,8 +55,8 @@ ONLY_IN = {
     "safetensors": ("robot_rl/networks/", "robot_rl/learner/", "robot_rl/transport/"),
     "matplotlib": ("robot_rl/runs/report.py", "robot_rl/tools/blackbox.py"),
     "tyro": ("robot_rl/cli/",),
-    "yaml": ("robot_rl/config/validation.py",),
-    "pydantic": ("robot_rl/config/validation.py",),
+    "yaml": ("robot_rl/machine/validation.py",),
+    "pydantic": ("robot_rl/machine/validation.py",),
     "viser": ("robot_rl/console/page.py",),
     "trimesh": ("robot_rl/console/scene.py",),
     "numba": ("robot_rl/machine/compiled.py",),
@@ -114,8 +111,9 @@ def own_imports(path: Path) -> set[str]:
 
 
 def room(module: str) -> str:
-    """`robot_rl.controllers.loop` -> `controllers`."""
-    return module.split(".")[1] if "." in module else "__init__"
+    """`robot_rl.controllers.loop` -> `controllers`. `python -m robot_rl` is the command line."""
+    name = module.split(".")[1] if "." in module else "__init__"
+    return "cli" if name == "__main__" else name
 
 
 def floor(name: str) -> int:

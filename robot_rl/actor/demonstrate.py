@@ -17,8 +17,8 @@ from robot_rl.config import tighten
 from robot_rl.operator.annotations import discard
 from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.pause import LOOK_AGAIN_S, REFUSALS
+from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import EpisodeOf, Verdict, episode_of
 from robot_rl.types import ActorStream, Mark, OperatorCommand, Provenance, Step, StoppedError
 
 Progress = Callable[[int, int], None]
@@ -30,11 +30,13 @@ class DemoTally:
     """What a log of demonstrations holds. `steps` counts every control step that the arm made, good
     or not.
 
-    `verdicts` are its episodes, by process and number (those of other runs have the same numbers);
+    `labels` are its episodes, by process and number (those of other runs have the same numbers);
     `episodes` is a number that none of them has yet.
     """
 
-    verdicts: defaultdict[EpisodeOf, Verdict] = field(default_factory=lambda: defaultdict(Verdict))
+    labels: defaultdict[EpisodeOf, EpisodeLabel] = field(
+        default_factory=lambda: defaultdict(EpisodeLabel)
+    )
     attempts: int = 0
     steps: int = 0
     episodes: int = 0
@@ -43,7 +45,7 @@ class DemoTally:
     @property
     def kept(self) -> list[EpisodeOf]:
         """The demonstrations to learn from: those that succeeded and count."""
-        said = self.verdicts.items()
+        said = self.labels.items()
         return [
             key for key, each in said if each.is_demonstration and each.succeeded and each.counts
         ]
@@ -64,13 +66,13 @@ class DemoTally:
         if self._newest is None:
             return None
         actor, epoch, episode = self._newest
-        newest = self.verdicts[self._newest]
+        newest = self.labels[self._newest]
         return discard(episode, actor, epoch) if newest.end == "open" and newest.counts else None
 
     def add(self, sender: ActorStream, said: Step | Mark) -> None:
         """One more record of a process."""
         episode = episode_of(sender, said)
-        self.verdicts[episode].hear(said)
+        self.labels[episode].hear(said)
         if isinstance(said, Step):
             self._newest = episode
             self.episodes = max(self.episodes, said.episode + 1)

@@ -14,7 +14,7 @@ import tyro
 from robot_rl import config
 from robot_rl.config import Hardware, Task
 from robot_rl.config.run_folder import RunFolder, run_path
-from robot_rl.config.validation import nearest
+from robot_rl.machine.validation import nearest
 from robot_rl.types import ConfigError
 
 T = TypeVar("T")

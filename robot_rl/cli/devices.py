@@ -22,8 +22,8 @@ from robot_rl.cli.arguments import (
 )
 from robot_rl.cli.runs import begin_process
 from robot_rl.config.run_folder import RunFolder, run_path
-from robot_rl.config.validation import nearest
 from robot_rl.machine.clock import ClockKind
+from robot_rl.machine.validation import nearest
 from robot_rl.types import ConfigError
 
 WhichArm = Annotated[str, tyro.conf.arg(help="Which of the bench's arms; the first, if not said.")]

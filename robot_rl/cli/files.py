@@ -35,7 +35,7 @@ def data(arguments: Sequence[str]) -> None:
         listed = [
             each
             for each in data_tools.listing(run_path(path))
-            if each.facts.verdict.has_failed or not failures
+            if each.facts.label.has_failed or not failures
         ]
         if json:
             print_json({"path": path, "episodes": [each.to_json() for each in listed]})

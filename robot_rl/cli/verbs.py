@@ -30,8 +30,8 @@ from robot_rl.cli.runs import (
     outcomes,
     train,
 )
-from robot_rl.config.validation import nearest
-from robot_rl.runs.processes import GONE
+from robot_rl.machine.processes import GONE
+from robot_rl.machine.validation import nearest
 from robot_rl.types import (
     ArmFaultError,
     ConfigError,

@@ -28,7 +28,8 @@ from robot_rl.config.kinds import (
     names_of,
 )
 from robot_rl.config.limits import tighten
-from robot_rl.config.validation import apply_overrides, from_json, nearest, to_json
+from robot_rl.config.task_problems import NO_WANDER
+from robot_rl.machine.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types.files import (
     ArmConfig,
     CameraConfig,
@@ -44,6 +45,7 @@ from robot_rl.types.files import (
 __all__ = [
     "KINDS",
     "NAMES_ARE",
+    "NO_WANDER",
     "PACKAGE",
     "ArmConfig",
     "CameraConfig",

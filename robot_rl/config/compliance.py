@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from robot_rl.config.ranges import Range, beyond
-from robot_rl.config.validation import Place, Problem
+from robot_rl.machine.validation import Place, Problem
 from robot_rl.types import ArmLimits, Compliance
 
 STIFFNESS = (Range(0.0, 6000.0, "N/m", above=True), Range(0.0, 300.0, "Nm/rad", above=True))

@@ -24,7 +24,7 @@ from robot_rl.config.hardware_problems import (
 from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, line_in, name_problems
 from robot_rl.config.python_lines import PythonFile
 from robot_rl.config.task_problems import fit_problems, task_problems
-from robot_rl.config.validation import (
+from robot_rl.machine.validation import (
     Problem,
     Source,
     dotted,

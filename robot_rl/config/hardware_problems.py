@@ -17,7 +17,7 @@ from robot_rl.config.compliance import compliance_problems, posture_problems
 from robot_rl.config.kinds import driver_here, name_problems, option_problems
 from robot_rl.config.limits import fact_problems, is_unit, limit_problems
 from robot_rl.config.ranges import Range, beyond
-from robot_rl.config.validation import Place, Problem, from_json, nearest
+from robot_rl.machine.validation import Place, Problem, from_json, nearest
 from robot_rl.types import AXES, ArmFacts, Load, TeleopMapping, Use
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from types import ModuleType
 from typing import Any
 
 from robot_rl import interfaces
-from robot_rl.config.validation import Problem, from_json, nearest, plain_problems, problems_of
 from robot_rl.interfaces import Given, NoOptions
+from robot_rl.machine.validation import Problem, from_json, nearest, plain_problems, problems_of
 from robot_rl.types import ConfigError, TeleopMapping, Use
 
 PACKAGE = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from robot_rl.config.ranges import Range, beyond
-from robot_rl.config.validation import (
+from robot_rl.machine.validation import (
     Place,
     Problem,
     dotted,

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from robot_rl.config.validation import Place
+from robot_rl.machine.validation import Place
 
 DEEPEST = 10
 """Of values inside values: a name may stand for something that names it again."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from robot_rl.config.validation import Place, Problem
+from robot_rl.machine.validation import Place, Problem
 
 _SLIPS = {"rad": (math.radians(1.0), "degrees"), "rad/s": (math.radians(1.0), "degrees/s"),
           "m": (1e-3, "mm"), "m/s": (1e-3, "mm/s")}  # fmt: skip

@@ -10,11 +10,17 @@ from robot_rl.config.compliance import compliance_problems, leash_problems, post
 from robot_rl.config.kinds import driver_here, name_problems, option_problems
 from robot_rl.config.limits import is_unit, outside, tightened
 from robot_rl.config.ranges import Range, beyond
-from robot_rl.config.validation import Problem, nearest
+from robot_rl.machine.validation import Problem, nearest
 from robot_rl.types import ArmLimits, Compliance
 
 if TYPE_CHECKING:
     from robot_rl.types.files import ArmConfig, Hardware, Task, Wander
+
+NO_WANDER = (
+    "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder"
+    " learns where that is from the demonstrations alone"
+)
+"""What is said of a task without one, behind its name."""
 
 RANGES = {
     "rate_hz": Range(1.0, 200.0, "Hz"),

@@ -94,7 +94,7 @@ class Guesses:
         return sender if sender in self._wrong or len(self._wrong) < SENDERS else "others"
 
 
-class Door:
+class AuthProxy:
     """Of a page that listens at `host` and `port`."""
 
     def __init__(self, host: str, port: int, token: str):

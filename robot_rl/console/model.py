@@ -19,10 +19,15 @@ from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
 from robot_rl.dataset.counts import EPISODES
 from robot_rl.links.address import reachable_here
-from robot_rl.links.console_link import NEEDS_HUMAN, ConsoleLinkClient, Picture, View
+from robot_rl.links.console_link import (
+    NEEDS_HUMAN,
+    TELEOP_ADDRESS,
+    ConsoleLinkClient,
+    Picture,
+    View,
+)
 from robot_rl.links.status import RunStatus, StatusReader
 from robot_rl.machine.small_files import Tail, is_number
-from robot_rl.teleop.browser import ADDRESS
 from robot_rl.types import ArmState, DeviceError, Fault, LinkError, WorldState
 
 ARM_ANSWERS_S = 0.3
@@ -75,7 +80,7 @@ class Sources:
         """A bench without a run: its arms, and the desk of `robot-rl teleop`."""
         device = hardware.teleop
         desk = (
-            str(device.options.get("address", ADDRESS))
+            str(device.options.get("address", TELEOP_ADDRESS))
             if device and device.name == "browser"
             else None
         )

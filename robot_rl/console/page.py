@@ -26,7 +26,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 from robot_rl.config import ArmConfig, CameraConfig
-from robot_rl.console.auth_proxy import KEEP_QUIET, Answer, Door
+from robot_rl.console.auth_proxy import KEEP_QUIET, Answer, AuthProxy
 from robot_rl.console.crop import CropTab
 from robot_rl.console.history import History
 from robot_rl.console.markup import (
@@ -118,7 +118,7 @@ class UiEvents:
 
 
 @contextmanager
-def _behind(door: Door, listener: socket.socket) -> Iterator[None]:
+def _behind(door: AuthProxy, listener: socket.socket) -> Iterator[None]:
     """A viser server that is made meanwhile listens at this socket alone, and whoever comes is
     asked at the door.
 
@@ -150,7 +150,7 @@ def _behind(door: Door, listener: socket.socket) -> Iterator[None]:
         )
 
 
-def _asking(door: Door, page: Callable[[ServerConnection, Request], Response | None]) -> Any:
+def _asking(door: AuthProxy, page: Callable[[ServerConnection, Request], Response | None]) -> Any:
     """Whoever looks at a request: the door first, then the page, which sees the path without what
     the door needs.
     """
@@ -193,7 +193,7 @@ class Page:
         arms: Sequence[tuple[ArmConfig, Sequence[Shape]]],
         *,
         listener: socket.socket,
-        door: Door,
+        door: AuthProxy,
         gizmo: str | None,
         cameras: Sequence[CameraConfig] = (),
     ):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from robot_rl.console.auth_proxy import Door
+from robot_rl.console.auth_proxy import AuthProxy
 from robot_rl.console.model import ConsoleModel, Sources, without_effect
 from robot_rl.console.token import new_token
 from robot_rl.controllers.client import ArmClient
@@ -51,7 +51,7 @@ class Console:
             else None
         )
         listener = _listen(host, port)
-        door = Door(host, listener.getsockname()[1], token or new_token())
+        door = AuthProxy(host, listener.getsockname()[1], token or new_token())
         self.url = door.url
         self.page = Page(
             sources.title,

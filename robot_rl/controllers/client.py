@@ -1,10 +1,12 @@
 """The actor's end of the link to an arm's process."""
 
+import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,8 @@ from robot_rl.types import (
     ConfigError,
     DeviceError,
     JointTarget,
+    LimitFlags,
     LinkError,
-    Verdict,
 )
 
 ANSWER_S = 10.0
@@ -35,6 +37,10 @@ ANSWER_S = 10.0
 
 ORDER_S = 20.0
 """The same after what takes a real one a while: another tool, and its recovery from a fault."""
+
+STARTS_WITHIN_S = 900.0
+"""How long a process just started may be silent: a machine that is busy with other things compiles
+for minutes."""
 
 ASK_AGAIN_S = 2.0
 """After so long without an answer, who is there is asked once more."""
@@ -226,7 +232,7 @@ class ArmClient:
                 self.hold()
                 raise
             state = self._ask(Kind.MOVE_JOINTS, messages.record(layout, self._stamped(target)))
-            if state.verdict & Verdict.REFUSED_PATH:
+            if state.verdict & LimitFlags.REFUSED_PATH:
                 raise DeviceError(
                     "the arm does not go there: on the straight way in joint space its tool would"
                     " leave the workspace or enter a keep-out box, or its elbow, forearm or hand"
@@ -242,7 +248,9 @@ class ArmClient:
                 return state
             if state.t - begun > patience_s:
                 joint = int(away.argmax())
-                limited = state.verdict & (Verdict.WORKSPACE | Verdict.KEEP_OUT | Verdict.BODY)
+                limited = state.verdict & (
+                    LimitFlags.WORKSPACE | LimitFlags.KEEP_OUT | LimitFlags.BODY
+                )
                 raise DeviceError(
                     f"the arm did not arrive within {patience_s:g} s: joint {joint + 1} is off by"
                     f" {away[joint]:.3f} rad"
@@ -287,3 +295,27 @@ class ArmClient:
     def close(self) -> None:
         """Let go of the link; the arm holds when the lease runs out."""
         self._link.close()
+
+
+def first_answer(name: str, address: str, log: Path, each: Callable[[], None]) -> ArmClient:
+    """The client of an arm whose process was just started, as soon as it answers; `each` is called
+    meanwhile.
+
+    Raises LinkError if it lives and says nothing for `STARTS_WITHIN_S`.
+    """
+    try:
+        return ArmClient(address, timeout_s=STARTS_WITHIN_S, each=each)
+    except LinkError as error:
+        raise LinkError(
+            f"the process of arm '{name}' lives, and has not answered at {address} within"
+            f" {STARTS_WITHIN_S:g} s: {last_words(log)}; its log: {log}"
+        ) from error
+
+
+def last_words(log: Path) -> str:
+    """What a process has said last, without when and who; that it only starts, if it has said
+    nothing.
+    """
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    said = next((line for line in reversed(lines) if line.strip()), "it is starting")
+    return re.sub(r"^[\d-]+ [\d:,]+ [A-Z]+ [\w.]+: ", "", said)

@@ -61,7 +61,7 @@ def advance_into(move: Move, q: Array, slow: float, dt: float) -> None:
 
 @njit
 def obstacle_ahead(dq: Array, twist: Array, bounds: Bounds, measured: Measured) -> int:
-    """The `Verdict` bits of what an arm would leave or enter that goes on with `dq` and `twist` for
+    """The `LimitFlags` bits of what an arm would leave or enter that goes on with `dq` and `twist` for
     `LOOK_AHEAD_S`.
 
     What is outside already may go on as long as it does not get further out.

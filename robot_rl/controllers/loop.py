@@ -48,7 +48,7 @@ from robot_rl.types import (
     Compliance,
     DeviceError,
     Fault,
-    Verdict,
+    LimitFlags,
 )
 
 
@@ -213,7 +213,7 @@ class ArmLoop:
         flags, move, q_now = self.control.flags, self.control.move, self._reading.q
         if flags[MODE] != JOINTS or not np.array_equal(q, move.goal):
             if way_leaves(q_now, np.asarray(q, float), self._tool[:3], self._bounds):
-                flags[VERDICT] = Verdict.REFUSED_PATH
+                flags[VERDICT] = LimitFlags.REFUSED_PATH
                 return
             move.start[:], move.goal[:], move.now[:], move.speed[:] = q_now, q, q_now, 0.0
             move.clock[:] = (
@@ -225,20 +225,20 @@ class ArmLoop:
 
     def _accepts(self, numbers: bool, seen_t: float | None, expires: float) -> bool:
         """Whether a command may be taken up; if not, its verdict says why."""
-        refusal = Verdict.PASSED
+        refusal = LimitFlags.PASSED
         if self.fault != Fault.NONE:
-            refusal = Verdict.REFUSED_FAULT
+            refusal = LimitFlags.REFUSED_FAULT
         elif not numbers or (seen_t is not None and not math.isfinite(seen_t)):
-            refusal = Verdict.REFUSED_NOT_A_POSE
+            refusal = LimitFlags.REFUSED_NOT_A_POSE
             self._latch(
                 Fault.TARGET_NOT_FINITE,
                 "the target has numbers that are not finite or far too large, or is no pose",
             )
         elif seen_t is not None:
             if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
-                refusal = Verdict.REFUSED_OUT_OF_ORDER
+                refusal = LimitFlags.REFUSED_OUT_OF_ORDER
             elif self.t - seen_t > self._limits.max_lease_s or expires <= self.t:
-                refusal = Verdict.REFUSED_OLD
+                refusal = LimitFlags.REFUSED_OLD
             else:
                 self._seen_t = seen_t
         if refusal:
@@ -389,7 +389,7 @@ class ArmLoop:
             target_base_tcp=self.control.target.copy(),
             holding=self.holding,
             fault=self.fault,
-            verdict=Verdict(int(self.control.flags[VERDICT])),
+            verdict=LimitFlags(int(self.control.flags[VERDICT])),
             reason=self.reason,
             command_success=self.command_success,
         )

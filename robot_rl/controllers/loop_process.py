@@ -113,7 +113,7 @@ JOURNAL = np.dtype([("length", "<i8"), ("text", f"S{JOURNAL_BYTES}")])
 
 
 @dataclass(frozen=True)
-class Job:
+class LoopArgs:
     """What the loop's process is started with: the arm, its scene, and the memory of slots and
     ring.
     """
@@ -131,7 +131,7 @@ class Job:
     scene_joints: int
 
 
-def run_loop(job: Job) -> None:
+def run_loop(args: LoopArgs) -> None:
     """The loop's process: tick to absolute deadlines until told to stop, or until the network side
     is gone.
 
@@ -143,15 +143,15 @@ def run_loop(job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent = os.getppid()
-    warm_up(job.joints)  # before the arm is opened, which may not wait afterwards
-    tell_start(job)
+    warm_up(args.joints)  # before the arm is opened, which may not wait afterwards
+    tell_start(args)
     try:
-        ears = _LoopEndpoint(job)
+        ears = _LoopEndpoint(args)
     except (DeviceError, ConfigError) as error:
-        tell_start(job, error)
+        tell_start(args, error)
         return
     loop, paced, tick_s = ears.loop, ears.paced, ears.loop.tick_s
-    ears.without = be_undisturbed(job.config.loop_cpu)
+    ears.without = be_undisturbed(args.config.loop_cpu)
     late_ticks, worst_s = 0, 0.0
     deadline, leaves_by, stands_since = time.monotonic() + tick_s, math.inf, math.inf
     while True:
@@ -205,10 +205,10 @@ def be_undisturbed(cpu: int | None) -> int:
     return without
 
 
-def tell_start(job: Job, error: RobotRLError | None = None) -> None:
+def tell_start(args: LoopArgs, error: RobotRLError | None = None) -> None:
     """Report that the arm is being opened, or why it could not be."""
-    report = LatestSlot(report_layout(job.joints), job.report)
-    value = np.zeros((), report_layout(job.joints))
+    report = LatestSlot(report_layout(args.joints), args.report)
+    value = np.zeros((), report_layout(args.joints))
     value["phase"] = OPENING
     if error is not None:
         value["refusal"] = str(error).encode()[: messages.REASON_BYTES]
@@ -219,19 +219,19 @@ def tell_start(job: Job, error: RobotRLError | None = None) -> None:
 class _LoopEndpoint:
     """The loop's side of the slots: takes up new orders between two ticks, reports after each."""
 
-    def __init__(self, job: Job):
-        self._arm: Arm = open_driver(job.config, job.scene, "real")
+    def __init__(self, args: LoopArgs):
+        self._arm: Arm = open_driver(args.config, args.scene, "real")
         self.paced = self._arm.paced
-        self._ring = Ring(job.joints, job.ring)
-        self.loop = ArmLoop(self._arm, job.setup, self._ring, job.config.guards)
+        self._ring = Ring(args.joints, args.ring)
+        self.loop = ArmLoop(self._arm, args.setup, self._ring, args.config.guards)
         self.stop = False
         self.without = 0
-        self._orders = LatestSlot(orders_layout(job.joints), job.orders)
-        self._report = LatestSlot(report_layout(job.joints), job.report)
-        self._world_layout = messages.world_layout(job.joints, job.objects, job.scene_joints)
-        self._world = LatestSlot(self._world_layout, job.world)
-        self._journal = LatestSlot(JOURNAL, job.journal)
-        self._done = np.zeros((), report_layout(job.joints))
+        self._orders = LatestSlot(orders_layout(args.joints), args.orders)
+        self._report = LatestSlot(report_layout(args.joints), args.report)
+        self._world_layout = messages.world_layout(args.joints, args.objects, args.scene_joints)
+        self._world = LatestSlot(self._world_layout, args.world)
+        self._journal = LatestSlot(JOURNAL, args.journal)
+        self._done = np.zeros((), report_layout(args.joints))
         self._done["phase"], self._done["tick_s"] = RUNNING, self.loop.tick_s
         self._targets = 0
         self._fault = Fault.NONE

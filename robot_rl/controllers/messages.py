@@ -36,7 +36,7 @@ from robot_rl.types import (
     DataError,
     Fault,
     JointTarget,
-    Verdict,
+    LimitFlags,
     WorldState,
 )
 
@@ -231,7 +231,7 @@ def _fields(value: Array) -> dict[str, Any]:
 def to_state(value: Array) -> ArmState:
     """The `ArmState` of a structured value."""
     out = _fields(value)
-    out["fault"], out["verdict"] = Fault(out["fault"]), Verdict(out["verdict"])
+    out["fault"], out["verdict"] = Fault(out["fault"]), LimitFlags(out["verdict"])
     out["reason"] = out["reason"].decode(errors="ignore")
     return ArmState(**out)
 

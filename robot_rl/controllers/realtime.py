@@ -27,7 +27,7 @@ from robot_rl.controllers.loop_process import (
     LEAVE_S,
     TARGETS,
     WITHOUT,
-    Job,
+    LoopArgs,
     orders_layout,
     report_layout,
     run_loop,
@@ -92,10 +92,10 @@ class RealTimeArm:
             self._journal.block,
             self.ring.block,
         )
-        job = Job(config, scene, setup, *blocks, joints, objects, scene_joints)
+        args = LoopArgs(config, scene, setup, *blocks, joints, objects, scene_joints)
         # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
         self._process = multiprocessing.get_context("spawn").Process(
-            target=run_loop, args=(job,), daemon=True
+            target=run_loop, args=(args,), daemon=True
         )
         with one_thread_for_blas():
             self._process.start()

@@ -20,7 +20,7 @@ from robot_rl.geometry import (
     quat_to_rotvec,
 )
 from robot_rl.machine.compiled import njit
-from robot_rl.types import Fault, Verdict
+from robot_rl.types import Fault, LimitFlags
 
 NONE = int(Fault.NONE)
 STATE_NOT_FINITE = int(Fault.STATE_NOT_FINITE)
@@ -35,16 +35,16 @@ MOMENT = int(Fault.MOMENT)
 BODY = int(Fault.BODY)
 TORQUE_NOT_FINITE = int(Fault.TORQUE_NOT_FINITE)
 
-LEASHED = int(Verdict.LEASH)
-BOXED = int(Verdict.WORKSPACE)
-TURNED = int(Verdict.ORIENTATION)
-KEPT_OUT = int(Verdict.KEEP_OUT)
-SLOWED = int(Verdict.SPEED)
-BRAKED = int(Verdict.JOINTS)
-TORQUE_CLIPPED = int(Verdict.TORQUE)
-TORQUE_RATE_CLIPPED = int(Verdict.TORQUE_RATE)
-RETREATING = int(Verdict.RETREAT)
-GUARDED = int(Verdict.BODY)
+LEASHED = int(LimitFlags.LEASH)
+BOXED = int(LimitFlags.WORKSPACE)
+TURNED = int(LimitFlags.ORIENTATION)
+KEPT_OUT = int(LimitFlags.KEEP_OUT)
+SLOWED = int(LimitFlags.SPEED)
+BRAKED = int(LimitFlags.JOINTS)
+TORQUE_CLIPPED = int(LimitFlags.TORQUE)
+TORQUE_RATE_CLIPPED = int(LimitFlags.TORQUE_RATE)
+RETREATING = int(LimitFlags.RETREAT)
+GUARDED = int(LimitFlags.BODY)
 
 LARGEST = 1e9
 """In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and
@@ -179,7 +179,7 @@ def differ(a, b, first, last):
 
 @njit
 def limit_target(pose, measured, reference, leash, box, boxes, middle_quat, angle):
-    """A valid target `(7,)` made allowed, and what had to be done for it (`Verdict` bits).
+    """A valid target `(7,)` made allowed, and what had to be done for it (`LimitFlags` bits).
 
     In this order: onto the leash `(2,)` [m, rad] of the measured pose, into the workspace, out of
     the keep-out boxes on the side where the reference is. What comes out is inside all but the
@@ -220,7 +220,7 @@ def own_speed(q, j, side, joint_limits):
 
 @njit
 def brake_joints_into(tau, q, dq, joint_limits, margin, speed_margin):
-    """Keep joints off their limits, in place on the torques `(n,)`; returns the `Verdict` bits.
+    """Keep joints off their limits, in place on the torques `(n,)`; returns the `LimitFlags` bits.
 
     The speed that a joint may have towards a limit falls from its limit less `speed_margin` to zero
     over the last `margin` [rad] (a velocity damper: Faverjon and Tournassoud 1987); faster, and it
@@ -263,7 +263,7 @@ def limit_torque(wanted, last, joint_limits, max_step):
 
 @njit
 def torque_verdict(wanted, out, joint_limits):
-    """The `Verdict` bits of `limit_torque`."""
+    """The `LimitFlags` bits of `limit_torque`."""
     bits = 0
     for j in range(wanted.shape[0]):
         clipped = min(max(wanted[j], -joint_limits[TORQUE, j]), joint_limits[TORQUE, j])

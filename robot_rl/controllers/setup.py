@@ -15,9 +15,9 @@ from robot_rl.config import ArmConfig, make
 from robot_rl.config.compliance import compliance_problems, leash_problems
 from robot_rl.config.limits import require_tighter
 from robot_rl.config.ranges import Range, beyond
-from robot_rl.config.validation import Problem, dotted
 from robot_rl.interfaces import Arm, Given
 from robot_rl.machine.clock import ClockKind
+from robot_rl.machine.validation import Problem, dotted
 from robot_rl.types import ArmLimits, Array, Compliance, ConfigError, JointTarget, Use
 
 DEFAULT_LEASH = (0.02, 0.15)

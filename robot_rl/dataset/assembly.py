@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from robot_rl.stream.codec import ACTIONS, StepCodec, decode_mark, encode_mark
+from robot_rl.stream.episodes import OUTCOMES, End, EpisodeLabel, end_of
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.records import Kind
-from robot_rl.stream.verdicts import OUTCOMES, End, Verdict, end_of
 from robot_rl.types import Array, DataError, MarkKind, Provenance, RecordId, Step
 
 _OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP, MarkKind.TRUNCATED)
@@ -109,7 +109,7 @@ class EpisodeFacts:
     `to_json`.
 
     `success` is the judge's word; `marks` are all that was said of the episode later, as plain JSON
-    in the order of the log, and `verdict` is what it comes to with them. `acted` counts steps by
+    in the order of the log, and `label` is what it comes to with them. `acted` counts steps by
     who acted, `corrections` are the operator's segments. `missing` steps before its first one are
     not in the log.
     """
@@ -152,23 +152,23 @@ class EpisodeFacts:
         )
 
     @cached_property
-    def verdict(self) -> Verdict:
+    def label(self) -> EpisodeLabel:
         """What is known of the episode, its marks included."""
-        verdict = Verdict(
+        label = EpisodeLabel(
             success=self.success,
             end=self.end,
             authors={Provenance[who.upper()] for who in self.acted},
         )
         for mark in self.marks:
-            verdict.hear(decode_mark(json.dumps(mark).encode()))
-        return verdict
+            label.hear(decode_mark(json.dumps(mark).encode()))
+        return label
 
     @property
     def ending(self) -> str:
         """`success`, `failure`, or how it ended otherwise."""
-        if self.verdict.succeeded:
+        if self.label.succeeded:
             return "success"
-        return "failure" if self.end == "terminated" or self.verdict.said is not None else self.end
+        return "failure" if self.end == "terminated" or self.label.said is not None else self.end
 
     def to_json(self) -> dict[str, Any]:
         """Without the marks."""

@@ -11,12 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_rl.stream.episodes import REACTION_S, EpisodeLabel
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import Verdict
 from robot_rl.types import Array, Mark, Step
-
-# from a change on the bench to the word for it: 0.2 to 0.3 s to see it, and a key to press
-REACTION_S = 0.45
 
 
 @dataclass
@@ -31,12 +28,12 @@ class LabelledEpisode:
     labels: list[bool] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     complete: bool = False
-    verdict: Verdict = field(default_factory=Verdict)
+    episode_label: EpisodeLabel = field(default_factory=EpisodeLabel)
 
     def hear(self, said: Step | Mark) -> None:
         """Its next frame, or a word on it."""
         if isinstance(said, Mark):
-            self.verdict.hear(said)
+            self.episode_label.hear(said)
             return
         self.labels.append(said.reward > 0.0)
         self.times.append(said.t_monotonic)
@@ -48,7 +45,7 @@ class LabelledEpisode:
         discarded episode.
         """
         labels, times = np.array(self.labels, bool), np.array(self.times)
-        sure = np.full(len(labels), self.verdict.counts)
+        sure = np.full(len(labels), self.episode_label.counts)
         for change in np.flatnonzero(np.diff(labels)) + 1:
             sure[:change] &= times[change] - times[:change] > REACTION_S
         if not self.complete and len(times):

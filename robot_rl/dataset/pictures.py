@@ -257,7 +257,7 @@ def _header(
 ) -> None:
     number = f"{shown} of {there} frames" if shown < there else f"{there} frames"
     title = f"{what}, episode {facts.key}" + (f", log {facts.source}" if facts.source else "")
-    words = "".join(f", {word.kind}" for word in facts.verdict.words)
+    words = "".join(f", {word.kind}" for word in facts.label.words)
     line = (
         f"{facts.length} steps, {facts.duration_s:.1f} s, {facts.ending}{words}, return"
         f" {facts.reward:g}; {number}"
@@ -290,8 +290,8 @@ def _enlarge(frame: Array, side: int) -> Array:
 
 def _colour(episode: Episode, facts: EpisodeFacts, i: int) -> tuple[int, int, int]:
     """Who brought the observation about; the last one of an attempt: whether it succeeded."""
-    if i == episode.length and facts.verdict.is_judged:
-        return GOOD if facts.verdict.succeeded else BAD
+    if i == episode.length and facts.label.is_judged:
+        return GOOD if facts.label.succeeded else BAD
     return FAINT if i == 0 else COLOURS[Provenance(int(episode.provenance[i - 1]))]
 
 

@@ -164,7 +164,7 @@ class Collector:
         commanded, executed = (
             numbers.get(f"action/{n}", np.zeros((0, 0))) for n in ("commanded", "executed")
         )
-        judged = [facts.verdict for facts in self._facts if facts.verdict.is_judged]
+        judged = [facts.label for facts in self._facts if facts.label.is_judged]
         statistics = Statistics(
             episodes=len(self._facts),
             attempts=len(judged),

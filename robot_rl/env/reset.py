@@ -19,9 +19,9 @@ from robot_rl.types import (
     Array,
     DeviceError,
     JointTarget,
+    LimitFlags,
     ResetMissedError,
     StoppedError,
-    Verdict,
 )
 
 STEP = np.array([
@@ -51,7 +51,13 @@ LOOK = (
     "Look at it: is something in its way, does the tool stick? If not: is `load` of the hardware"
     " file right, and the start pose inside its workspace?"
 )
-WALLS = Verdict.WORKSPACE | Verdict.ORIENTATION | Verdict.KEEP_OUT | Verdict.JOINTS | Verdict.BODY
+WALLS = (
+    LimitFlags.WORKSPACE
+    | LimitFlags.ORIENTATION
+    | LimitFlags.KEEP_OUT
+    | LimitFlags.JOINTS
+    | LimitFlags.BODY
+)
 PATIENCE = 80  # control periods before giving up
 
 

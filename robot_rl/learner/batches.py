@@ -166,7 +166,7 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
         "demo": (),
     }
     batch = {name: torch.zeros(config.plan.size, *shape) for name, shape in shapes.items()}
-    if spec.traits.cached:
+    if spec.info.cached:
         batch |= {
             n: torch.zeros(config.plan.size, cached_size).half() for n in ("vision", "next_vision")
         }

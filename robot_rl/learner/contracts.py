@@ -16,7 +16,7 @@ from robot_rl.learner.options import AGENTS, LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import Policy, PolicySpec
-from robot_rl.networks.vision import traits_of
+from robot_rl.networks.vision import encoder_info
 from robot_rl.types import Provenance, RobotRLError, SpaceSpec, Step
 
 SPACE = SpaceSpec({"state/x": ((3,), "float32")}, 2)
@@ -91,7 +91,7 @@ def _value_problems(training: Training) -> Iterator[str]:
 def check_encoder(name: str) -> Iterator[str]:
     """What keeps an encoder of `networks/vision.py`, or a user's own, from being seen with."""
     try:
-        traits = traits_of(name)
+        info = encoder_info(name)
         spec = PolicySpec.from_space(PIXELS, name, camera_features=8)
         policy = Policy(spec).eval()
         if policy.vision is None:
@@ -110,7 +110,7 @@ def check_encoder(name: str) -> Iterator[str]:
             yield "an image is seen otherwise beside others: the actor's batch is one observation"
         if not torch.equal(policy.vision(pictures), seen):
             yield "the same images are seen otherwise the second time"
-        if traits.cached and policy.vision.look(pictures).shape != (3, policy.cached_size):
+        if info.cached and policy.vision.look(pictures).shape != (3, policy.cached_size):
             yield f"what is cached of three images is no {(3, policy.cached_size)}"
         if policy.trained_vision is not None:
             seen.square().sum().backward()

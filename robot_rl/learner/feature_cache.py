@@ -39,7 +39,7 @@ class FeatureCache:
             ActorStream, list[GoalFilter]
         ] = {}  # of the episode that each actor is in
         self._frames = 0
-        if path is not None and policy.traits.cached:
+        if path is not None and policy.info.cached:
             trained = self._policy.trained_names()  # reads the features, and changes
             state = self._policy.state_dict()
             frozen = {
@@ -106,7 +106,7 @@ class FeatureCache:
 
     def _augment(self, frame: Array, generator: np.random.Generator) -> Tensor:
         """The frame `(1, H, W, 3)` shifted, or in another light."""
-        if self._policy.traits.shifted:
+        if self._policy.info.shifted:
             return torch.from_numpy(random_shift(frame, generator, self._config.shift_pixels))
         return photometric(
             torch.from_numpy(frame), generator, self._config.pretrain.brightness, torch.float32

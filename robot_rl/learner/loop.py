@@ -17,7 +17,6 @@ from typing import Any
 
 from robot_rl.config import Task, driver
 from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
-from robot_rl.dataset.outcomes import REACTION_S
 from robot_rl.learner import checkpoint
 from robot_rl.learner.intake import Entry, Intake
 from robot_rl.learner.options import LearnerConfig
@@ -30,8 +29,8 @@ from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
 from robot_rl.stream.compatibility import Hello, check
+from robot_rl.stream.episodes import REACTION_S, counted_steps, newest_successes
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import counted_steps, newest_successes
 from robot_rl.types import Array, DivergedError, Step, StoppedError
 
 log = logging.getLogger(__name__)

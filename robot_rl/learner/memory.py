@@ -25,7 +25,7 @@ def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity
     return Replay(
         space,
         capacity,
-        keep_images=bool(policy.spec.cameras) and not policy.traits.cached,
+        keep_images=bool(policy.spec.cameras) and not policy.info.cached,
         vision_size=policy.cached_size,
         variants=variants_for(config, policy.spec),
         pad=shift_for(config, policy.spec),
@@ -63,7 +63,7 @@ class Memory:
     ):
         self.replay = replay_for(space, config, policy, len(demonstrations) + capacity)
         self._cache = FeatureCache(policy, config, seed, features)
-        self._cached = policy.traits.cached
+        self._cached = policy.info.cached
         self.env_steps = 0
         self.episodes = 0
         self.newest_episode = -1

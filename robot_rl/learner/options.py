@@ -12,7 +12,7 @@ from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.augment import PAD
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.networks.vision import AUTO, ENCODERS, check_name, traits_of
+from robot_rl.networks.vision import AUTO, ENCODERS, check_name, encoder_info
 from robot_rl.types import ConfigError, SpaceSpec
 
 AGENTS = "learner/agents"
@@ -135,7 +135,7 @@ def make_agent(config: LearnerConfig, spec: PolicySpec, seed: int) -> BaseAgent:
     ones.
     """
     agent: BaseAgent = find(AGENTS, config.algorithm).Agent(spec, config.agent, seed, config.device)
-    load = spec.traits.load
+    load = spec.info.load
     if load is not None and isinstance(agent.policy.vision, TrunkVision):
         load(agent.policy.vision.trunks[0], Path(config.encoder_weights))
     if config.compile:
@@ -148,9 +148,9 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     encoder = config.encoder
     if encoder == "auto":
         encoder = AUTO if any(name.startswith("image/") for name in space.observations) else "none"
-    traits = traits_of(encoder)
-    features = config.camera_features or traits.features
-    renewed = traits.goal and bool(config.pretrain.renew_at)
+    info = encoder_info(encoder)
+    features = config.camera_features or info.features
+    renewed = info.goal and bool(config.pretrain.renew_at)
     return PolicySpec.from_space(
         space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed
     )
@@ -158,15 +158,11 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:
     """Versions cached for each frame: what 0 stands for. The first is the frame as it is."""
-    return config.feature_variants or spec.traits.variants
+    return config.feature_variants or spec.info.variants
 
 
 def shift_for(config: LearnerConfig, spec: PolicySpec) -> int:
     """Pixels by which the images of a batch are shifted: none where features are cached, or where
     there are none.
     """
-    return (
-        config.shift_pixels
-        if spec.cameras and spec.traits.shifted and not spec.traits.cached
-        else 0
-    )
+    return config.shift_pixels if spec.cameras and spec.info.shifted and not spec.info.cached else 0

@@ -23,7 +23,7 @@ from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
 from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
 from robot_rl.learner.windows import ONE_STEP, Window, follow, returns
-from robot_rl.stream.verdicts import Verdict
+from robot_rl.stream.episodes import EpisodeLabel
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
 _NONE = -1
@@ -42,7 +42,7 @@ class _Episode:
 
     number: int
     last: int = _NONE
-    verdict: Verdict = field(default_factory=Verdict)
+    label: EpisodeLabel = field(default_factory=EpisodeLabel)
 
 
 class Replay:
@@ -186,15 +186,15 @@ class Replay:
         episode = self._episodes.get((mark.process(stream), mark.episode))
         if episode is None:
             return
-        episode.verdict.hear(mark)
+        episode.label.hear(mark)
         self._judge(episode)
         for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):
-            self._count(int(slot), episode.verdict.counts)
+            self._count(int(slot), episode.label.counts)
 
     def _judge(self, episode: _Episode) -> None:
         if self._episode[episode.last] == episode.number:
-            self._reward[episode.last], self._terminated[episode.last] = episode.verdict.outcome
-            self._success[episode.last] = episode.verdict.succeeded
+            self._reward[episode.last], self._terminated[episode.last] = episode.label.outcome
+            self._success[episode.last] = episode.label.succeeded
 
     def _count(self, slot: int, counts: bool) -> None:
         """The transition that begins in this slot, if there is one, can be drawn or cannot."""
@@ -246,21 +246,21 @@ class Replay:
         if episode is None or step.index == 0:
             episode = self._episodes[stream, step.episode] = _Episode(self._begun)
             self._begun += 1
-        previous, verdict = episode.last, episode.verdict
+        previous, label = episode.last, episode.label
         if self._episode[previous] == episode.number:  # it has not been overwritten
             # the operator's word moves on
-            self._reward[previous], self._terminated[previous] = verdict.judged
-            self._success[previous] = verdict.success
+            self._reward[previous], self._terminated[previous] = label.judged
+            self._success[previous] = label.success
             if self._predecessor[previous] != _NONE:
-                self._count(self._predecessor[previous], verdict.counts)
-            if verdict.end == "open" and self._index[previous] == step.index - 1:
+                self._count(self._predecessor[previous], label.counts)
+            if label.end == "open" and self._index[previous] == step.index - 1:
                 self._successor[previous], self._predecessor[slot] = slot, previous
         self._episode[slot] = episode.number
         episode.last = slot
-        verdict.hear(step)
+        label.hear(step)
         self._judge(episode)
         if self._predecessor[slot] != _NONE:
-            self._count(self._predecessor[slot], verdict.counts)
+            self._count(self._predecessor[slot], label.counts)
 
     def sample(self, generator: np.random.Generator, n_demo: int, n_own: int) -> Array:
         """Indices of transitions for `gather`, demonstrations and corrections first. Uniform, with
@@ -312,10 +312,10 @@ class Replay:
         for episode in reversed(self._episodes.values()):
             if sum(map(len, found)) >= transitions:
                 break
-            verdict = episode.verdict
+            label = episode.label
             if (
-                verdict.end == "open"
-                or not verdict.counts
+                label.end == "open"
+                or not label.counts
                 or self._episode[episode.last] != episode.number
             ):
                 continue

@@ -21,13 +21,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from robot_rl.config.validation import nearest
 from robot_rl.links.calls import CallClient, CallServer
 from robot_rl.links.events import EventQueue
 from robot_rl.links.sockets import ANY_PORT
 from robot_rl.machine.small_files import finite
+from robot_rl.machine.validation import nearest
 from robot_rl.types import WORDS, ArmState, Array, DataError, Step
 
+TELEOP_ADDRESS = "local://teleop"  # where a browser's device listens that is tried without a run
 VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
 WHOLE_PIXELS = 640  # the same, of a camera's whole picture
 JPEG_QUALITY = 85

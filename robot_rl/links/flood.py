@@ -53,11 +53,11 @@ _COOKIE = struct.Struct("=Q")
 _DROP = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
 _DROP_ALL = struct.pack("HP", 1, ctypes.addressof(_DROP))
 _lock = threading.Lock()
-_doors: "list[Door]" = []
+_doors: "list[GuardedPort]" = []
 _watching: int | None = None  # the process whose thread looks: after a fork there is none
 
 
-class Door:
+class GuardedPort:
     """The TCP port at which a socket listens, and its connections. A thread of the process looks at
     them.
     """

@@ -22,8 +22,8 @@ from pathlib import Path
 import zmq
 from zmq.utils import z85
 
-from robot_rl.config.validation import nearest
 from robot_rl.machine.private import make_secret
+from robot_rl.machine.validation import nearest
 from robot_rl.types import ConfigError, LinkError
 
 SELF = "self"

@@ -20,7 +20,7 @@ import zmq
 from robot_rl.links.address import Address, LocalListener, new_name, parse_address, path_of
 from robot_rl.links.allow_list import guard
 from robot_rl.links.curve_monitor import BREAKING_S, Handshake
-from robot_rl.links.flood import Door
+from robot_rl.links.flood import GuardedPort
 from robot_rl.links.keys import SELF, KeyPair, Keyring
 from robot_rl.types import LinkError
 
@@ -50,7 +50,7 @@ class LinkSocket(zmq.Socket[bytes]):
     _handshake: Handshake | None = None
     _peer: str | None = None  # what it is connected to, if it sends and waits for answers
     _most = 0  # bytes that a connection may bring without an end of a message; 0: any
-    _door: Door | None = None
+    _door: GuardedPort | None = None
     _skipping = False  # in the midst of a message that has too many frames
     _listener: LocalListener | None = None
 
@@ -181,7 +181,7 @@ def bind(socket: LinkSocket, address: str) -> str:
             )
         if not where.is_local:
             guard(socket, Keyring(), alone=where.is_loopback)
-            socket._door = Door(socket, socket._most)
+            socket._door = GuardedPort(socket, socket._most)
         while True:
             try:
                 return _listen(socket, where)

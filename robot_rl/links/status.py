@@ -14,10 +14,10 @@ from typing import Any
 
 import zmq
 
-from robot_rl.config.validation import from_json
 from robot_rl.links.seldom import Seldom
 from robot_rl.links.sockets import ANY_PORT, bind, connect, new_socket
 from robot_rl.machine.small_files import finite
+from robot_rl.machine.validation import from_json
 from robot_rl.types import ConfigError
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ def remembered() -> Iterator[list[int]]:
     that it gives.
 
     A library that is being imported makes another error of the KeyboardInterrupt, or swallows it. A
-    process of a run begins with Ctrl-C blocked (`runs/processes.py`), as Python's own beginning
+    process of a run begins with Ctrl-C blocked (`machine/processes.py`), as Python's own beginning
     makes an error of it: one that has come by now is in the list, and raises nothing.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -18,7 +18,7 @@ from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal_filter import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.networks.vision import ENCODERS, Traits, make_vision, traits_of
+from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
 from robot_rl.packing import Layout, layout_of
 from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
 
@@ -47,9 +47,9 @@ class PolicySpec:
     renewed: bool = False
 
     @property
-    def traits(self) -> Traits:
+    def info(self) -> EncoderInfo:
         """What the encoder means for replay, augmentation and training."""
-        return traits_of(self.encoder)
+        return encoder_info(self.encoder)
 
     @property
     def state_size(self) -> int:
@@ -186,7 +186,7 @@ class Policy(nn.Module):
 
     def __init__(self, spec: PolicySpec):
         super().__init__()
-        self.spec, self.traits = spec, spec.traits
+        self.spec, self.info = spec, spec.info
         goals = [(f"goal{i}/goal", 6) for i in range(spec.goal_size // 6)]
         self.normaliser = Normaliser([*spec.state, *goals])
         self.vision: Vision | TrunkVision | None = None
@@ -244,21 +244,21 @@ class Policy(nn.Module):
     def trained_names(self) -> list[str]:
         """What each update changes: the head, and what is trained of the encoder."""
         vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[
-            self.traits.trained
+            self.info.trained
         ]
         return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
 
     @property
     def cached_size(self) -> int:
         """Numbers that are cached of a frame of all cameras; 0 if nothing is."""
-        return self.vision.cached_size if self.vision is not None and self.traits.cached else 0
+        return self.vision.cached_size if self.vision is not None and self.info.cached else 0
 
     @property
     def trained_vision(self) -> nn.Module | None:
         """The part of the encoder that the critics' loss trains, if any: it reads images, or what
         is cached of them.
         """
-        trained = self.traits.trained
+        trained = self.info.trained
         if isinstance(self.vision, TrunkVision) and trained == "readouts":
             return self.vision.readouts
         return self.vision if trained == "all" else None

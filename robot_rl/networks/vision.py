@@ -14,7 +14,7 @@ from typing import Literal
 from torch import nn
 
 from robot_rl.config.kinds import find, names_of
-from robot_rl.config.validation import nearest
+from robot_rl.machine.validation import nearest
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
@@ -25,7 +25,7 @@ FOLDER = "networks/encoders"
 
 
 @dataclass(frozen=True)
-class Traits:
+class EncoderInfo:
     """What an encoder means for everything around it.
 
     cached: a frozen part looks at each frame once, and what it sees lies in the replay in place of
@@ -57,10 +57,10 @@ class Traits:
 
 
 ENCODERS = {
-    "none": Traits(cached=False, trained="nothing"),
-    "goal": Traits(cached=True, trained="nothing", shifted=False, goal=True),
-    "end_to_end": Traits(cached=False, trained="all"),
-    "resnet10": Traits(
+    "none": EncoderInfo(cached=False, trained="nothing"),
+    "goal": EncoderInfo(cached=True, trained="nothing", shifted=False, goal=True),
+    "end_to_end": EncoderInfo(cached=False, trained="all"),
+    "resnet10": EncoderInfo(
         cached=True, trained="readouts", features=256, trunk=ResNet10, load=load_weights
     ),
 }
@@ -68,8 +68,8 @@ AUTO = "goal"
 """What "auto" stands for where there are cameras."""
 
 
-def traits_of(encoder: str) -> Traits:
-    """The traits of an encoder by name; a user's own module is imported for it. Raises ConfigError
+def encoder_info(encoder: str) -> EncoderInfo:
+    """The info of an encoder by name; a user's own module is imported for it. Raises ConfigError
     if there is none.
     """
     check_name(encoder)
@@ -80,7 +80,7 @@ def traits_of(encoder: str) -> Traits:
     else:
         trunk = own_class(find(FOLDER, encoder), "Encoder", encoder)
     frozen = is_frozen(trunk)
-    return Traits(cached=frozen, trained="readouts" if frozen else "all", trunk=trunk)
+    return EncoderInfo(cached=frozen, trained="readouts" if frozen else "all", trunk=trunk)
 
 
 def is_encoder(name: str) -> bool:
@@ -105,7 +105,7 @@ def make_vision(
     gravity_size: int = 0,
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
-    trunk = traits_of(encoder).trunk
+    trunk = encoder_info(encoder).trunk
     if trunk is None:
         return Vision(cameras, image_size, features, goal_size, gravity_size)
     return TrunkVision(cameras, image_size, features, trunk)

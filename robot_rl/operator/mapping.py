@@ -13,8 +13,8 @@ from robot_rl import config, geometry
 from robot_rl.config import Hardware
 from robot_rl.config.hardware_problems import feel_problems
 from robot_rl.config.kinds import NOTHING_GIVEN, options_class
-from robot_rl.config.validation import dotted, from_json
 from robot_rl.interfaces import Given, Teleop
+from robot_rl.machine.validation import dotted, from_json
 from robot_rl.types import (
     AXES,
     ArmState,

@@ -2,22 +2,19 @@
 is asked of them.
 """
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
-from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.client import first_answer, last_words
 from robot_rl.links.sockets import free_addresses
-from robot_rl.runs.processes import Supervisor
+from robot_rl.machine.processes import Supervisor
 from robot_rl.runs.progress import Display
-from robot_rl.types import ConfigError, LinkError, StoppedError
+from robot_rl.types import ConfigError, StoppedError
 
 STARTS_S = 5.0  # longer is worth a word: the first start on a machine compiles
-STARTS_WITHIN_S = 900.0  # a machine that is busy with other things compiles for minutes
 
 
 def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
@@ -80,7 +77,7 @@ def await_arms(
     """Wait until each arm answers. ProcessFailed as soon as a process has failed instead,
     StoppedError on a stop.
 
-    LinkError if an arm lives and says nothing for `STARTS_WITHIN_S`. What it is at meanwhile, the
+    LinkError if an arm lives and says nothing for `controllers.client.STARTS_WITHIN_S`. What it is at meanwhile, the
     last line of its log, is shown.
     """
     begun, arms = time.monotonic(), folder.load_hardware().arms
@@ -97,27 +94,3 @@ def await_arms(
                 )
 
         first_answer(arm.name, arm.address, folder.logs / f"arm-{arm.name}.log", look).close()
-
-
-def first_answer(name: str, address: str, log: Path, each: Callable[[], None]) -> ArmClient:
-    """The client of an arm whose process was just started, as soon as it answers; `each` is called
-    meanwhile.
-
-    Raises LinkError if it lives and says nothing for `STARTS_WITHIN_S`.
-    """
-    try:
-        return ArmClient(address, timeout_s=STARTS_WITHIN_S, each=each)
-    except LinkError as error:
-        raise LinkError(
-            f"the process of arm '{name}' lives, and has not answered at {address} within"
-            f" {STARTS_WITHIN_S:g} s: {last_words(log)}; its log: {log}"
-        ) from error
-
-
-def last_words(log: Path) -> str:
-    """What a process has said last, without when and who; that it only starts, if it has said
-    nothing.
-    """
-    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-    said = next((line for line in reversed(lines) if line.strip()), "it is starting")
-    return re.sub(r"^[\d-]+ [\d:,]+ [A-Z]+ [\w.]+: ", "", said)

@@ -16,12 +16,12 @@ from robot_rl.config.run_folder import EVAL_SEED, RunFolder, check_seed
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.links.console_link import ConsoleLink
+from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.small_files import read_json, write_json
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.operator.intervention import require_judge
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import at_bench, await_arms, start_arms
-from robot_rl.runs.processes import Supervisor
 from robot_rl.runs.progress import Display, say_waiting
 from robot_rl.runs.report import evaluation_summary
 from robot_rl.stream.log import StepLog

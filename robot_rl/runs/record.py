@@ -20,21 +20,17 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.links.console_link import ConsoleLink
+from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
 from robot_rl.operator.mapping import open_operator
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import await_arms
-from robot_rl.runs.processes import Supervisor
 from robot_rl.runs.progress import Display, say_waiting
 from robot_rl.runs.report import plot_demos
 from robot_rl.stream.log import StepLog
 from robot_rl.types import DataError, GivenUpError, StoppedError, Use
 
 log = logging.getLogger(__name__)
-NO_WANDER = (
-    "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder"
-    " learns where that is from the demonstrations alone"
-)
 
 
 def record_demos(
@@ -81,7 +77,7 @@ def record_demos(
                 and settings.obs == "pixels"
                 and folder.read("learner", LearnerConfig).pretrains
             ):
-                display.say(f"task '{task.name}' {NO_WANDER}")
+                display.say(f"task '{task.name}' {config.NO_WANDER}")
             try:
                 recorder.record(wanted, wander_steps=settings.wander_steps, progress=progress)
             except GivenUpError as error:

@@ -22,12 +22,12 @@ from robot_rl.learner.options import LearnerConfig
 from robot_rl.links.address import consecutive_addresses
 from robot_rl.links.calls import CallClient
 from robot_rl.links.sockets import free_addresses
+from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import PORTS, require_training
 from robot_rl.runs.evaluate import evaluate_run
-from robot_rl.runs.processes import Supervisor
 from robot_rl.runs.progress import Display
 from robot_rl.runs.record import mend_demos, record_demos
 from robot_rl.runs.report import plot_learning, save_summary, training_summary

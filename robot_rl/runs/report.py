@@ -16,8 +16,8 @@ from robot_rl.dataset.counts import EPISODES, POINTS, WINDOW, Point, Progress
 from robot_rl.dataset.outcomes import labelled_episodes, labelled_frames
 from robot_rl.dataset.pictures import evenly, in_rows, label_sheet, read_picture, write_picture
 from robot_rl.machine.small_files import is_number, read_json, read_lines, write_json
+from robot_rl.stream.episodes import EpisodeOf, episode_of
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import EpisodeOf, episode_of
 from robot_rl.types import DataError, Step
 
 log = logging.getLogger(__name__)

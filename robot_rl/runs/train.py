@@ -11,12 +11,12 @@ from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.counts import EPISODES, Progress
 from robot_rl.links.address import reachable_here
 from robot_rl.links.status import StatusReader
+from robot_rl.machine.processes import ProcessFailed, Supervisor, Watchdog
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import Tail
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import require_training
 from robot_rl.runs.evaluate import evaluate_run
-from robot_rl.runs.processes import ProcessFailed, Supervisor, Watchdog
 from robot_rl.runs.progress import Display, Newest, training_note
 from robot_rl.runs.record import mend_demos, record_demos, record_outcomes
 from robot_rl.runs.report import (

@@ -12,11 +12,11 @@ from robot_rl.actor.work import work
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
+from robot_rl.machine.processes import Supervisor
 from robot_rl.networks.precision import use_one_thread
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import at_bench, await_arms, start_arms
 from robot_rl.runs.evaluate import open_desk
-from robot_rl.runs.processes import Supervisor
 from robot_rl.runs.progress import Display, say_waiting
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, fields
 
 from robot_rl.config.ranges import Range
-from robot_rl.config.validation import from_json
+from robot_rl.machine.validation import from_json
 from robot_rl.types import ConfigError, Use
 
 MOST = {

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from robot_rl import interfaces
-from robot_rl.config.validation import nearest
+from robot_rl.machine.validation import nearest
 from robot_rl.types import (
     AXES,
     WORDS,

@@ -12,18 +12,15 @@ import numpy as np
 
 from robot_rl import geometry, interfaces
 from robot_rl.interfaces import Given
-from robot_rl.links.console_link import ConsoleLink
+from robot_rl.links.console_link import TELEOP_ADDRESS, ConsoleLink
 from robot_rl.types import WORDS, ArmState, ConfigError, OperatorCommand, TeleopEvent, TeleopMapping
-
-ADDRESS = "local://teleop"
-"""Where a device that is tried by itself listens; in a run it is the run's own desk."""
 
 
 @dataclass(frozen=True)
 class Options:
     """The driver's part of a hardware file."""
 
-    address: str = ADDRESS
+    address: str = TELEOP_ADDRESS
     """Where a device that is tried by itself listens; a run has an address of its own."""
 
 
@@ -44,7 +41,7 @@ class Teleop(interfaces.Teleop):
         are said there.
         """
         desk, task = given.desk, given.task
-        if desk is not None and options.address != ADDRESS:
+        if desk is not None and options.address != TELEOP_ADDRESS:
             raise ConfigError(
                 "teleop 'browser': a run has an address of its own for the console; remove"
                 " `address`"

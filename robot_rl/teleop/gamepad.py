@@ -17,8 +17,8 @@ import evdev
 import numpy as np
 from evdev import ecodes
 
-from robot_rl.config.validation import nearest
 from robot_rl.interfaces import Given
+from robot_rl.machine.validation import nearest
 from robot_rl.teleop._device import RULES_HELP, Controls, Device
 from robot_rl.teleop._plugged import Choice, ChoiceOptions, Plugged, usb_port
 from robot_rl.types import ConfigError, DeviceError

@@ -13,12 +13,11 @@ import numpy as np
 
 from robot_rl import config, geometry, interfaces
 from robot_rl.config import ArmConfig, Hardware, Task
-from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers.client import ArmClient, first_answer
 from robot_rl.controllers.reach import Reach
 from robot_rl.controllers.setup import open_driver
 from robot_rl.links.sockets import free_addresses
-from robot_rl.runs.arms import first_answer
-from robot_rl.runs.processes import Supervisor
+from robot_rl.machine.processes import Supervisor
 from robot_rl.tools.findings import Finding
 from robot_rl.types import (
     ArmFacts,

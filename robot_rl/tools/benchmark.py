@@ -164,7 +164,7 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
     from robot_rl.controllers.client import ArmClient
     from robot_rl.env.robot import RobotEnv
     from robot_rl.links.sockets import free_addresses
-    from robot_rl.runs.processes import Supervisor
+    from robot_rl.machine.processes import Supervisor
 
     addresses = free_addresses(len(hardware.arms))
     arms = tuple(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl.controllers.recorder import Recording
-from robot_rl.types import Array, Fault, Verdict
+from robot_rl.types import Array, Fault, LimitFlags
 
 SECONDS = 10.0
 """Before the event; the file holds 30."""
@@ -29,7 +29,7 @@ def describe(recording: Recording) -> str:
     last = recording.column("verdict")[
         (t > about["event_t"] - 1.0) & (t <= about["event_t"])
     ].astype(int)
-    did = Verdict(int(np.bitwise_or.reduce(last)) if len(last) else 0)
+    did = LimitFlags(int(np.bitwise_or.reduce(last)) if len(last) else 0)
     return (
         f"arm '{about['arm']}' ({about['driver']}), {about['event']}: {about['reason']}\n"
         f"{len(t)} ticks, {t[-1] - t[0]:.1f} s; verdicts in the last second: {did.reasons}"
@@ -136,7 +136,7 @@ def _plot_verdicts(recording: Recording, t: Array, chosen: Array, axis: Any) -> 
         recording.column("verdict")[chosen].astype(int),
         recording.column("fault")[chosen].astype(int),
     )
-    lines = [(verdict.reasons, (bits & verdict) != 0) for verdict in Verdict if verdict]
+    lines = [(verdict.reasons, (bits & verdict) != 0) for verdict in LimitFlags if verdict]
     lines += [
         (f"FAULT {_fault_name(code)}", faults == code)
         for code in sorted(set(faults.tolist()) - {0})

@@ -16,7 +16,6 @@ from robot_rl.cameras import is_simulated
 from robot_rl.config import GripperConfig, Hardware, Task
 from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.operator.mapping import open_operator
-from robot_rl.runs.record import NO_WANDER
 from robot_rl.tools import camera_check
 from robot_rl.tools.arm_check import check_arm, check_reach
 from robot_rl.tools.findings import Finding, guarded
@@ -81,7 +80,7 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
             )
             yield Finding("files", "operator's device", False, "the file names none", advice)
         if task.wander is None and task.cameras:
-            advice = f"the task {NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
+            advice = f"the task {config.NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
             yield Finding("files", "motion after a demonstration", True, "none", advice)
     drivers = [arm.driver for arm in hardware.arms] + [
         gripper.driver for gripper in hardware.grippers

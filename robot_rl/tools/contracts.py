@@ -25,8 +25,8 @@ from robot_rl.config.kinds import (
     short_name,
     texts_of,
 )
-from robot_rl.config.validation import dotted, nearest
 from robot_rl.interfaces import Given
+from robot_rl.machine.validation import dotted, nearest
 from robot_rl.tools.findings import Finding
 from robot_rl.types import ArmState, Array, ConfigError, Fault, OperatorCommand, RobotRLError, Use
 

@@ -20,7 +20,7 @@ from robot_rl.dataset.assembly import Episode, EpisodeFacts
 from robot_rl.dataset.recordings import Recording, open_recordings, run_logs
 from robot_rl.dataset.statistics import QUANTILES, Collector, Entry, Statistics, count, percent
 from robot_rl.machine.terminal import bad, good
-from robot_rl.stream.verdicts import Verdict
+from robot_rl.stream.episodes import EpisodeLabel
 from robot_rl.types import ConfigError, Provenance
 
 ROWS = 40  # of the table of one episode
@@ -36,7 +36,7 @@ class Listed:
 
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
-        said = {"succeeded": facts.verdict.succeeded, "marks": list(facts.marks)}
+        said = {"succeeded": facts.label.succeeded, "marks": list(facts.marks)}
         return {"number": self.number, **facts.to_json(), **said}
 
 
@@ -108,7 +108,7 @@ def listing_table(listed: list[Listed], title: str) -> Table:
             str(facts.length),
             f"{facts.duration_s:.1f}",
             facts.end,
-            _success(facts.verdict),
+            _success(facts.label),
             who_acted(facts),
             f"{facts.reward:g}",
             str(gaps(facts) or ""),
@@ -117,10 +117,10 @@ def listing_table(listed: list[Listed], title: str) -> Table:
     return table
 
 
-def _success(verdict: Verdict) -> Text | str:
-    if not verdict.is_judged:
+def _success(label: EpisodeLabel) -> Text | str:
+    if not label.is_judged:
         return ""
-    return good("yes") if verdict.succeeded else bad("no")
+    return good("yes") if label.succeeded else bad("no")
 
 
 def short_key(facts: EpisodeFacts) -> str:
@@ -147,7 +147,7 @@ def gaps(facts: EpisodeFacts) -> int:
 
 def totals(listed: list[Listed]) -> str:
     """One line below the listing."""
-    judged = [each.facts.verdict for each in listed if each.facts.verdict.is_judged]
+    judged = [each.facts.label for each in listed if each.facts.label.is_judged]
     steps = sum(each.facts.length for each in listed)
     minutes = sum(each.facts.duration_s for each in listed) / 60.0
     acted = {
@@ -155,7 +155,7 @@ def totals(listed: list[Listed]) -> str:
         for p in Provenance
     }
     parts = [count(len(listed), "episode"), count(steps, "step"), f"{minutes:.1f} minutes"]
-    parts += [f"{sum(verdict.succeeded for verdict in judged)} of {len(judged)} succeeded"]
+    parts += [f"{sum(label.succeeded for label in judged)} of {len(judged)} succeeded"]
     return ", ".join(parts + [f"{who} {percent(n / steps)}" for who, n in acted.items() if n])
 
 

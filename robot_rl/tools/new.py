@@ -13,7 +13,7 @@ import numpy as np
 from robot_rl import config, geometry
 from robot_rl.cameras import flow
 from robot_rl.config import ArmConfig, CameraConfig, Hardware
-from robot_rl.config.validation import nearest
+from robot_rl.machine.validation import nearest
 from robot_rl.tools import camera_check
 from robot_rl.tools.pose import PoseWatcher
 from robot_rl.types import Array, ConfigError, RobotRLError

@@ -13,8 +13,8 @@ from robot_rl.types.arm import (
     GripperReading,
     GripperState,
     JointTarget,
+    LimitFlags,
     Load,
-    Verdict,
 )
 from robot_rl.types.data import (
     AXES,
@@ -85,6 +85,7 @@ __all__ = [
     "GripperReading",
     "GripperState",
     "JointTarget",
+    "LimitFlags",
     "LinkError",
     "Load",
     "Mark",
@@ -104,6 +105,5 @@ __all__ = [
     "TeleopEvent",
     "TeleopMapping",
     "Use",
-    "Verdict",
     "WorldState",
 ]

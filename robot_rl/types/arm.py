@@ -32,7 +32,7 @@ class Fault(IntEnum):
     TORQUE_NOT_FINITE = 16
 
 
-class Verdict(IntFlag):
+class LimitFlags(IntFlag):
     """What the safety governor made of the last command: passed as it was (0), limited by what, or
     refused and why.
 
@@ -60,13 +60,13 @@ class Verdict(IntFlag):
     @property
     def refused(self) -> bool:
         """Whether the command was not taken at all."""
-        return self >= Verdict.REFUSED_FAULT
+        return self >= LimitFlags.REFUSED_FAULT
 
     @property
     def reasons(self) -> str:
         """`leash, torque rate`; `passed` if there are none."""
         names = [
-            flag.name.lower().replace("_", " ") for flag in Verdict if flag & self and flag.name
+            flag.name.lower().replace("_", " ") for flag in LimitFlags if flag & self and flag.name
         ]
         return ", ".join(names) or "passed"
 
@@ -284,7 +284,7 @@ class ArmState:
     target_base_tcp: Array
     holding: bool
     fault: Fault
-    verdict: Verdict = Verdict.PASSED
+    verdict: LimitFlags = LimitFlags.PASSED
     reason: str = ""
     age_s: float = 0.0
     command_success: float = 1.0

@@ -86,7 +86,7 @@ class Step:
     coming was truncated at its last step. `success` is the judge's word, which ends the episode;
     `cut_short` says that a stop, a discard, a device or the end of the run truncated it, not its
     time limit. What an episode comes to with the operator's marks is decided in
-    `stream/verdicts.py`.
+    `stream/episodes.py`.
     """
 
     episode: int

@@ -15,8 +15,8 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.operator.mapping import Operator
 from robot_rl.operator.pause import PauseGate
+from robot_rl.stream.episodes import counted_steps
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import counted_steps
 from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import Mark, MarkKind, Provenance, StoppedError, TeleopEvent
 

@@ -22,11 +22,11 @@ from robot_rl.actor.loop import ActorConfig
 from robot_rl.config import load_hardware, load_task
 from robot_rl.config.kinds import find
 from robot_rl.config.run_folder import RunFolder, RunSettings
-from robot_rl.config.validation import to_json
 from robot_rl.console.auth_proxy import FREE_GUESSES
 from robot_rl.controllers.shared_memory import SharedBlock
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.networks.vision import traits_of
+from robot_rl.machine.validation import to_json
+from robot_rl.networks.vision import encoder_info
 from robot_rl.runs.remote import own_folder
 from robot_rl.types import ConfigError
 from tests.teleop.benches import require
@@ -253,7 +253,7 @@ def test_an_encoder_is_a_file_where_one_works_or_installed_and_nothing_of_a_run(
         GIFT,
     ):
         with pytest.raises(ConfigError, match=r"cannot be imported|names no class"):
-            traits_of(f"module:{module}:Eye")
+            encoder_info(f"module:{module}:Eye")
 
 
 @pytest.mark.parametrize("name", ["../../elsewhere", "..", "/tmp/elsewhere", "a/b"])

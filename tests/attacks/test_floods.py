@@ -30,7 +30,7 @@ from robot_rl.controllers.server import Server
 from robot_rl.links import calls, seldom
 from robot_rl.links.calls import AT_ONCE, CallClient, CallServer, packed
 from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
-from robot_rl.links.flood import Door
+from robot_rl.links.flood import GuardedPort
 from robot_rl.links.seldom import MOST_LINES, Seldom
 from robot_rl.links.sockets import ANY_PORT, LinkSocket, connect, new_socket
 from robot_rl.types import ConfigError, DataError, DeviceError, OperatorCommand
@@ -51,7 +51,7 @@ def door() -> Iterator[LinkSocket]:
     """
     with new_socket(zmq.ROUTER) as socket:
         socket.bound(MOST, WAITING)
-        socket._door = Door(socket, socket._most)
+        socket._door = GuardedPort(socket, socket._most)
         socket.bind("tcp://127.0.0.1:*")
         socket._door.open()
         yield socket

@@ -35,7 +35,7 @@ from robot_rl.links.console_link import ConsoleLink
 from robot_rl.links.sockets import allow_many_files, new_socket
 from robot_rl.links.status import StatusPublisher
 from robot_rl.links.weights import WeightsPublisher
-from robot_rl.runs.processes import GONE
+from robot_rl.machine.processes import GONE
 from robot_rl.stream import StepReceiver
 from robot_rl.stream.compatibility import Hello, check
 from robot_rl.types import ArmTarget, ConfigError, RefusedError

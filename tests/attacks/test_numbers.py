@@ -34,9 +34,9 @@ from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.links.status import StatusPublisher
 from robot_rl.links.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.machine.processes import ProcessFailed, Supervisor
 from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import LivePolicy
-from robot_rl.runs.processes import ProcessFailed, Supervisor
 from robot_rl.runs.progress import Display
 from robot_rl.runs.train import hint_at, watch_training
 from robot_rl.stream import StepReceiver, StepSender, codec
@@ -571,7 +571,7 @@ def test_a_stop_is_heard_while_a_learner_begins(
 def test_a_process_that_is_slow_to_stop_is_waited_for_and_spoken_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("robot_rl.runs.processes.SPEAK_OF_AFTER_S", 0.0)
+    monkeypatch.setattr("robot_rl.machine.processes.SPEAK_OF_AFTER_S", 0.0)
     script = tmp_path / "python"
     script.write_text(SLOW.format(python=sys.executable, ready=str(tmp_path / "ready")))
     script.chmod(0o700)

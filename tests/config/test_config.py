@@ -28,7 +28,7 @@ from robot_rl.config import (
     tighten,
 )
 from robot_rl.config.limits import limit_problems, outside, quat_angle, require_tighter
-from robot_rl.config.validation import apply_overrides, from_json, nearest, to_json
+from robot_rl.machine.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types import ArmLimits, Box, ConfigError, Use
 
 PACKAGED = Path(__file__).parents[2] / "hardware_configs" / "sim_panda.yaml"
@@ -212,7 +212,7 @@ def test_a_file_that_is_no_hardware_at_all_is_a_config_error(
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-6, max_value=1e6))
 def test_yaml_numbers_in_every_notation_are_numbers(value: float) -> None:
-    from robot_rl.config.validation import _Loader
+    from robot_rl.machine.validation import _Loader
 
     for text in (repr(value), f"{value:e}", f"{value:.3e}".replace(".000", "")):
         assert yaml.load(text, _Loader) == float(text)  # noqa: S506 (a SafeLoader's child)

@@ -12,7 +12,7 @@ from robot_rl.console.auth_proxy import (
     SENDERS,
     SLOWEST_S,
     Answer,
-    Door,
+    AuthProxy,
     Guesses,
     is_loopback,
     sender_of,
@@ -36,8 +36,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def door(clock: Clock) -> Door:
-    door = Door("127.0.0.1", 8080, TOKEN)
+def door(clock: Clock) -> AuthProxy:
+    door = AuthProxy("127.0.0.1", 8080, TOKEN)
     door.guesses = Guesses(clock)
     return door
 
@@ -46,7 +46,7 @@ def status(said: str | Answer) -> int:
     return said.status if isinstance(said, Answer) else 200
 
 
-def come_in(door: Door, host: str = HOST[1]) -> tuple[str, tuple[str, str]]:
+def come_in(door: AuthProxy, host: str = HOST[1]) -> tuple[str, tuple[str, str]]:
     """The path and the cookie of somebody who had the link."""
     said = door.ask(f"/?token={TOKEN}", [("Host", host)], STRANGER)
     assert isinstance(said, Answer) and said.status == 303
@@ -55,7 +55,7 @@ def come_in(door: Door, host: str = HOST[1]) -> tuple[str, tuple[str, str]]:
     return fields["Location"], ("Cookie", fields["Set-Cookie"].split(";")[0])
 
 
-def test_nobody_comes_in_without_the_token_on_loopback_neither(door: Door) -> None:
+def test_nobody_comes_in_without_the_token_on_loopback_neither(door: AuthProxy) -> None:
     for target in (
         "/",
         "/index.html",
@@ -67,7 +67,7 @@ def test_nobody_comes_in_without_the_token_on_loopback_neither(door: Door) -> No
         assert status(door.ask(target, [HOST], ("127.0.0.1", 1))) == 403
 
 
-def test_the_link_with_the_token_leaves_a_cookie_that_opens_one_path(door: Door) -> None:
+def test_the_link_with_the_token_leaves_a_cookie_that_opens_one_path(door: AuthProxy) -> None:
     path, cookie = come_in(door)
     assert path.startswith("/") and len(path) > 30, (
         "nobody else's page gets the cookie of a path that it cannot guess"
@@ -88,23 +88,25 @@ def test_the_link_with_the_token_leaves_a_cookie_that_opens_one_path(door: Door)
 
 
 def test_a_console_that_was_started_again_knows_the_cookie_and_one_at_another_port_has_its_own(
-    door: Door,
+    door: AuthProxy,
 ) -> None:
     path, cookie = come_in(door)
-    assert Door("127.0.0.1", 8080, TOKEN).ask(path, [HOST, cookie], STRANGER) == "/"
-    assert status(Door("127.0.0.1", 8081, TOKEN).ask(path, [HOST, cookie], STRANGER)) == 403
+    assert AuthProxy("127.0.0.1", 8080, TOKEN).ask(path, [HOST, cookie], STRANGER) == "/"
+    assert status(AuthProxy("127.0.0.1", 8081, TOKEN).ask(path, [HOST, cookie], STRANGER)) == 403
 
 
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://[bad"]
 )
-def test_another_site_in_the_same_browser_may_not_press_buttons(door: Door, origin: str) -> None:
+def test_another_site_in_the_same_browser_may_not_press_buttons(
+    door: AuthProxy, origin: str
+) -> None:
     path, cookie = come_in(door)
     assert status(door.ask(path, [HOST, cookie, ("Origin", origin)], STRANGER)) in (400, 403)
     assert door.ask(path, [HOST, cookie, ("origin", "http://127.0.0.1:8080")], STRANGER) == "/"
 
 
-def test_a_name_that_was_bent_to_this_machine_does_not_come_in(door: Door) -> None:
+def test_a_name_that_was_bent_to_this_machine_does_not_come_in(door: AuthProxy) -> None:
     path, cookie = come_in(door)
     for fields in (
         [("Host", "evil.example:8080")],
@@ -121,14 +123,14 @@ def test_a_name_that_was_bent_to_this_machine_does_not_come_in(door: Door) -> No
     "host", ["127.0.0.1", "127.0.0.2", "localhost", "::1", "0.0.0.0", "192.0.2.1", "robot.lab"]
 )
 def test_the_printed_link_works_whatever_the_host(host: str) -> None:
-    door = Door(host, 8080, TOKEN)
+    door = AuthProxy(host, 8080, TOKEN)
     found = re.fullmatch(r"http://(.+:8080)(/\?token=.+)", door.url)
     assert found
     assert status(door.ask(found[2], [("Host", found[1])], STRANGER)) == 303
 
 
 def test_who_guesses_waits_longer_and_longer_and_is_not_listened_to_meanwhile(
-    door: Door, clock: Clock
+    door: AuthProxy, clock: Clock
 ) -> None:
     guess = lambda token: door.ask(f"/?token={token}", [HOST], STRANGER)  # noqa: E731
     assert [status(guess("wrong")) for _ in range(FREE_GUESSES)] == [403] * FREE_GUESSES

@@ -50,7 +50,7 @@ from robot_rl.types import (
     ConfigError,
     Fault,
     JointTarget,
-    Verdict,
+    LimitFlags,
 )
 from tests.controllers import truth
 from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, TASK
@@ -401,7 +401,7 @@ class Attacker:
                 self._look_at_target()
         else:
             loop.move_joints(self._goal(), self._joint_speed, expires, seen_t)
-            self.goal_refused = loop.state().verdict == Verdict.REFUSED_PATH
+            self.goal_refused = loop.state().verdict == LimitFlags.REFUSED_PATH
         self.log.done[f"{mode} commands"] += 1
         if free and not loop.fault:
             self.mode = mode

@@ -17,7 +17,7 @@ from robot_rl.types import (
     DeviceError,
     Fault,
     JointTarget,
-    Verdict,
+    LimitFlags,
 )
 from tests.controllers.bench import GIVEN, HARDWARE, LIMITS, SETUP, TASK, make_loop, moved, run
 from tests.controllers.truth import TrueArm
@@ -30,19 +30,21 @@ def loop():
 
 def test_the_verdict_says_what_limited_a_command(loop):
     loop.command(moved(loop, 0.001, 0.0, 0.0), loop.t + 0.3)
-    assert loop.state().verdict == Verdict.PASSED
+    assert loop.state().verdict == LimitFlags.PASSED
     loop.command(moved(loop, 0.1, 0.0, 0.0), loop.t + 0.3)
     state = loop.state()
     ahead = np.linalg.norm(state.target_base_tcp[:3] - state.pose_base_tcp[:3])
-    assert state.verdict == Verdict.LEASH and ahead == pytest.approx(TASK.leash_translation)
+    assert state.verdict == LimitFlags.LEASH and ahead == pytest.approx(TASK.leash_translation)
     slow = make_loop(max_reference_speed=0.1)
     slow.command(moved(slow, 0.012, 0.0, 0.0), slow.t + 0.3)
     run(slow, 5)
-    assert slow.state().verdict & Verdict.SPEED
+    assert slow.state().verdict & LimitFlags.SPEED
     z = loop.observe().pose_base_tcp[2]
     low = make_loop(workspace_low=(0.35, -0.2, z - 0.005))
     low.command(moved(low, 0.0, 0.0, -0.008), low.t + 0.3)
-    assert low.state().verdict == Verdict.WORKSPACE and low.state().verdict.reasons == "workspace"
+    assert (
+        low.state().verdict == LimitFlags.WORKSPACE and low.state().verdict.reasons == "workspace"
+    )
 
 
 def test_a_target_in_a_keep_out_box_stops_at_its_face():
@@ -53,17 +55,17 @@ def test_a_target_in_a_keep_out_box_stops_at_its_face():
         loop.command(moved(loop, 0.005, 0.0, 0.0), loop.t + 0.3)
         assert loop.state().target_base_tcp[0] <= box.low[0] + 1e-12
         run(loop, 100)
-    assert loop.state().verdict & Verdict.KEEP_OUT and loop.fault == Fault.NONE
+    assert loop.state().verdict & LimitFlags.KEEP_OUT and loop.fault == Fault.NONE
 
 
 def test_old_and_overtaken_and_future_targets_are_refused(loop):
     run(loop, 2000)
     target = moved(loop, 0.002, 0.0, 0.0)
     for seen_t, verdict in (
-        (loop.t - LIMITS.max_lease_s - 0.01, Verdict.REFUSED_OLD),
-        (loop.t + 1.0, Verdict.REFUSED_OUT_OF_ORDER),
-        (loop.t - 0.1, Verdict.PASSED),
-        (loop.t - 0.2, Verdict.REFUSED_OUT_OF_ORDER),
+        (loop.t - LIMITS.max_lease_s - 0.01, LimitFlags.REFUSED_OLD),
+        (loop.t + 1.0, LimitFlags.REFUSED_OUT_OF_ORDER),
+        (loop.t - 0.1, LimitFlags.PASSED),
+        (loop.t - 0.2, LimitFlags.REFUSED_OUT_OF_ORDER),
     ):
         before = loop.state().target_base_tcp
         loop.command(target, loop.t + 0.3, seen_t)
@@ -92,7 +94,7 @@ def test_a_command_that_was_long_on_its_way_moves_the_arm_no_longer_than_one_tha
         target = targets[kind]
         loop.obey(target, loop.t + target.lease_s)
         if late_s == 0.25:
-            assert loop.state().verdict == Verdict.REFUSED_OLD and loop.holding
+            assert loop.state().verdict == LimitFlags.REFUSED_OLD and loop.holding
             continue
         ticks = 0
         while not loop.holding:

@@ -13,7 +13,7 @@ from robot_rl.controllers import recorder
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.recorder import TICKS, BlackBox, Ring, T, about_arm, load, loop_stats
 from robot_rl.tools.blackbox import describe, draw
-from robot_rl.types import ArmTarget, DataError, Fault, Verdict
+from robot_rl.types import ArmTarget, DataError, Fault, LimitFlags
 from tests.controllers.bench import LIMITS, TASK, TOOL, make_loop, moved, run
 
 
@@ -75,7 +75,7 @@ def test_a_fault_is_on_disk_and_can_be_drawn(tmp_path):
     begun = int(np.argmax(recording.column("fault") == Fault.FORCE))
     force = np.linalg.norm([recording.column(f"force_{axis}") for axis in "xyz"], axis=0)
     assert force[begun] > 4.0 and (force[:begun] <= 4.0).all()
-    assert recording.column("verdict").astype(int).max() & Verdict.LEASH
+    assert recording.column("verdict").astype(int).max() & LimitFlags.LEASH
     assert "FORCE" in describe(recording) and "N on the tool; limit 4" in describe(recording)
     picture = draw(recording, tmp_path / "box.png")
     assert picture.read_bytes()[:4] == b"\x89PNG" and picture.stat().st_size > 20_000

@@ -92,7 +92,7 @@ def assert_whole(folder: Path, expected: dict[EpisodeKey, Episode]) -> int:
 
 
 def words(facts: EpisodeFacts) -> list[str]:
-    return [word.kind for word in facts.verdict.words]
+    return [word.kind for word in facts.label.words]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -324,7 +324,7 @@ def test_marks_come_later_and_rewrite_nothing(log, folder):
     (entry,) = Archive(folder).entries.values()
     assert [mark["kind"] for mark in entry.facts.marks] == ["success", "discard"]
     assert words(entry.facts) == ["success", "discard"]
-    assert entry.facts.verdict.succeeded and not entry.facts.success
+    assert entry.facts.label.succeeded and not entry.facts.success
 
 
 def test_undo_takes_the_last_word_back(log, folder):
@@ -334,11 +334,11 @@ def test_undo_takes_the_last_word_back(log, folder):
         recorder.mark(kind, 0)
     archive(log, folder)
     facts = next(iter(Archive(folder).entries.values())).facts
-    assert (words(facts), facts.verdict.succeeded) == (["failure"], False)
+    assert (words(facts), facts.label.succeeded) == (["failure"], False)
     recorder.mark(MarkKind.UNDO, 0)
     archive(log, folder)
     facts = next(iter(Archive(folder).entries.values())).facts
-    assert (words(facts), facts.verdict.succeeded) == ([], True)
+    assert (words(facts), facts.label.succeeded) == ([], True)
 
 
 def test_a_mark_of_another_process_reaches_its_episode(log, folder):

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_rl.dataset.outcomes import (
-    REACTION_S,
     LabelledEpisode,
     labelled_episodes,
     labelled_frames,
 )
+from robot_rl.stream.episodes import REACTION_S
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Mark, MarkKind, Provenance, SpaceSpec, Step
 

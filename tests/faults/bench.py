@@ -22,7 +22,7 @@ from typing import Any
 
 from robot_rl.config.run_folder import RunFolder, read_config, write_config
 from robot_rl.links.sockets import free_addresses
-from robot_rl.runs.processes import GONE, PR_SET_PDEATHSIG
+from robot_rl.machine.processes import GONE, PR_SET_PDEATHSIG
 from tests.faults.disks import keep_and_unmount, small_disk
 from tests.faults.proxy import Proxy
 from tests.faults.witness import Witness, logged

@@ -35,7 +35,7 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
         "discount": torch.full((size,), agent.config.discount),
         "demo": (torch.arange(size) < size // 2).float(),
     }
-    if spec.traits.cached:
+    if spec.info.cached:
         for name in ("vision", "next_vision"):
             batch[name] = torch.randn(size, agent.policy.cached_size, generator=g).half()
     else:

@@ -12,7 +12,6 @@ import pytest
 
 from robot_rl import cli
 from robot_rl.config.run_folder import RunFolder, RunSettings
-from robot_rl.config.validation import to_json
 from robot_rl.learner.agents import rlpd
 from robot_rl.learner.agents.bc import Config as BCConfig
 from robot_rl.learner.checkpoint import load_policy
@@ -20,6 +19,7 @@ from robot_rl.learner.loop import Learner
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.training import Training
 from robot_rl.machine.signals import StopRequest
+from robot_rl.machine.validation import to_json
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import Array, Observation, Provenance, Step
 from tests.learner import test_loop, test_training

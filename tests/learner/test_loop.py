@@ -14,7 +14,6 @@ import torch
 
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder, RunSettings
-from robot_rl.dataset.outcomes import REACTION_S
 from robot_rl.learner import reports, tally
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.checkpoint import load_newest
@@ -30,6 +29,7 @@ from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
+from robot_rl.stream.episodes import REACTION_S
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step, Use
 from tests import helpers

@@ -12,7 +12,7 @@ import torch
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
 from robot_rl.networks.trunks import Readout, TrunkVision
-from robot_rl.networks.vision import ENCODERS, make_vision, traits_of
+from robot_rl.networks.vision import ENCODERS, encoder_info, make_vision
 from robot_rl.types import ConfigError
 from tests.networks.test_policy import SPACE, observe
 
@@ -74,7 +74,9 @@ def images(count: int = 2) -> dict[str, torch.Tensor]:
 
 
 def test_a_frozen_module_of_ones_own_sees_through_all_cameras_once(mine: str) -> None:
-    assert traits_of(mine + ":Mean").cached and traits_of(mine + ":Mean").trained == "readouts"
+    assert (
+        encoder_info(mine + ":Mean").cached and encoder_info(mine + ":Mean").trained == "readouts"
+    )
     policy = Policy(PolicySpec.from_space(SPACE, mine + ":Mean", camera_features=7))
     vision, seen = policy.vision, images()
     assert isinstance(vision, TrunkVision) and len(vision.trunks) == 1 and vision.cached_size == 6
@@ -93,7 +95,10 @@ def test_a_frozen_module_of_ones_own_sees_through_all_cameras_once(mine: str) ->
 
 
 def test_a_trained_module_of_ones_own_is_one_per_camera(mine: str) -> None:
-    assert not traits_of(mine + ":Trained").cached and traits_of(mine + ":Trained").trained == "all"
+    assert (
+        not encoder_info(mine + ":Trained").cached
+        and encoder_info(mine + ":Trained").trained == "all"
+    )
     policy = Policy(PolicySpec.from_space(SPACE, mine + ":Trained"))
     assert isinstance(policy.vision, TrunkVision) and len(policy.vision.trunks) == 2
     assert {"vision.trunks.0.conv.weight", "vision.trunks.1.conv.weight"} <= set(
@@ -126,7 +131,7 @@ def test_a_module_that_will_not_do_says_why(name: str, said: str, mine: str) -> 
 
 def test_a_module_that_is_nowhere_says_where_it_was_looked_for(mine: str) -> None:
     with pytest.raises(ConfigError, match=f"cannot be imported from {Path.cwd()}"):
-        traits_of("module:nowhere.at_all:Eye")
+        encoder_info("module:nowhere.at_all:Eye")
 
 
 def test_an_encoder_that_there_is_not_is_told_the_nearest() -> None:
@@ -147,7 +152,7 @@ def test_spatial_embeddings_weigh_the_places_of_each_channel() -> None:
     assert torch.allclose(readout(maps.flatten(1)), wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("encoder", [name for name, traits in ENCODERS.items() if traits.cached])
+@pytest.mark.parametrize("encoder", [name for name, info in ENCODERS.items() if info.cached])
 def test_what_is_cached_and_what_is_trained_make_the_whole(encoder: str) -> None:
     vision, seen = (
         make_vision(encoder, ("wrist", "front"), (40, 48), 8, 6 * (encoder == "goal")),

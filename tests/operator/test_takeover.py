@@ -20,9 +20,9 @@ from robot_rl.operator.annotations import OperatorMarks
 from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator, open_operator
 from robot_rl.operator.pause import STOPPED, PauseGate
+from robot_rl.stream.episodes import counted_steps
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.motion import moves
-from robot_rl.stream.verdicts import counted_steps
 from robot_rl.teleop import human_like
 from robot_rl.teleop.human_like import HumanHabits
 from robot_rl.teleop.scripted import Options, Teleop

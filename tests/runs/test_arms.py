@@ -9,12 +9,13 @@ from rich.console import Console
 
 from robot_rl import geometry
 from robot_rl.config.run_folder import RunFolder, RunSettings
-from robot_rl.controllers.client import ArmClient
+from robot_rl.controllers import client
+from robot_rl.controllers.client import ArmClient, first_answer, last_words
 from robot_rl.links.sockets import bind, new_socket
 from robot_rl.machine.compiled import LAW, is_first_time
+from robot_rl.machine.processes import ProcessFailed, Supervisor
 from robot_rl.runs import arms
-from robot_rl.runs.arms import await_arms, first_answer, last_words, start_arms
-from robot_rl.runs.processes import ProcessFailed, Supervisor
+from robot_rl.runs.arms import await_arms, start_arms
 from robot_rl.runs.progress import Display
 from robot_rl.types import LinkError, StoppedError
 
@@ -40,7 +41,7 @@ def test_an_arm_that_cannot_start_is_told_of_at_once_with_the_reason(folder, add
 
 def test_an_arm_that_takes_its_time_is_waited_for_and_told_of(folder, address, monkeypatch):
     monkeypatch.setattr(arms, "STARTS_S", 0.0)
-    monkeypatch.setattr(arms, "STARTS_WITHIN_S", 60.0)
+    monkeypatch.setattr(client, "STARTS_WITHIN_S", 60.0)
     shown = io.StringIO()
     with Supervisor(folder.logs) as processes:
         (folder.logs / "arm-panda.log").write_text("what the process before it said last\n")
@@ -60,7 +61,7 @@ def test_what_an_arm_is_at_is_the_last_line_of_its_log(tmp_path):
 
 
 def test_an_arm_that_lives_and_says_nothing_is_named_with_its_log(folder, address, monkeypatch):
-    monkeypatch.setattr(arms, "STARTS_WITHIN_S", 0.2)
+    monkeypatch.setattr(client, "STARTS_WITHIN_S", 0.2)
     folder.logs.mkdir()
     log = folder.logs / "arm-panda.log"
     log.write_text(

@@ -13,16 +13,16 @@ from robot_rl.config.evaluation_files import EvaluationFiles
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.schedule import ScheduleConfig, UtdSchedule
+from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import write_json
 from robot_rl.runs.changes import change_options, options_of
 from robot_rl.runs.create import TrainConfig, create_run, require_training
 from robot_rl.runs.evaluate import is_whole_evaluation
-from robot_rl.runs.processes import Supervisor
 from robot_rl.runs.progress import Display
 from robot_rl.runs.record import record_demos
+from robot_rl.stream.episodes import counted_steps
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import counted_steps
 from robot_rl.tools import check
 from robot_rl.types import ConfigError, Provenance, Step, Use
 from tests.learner.test_loop import DEMO_STEPS, make_folder, make_step

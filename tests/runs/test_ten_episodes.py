@@ -23,8 +23,8 @@ from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator
 from robot_rl.runs import report
 from robot_rl.runs.progress import Newest, training_note
+from robot_rl.stream.episodes import counted_steps, newest_successes
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import counted_steps, newest_successes
 from robot_rl.tools import data_tools
 from robot_rl.types import OperatorCommand, RewardResult
 from tests.hands import OPEN, Hand, still
@@ -129,9 +129,9 @@ def test_every_place_says_the_same_of_the_same_ten_episodes(run, monkeypatch):
     recording = LogRecording(run.steps_log, {})
     facts = recording.facts()
     assert [each.end for each in facts] == ENDS
-    assert [n for n, each in enumerate(facts) if each.verdict.is_judged] == JUDGED
+    assert [n for n, each in enumerate(facts) if each.label.is_judged] == JUDGED
     assert [
-        n for n, each in enumerate(facts) if each.verdict.is_judged and each.verdict.succeeded
+        n for n, each in enumerate(facts) if each.label.is_judged and each.label.succeeded
     ] == SUCCESSES
     found = data_tools.statistics(run.steps_log)
     assert (found.attempts, found.successes) == (len(JUDGED), len(SUCCESSES))

@@ -224,7 +224,7 @@ def features(policy: Policy, batch: Batch, prefix: str, vision: nn.Module | None
     state = batch["next_state" if prefix else "state"]
     if not policy.spec.cameras:
         return policy.features(state, None)
-    if policy.traits.cached:
+    if policy.info.cached:
         cached = batch["next_vision" if prefix else "vision"].float()
         return policy.features(state, cached if vision is None else vision(cached))
     head = "next/image/" if prefix else "image/"

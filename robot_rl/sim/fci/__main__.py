@@ -17,9 +17,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from robot_rl.config import ArmConfig
-from robot_rl.config.validation import from_json
 from robot_rl.links.sockets import Wakeup
 from robot_rl.machine.clock import ClockKind
+from robot_rl.machine.validation import from_json
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Mode
 from robot_rl.sim.fci.process import world_to_json

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import ArmConfig
-from robot_rl.config.validation import to_json
 from robot_rl.machine.clock import ClockKind
+from robot_rl.machine.validation import to_json
 from robot_rl.types import DeviceError, LinkError, Use, WorldState
 
 START_TIMEOUT_S = 120.0

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from robot_rl.config import ArmConfig
-from robot_rl.config.validation import from_json
 from robot_rl.geometry import (
     pose_inverse,
     pose_multiply,
@@ -23,6 +22,7 @@ from robot_rl.geometry import (
     quat_to_matrix,
     rotate_spatial,
 )
+from robot_rl.machine.validation import from_json
 from robot_rl.sim.arm import SimulatedPanda
 from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus

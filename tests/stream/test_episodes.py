@@ -9,8 +9,8 @@ import pytest
 
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.learner.replay import Replay
+from robot_rl.stream.episodes import Entries, counted_steps, newest_successes
 from robot_rl.stream.log import StepLog
-from robot_rl.stream.verdicts import Entries, counted_steps, newest_successes
 from robot_rl.tools import data_tools
 from robot_rl.types import Mark, MarkKind, Provenance, RecordId, SpaceSpec, Step
 
@@ -109,9 +109,7 @@ def test_a_word_decides_for_tables_replay_and_pretraining_whatever_its_reward(
     wanted = [0, 1] if succeeds else [1]
     assert [episode for _, _, episode in tally.kept] == found(read) == wanted
     listed = data_tools.listing(tmp_path / "demos.log")
-    assert (
-        sorted(each.facts.key.episode for each in listed if each.facts.verdict.succeeded) == wanted
-    )
+    assert sorted(each.facts.key.episode for each in listed if each.facts.label.succeeded) == wanted
     (end,) = [s for s in counted_steps(read) if s.terminated and s.episode == 0]
     assert (end.success, end.reward) == (succeeds, 0.5)
     assert replay.count("demonstrations") == len(wanted), (

@@ -11,7 +11,7 @@ from robot_rl.actor.loop import ActorConfig
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.controllers.client import ArmClient
 from robot_rl.links.calls import CallServer
-from robot_rl.runs.processes import GONE, ProcessFailed, Supervisor, Watchdog
+from robot_rl.machine.processes import GONE, ProcessFailed, Supervisor, Watchdog
 from robot_rl.stream.compatibility import Hello, check
 
 ARM = ["arm", "sim_panda", "--task", "peg_insert", "--clock", "lockstep", "--address"]

@@ -1,7 +1,7 @@
 """What an episode is: how it ended, whether it succeeded, and whether it counts. Decided here
 alone.
 
-Replay, demonstrations, pretraining, archive and tables ask a `Verdict`, which hears the episode's
+Replay, demonstrations, pretraining, archive and tables ask a `EpisodeLabel`, which hears the episode's
 steps and marks.
 """
 
@@ -22,6 +22,9 @@ End = Literal["terminated", "truncated", "cut short", "cut off", "open"]
 """How an episode ended: by its judge; by its time limit or a fault; by a stop, a discard, a silent
 device or the end of the run; because its process was killed, or what follows is lost; not yet."""
 
+# from a change on the bench to the word for it: 0.2 to 0.3 s to see it, and a key to press
+REACTION_S = 0.45
+
 
 def end_of(step: Step) -> End:
     """How the episode ended whose newest step this is, as far as the step says so."""
@@ -33,7 +36,7 @@ def end_of(step: Step) -> End:
 
 
 @dataclass
-class Verdict:
+class EpisodeLabel:
     """One episode, whose steps and marks are heard in the order of the log.
 
     `judged`: reward and terminated of its newest step; `success`: whether the judge said so there;
@@ -122,17 +125,15 @@ class Verdict:
 def counted_steps(entries: Entries) -> list[Step]:
     """The steps of a log's entries whose episodes count, in their order, with the operator's word."""
     steps: list[tuple[EpisodeOf, Step]] = []
-    verdicts: defaultdict[EpisodeOf, Verdict] = defaultdict(Verdict)
+    labels: defaultdict[EpisodeOf, EpisodeLabel] = defaultdict(EpisodeLabel)
     for identity, said in entries:
         key = episode_of(identity.stream, said)
-        verdicts[key].hear(said)
+        labels[key].hear(said)
         if isinstance(said, Step):
             steps.append((key, said))
     last = dict(steps)
-    counted = (
-        (verdicts[key], step, step is last[key]) for key, step in steps if verdicts[key].counts
-    )
-    return [verdict.on(step) if is_last else step for verdict, step, is_last in counted]
+    counted = ((labels[key], step, step is last[key]) for key, step in steps if labels[key].counts)
+    return [label.on(step) if is_last else step for label, step, is_last in counted]
 
 
 def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]:
@@ -141,10 +142,10 @@ def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]
 
     `read` begins to read the log; that is done twice, so that no more than these is ever held.
     """
-    verdicts: defaultdict[EpisodeOf, Verdict] = defaultdict(Verdict)
+    labels: defaultdict[EpisodeOf, EpisodeLabel] = defaultdict(EpisodeLabel)
     for identity, said in read():
-        verdicts[episode_of(identity.stream, said)].hear(said)
-    succeeded = [key for key, verdict in verdicts.items() if verdict.counts and verdict.succeeded]
+        labels[episode_of(identity.stream, said)].hear(said)
+    succeeded = [key for key, label in labels.items() if label.counts and label.succeeded]
     episodes: dict[EpisodeOf, list[Step]] = {
         key: [] for key in succeeded[max(0, len(succeeded) - most) :]
     }
