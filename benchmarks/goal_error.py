@@ -17,11 +17,11 @@ import tyro
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
-from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import encode
-from robot_rl.networks.encoders import Vision
+from robot_rl.learner.pretrain import GoalFrames, goal_frames
+from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.vision import encode
 from robot_rl.stream.episodes import counted_steps, newest_successes
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, ConfigError, DataError, Provenance
@@ -65,7 +65,7 @@ class Row:
     seen: float
 
 
-def row(name: str, vision: Vision, frames: GoalFrames, chosen: Array) -> Row:
+def row(name: str, vision: GoalVision, frames: GoalFrames, chosen: Array) -> Row:
     """The errors in the `chosen (N,)` of some frames. Raises DataError without any."""
     if not chosen.any():
         raise DataError(f"{name}: no frame has the goal where --near and --aside want it")
@@ -111,11 +111,11 @@ def entrance(goals: Array, options: Options) -> Array:
     return (away > options.near[0]) & (away < options.near[1]) & (aside < options.aside)
 
 
-def encoder_of(folder: RunFolder) -> tuple[PolicySpec, Vision]:
+def encoder_of(folder: RunFolder) -> tuple[PolicySpec, GoalVision]:
     """The newest encoder of a run. Raises ConfigError if it does not predict the goal of one arm,
     DataError without a checkpoint."""
     policy = load_policy(folder.checkpoints)
-    if not isinstance(policy.vision, Vision) or policy.spec.goal_size != 6:
+    if not isinstance(policy.vision, GoalVision) or policy.spec.goal_size != 6:
         raise ConfigError(f"the encoder of {folder.path} does not predict the goal of one arm")
     return policy.spec, policy.vision
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from robot_rl.learner.feature_file import FeatureFile, hash_of
 from robot_rl.learner.options import LearnerConfig, variants_for
-from robot_rl.learner.pretrain import encode
 from robot_rl.networks.augment import photometric, random_shift
-from robot_rl.networks.goal_filter import GoalFilter
-from robot_rl.networks.policy import Policy, filter_goal
+from robot_rl.networks.goal import GoalFilter
+from robot_rl.networks.policy import Policy
+from robot_rl.networks.vision import encode
 from robot_rl.types import ActorStream, Array, Step
 
 
@@ -119,4 +119,4 @@ class FeatureCache:
         if step.index == 0 or stream not in self._goals:
             self._goals[stream] = [GoalFilter(len(self._spec.pose_keys)) for _ in features]
         for goals, variant in zip(self._goals[stream], features, strict=True):
-            filter_goal(self._spec, goals, step.observation, variant)
+            goals.filter_into(self._spec.tools(step.observation), variant)

@@ -1,8 +1,11 @@
-"""Goal-relative pretraining: a camera encoder that knows where the goal is, without a label that a
-real arm lacks.
+"""The training of the encoder "goal": it learns where the goal is, without a label that a real arm
+lacks.
 
-All cameras together regress where the goal is, seen from the tool, on frames of which that is known
-(`goal_frames.py`); the encoder is then frozen and its features are computed once per frame.
+At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that
+episode the goal, seen from the tool, is known; where a person says success, at the moment when they
+meant it. So it is for the frames of free wandering (provenance SCRIPT) that starts there. All
+cameras together regress the goal on these frames; the encoder is then frozen and its features are
+computed once per frame.
 
 A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount
 itself may move, that is what should be learnt: the tool is in the picture as well, and where the
@@ -12,7 +15,7 @@ goal is from there stays the same (`shift`).
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +23,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from robot_rl import geometry
 from robot_rl.learner.divergence import tensor_not_finite
-from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.networks.augment import photometric, random_shift
-from robot_rl.networks.encoders import Vision, convolution_dtype
-from robot_rl.networks.policy import Policy
-from robot_rl.networks.trunks import TrunkVision
-from robot_rl.types import Array, DataError, DivergedError, Step
+from robot_rl.networks.encoders import convolution_dtype
+from robot_rl.networks.goal import GoalVision
+from robot_rl.networks.policy import Policy, PolicySpec
+from robot_rl.networks.vision import encode
+from robot_rl.types import Array, DataError, DivergedError, Provenance, Step
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +39,6 @@ NEAR_M = 0.009
 
 BETA = 0.02
 """Below this error (in standard deviations of the goals: 0.4 mm of 20) the loss is quadratic."""
-
-LARGEST = float(np.finfo(np.float16).max)
-
 
 Progress = Callable[[int, int], None]
 
@@ -104,8 +105,112 @@ class GoalError:
         )
 
 
+@dataclass(frozen=True)
+class GoalFrames:
+    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, `gravity (N, 3 per arm)`,
+    the unit vector downwards, and `goals (N, 6 per arm)` [m, rad], both in the tool frame, `scenes
+    (N,)`: frames of one scene share one goal in the world."""
+
+    images: Mapping[str, Array]
+    gravity: Array
+    goals: Array
+    scenes: Array
+
+
+def goal_frames(
+    steps: Iterable[Step],
+    spec: PolicySpec,
+    successes: Iterable[Sequence[Step]] = (),
+    *,
+    said_late_s: float = 0.0,
+) -> GoalFrames:
+    """Collect the frames of successful demonstrations, of wandering, and of `successes`, other
+    episodes that reached the goal, with the goal seen from the tool.
+
+    The goal is where the tool was when success was meant, `said_late_s` before it was said: a
+    person may have let go or drawn back by then. Raises DataError if there are no frames.
+    """
+    known = [
+        (scene, step.observation, zip(_poses(step, spec), goal, strict=True))
+        for scene, episode, goal in _known_goals(steps, spec, successes, said_late_s)
+        for step in episode
+    ]
+    if not known:
+        raise DataError(
+            "there is no successful demonstration to pretrain the encoder on; record some first"
+        )
+    scenes, seen, ways = zip(*known, strict=True)
+    goals = [np.concatenate([geometry.pose_delta(*pair) for pair in way]) for way in ways]
+    images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
+    gravity = np.array([spec.gravity(each) for each in seen])
+    return GoalFrames(images, gravity, np.array(goals, np.float32), np.array(scenes))
+
+
+def _known_goals(
+    steps: Iterable[Step],
+    spec: PolicySpec,
+    successes: Iterable[Sequence[Step]],
+    said_late_s: float,
+) -> Iterator[tuple[int, Sequence[Step], list[Array]]]:
+    """The number of the scene, an episode and the goal's poses in the frames of that episode."""
+    scene = -1
+    # the newest successful demonstration: the wandering behind it begins where it has ended
+    reached: Sequence[Step] = ()
+    for episode in _episodes(steps):
+        first, last = episode[0], episode[-1]
+        if first.provenance == Provenance.DEMO:
+            scene += 1
+            if last.success:
+                reached = episode
+                yield scene, episode, _poses(meant(episode, said_late_s), spec)
+        elif first.provenance == Provenance.SCRIPT:
+            follows = bool(reached) and reached[-1].episode == first.episode - 1
+            goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
+            yield scene, episode, goal
+    for success in successes:
+        scene += 1
+        yield scene, success, _poses(meant(success, said_late_s), spec)
+
+
+def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    episode: list[Step] = []
+    for step in steps:
+        if step.index == 0 and episode:
+            yield episode
+            episode = []
+        episode.append(step)
+    if episode:
+        yield episode
+
+
+def meant(success: Sequence[Step], said_late_s: float) -> Step:
+    """The step at which the success was meant that ends an episode and was said so much later [s]."""
+    said_t = success[-1].t_monotonic
+    return next(
+        (step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0]
+    )
+
+
+def _poses(step: Step, spec: PolicySpec) -> list[Array]:
+    """The tools' poses `(7,)`, relative to those at the episode's start."""
+    return [geometry.pose_from_vector(step.observation[key]) for key in spec.pose_keys]
+
+
+def _goal_at(
+    first: Step, reached: Sequence[Step], said_late_s: float, spec: PolicySpec
+) -> list[Array]:
+    """The goal, in the frames of the episode that begins with `first`, where the demonstration
+    `reached` has ended.
+    """
+    ends, goals = _poses(reached[-1], spec), _poses(meant(reached, said_late_s), spec)
+    back = [geometry.pose_delta(end, goal) for end, goal in zip(ends, goals, strict=True)]
+    return [
+        geometry.pose_move(pose, move) for pose, move in zip(_poses(first, spec), back, strict=True)
+    ]
+
+
 def pretrain(
-    vision: Vision,
+    vision: GoalVision,
     frames: GoalFrames,
     config: PretrainConfig,
     seed: int,
@@ -117,64 +222,52 @@ def pretrain(
     `progress` is called before each gradient step with (steps done, steps in all); what it raises
     ends the training.
     """
-    begun = time.monotonic()
-    generator = np.random.default_rng(seed)
-    held = frames.scenes >= frames.scenes.max() + 1 - config.held_out
-    held &= frames.scenes > 0  # at least one scene is trained on
-    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    begun, generator = time.monotonic(), np.random.default_rng(seed)
+    train, test = _split(frames.scenes, config.held_out)
     device = vision.goal_mean.device
+    # the goals on one scale, and the near ones count more
+    goals, gravity = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.gravity))
     with torch.no_grad():
-        goals, gravity = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.gravity))
         vision.goal_mean.copy_(goals[train].mean(0))
         vision.goal_std.copy_(goals[train].std(0).clamp(min=1e-4))
         labels = (goals - vision.goal_mean) / vision.goal_std
     weights = near_weights(goals, train)
-    dtype = convolution_dtype(device)
-    vision.set_dtype(dtype)
+    vision.set_dtype(convolution_dtype(device))
     vision.requires_grad_(True)
-    optimizer = torch.optim.AdamW(
-        vision.parameters(), config.learning_rate, weight_decay=config.weight_decay
-    )
     steps = config.epochs * max(1, len(train) // config.batch_size)
+    rate = config.learning_rate
+    optimizer = torch.optim.AdamW(vision.parameters(), rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, config.learning_rate, total_steps=steps, pct_start=0.1
+        optimizer, rate, total_steps=steps, pct_start=0.1
     )
     for step, rows in enumerate(_minibatches(train, config, generator)):
         if time.monotonic() - begun > config.max_seconds:
-            log.warning(
-                "pretraining stopped after %d of %d steps: %.0f s are over",
-                step,
-                steps,
-                config.max_seconds,
-            )
+            log.warning("pretraining stopped after %d of %d steps: time is over", step, steps)
             break
         progress(step, steps)
-        pictures = {name: array[rows] for name, array in frames.images.items()}
-        if config.shift:
-            pictures = {
-                name: random_shift(array, generator, config.shift)
-                for name, array in pictures.items()
-            }
-        images = _tensors(pictures, device)
-        images = {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
+        # augment, predict, and compare in units of the goals' own spread
+        images = _augmented(frames, rows, config, generator, device)
         chosen = torch.from_numpy(rows)
-        predicted = (
-            vision(images, gravity[chosen])[:, -labels.shape[1] :] - vision.goal_mean
-        ) / vision.goal_std
+        seen = vision(images, gravity[chosen])[:, -labels.shape[1] :]
+        predicted = (seen - vision.goal_mean) / vision.goal_std
         misses = F.smooth_l1_loss(predicted, labels[chosen], beta=BETA, reduction="none").mean(1)
-        loss = (misses * weights[rows]).mean()
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (misses * weights[rows]).mean().backward()
         optimizer.step()
         schedule.step()
     # frozen features are computed once per frame, by the actor as by the learner
     vision.set_dtype(torch.float32)
     vision.requires_grad_(False)
     error = goal_error(vision, frames, test) if len(test) else None
-    log.info(
-        "encoder pretrained on %d frames in %.0f s: %s", len(train), time.monotonic() - begun, error
-    )
+    took = time.monotonic() - begun
+    log.info("encoder pretrained on %d frames in %.0f s: %s", len(train), took, error)
     return error
+
+
+def _split(scenes: Array, held_out: int) -> tuple[Array, Array]:
+    """The rows to train on, and those of the last scenes, to test on. One scene is trained on."""
+    held = (scenes >= scenes.max() + 1 - held_out) & (scenes > 0)
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 class Pretraining:
@@ -204,7 +297,7 @@ class Pretraining:
 
     def begin(self, steps: Sequence[Step], progress: Progress) -> None:
         """Train the encoder on demonstrations and wandering, if it is one that predicts the goal."""
-        if isinstance(self._policy.vision, Vision) and self._spec.goal_size:
+        if isinstance(self._policy.vision, GoalVision):
             frames = goal_frames(steps, self._spec, said_late_s=self._said_late_s)
             self._train(self._policy.vision, frames, self._config, self._seed, progress)
 
@@ -227,7 +320,7 @@ class Pretraining:
 
         If `progress` raises, everything is as it was.
         """
-        if not isinstance(self._policy.vision, Vision):
+        if not isinstance(self._policy.vision, GoalVision):
             raise DataError("this encoder is not pretrained here, so it cannot be renewed")
         renewed = copy.deepcopy(self._policy.vision)
         frames = goal_frames(steps, self._spec, successes, said_late_s=self._said_late_s)
@@ -239,7 +332,7 @@ class Pretraining:
 
     def _train(
         self,
-        vision: Vision,
+        vision: GoalVision,
         frames: GoalFrames,
         config: PretrainConfig,
         seed: int,
@@ -276,47 +369,25 @@ def _minibatches(
             yield order[i * config.batch_size : (i + 1) * config.batch_size]
 
 
-def _tensors(images: Mapping[str, Array], device: torch.device) -> dict[str, Tensor]:
-    return {
-        name: torch.from_numpy(np.ascontiguousarray(array)).to(device)
-        for name, array in images.items()
-    }
+def _augmented(
+    frames: GoalFrames,
+    rows: Array,
+    config: PretrainConfig,
+    generator: np.random.Generator,
+    device: torch.device,
+) -> dict[str, Tensor]:
+    """The pictures of these rows, shifted if that is asked for, in another light."""
+    pictures = {name: array[rows] for name, array in frames.images.items()}
+    if config.shift:
+        pictures = {n: random_shift(a, generator, config.shift) for n, a in pictures.items()}
+    dtype = convolution_dtype(device)
+    images = {n: torch.from_numpy(np.ascontiguousarray(a)).to(device) for n, a in pictures.items()}
+    return {n: photometric(i, generator, config.brightness, dtype) for n, i in images.items()}
 
 
-@torch.no_grad()
-def encode(
-    vision: Vision | TrunkVision,
-    images: Mapping[str, Array],
-    gravity: Array | None = None,
-    augment: Callable[[str, Array, int], Tensor] = lambda camera, frames, first: torch.from_numpy(
-        frames
-    ),
-    slice_size: int = 64,
-) -> Array:
-    """What is cached of frames `(N, H, W, 3)` per camera, with gravity `(N, 3 per arm)`: `(N, V)`
-    float16.
-
-    `augment(camera, frames, index of the first)` changes the frames before. In slices, because
-    large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
-    """
-    device = next(vision.parameters()).device
-    count = len(next(iter(images.values())))
-    out = np.empty((count, vision.cached_size), np.float16)
-    for i in range(0, count, slice_size):
-        part = {
-            n: augment(n, np.ascontiguousarray(array[i : i + slice_size]), i)
-            for n, array in images.items()
-        }
-        down = None if gravity is None else torch.from_numpy(gravity[i : i + slice_size]).to(device)
-        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()}, down)
-        if not bool((seen.abs() <= LARGEST).all()):
-            raise DataError(f"the encoder's features reach {float(seen.abs().max()):g}; they are cached in 16 bit, "
-                            f"which holds {LARGEST:g}: divide them in the encoder")  # fmt: skip
-        out[i : i + slice_size] = seen.cpu().numpy()
-    return out
-
-
-def goal_error(vision: Vision, frames: GoalFrames, rows: Array, near_m: float = 0.015) -> GoalError:
+def goal_error(
+    vision: GoalVision, frames: GoalFrames, rows: Array, near_m: float = 0.015
+) -> GoalError:
     """How far the predicted goals of some frames are from the true ones (medians over frames and
     arms).
     """

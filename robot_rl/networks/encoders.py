@@ -1,5 +1,4 @@
-"""From camera images to features: one small CNN per camera, and the goal that they predict
-together.
+"""From camera images to features: one small CNN per camera.
 
 Images enter as they are stored, uint8 `(B, H, W, 3)`: seen as `(B, 3, H, W)` that is the
 channels-last layout, the fast one on CPU and GPU. The normalisation to [-1, 1] is folded into the
@@ -13,8 +12,6 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from robot_rl.networks.normalise import Normaliser
 
 _LAYERS = ((32, 8, 4), (64, 3, 2), (64, 3, 2))  # channels, kernel, stride: 128 px -> 31 -> 15 -> 7
 
@@ -69,39 +66,12 @@ class SmallCNN(nn.Module):
 
 
 class Vision(nn.Module):
-    """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`.
+    """All cameras of a policy: `(B, size)` features of `{camera: uint8 (B, H, W, 3)}`."""
 
-    With `goal_size` > 0 there is a head that predicts, from all cameras and `gravity (B,
-    gravity_size)` (unit vectors in tool axes, if it is observed), where the goal is from the tool
-    (`learner/pretrain.py` trains it); its prediction [m, rad] then follows the features. A tilted
-    tool and one that stands aside look alike; gravity tells them apart.
-    """
-
-    goal_mean: Tensor
-    goal_std: Tensor
-
-    def __init__(
-        self,
-        cameras: tuple[str, ...],
-        image_size: tuple[int, int],
-        features: int,
-        goal_size: int = 0,
-        gravity_size: int = 0,
-    ):
+    def __init__(self, cameras: tuple[str, ...], image_size: tuple[int, int], features: int):
         super().__init__()
         self.cameras = nn.ModuleDict({name: SmallCNN(image_size, features) for name in cameras})
-        self.head: nn.Module | None = None
-        self.balance = (
-            Normaliser([("projected_gravity", gravity_size)])
-            if goal_size and gravity_size
-            else None
-        )
-        if goal_size:
-            seen = features * len(cameras) + (self.balance.size if self.balance is not None else 0)
-            self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, goal_size))
-            self.register_buffer("goal_mean", torch.zeros(goal_size))
-            self.register_buffer("goal_std", torch.ones(goal_size))
-        self.cached_size = self.size = features * len(cameras) + goal_size
+        self.cached_size = self.size = features * len(cameras)
 
     def set_dtype(self, dtype: torch.dtype) -> None:
         """Precision of the convolutions; everything else stays in float32."""
@@ -113,10 +83,4 @@ class Vision(nn.Module):
         return self(images, gravity)
 
     def forward(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
-        features = torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)
-        if self.head is None:
-            return features
-        seen = (
-            features if self.balance is None else torch.cat([features, self.balance(gravity)], -1)
-        )
-        return torch.cat([features, self.head(seen) * self.goal_std + self.goal_mean], -1)
+        return torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)

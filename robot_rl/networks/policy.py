@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.goal_filter import GoalFilter
+from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
@@ -80,6 +80,10 @@ class PolicySpec:
             np.zeros(0, np.float32),
             *(observation[name] for name in self.gravity_keys),
         ])
+
+    def tools(self, observation: Observation) -> Array:
+        """The tools' poses `(arms, 6)` [m, rad], relative to those at the episode's start."""
+        return np.stack([observation[name] for name in self.pose_keys])
 
     @property
     def vision_size(self) -> int:
@@ -234,7 +238,7 @@ class Policy(nn.Module):
             images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
             vision = self.vision(images, torch.from_numpy(self.spec.gravity(observation))[None])
             if goals is not None:
-                filter_goal(self.spec, goals, observation, vision[0].numpy())
+                goals.filter_into(self.spec.tools(observation), vision[0].numpy())
         mean, log_std = self.head(self.features(torch.from_numpy(state)[None], vision))
         if not greedy:
             noise = generator.standard_normal(self.spec.action_size, dtype=np.float32)
@@ -302,19 +306,6 @@ class Policy(nn.Module):
         with torch.no_grad():
             for name, array in arrays.items():
                 state[name].copy_(torch.from_numpy(np.array(array)))
-
-
-def filter_goal(
-    spec: PolicySpec, goals: GoalFilter, observation: Observation, vision: Array
-) -> None:
-    """Put the goal of the episode so far in the place of the one that this frame alone says, at the
-    end of `vision`.
-    """
-    arms = len(spec.pose_keys)
-    tool = np.stack([observation[name] for name in spec.pose_keys])
-    vision[-spec.goal_size :] = goals.update(
-        tool, vision[-spec.goal_size :].reshape(arms, 6)
-    ).ravel()
 
 
 class LivePolicy:

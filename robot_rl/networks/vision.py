@@ -6,22 +6,27 @@ called `Encoder`, or one that `module:package.module:ClassName` names. What is a
 encoder is asked of its row, never by its name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from robot_rl.config.kinds import find, names_of
 from robot_rl.machine.validation import nearest
 from robot_rl.networks.encoders import Vision
+from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.resnet10 import ResNet10, load_weights
 from robot_rl.networks.trunks import MODULE, TrunkVision, is_frozen, module_class, own_class
-from robot_rl.types import ConfigError
+from robot_rl.types import Array, ConfigError, DataError
 
 FOLDER = "networks/encoders"
 """The kind under which a user's own files are found."""
+LARGEST = float(np.finfo(np.float16).max)
+Augment = Callable[[str, Array, int], Tensor]
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,40 @@ def make_vision(
     gravity_size: int = 0,
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
+    if goal_size:
+        return GoalVision(cameras, image_size, features, goal_size, gravity_size)
     trunk = encoder_info(encoder).trunk
     if trunk is None:
-        return Vision(cameras, image_size, features, goal_size, gravity_size)
+        return Vision(cameras, image_size, features)
     return TrunkVision(cameras, image_size, features, trunk)
+
+
+@torch.no_grad()
+def encode(
+    vision: Vision | TrunkVision,
+    images: Mapping[str, Array],
+    gravity: Array | None = None,
+    augment: Augment = lambda camera, frames, first: torch.from_numpy(frames),
+    slice_size: int = 64,
+) -> Array:
+    """What is cached of frames `(N, H, W, 3)` per camera, with gravity `(N, 3 per arm)`: `(N, V)`
+    float16.
+
+    `augment(camera, frames, index of the first)` changes the frames before. In slices, because
+    large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
+    """
+    device = next(vision.parameters()).device
+    count = len(next(iter(images.values())))
+    out = np.empty((count, vision.cached_size), np.float16)
+    for i in range(0, count, slice_size):
+        rows = slice(i, i + slice_size)
+        part = {n: augment(n, np.ascontiguousarray(array[rows]), i) for n, array in images.items()}
+        down = None if gravity is None else torch.from_numpy(gravity[rows]).to(device)
+        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()}, down)
+        if not bool((seen.abs() <= LARGEST).all()):
+            raise DataError(
+                f"the encoder's features reach {float(seen.abs().max()):g}; they are cached in 16"
+                f" bit, which holds {LARGEST:g}: divide them in the encoder"
+            )
+        out[rows] = seen.cpu().numpy()
+    return out

@@ -8,11 +8,18 @@ import pytest
 import torch
 
 from robot_rl import geometry
-from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import PretrainConfig, encode, goal_error, near_weights, pretrain
-from robot_rl.networks.encoders import Vision
+from robot_rl.learner.pretrain import (
+    GoalFrames,
+    PretrainConfig,
+    goal_error,
+    goal_frames,
+    near_weights,
+    pretrain,
+)
+from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
+from robot_rl.networks.vision import encode
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
 
@@ -157,7 +164,7 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
     frames = goal_frames(steps, SPEC)
     frames.goals[:, 2:] *= 0.0  # the dot shows x and y alone
     torch.manual_seed(0)
-    vision = Vision(("eye",), (32, 32), 16, goal_size=6)
+    vision = GoalVision(("eye",), (32, 32), 16, goal_size=6)
     error = pretrain(vision, frames, PretrainConfig(epochs=40, batch_size=32, held_out=2), seed=0)
     assert error is not None
     assert error.frames == 80
@@ -191,7 +198,7 @@ def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -
     seen, turned, errors = frames(400, 0), frames(80, 3), []
     for shift in (0, 4):
         torch.manual_seed(0)
-        vision = Vision(("eye",), (32, 32), 16, goal_size=6)
+        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6)
         pretrain(vision, seen, PretrainConfig(epochs=30, batch_size=32, shift=shift), seed=0)
         errors.append(goal_error(vision, turned, np.arange(80)).position_mm)
     assert errors[1] < 0.5 * errors[0], errors
@@ -209,7 +216,7 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     for gravity in (down[:, :0], down):
         frames = GoalFrames(pictures, gravity, goals, np.arange(count) // 40)
         torch.manual_seed(0)
-        vision = Vision(("eye",), (32, 32), 16, goal_size=6, gravity_size=gravity.shape[1])
+        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, gravity_size=gravity.shape[1])
         error = pretrain(
             vision, frames, PretrainConfig(epochs=30, batch_size=32, held_out=2), seed=0
         )

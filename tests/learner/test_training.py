@@ -14,13 +14,14 @@ import torch
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, variants_for
-from robot_rl.learner.pretrain import PretrainConfig, encode
+from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.networks.encoders import Vision
-from robot_rl.networks.goal_filter import GoalFilter
+from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights
+from robot_rl.networks.vision import encode
 from robot_rl.types import (
     Array,
     DataError,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import SmallCNN, Vision
+from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.precision import use_onednn_matmul
 
 PRODUCTS = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -33,7 +34,7 @@ def test_bfloat16_features_are_close_to_float32() -> None:
 
 
 def test_goal_follows_the_features_in_metric_units() -> None:
-    vision = Vision(("a",), (40, 48), 8, goal_size=6)
+    vision = GoalVision(("a",), (40, 48), 8, goal_size=6)
     images = {"a": torch.zeros(1, 40, 48, 3, dtype=torch.uint8)}
     standard = vision(images)
     vision.goal_mean.fill_(0.5)

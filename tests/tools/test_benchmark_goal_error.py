@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from benchmarks.goal_error import Options, Row, entrance, row, table
-from robot_rl.learner.goal_frames import GoalFrames
-from robot_rl.networks.encoders import Vision
+from robot_rl.learner.pretrain import GoalFrames
+from robot_rl.networks.goal import GoalVision
 from robot_rl.types import DataError
 
 
-class Sees(Vision):
+class Sees(GoalVision):
     """Reads the goal that it is to predict from the first pixels, as 16-bit numbers of 1 um."""
 
     def forward(self, images, gravity=None):

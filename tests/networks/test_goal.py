@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from robot_rl import geometry
-from robot_rl.networks.goal_filter import GoalFilter
+from robot_rl.networks.goal import GoalFilter
 
 GOAL = np.array([0.01, -0.02, 0.05, 0.02, -0.03, 0.1])
 RNG = np.random.default_rng(0)
