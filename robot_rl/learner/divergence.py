@@ -10,7 +10,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from robot_rl.learner.replay import Replay
 from robot_rl.stream.codec import LARGEST
+from robot_rl.types import DivergedError
 
 LARGEST_TEMPERATURE = LARGEST
 """The weight of the entropy against rewards: with more than the largest reward, noise is all that
@@ -51,3 +53,20 @@ def tensor_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
         if not all(finite):
             return list(there)[finite.index(False)]
     return None
+
+
+def diverged(
+    done: str, learning_rate: float, means: Mapping[str, float], replay: Replay
+) -> DivergedError:
+    """The error that says what has been `done`, and with which numbers learning has diverged."""
+    rate = f"learning rate {learning_rate:g}"
+    if "temperature" in means:
+        rate += f", temperature {means['temperature']:.4g}"
+    seen = "nothing has been learnt from yet"
+    if len(replay):
+        reward, name, state = replay.extremes()
+        seen = (
+            f"the largest reward learnt from is {reward:g}, the largest observed number {state:g}"
+            f" ('{name}')"
+        )
+    return DivergedError(f"learning has diverged {done}; {rate}; {seen}")

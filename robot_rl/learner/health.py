@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from robot_rl.learner.agents._parts import BaseAgent, Batch
+from robot_rl.learner.memory import Memory
 from robot_rl.learner.replay import Replay
 from robot_rl.types import Array
 
@@ -85,6 +86,52 @@ def promised_and_came(
                 f"return_{name}": float(came[there].mean()),
             }
     return figures
+
+
+@torch.no_grad()
+def newest_value(agent: BaseAgent, memory: Memory, device: str) -> dict[str, float]:
+    """What the critic expects from the newest step on, and in which episode that is.
+
+    Nothing where an episode begins or ends, or without a critic.
+    """
+    if not agent.has_critic:
+        return {}
+    batch = memory.replay.gather(memory.replay.newest())
+    if batch["terminated"].tolist() != [0.0]:
+        return {}
+    _, q = agent.assess(_on(device, batch), "next")
+    return {"value": float(q.mean()), "value_episode": memory.newest_episode}
+
+
+class Means:
+    """Means of the figures of the updates since they were last taken, and the updates' speed."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, torch.Tensor]] = []
+        self.begin(0)
+
+    def begin(self, updates: int) -> None:
+        """So many `updates` are made: the speed is counted from here on."""
+        self._begun, self._updates = time.monotonic(), updates
+
+    def add(self, figures: dict[str, torch.Tensor]) -> None:
+        """The figures of one update; they are not read before they are taken."""
+        self._rows.append(figures)
+
+    def per_s(self, updates: int) -> float:
+        """Updates per second since the last call, with so many `updates` made in all."""
+        then, before = self._begun, self._updates
+        self.begin(updates)
+        return (updates - before) / max(self._begun - then, 1e-9)
+
+    def take(self) -> dict[str, float]:
+        """The means by name; the critics' is `q`."""
+        rows, self._rows = self._rows, []
+        names = sorted({name for row in rows for name in row})
+        means = {n: float(torch.stack([r[n] for r in rows if n in r]).mean()) for n in names}
+        if "q_mean" in means:
+            means["q"] = means.pop("q_mean")
+        return means
 
 
 class WeightsAge:

@@ -2,6 +2,7 @@
 not overfitting.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from robot_rl.types import ConfigError
@@ -71,6 +72,24 @@ class UtdSchedule:
     def grant(self, updates: int) -> None:
         """So many are due besides."""
         self.granted += updates
+
+    def counters(self, env_steps: int) -> dict[str, int]:
+        """All that `restore` needs, `env_steps` own steps into the run."""
+        allowed = self.allowed(env_steps)
+        return {
+            "env_steps": env_steps,
+            "updates": self.updates,
+            "forgiven": self.forgiven,
+            "granted": self.granted,
+            "allowed": allowed,
+        }
+
+    def restore(self, counters: Mapping[str, int]) -> None:
+        """Go on from a checkpoint's `counters`; older ones lack the last two."""
+        self.updates, self.forgiven = counters["updates"], counters["forgiven"]
+        self.granted = counters.get("granted", 0)
+        if "allowed" in counters:
+            self.keep(counters["allowed"], counters["env_steps"])
 
     def count(self, updates: int = 1) -> None:
         """Updates were made."""

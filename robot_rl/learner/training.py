@@ -4,7 +4,6 @@ without any process.
 `learner/loop.py` drives it from the links, a test or a benchmark from a plain loop.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
-from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
-from robot_rl.learner.health import health
+from robot_rl.learner.divergence import diverged, diverged_figure, tensor_not_finite
+from robot_rl.learner.health import Means, health, newest_value
 from robot_rl.learner.memory import Memory, learnable
 from robot_rl.learner.options import LearnerConfig, make_agent, shift_for, spec_for, variants_for
 from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
@@ -85,8 +83,7 @@ class Training:
         self._generator = np.random.default_rng(seed)
         self._remember([], None)
         self._updating = False
-        self._metrics: list[dict[str, Tensor]] = []
-        self._measured_from = (time.monotonic(), 0)
+        self._means = Means()
 
     def _remember(self, demos: Sequence[Step], features: Path | None) -> None:
         """A memory that begins with the demonstrations. Own steps and marks are to be added from
@@ -133,18 +130,10 @@ class Training:
             self._restore(restored)
         else:
             self.pretraining.begin(kept, progress)
-            self._fit_normaliser(demos)
+            self.agent.policy.fit_normaliser([step.observation for step in demos])
             self.agent.begin_average()
         self.memory.close()
         self._remember(demos, features)
-
-    def _fit_normaliser(self, demos: Sequence[Step]) -> None:
-        if demos:
-            names = [name for name, _ in self.spec.state]
-            states = np.array([
-                np.concatenate([step.observation[name] for name in names]) for step in demos
-            ])
-            self.agent.policy.normaliser.fit(states)
 
     @property
     def renewal_due(self) -> bool:
@@ -213,7 +202,7 @@ class Training:
         """Make `count` updates on the demonstrations alone, or fewer if `until()` turns true."""
         with closing(self._batches.draw(count, until, demo_fraction=1.0)) as batches:
             for batch in batches:
-                self._metrics.append(self.agent.clone_behaviour(batch))
+                self._means.add(self.agent.clone_behaviour(batch))
                 self.offline_updates += 1
 
     def due(self) -> int:
@@ -236,7 +225,7 @@ class Training:
         try:
             with closing(self._batches.draw(count, until)) as batches:
                 for batch in batches:
-                    self._metrics.append(self.agent.update(batch, self.env_steps))
+                    self._means.add(self.agent.update(batch, self.env_steps))
                     self.governor.count()
                     between()
         finally:
@@ -246,27 +235,18 @@ class Training:
         """Means over the updates since the last call, speed and counters: a line of metrics.jsonl,
         beside `health`.
         """
-        now, (then, updates) = time.monotonic(), self._measured_from
-        names = {name for row in self._metrics for name in row}
-        means = {
-            n: float(torch.stack([row[n] for row in self._metrics if n in row]).mean())
-            for n in sorted(names)
-        }
-        if "q_mean" in means:
-            means["q"] = means.pop("q_mean")
-        out = {
+        counts = {
             "env_steps": self.env_steps,
             "episodes": self.memory.episodes,
             "updates": self.governor.updates,
             "forgiven_updates": self.governor.forgiven,
             "granted_updates": self.governor.granted,
             "offline_updates": self.offline_updates,
-            "updates_per_s": (self._updates - updates) / max(now - then, 1e-9),
+            "updates_per_s": self._means.per_s(self._updates),
             "demo_transitions": self.memory.replay.demo_transitions,
             "own_transitions": self.memory.replay.own_transitions,
         }
-        self._metrics, self._measured_from = [], (now, self._updates)
-        return out | self.agent.scheduled(self.env_steps) | means
+        return counts | self.agent.scheduled(self.env_steps) | self._means.take()
 
     def health(self) -> dict[str, float]:
         """What `learner/health.py` says of agent and newest episodes: the rest of a line of
@@ -281,15 +261,7 @@ class Training:
 
         Nothing where an episode begins or ends, or without a critic.
         """
-        if not self.agent.has_critic:
-            return {}
-        batch = self.memory.replay.gather(self.memory.replay.newest())
-        if batch["terminated"].tolist() != [0.0]:
-            return {}
-        _, q = self.agent.assess(
-            {name: tensor.to(self.config.device) for name, tensor in batch.items()}, "next"
-        )
-        return {"value": float(q.mean()), "value_episode": self.memory.newest_episode}
+        return newest_value(self.agent, self.memory, self.config.device)
 
     @property
     def _updates(self) -> int:
@@ -319,32 +291,16 @@ class Training:
             raise self._diverged(f"'{name}' has numbers that are not finite", {})
 
     def _diverged(self, what: str, means: Mapping[str, float]) -> DivergedError:
-        """What has happened, and with which numbers it did."""
-        done = f"after {self.env_steps} own steps and {self._updates} updates"
-        rate = f"learning rate {self.config.agent.learning_rate:g}"
-        if "temperature" in means:
-            rate += f", temperature {means['temperature']:.4g}"
-        seen = "nothing has been learnt from yet"
-        if len(self.memory.replay):
-            reward, name, state = self.memory.replay.extremes()
-            seen = (
-                f"the largest reward learnt from is {reward:g}, the largest observed number"
-                f" {state:g} ('{name}')"
-            )
-        return DivergedError(f"learning has diverged {done}: {what}; {rate}; {seen}")
+        done = f"after {self.env_steps} own steps and {self._updates} updates: {what}"
+        return diverged(done, self.config.agent.learning_rate, means, self.memory.replay)
 
     def checkpoint(self, **counters: Any) -> Checkpoint:
         """All that cannot be had from the log again; `counters` are added to its own. Raises as
         `publishable`.
         """
         self._require_finite()
-        own = {
-            "env_steps": self.env_steps,
-            "updates": self.governor.updates,
+        own = self.governor.counters(self.env_steps) | {
             "offline_updates": self.offline_updates,
-            "forgiven": self.governor.forgiven,
-            "granted": self.governor.granted,
-            "allowed": self.governor.allowed(self.env_steps),
             "renewals": self.pretraining.renewals,
             "generator": self._generator.bit_generator.state,
         }
@@ -360,13 +316,8 @@ class Training:
                 f" ({self.spec})"
             )
         self.agent.load_state_dict(checkpoint.agent)
-        self.governor.updates = checkpoint.counters["updates"]
+        self.governor.restore(checkpoint.counters)
         self.offline_updates = checkpoint.counters["offline_updates"]
-        self.governor.forgiven = checkpoint.counters["forgiven"]
-        # (of a run before there were any)
-        self.governor.granted = checkpoint.counters.get("granted", 0)
-        if "allowed" in checkpoint.counters:
-            self.governor.keep(checkpoint.counters["allowed"], checkpoint.counters["env_steps"])
         self.pretraining.renewals = checkpoint.counters.get("renewals", 0)
         self._generator.bit_generator.state = checkpoint.counters["generator"]
-        self._measured_from = (time.monotonic(), self._updates)
+        self._means.begin(self._updates)

@@ -4,7 +4,7 @@
 The learner trains it on batches; the actor holds a copy and calls `act` once per control step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -80,6 +80,10 @@ class PolicySpec:
             np.zeros(0, np.float32),
             *(observation[name] for name in self.gravity_keys),
         ])
+
+    def states(self, observation: Observation) -> Array:
+        """The state entries `(S,)` float32, in their order."""
+        return np.concatenate([np.asarray(observation[name], np.float32) for name, _ in self.state])
 
     def tools(self, observation: Observation) -> Array:
         """The tools' poses `(arms, 6)` [m, rad], relative to those at the episode's start."""
@@ -202,6 +206,11 @@ class Policy(nn.Module):
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
 
+    def fit_normaliser(self, observations: Sequence[Observation]) -> None:
+        """Learn the scale of the state entries, if there are any observations to learn it from."""
+        if observations:
+            self.normaliser.fit(np.array([self.spec.states(seen) for seen in observations]))
+
     def features(self, state: Tensor, vision: Tensor | None) -> Tensor:
         """What actor and critics see `(B, F)` of states `(B, S)` and the encoder's view of the
         images `(B, V)`.
@@ -226,9 +235,7 @@ class Policy(nn.Module):
 
         About 0.1 ms from state, 1 ms with two cameras, on one core.
         """
-        state = np.concatenate([
-            np.asarray(observation[name], np.float32) for name, _ in self.spec.state
-        ])
+        state = self.spec.states(observation)
         vision = None
         if self.vision is not None:
             frames = {
