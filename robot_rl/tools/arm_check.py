@@ -18,7 +18,7 @@ from robot_rl.controllers.reach import Reach
 from robot_rl.controllers.setup import open_driver
 from robot_rl.links.sockets import free_addresses
 from robot_rl.machine.processes import Supervisor
-from robot_rl.tools.findings import Finding
+from robot_rl.tools.findings import Finding, fine, judged, wrong
 from robot_rl.types import (
     ArmFacts,
     ArmLimits,
@@ -61,37 +61,30 @@ def check_reach(arm: ArmConfig, task: Task | None) -> Iterator[Finding]:
     """Whether the arm gets wherever its workspace lets it be sent, with the task's tool."""
     facts: ArmFacts | None = config.driver("controllers/arms", arm.driver).facts
     if facts is None or not facts.dh:
-        advice = (
+        hint = (
             "its driver does not say how the arm is built (docs/another_arm.md): choose a small"
             " workspace"
         )
-        yield Finding(arm.name, "reach", True, "not looked at", advice)
+        yield fine(arm.name, "reach", "not looked at", hint)
         return
     reach = Reach(facts, limits_of(arm, task), np.array(arm.home), tool_of(arm, task))
     missed = reach.unreachable()
     if not missed:
-        yield Finding(
-            arm.name,
-            "reach",
-            True,
-            "every corner of the workspace, on the edge of the cone as well",
-        )
+        everywhere = "every corner of the workspace, on the edge of the cone as well"
+        yield fine(arm.name, "reach", everywhere)
         return
-    angle = reach.widest_angle()
-    remedy = (
-        f"workspace_angle {angle:.2f} would do"
-        if angle >= 0.0
-        else "even straight: pull this corner in"
-    )
     worst = max(missed, key=lambda miss: miss.missed_m + 0.1 * miss.missed_rad)
     found = (
         f"{len(missed)} poses at the workspace's corners are out of reach; the furthest: {worst}"
     )
+    angle = reach.widest_angle()
+    straight = "even straight: pull this corner in"
+    remedy = f"workspace_angle {angle:.2f} would do" if angle >= 0.0 else straight
     advice = (
         f"a target there is never met, and the arm stands stretched. {remedy}; or a smaller box, or"
         " another home"
     )
-    yield Finding(arm.name, "reach", False, found, advice)
+    yield wrong(arm.name, "reach", found, advice)
 
 
 def check_arm(
@@ -105,9 +98,7 @@ def check_arm(
     with arm_process(hardware, arm, task) as client:
         info, name = client.info, arm.name
         kind = "simulated" if info.simulated else "real"
-        yield Finding(
-            name, "connection", True, f"{kind}, {info.joints} joints, driver {arm.driver}"
-        )
+        yield fine(name, "connection", f"{kind}, {info.joints} joints, driver {arm.driver}")
         if client.refresh().fault:
             yield _check_fault(name, client.refresh())
             return
@@ -151,7 +142,7 @@ def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding
             "its process ran already, for somebody else perhaps; end that one to have the set-up"
             " tried as well"
         )
-        return Finding(arm.name, what, True, "not tried", advice)
+        return fine(arm.name, what, "not tried", advice)
     try:
         client.configure(
             tool_of(arm, task),
@@ -161,18 +152,18 @@ def _set_up(client: ArmClient, arm: ArmConfig, task: Task, own: bool) -> Finding
             task.leash_rotation,
         )
     except (ConfigError, DeviceError) as error:
-        return Finding(arm.name, what, False, "refused", str(error))
-    return Finding(arm.name, what, True, "tool, compliance, limits and leash are taken")
+        return wrong(arm.name, what, "refused", str(error))
+    return fine(arm.name, what, "tool, compliance, limits and leash are taken")
 
 
 def _check_fault(name: str, state: ArmState) -> Finding:
     if not state.fault:
-        return Finding(name, "error state", True, "no fault")
+        return fine(name, "error state", "no fault")
     advice = (
         f"{state.reason}. Look at the arm, mend that, then start again: a fault is never cleared by"
         " itself"
     )
-    return Finding(name, "error state", False, state.fault.name, advice)
+    return wrong(name, "error state", state.fault.name, advice)
 
 
 def check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator[Finding]:
@@ -184,17 +175,12 @@ def check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator[
     found = f"{rate:.1f} Hz over {seconds:g} s, {100 * late:.1f} % of ticks late, {lost:.0f} lost"
     advice = "close other programs, allow real-time priority, give the loop a core (loop_cpu)"
     right = rate >= LEAST_RATE_SHARE * timing["nominal_hz"] and late <= LARGEST_LATE_SHARE
-    yield Finding(name, "loop", right, found, "" if right else advice)
+    yield judged(name, "loop", right, found, advice)
     p99 = timing["pose_round_trip_ms_p99"]
     right = p99 <= LARGEST_ROUND_TRIP_MS
     found = f"{timing['pose_round_trip_ms_p50']:.2f} ms, p99 {p99:.2f} ms"
-    yield Finding(
-        name,
-        "round trip of a pose",
-        right,
-        found,
-        "" if right else "the machine is busy: close other programs",
-    )
+    advice = "the machine is busy: close other programs"
+    yield judged(name, "round trip of a pose", right, found, advice)
     if config.driver("controllers/arms", arm.driver).success_rate is not None:
         success = timing["command_success"]
         right = success >= LEAST_COMMAND_SUCCESS
@@ -205,7 +191,7 @@ def check_timing(arm: ArmConfig, client: ArmClient, seconds: float) -> Iterator[
             "a cable of its own without a switch, no power saving, a real-time kernel"
             " (docs/franka.md)"
         )
-        yield Finding(name, "communication with the robot", right, found, "" if right else advice)
+        yield judged(name, "communication with the robot", right, found, advice)
 
 
 def measure_timing(
@@ -255,28 +241,21 @@ def _check_stance(arm: ArmConfig, task: Task | None, state: ArmState) -> Iterato
     inside = bool((position >= low).all() and (position <= high).all())
     found = "TCP at " + ", ".join(f"{x:.3f}" for x in position) + " m"
     advice = "guide it into the box, or measure another one with `robot-rl pose`"
-    yield Finding(
-        arm.name,
-        "workspace",
-        inside,
-        found + (", inside" if inside else ", outside"),
-        "" if inside else advice,
-    )
+    found += ", inside" if inside else ", outside"
+    yield judged(arm.name, "workspace", inside, found, advice)
     margin = np.minimum(state.q - limits.joint_low, limits.joint_high - state.q)
     right = bool((margin > limits.joint_margin).all())
     found = (
         f"joint {int(margin.argmin()) + 1} is {margin.min():.2f} rad from its limit, the nearest"
     )
-    yield Finding(
-        arm.name, "joints", right, found, "" if right else "guide the arm to another posture"
-    )
+    yield judged(arm.name, "joints", right, found, "guide the arm to another posture")
     force = float(np.linalg.norm(state.wrench_base_tcp[:3]))
     right = force < LARGEST_FORCE_AT_REST
     advice = (
         "does it touch anything? else `load` in the hardware file, or the end effector in Desk, is"
         " wrong"
     )
-    yield Finding(arm.name, "force at rest", right, f"{force:.1f} N", "" if right else advice)
+    yield judged(arm.name, "force at rest", right, f"{force:.1f} N", advice)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from robot_rl.controllers.gripper import GripperProcess
 from robot_rl.operator.mapping import open_operator
 from robot_rl.tools import camera_check
 from robot_rl.tools.arm_check import check_arm, check_reach
-from robot_rl.tools.findings import Finding, guarded
+from robot_rl.tools.findings import Finding, fine, guarded, judged, wrong
 from robot_rl.types import RobotRLError
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
@@ -55,73 +55,65 @@ def check(hardware: Hardware, task: Task | None = None, seconds: float = 10.0) -
 
 def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
     """The hardware file has been read already, strictly; here it meets the task and the packages."""
-    yield Finding(
-        "files",
-        f"hardware '{hardware.name}'",
-        True,
-        f"{len(hardware.arms)} arm(s), every field valid",
-    )
+    name = f"hardware '{hardware.name}'"
+    yield fine("files", name, f"{len(hardware.arms)} arm(s), every field valid")
     if task is not None:
-        try:
-            config.check_fit(task, hardware)
-            for arm in hardware.arms:
-                config.tighten(arm.limits, task.limits)
-            yield Finding(
-                "files", f"limits against task '{task.name}'", True, "start poses and limits fit"
-            )
-        except RobotRLError as error:
-            yield Finding(
-                "files", f"limits against task '{task.name}'", False, "do not fit", str(error)
-            )
+        yield _check_fit(hardware, task)
         if hardware.teleop is None:
             advice = (
                 "demonstrations and corrections need one: add `teleop: {name: NAME}` to the file"
                 " (docs/teleop.md)"
             )
-            yield Finding("files", "operator's device", False, "the file names none", advice)
+            yield wrong("files", "operator's device", "the file names none", advice)
         if task.wander is None and task.cameras:
-            advice = f"the task {config.NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
-            yield Finding("files", "motion after a demonstration", True, "none", advice)
-    drivers = [arm.driver for arm in hardware.arms] + [
-        gripper.driver for gripper in hardware.grippers
-    ]
-    drivers += [camera.driver for camera in hardware.cameras]
-    for package in dict.fromkeys(
-        package for driver in drivers for package in PACKAGES.get(driver, ())
-    ):
-        try:
-            yield Finding("files", f"package {package}", True, metadata.version(package))
-        except metadata.PackageNotFoundError:
-            advice = (
-                f"pip install 'robot_rl[{EXTRAS[package]}]'"
-                if package in EXTRAS
-                else f"pip install {package}"
-            )
-            yield Finding("files", f"package {package}", False, "not installed", advice)
+            hint = f"the task {config.NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
+            yield fine("files", "motion after a demonstration", "none", hint)
+    drivers = [part.driver for part in (*hardware.arms, *hardware.grippers, *hardware.cameras)]
+    for package in dict.fromkeys(name for driver in drivers for name in PACKAGES.get(driver, ())):
+        yield _check_package(package)
+
+
+def _check_fit(hardware: Hardware, task: Task) -> Finding:
+    what = f"limits against task '{task.name}'"
+    try:
+        config.check_fit(task, hardware)
+        for arm in hardware.arms:
+            config.tighten(arm.limits, task.limits)
+    except RobotRLError as error:
+        return wrong("files", what, "do not fit", str(error))
+    return fine("files", what, "start poses and limits fit")
+
+
+def _check_package(package: str) -> Finding:
+    extra = f"'robot_rl[{EXTRAS[package]}]'" if package in EXTRAS else package
+    try:
+        return fine("files", f"package {package}", metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return wrong("files", f"package {package}", "not installed", f"pip install {extra}")
 
 
 def _check_machine() -> Iterator[Finding]:
     """What a 1 kHz loop wants of the machine."""
     realtime = Path("/sys/kernel/realtime")
     if realtime.exists() and realtime.read_text().strip() == "1":
-        yield Finding("machine", "kernel", True, f"{os.uname().release}, real-time")
+        yield fine("machine", "kernel", f"{os.uname().release}, real-time")
     else:
         advice = (
             "expect a lost cycle now and then; a PREEMPT_RT kernel keeps the tails short"
             " (docs/franka.md)"
         )
-        yield Finding("machine", "kernel", True, f"{os.uname().release}, not real-time", advice)
+        yield fine("machine", "kernel", f"{os.uname().release}, not real-time", advice)
     try:
         before = os.sched_getscheduler(0), os.sched_getparam(0)
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         os.sched_setscheduler(0, *before)
-        yield Finding("machine", "real-time priority", True, "permitted")
+        yield fine("machine", "real-time priority", "permitted")
     except OSError:
         advice = (
             "allow it in /etc/security/limits.conf: rtprio 99 and memlock unlimited"
             " (docs/franka.md)"
         )
-        yield Finding("machine", "real-time priority", False, "not permitted", advice)
+        yield wrong("machine", "real-time priority", "not permitted", advice)
 
 
 def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
@@ -133,7 +125,7 @@ def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
         return
     operator = open_operator(hardware)
     operator.close()
-    yield Finding("teleop", "device", True, operator.device.name)
+    yield fine("teleop", "device", operator.device.name)
 
 
 def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
@@ -141,52 +133,45 @@ def _check_cameras(hardware: Hardware) -> Iterator[Finding]:
     for camera in hardware.cameras:
         if is_simulated(camera):
             problem = config.driver("cameras", camera.driver).problem()
-            yield Finding(camera.name, "camera", not problem, "drawn by the simulation", problem)
+            yield judged(camera.name, "camera", not problem, "drawn by the simulation", problem)
     seen, problems = camera_check.look(hardware.cameras, CAMERA_S)
     for name, problem in problems.items():
-        yield Finding(name, "camera", False, "failed", problem)
+        yield wrong(name, "camera", "failed", problem)
     for view in seen:
-        name, (height, width) = view.camera.name, view.picture.shape[:2]
-        if not view.is_measured:
-            yield Finding(
-                name, "frames", True, f"{width} x {height}, rate and age are not measured"
-            )
-            continue
-        if view.port:
-            is_slow = view.port.startswith(("USB 1", "USB 2"))
-            advice = (
-                "fewer modes, and frames that fail: take a USB 3 port (blue) and a short USB 3"
-                " cable, no USB 2 hub"
-            )
-            yield Finding(name, "port", True, view.port, advice if is_slow else "")
-        right = view.rate_hz >= LEAST_FRAME_SHARE * view.asked_hz
-        advice = "the cable, the port (USB 3?), or too many cameras on one controller"
-        yield Finding(
-            name,
-            "frames",
-            right,
-            f"{width} x {height}, {view.rate_hz:.1f} Hz",
-            "" if right else advice,
+        yield from _check_view(view)
+
+
+def _check_view(view: camera_check.View) -> Iterator[Finding]:
+    """Port, rate, age and controls of one camera that was looked through."""
+    name, (height, width) = view.camera.name, view.picture.shape[:2]
+    size = f"{width} x {height}"
+    if not view.is_measured:
+        yield fine(name, "frames", f"{size}, rate and age are not measured")
+        return
+    if view.port:
+        slow = (
+            "fewer modes, and frames that fail: take a USB 3 port (blue) and a short USB 3"
+            " cable, no USB 2 hub"
         )
-        right = view.age_ms(99) <= 1e3 * LARGEST_AGE_SHARE * view.max_age_s
-        found = f"{view.age_ms(50):.0f} ms, p99 {view.age_ms(99):.0f} ms"
-        advice = (
-            f"near the limit of {view.max_age_s:g} s: frames will be missing now and then; see"
-            " above, or raise it"
-        )
-        yield Finding(name, "age of a frame", right, found, "" if right else advice)
-        automatic = [
-            control for control in view.controls if view.camera.options.get(control) is None
-        ]
-        found = (
-            ", ".join(f"{control} {value:g}" for control, value in view.controls.items())
-            or "no controls"
-        )
-        advice = (
-            f"automatic: {', '.join(automatic)}. Lock them, or pictures change with the light"
-            " (docs/cameras.md)"
-        )
-        yield Finding(name, "exposure, white balance", True, found, advice if automatic else "")
+        is_slow = view.port.startswith(("USB 1", "USB 2"))
+        yield fine(name, "port", view.port, slow if is_slow else "")
+    right = view.rate_hz >= LEAST_FRAME_SHARE * view.asked_hz
+    advice = "the cable, the port (USB 3?), or too many cameras on one controller"
+    yield judged(name, "frames", right, f"{size}, {view.rate_hz:.1f} Hz", advice)
+    right = view.age_ms(99) <= 1e3 * LARGEST_AGE_SHARE * view.max_age_s
+    found = f"{view.age_ms(50):.0f} ms, p99 {view.age_ms(99):.0f} ms"
+    advice = (
+        f"near the limit of {view.max_age_s:g} s: frames will be missing now and then; see"
+        " above, or raise it"
+    )
+    yield judged(name, "age of a frame", right, found, advice)
+    automatic = [control for control in view.controls if view.camera.options.get(control) is None]
+    found = ", ".join(f"{control} {value:g}" for control, value in view.controls.items())
+    hint = (
+        f"automatic: {', '.join(automatic)}. Lock them, or pictures change with the light"
+        " (docs/cameras.md)"
+    )
+    yield fine(name, "exposure, white balance", found or "no controls", hint if automatic else "")
 
 
 def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:
@@ -200,6 +185,6 @@ def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:
             + ", holds" * reading.grasped
         )
         advice = "the hand does not know its range: home it, with nothing between the fingers"
-        yield Finding(gripper.name, "gripper range", right, found, "" if right else advice)
+        yield judged(gripper.name, "gripper range", right, found, advice)
     finally:
         process.close()

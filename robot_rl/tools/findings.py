@@ -19,6 +19,21 @@ class Finding:
     advice: str = ""
 
 
+def fine(part: str, what: str, found: str, hint: str = "") -> Finding:
+    """It is right as it is; the `hint` says what would be better."""
+    return Finding(part, what, True, found, hint)
+
+
+def wrong(part: str, what: str, found: str, advice: str) -> Finding:
+    """It is not right."""
+    return Finding(part, what, False, found, advice)
+
+
+def judged(part: str, what: str, right: bool, found: str, advice: str) -> Finding:
+    """It is right or not; the advice is for the case that it is not."""
+    return Finding(part, what, right, found, "" if right else advice)
+
+
 def guarded(part: str, findings: Iterable[Finding]) -> list[Finding]:
     """What a look finds, step by step; an error of ours that ends it is a finding, too."""
     done: list[Finding] = []
@@ -26,7 +41,7 @@ def guarded(part: str, findings: Iterable[Finding]) -> list[Finding]:
         for finding in findings:
             done.append(finding)
     except RobotRLError as error:
-        done.append(Finding(part, "connection", False, "failed", str(error)))
+        done.append(wrong(part, "connection", "failed", str(error)))
     return done
 
 
