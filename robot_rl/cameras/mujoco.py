@@ -146,7 +146,7 @@ class _Stage:
         self._shown = world
 
     def _dress(self, seed: int) -> None:
-        self._appearance.dress(seed)
+        self._appearance.randomize(seed)
         self._context.make_current()
         for texture in self._appearance.textures:
             mujoco.mjr_uploadTexture(self._model, self._renderer, texture)

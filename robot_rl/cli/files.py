@@ -17,117 +17,127 @@ EpisodeName = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="EPISOD
 Trust = Annotated[tuple[str, str] | None, tyro.conf.arg(metavar="NAME KEY")]
 
 
-def data(arguments: Sequence[str]) -> None:
-    """Look at recorded episodes; archive, repair or convert them."""
+def ls(path: DataPath, failures: Flag = False, json: Json = False) -> None:
+    """List the episodes at a path.
+
+    Args:
+        failures: Only list episodes that did not succeed.
+    """
     from robot_rl.machine.terminal import terminal
-    from robot_rl.stream.old_files import convert as convert_file
-    from robot_rl.stream.recovery import repair as repair_file
     from robot_rl.tools import data_tools
 
+    listed = [
+        each
+        for each in data_tools.listing(run_path(path))
+        if each.facts.label.has_failed or not failures
+    ]
+    if json:
+        print_json({"path": path, "episodes": [each.to_json() for each in listed]})
+    else:
+        terminal().print(data_tools.listing_table(listed, path))
+
+
+def show(path: DataPath, episode: EpisodeName = "last", out: str = "", json: Json = False) -> None:
+    """Show one episode: its steps, a contact sheet for each camera and a film.
+
+    Args:
+        episode: Its number in `ls`, its key (ACTOR/EPOCH/EPISODE), or last.
+        out: Folder for the pictures; shown/ in the run folder or beside the file, if not said.
+    """
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools import data_tools
+
+    place = run_path(path)
+    listed = data_tools.find(place, episode)
+    recorded = listed.recording.load(listed.facts.key)
+    folder = Path(out) if out else data_tools.beside(place)
+    pictures = [str(picture) for picture in data_tools.write_pictures(listed, recorded, folder)]
+    if json:
+        print_json({
+            **listed.to_json(),
+            "pictures": pictures,
+            "rows": list(data_tools.step_rows(recorded)),
+        })
+        return
     console = terminal()
+    console.print(data_tools.facts_table(listed))
+    console.print(data_tools.steps_table(recorded))
+    print(*pictures, sep="\n")
 
-    def ls(path: DataPath, failures: Flag = False, json: Json = False) -> None:
-        """List the episodes at a path.
 
-        Args:
-            failures: Only list episodes that did not succeed.
-        """
-        listed = [
-            each
-            for each in data_tools.listing(run_path(path))
-            if each.facts.label.has_failed or not failures
-        ]
-        if json:
-            print_json({"path": path, "episodes": [each.to_json() for each in listed]})
-        else:
-            console.print(data_tools.listing_table(listed, path))
+def stats(path: DataPath, json: Json = False) -> None:
+    """Statistics of all episodes at a path, and what looks wrong with them."""
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.tools import data_tools
 
-    def show(
-        path: DataPath, episode: EpisodeName = "last", out: str = "", json: Json = False
-    ) -> None:
-        """Show one episode: its steps, a contact sheet for each camera and a film.
+    found = data_tools.statistics(run_path(path))
+    if json:
+        print_json(data_tools.statistics_json(found))
+        return
+    console = terminal()
+    for table in data_tools.statistics_tables(found):
+        console.print(table)
+    for warning in found.warnings:
+        console.print(f"warning: {warning}", style="yellow", highlight=False)
 
-        Args:
-            episode: Its number in `ls`, its key (ACTOR/EPOCH/EPISODE), or last.
-            out: Folder for the pictures; shown/ in the run folder or beside the file, if not said.
-        """
-        place = run_path(path)
-        listed = data_tools.find(place, episode)
-        recorded = listed.recording.load(listed.facts.key)
-        folder = Path(out) if out else data_tools.beside(place)
-        pictures = [str(picture) for picture in data_tools.write_pictures(listed, recorded, folder)]
-        if json:
-            print_json({
-                **listed.to_json(),
-                "pictures": pictures,
-                "rows": list(data_tools.step_rows(recorded)),
-            })
-            return
-        console.print(data_tools.facts_table(listed))
-        console.print(data_tools.steps_table(recorded))
-        print(*pictures, sep="\n")
 
-    def stats(path: DataPath, json: Json = False) -> None:
-        """Statistics of all episodes at a path, and what looks wrong with them."""
-        found = data_tools.statistics(run_path(path))
-        if json:
-            print_json(data_tools.statistics_json(found))
-            return
-        for table in data_tools.statistics_tables(found):
-            console.print(table)
-        for warning in found.warnings:
-            console.print(f"warning: {warning}", style="yellow", highlight=False)
+def archive(run_name: RunName, out: str = "", compress: Flag = True, json: Json = False) -> None:
+    """Archive the finished episodes of a run as zarr; what is there already stays.
 
-    def archive(
-        run_name: RunName, out: str = "", compress: Flag = True, json: Json = False
-    ) -> None:
-        """Archive the finished episodes of a run as zarr; what is there already stays.
+    Args:
+        out: The archive's folder; archive/ in the run folder, if not said.
+        compress: Compress the arrays with zstd.
+    """
+    from robot_rl.tools import data_tools
 
-        Args:
-            out: The archive's folder; archive/ in the run folder, if not said.
-            compress: Compress the arrays with zstd.
-        """
-        folder, done = data_tools.archive_run(
-            run_path(run_name), Path(out) if out else None, compress
-        )
-        if json:
-            print_json({
-                "archive": str(folder),
-                "logs": {name: vars(each) for name, each in done.items()},
-            })
-            return
-        for name, each in done.items():
-            print(f"{folder}: {name}: {each.added} added, {each.present} there before, "
-                  f"{each.marked} marked anew, {each.unfinished} not finished")  # fmt: skip
+    folder, done = data_tools.archive_run(run_path(run_name), Path(out) if out else None, compress)
+    if json:
+        print_json({
+            "archive": str(folder),
+            "logs": {name: vars(each) for name, each in done.items()},
+        })
+        return
+    for name, each in done.items():
+        print(f"{folder}: {name}: {each.added} added, {each.present} there before, "
+              f"{each.marked} marked anew, {each.unfinished} not finished")  # fmt: skip
 
-    def repair(path: FilePath) -> None:
-        """Write a damaged log or spool anew from its whole records; nobody may use it.
 
-        Args:
-            path: The damaged file; it is kept beside the new one. One that is sound stays as it is.
-        """
-        kept, lost, aside = repair_file(Path(path))
-        if aside is None:
-            print(f"{path}: sound, with {kept} records: nothing was changed")
-        else:
-            print(
-                f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before:"
-                f" {aside}"
-            )
+def repair(path: FilePath) -> None:
+    """Write a damaged log or spool anew from its whole records; nobody may use it.
 
-    def convert(path: FilePath) -> None:
-        """Bring a log or spool of an older version up to date; nobody may use it.
+    Args:
+        path: The damaged file; it is kept beside the new one. One that is sound stays as it is.
+    """
+    from robot_rl.stream import recovery
 
-        Args:
-            path: A .log file, or the folder of an actor in spool/; the old file is kept beside the
-                new one.
-        """
-        new, kept, lost = convert_file(Path(path))
+    kept, lost, aside = recovery.repair(Path(path))
+    if aside is None:
+        print(f"{path}: sound, with {kept} records: nothing was changed")
+    else:
         print(
-            f"{new}: {kept} records kept, {lost} lost, each with a mark in its place; before:"
-            " NAME.old beside it"
+            f"{path}: {kept} records kept, {lost} lost, each with a mark in its place; before:"
+            f" {aside}"
         )
 
+
+def convert(path: FilePath) -> None:
+    """Bring a log or spool of an older version up to date; nobody may use it.
+
+    Args:
+        path: A .log file, or the folder of an actor in spool/; the old file is kept beside the
+            new one.
+    """
+    from robot_rl.stream import old_files
+
+    new, kept, lost = old_files.convert(Path(path))
+    print(
+        f"{new}: {kept} records kept, {lost} lost, each with a mark in its place; before:"
+        " NAME.old beside it"
+    )
+
+
+def data(arguments: Sequence[str]) -> None:
+    """Look at recorded episodes; archive, repair or convert them."""
     verbs = {verb.__name__: verb for verb in (ls, show, stats, archive, repair, convert)}
     tyro.extras.subcommand_cli_from_dict(
         verbs, prog="robot-rl data", args=plain(arguments), description=data.__doc__

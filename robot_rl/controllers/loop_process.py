@@ -57,7 +57,7 @@ SLIP_S = 0.5 * TICK_S
 PRIORITY = 80
 """Of SCHED_FIFO: above everything of the user's, below the kernel's own threads."""
 
-WITHOUT = {
+MISSING_PRIVILEGES = {
     1: "memory is not locked (a page fault may cost a tick): raise `ulimit -l`, or run as root",
     2: (
         f"no real-time priority (any busy process delays it): allow rtprio {PRIORITY} in"
@@ -103,7 +103,7 @@ def report_layout(joints: int) -> np.dtype:
         ("setups", "<i8"), ("tunings", "<i8"), ("holds", "<i8"), ("acknowledgements", "<i8"), ("tares", "<i8"),
         ("resets", "<i8"),
         ("refusal", f"S{messages.REASON_BYTES}"), ("is_wrong", "?"),
-        ("late_ticks", "<i8"), ("worst_s", "<f8"), ("lost_ticks", "<i8"), ("without", "u1"),
+        ("late_ticks", "<i8"), ("worst_s", "<f8"), ("lost_ticks", "<i8"), ("missing", "u1"),
         ("tick_s", "<f8"),
     ])  # fmt: skip
 
@@ -146,12 +146,12 @@ def run_loop(args: LoopArgs) -> None:
     warm_up(args.joints)  # before the arm is opened, which may not wait afterwards
     tell_start(args)
     try:
-        ears = _LoopEndpoint(args)
+        endpoint = _LoopEndpoint(args)
     except (DeviceError, ConfigError) as error:
         tell_start(args, error)
         return
-    loop, paced, tick_s = ears.loop, ears.paced, ears.loop.tick_s
-    ears.without = be_undisturbed(args.config.loop_cpu)
+    loop, paced, tick_s = endpoint.loop, endpoint.paced, endpoint.loop.tick_s
+    endpoint.missing = set_realtime(args.config.loop_cpu)
     late_ticks, worst_s = 0, 0.0
     deadline, leaves_by, stands_since = time.monotonic() + tick_s, math.inf, math.inf
     while True:
@@ -166,43 +166,43 @@ def run_loop(args: LoopArgs) -> None:
         loop.late_s = late_s
         loop.tick(now)
         if leaves_by == math.inf:
-            ears.listen()
+            endpoint.listen()
             # nobody is left to command
-            if ears.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):
+            if endpoint.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):
                 leaves_by = now + LEAVE_S
                 loop.hold()
         else:
             stands_since = min(stands_since, now) if loop.at_rest else math.inf
             if now > min(leaves_by, stands_since + STANDS_S):
                 break
-        ears.report(late_ticks, worst_s)
-    ears.close()
+        endpoint.report(late_ticks, worst_s)
+    endpoint.close()
 
 
-def be_undisturbed(cpu: int | None) -> int:
+def set_realtime(cpu: int | None) -> int:
     """Nothing may pause the loop: no collection, no page faults; priority and a core of its own
     where that is allowed.
 
-    Returns what had to be done without, as bits of `WITHOUT`.
+    Returns what had to be done without, as bits of `MISSING_PRIVILEGES`.
     """
     gc.collect()
     gc.freeze()
     gc.disable()
-    without = 0
+    missing = 0
     lock_all = 3  # MCL_CURRENT | MCL_FUTURE
     if ctypes.CDLL(None, use_errno=True).mlockall(lock_all) != 0:
-        without |= 1
+        missing |= 1
     try:
         # our own, whatever a driver may have set: libfranka takes 99, above the kernel's threads
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
     except OSError:
-        without |= 2
+        missing |= 2
     try:
         if cpu is not None:
             os.sched_setaffinity(0, {cpu})
     except OSError:
-        without |= 4
-    return without
+        missing |= 4
+    return missing
 
 
 def tell_start(args: LoopArgs, error: RobotRLError | None = None) -> None:
@@ -225,7 +225,7 @@ class _LoopEndpoint:
         self._ring = Ring(args.joints, args.ring)
         self.loop = ArmLoop(self._arm, args.setup, self._ring, args.config.guards)
         self.stop = False
-        self.without = 0
+        self.missing = 0
         self._orders = LatestSlot(orders_layout(args.joints), args.orders)
         self._report = LatestSlot(report_layout(args.joints), args.report)
         self._world_layout = messages.world_layout(args.joints, args.objects, args.scene_joints)
@@ -285,7 +285,7 @@ class _LoopEndpoint:
         """Publish the state of this tick; of a simulated world every tenth."""
         done = self._done
         done["late_ticks"], done["worst_s"] = late_ticks, worst_s
-        done["lost_ticks"], done["without"] = self.loop.lost_ticks, self.without
+        done["lost_ticks"], done["missing"] = self.loop.lost_ticks, self.missing
         if self.loop.fault != self._fault:
             self._fault = self.loop.fault
             self._keep_journal()

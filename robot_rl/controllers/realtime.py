@@ -25,8 +25,8 @@ from robot_rl.controllers.loop_process import (
     COMPILING,
     JOURNAL,
     LEAVE_S,
+    MISSING_PRIVILEGES,
     TARGETS,
-    WITHOUT,
     LoopArgs,
     orders_layout,
     report_layout,
@@ -115,8 +115,8 @@ class RealTimeArm:
         except BaseException:  # a signal, too
             self.close()
             raise
-        for bit, what in WITHOUT.items():
-            if report["without"] & bit:
+        for bit, what in MISSING_PRIVILEGES.items():
+            if report["missing"] & bit:
                 log.warning("the loop of arm '%s' runs, but %s", config.name, what)
 
     def _wait(

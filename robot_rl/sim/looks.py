@@ -108,9 +108,9 @@ class Appearance:
         ]
         textures = range(model.ntex) if looks.texture else ()
         self.textures = tuple(i for i in textures if model.texture(i).name in SURFACES)
-        """Which textures a `dress` draws anew: a renderer has to upload them."""
+        """Which textures a `randomize` draws anew: a renderer has to upload them."""
 
-    def dress(self, seed: int) -> None:
+    def randomize(self, seed: int) -> None:
         """Draw the looks of the episode with this seed. A range of zero changes no bit and no other
         draw.
         """

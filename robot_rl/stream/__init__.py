@@ -9,7 +9,7 @@ learner's log ends, and goes on from there. What an earlier process of the actor
 goes first. So either side may be killed at any moment and started again, in any order.
 
     send()       in the control loop: checks the step and hands it over
-    courier.py   the sender's thread: spool, then network; what is to be delivered, and how far
+    sender_thread.py  spool, then network; what is to be delivered, and how far that is
     protocol.py  the messages
     receiver.py  the learner's side
 """

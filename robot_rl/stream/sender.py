@@ -12,9 +12,9 @@ import numpy as np
 from robot_rl.links.sockets import check_address
 from robot_rl.stream import records
 from robot_rl.stream.codec import StepCodec, decode_mark, encode_mark
-from robot_rl.stream.courier import PendingRecord, Progress, SenderThread, SendQueue
 from robot_rl.stream.protocol import BATCH
 from robot_rl.stream.records import Kind
+from robot_rl.stream.sender_thread import PendingRecord, Progress, SenderThread, SendQueue
 from robot_rl.stream.spool import Spool
 from robot_rl.types import LinkError, Mark, MarkKind, RecordId, RobotRLError, SpaceSpec, Step
 
@@ -65,17 +65,17 @@ class StepSender:
         self._undeliverable = False
         self._awaited: Callable[[], bool] | None = None  # what the sending thread waits for
         self._closed = False
-        outbox = SendQueue(Spool(spool, actor, self.epoch, space, run=run), window)
-        self._end = record_gap(outbox, self._codec)
-        self._progress = Progress(self._end, self._end, 0, outbox.leftovers)
+        queue = SendQueue(Spool(spool, actor, self.epoch, space, run=run), window)
+        self._end = record_gap(queue, self._codec)
+        self._progress = Progress(self._end, self._end, 0, queue.leftovers)
         self._free = memoryview(b"")  # where the next steps are written
         self._handed: deque[PendingRecord] = deque()
-        self._courier = SenderThread(
+        self._thread = SenderThread(
             self._address,
             actor,
             space,
             run,
-            outbox,
+            queue,
             self._handed,
             self._end,
             resend_s,
@@ -104,17 +104,19 @@ class StepSender:
         earlier one failed.
         """
         if isinstance(said, Step):
-            parcel = PendingRecord(Kind.STEP, self._encode(said), said.terminated or said.truncated)
+            pending = PendingRecord(
+                Kind.STEP, self._encode(said), said.terminated or said.truncated
+            )
         else:
-            parcel = PendingRecord(Kind.MARK, encode_mark(said), False)
+            pending = PendingRecord(Kind.MARK, encode_mark(said), False)
         with self._changed:
             self._raise_failure()
             if self._in_memory >= self._limit:
                 self._wait_for_room()
             identity = RecordId(self.actor, self.epoch, self._end)
-            self._handed.append(parcel)
+            self._handed.append(pending)
             self._end += 1
-        self._courier.wake()
+        self._thread.wake()
         return identity
 
     def drain_leftovers(self, timeout_s: float) -> None:
@@ -144,14 +146,14 @@ class StepSender:
         with self._changed:
             if self._undeliverable:
                 self._raise_failure()
-        self._courier.ask_again()
+        self._thread.ask_again()
         return False
 
     def close(self) -> None:
         """Stop at once. What is not acknowledged stays in the spool, for the next process."""
         if not self._closed:
             self._closed = True
-            self._courier.close()
+            self._thread.close()
 
     def _encode(self, step: Step) -> memoryview:
         """The step's message, behind that of the step before it: so several go to the network as
@@ -200,7 +202,7 @@ class StepSender:
     def _take_report(
         self, progress: Progress, failure: RobotRLError | None, undeliverable: bool
     ) -> None:
-        """Called by the courier's thread."""
+        """Called by the sending thread."""
         with self._changed:
             if progress == self._progress and failure is None:
                 return
@@ -211,18 +213,18 @@ class StepSender:
                 self._changed.notify_all()
 
 
-def record_gap(outbox: SendQueue, codec: StepCodec) -> int:
+def record_gap(queue: SendQueue, codec: StepCodec) -> int:
     """If the process before this one left an episode without its end, say so in the first record;
     returns the next seq.
 
     DataError if that cannot be written; the spool is then closed.
     """
-    spool = outbox.spool
+    spool = queue.spool
     try:
         gap = find_gap(spool, codec)
         if gap is None:
             return 0
-        outbox.put([
+        queue.put([
             records.frame(Kind.MARK, RecordId(spool.actor, spool.epoch, 0), encode_mark(gap))
         ])
         return 1

@@ -68,7 +68,9 @@ def _check_files(hardware: Hardware, task: Task | None) -> Iterator[Finding]:
         if task.wander is None and task.cameras:
             hint = f"the task {config.NO_WANDER} (docs/tasks_and_hardware.md: which tasks may have one)"
             yield fine("files", "motion after a demonstration", "none", hint)
-    drivers = [part.driver for part in (*hardware.arms, *hardware.grippers, *hardware.cameras)]
+    drivers = [arm.driver for arm in hardware.arms]
+    drivers += [gripper.driver for gripper in hardware.grippers]
+    drivers += [camera.driver for camera in hardware.cameras]
     for package in dict.fromkeys(name for driver in drivers for name in PACKAGES.get(driver, ())):
         yield _check_package(package)
 

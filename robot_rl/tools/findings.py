@@ -55,7 +55,7 @@ def table(name: str, findings: Sequence[Finding]) -> Any:
     for heading in ("part", "what", "", "found", "what to do"):
         out.add_column(heading)
     for f in findings:
-        out.add_row(f.part, f.what, good("right") if f.right else bad("mend"), f.found, f.advice)
+        out.add_row(f.part, f.what, good("OK") if f.right else bad("FAIL"), f.found, f.advice)
     return out
 
 

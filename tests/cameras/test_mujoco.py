@@ -90,7 +90,7 @@ def test_without_ranges_of_looks_not_one_pixel_changes(gl, world, monkeypatch):
     pictures = []
     for undressed in (False, True):
         if undressed:
-            monkeypatch.setattr(cameras.Appearance, "dress", lambda self, seed: None)
+            monkeypatch.setattr(cameras.Appearance, "randomize", lambda self, seed: None)
         world.reset(5)
         opened = [look_from(name, TASK.scene, world) for name in ("wrist", "front")]
         pictures.append(np.stack([camera.read() for camera in opened]))

@@ -53,7 +53,7 @@ def dressed() -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
     model = build_model(find_scene(HARD))
     plain, appearance, drawn = seen(model), Appearance(model, LOOKS), []
     for seed in SEEDS:
-        appearance.dress(seed)
+        appearance.randomize(seed)
         drawn.append(seen(model))
     return plain, drawn
 
@@ -63,7 +63,7 @@ def test_every_seed_has_its_own_looks_and_keeps_them(dressed):
     model = build_model(find_scene(HARD))
     appearance = Appearance(model, LOOKS)
     for seed in (7, 3, 7):
-        appearance.dress(seed)
+        appearance.randomize(seed)
         for name, value in seen(model).items():
             np.testing.assert_array_equal(value, drawn[seed][name])
             assert not np.array_equal(value, drawn[seed + 1][name]), name
@@ -117,7 +117,7 @@ def test_a_lamp_that_moves_goes_on_shining_at_its_spot_of_the_table(dressed):
 def test_without_ranges_no_bit_of_the_model_changes():
     model = build_model(find_scene(PLAIN))
     before = seen(model)
-    Appearance(model, Looks()).dress(3)
+    Appearance(model, Looks()).randomize(3)
     for name, value in seen(model).items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
 
@@ -126,7 +126,7 @@ def test_a_range_that_is_turned_off_shifts_no_other_draw():
     pair = []
     for looks in (LOOKS, Looks(camera_m=LOOKS.camera_m)):
         model = build_model(find_scene(HARD))
-        Appearance(model, looks).dress(5)
+        Appearance(model, looks).randomize(5)
         pair.append(model.cam_pos.copy())
     np.testing.assert_array_equal(pair[0], pair[1])
 

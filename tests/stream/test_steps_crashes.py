@@ -14,11 +14,11 @@ import pytest
 from robot_rl.links.sockets import ANY_PORT, free_addresses
 from robot_rl.stream import StepReceiver, StepSender
 from robot_rl.stream.codec import StepCodec
-from robot_rl.stream.courier import KEPT_WINDOWS
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.old_files import SPOOL_FILE
 from robot_rl.stream.records import Kind, frame
 from robot_rl.stream.recovery import repair
+from robot_rl.stream.sender_thread import KEPT_WINDOWS
 from robot_rl.types import DataError, LinkError, Mark, MarkKind, RecordId, Step
 from tests.stream.full_disk import files_of_at_most
 from tests.stream.test_codec import SPACE, make_step
@@ -174,7 +174,7 @@ def test_the_backlog_lies_on_the_disk_and_not_in_memory(tmp_path, learner):
     while sender.stored < 500 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sender.stored == 500 == sender.unacknowledged
-    assert len(sender._courier._outbox._memory) <= 8 * KEPT_WINDOWS
+    assert len(sender._thread._queue._memory) <= 8 * KEPT_WINDOWS
     learner.receiver = StepReceiver(learner.address, SPACE)
     learner.take_until(delivered(sender))
     assert [step.index for step in learner.log.read()] == list(range(500))

@@ -48,7 +48,7 @@ class SendQueue:
     Of the own records, those in the window of what may be on its way are kept in memory, and those
     of the next ones (`KEPT_WINDOWS`); the backlog behind them lies in the spool and is read from
     there when its turn comes. Once the spool cannot be written all of it stays in memory. No
-    socket, no thread: the courier's bookkeeping.
+    socket, no thread: the thread's bookkeeping.
     """
 
     def __init__(self, spool: Spool, window: int):
@@ -178,7 +178,7 @@ class PendingRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the courier is: own records taken, of these on the disk or at the learner, of these
+    """How far the sending thread is: own records taken, of these on the disk or at the learner, of these
     at the learner.
     """
 
@@ -189,7 +189,7 @@ class Progress:
 
 
 class SenderThread:
-    """The thread behind a StepSender. It alone touches socket, outbox and spool.
+    """The thread behind a StepSender. It alone touches socket, queue and spool.
 
     `handed` is appended to by the sender and emptied here. `report(progress, failure,
     undeliverable)` is called here whenever there is news. When the disk fails, what is in memory is
@@ -198,11 +198,11 @@ class SenderThread:
     """
 
     def __init__(
-        self, address: str, actor: str, space: SpaceSpec, run: str, outbox: SendQueue, handed: deque[PendingRecord],
+        self, address: str, actor: str, space: SpaceSpec, run: str, queue: SendQueue, handed: deque[PendingRecord],
         taken: int, resend_s: float, report: Callable[[Progress, RobotRLError | None, bool], None],
     ):  # fmt: skip
         self._address, self._actor, self._space, self._run_id = address, actor, space, run
-        self._outbox, self._handed, self._taken = outbox, handed, taken
+        self._queue, self._handed, self._taken = queue, handed, taken
         self._resend_s, self._report = resend_s, report
         self._finished = True  # no episode is without its end
         self._stores = True  # until the disk has failed
@@ -233,7 +233,7 @@ class SenderThread:
         self._thread.join()
         self._wake.close()
 
-    # From here on: the courier's own thread.
+    # From here on: the sending thread alone.
 
     def _run(self) -> None:
         try:
@@ -250,28 +250,26 @@ class SenderThread:
             log.exception("the steps link failed")
             self._tell(LinkError(f"the steps link failed: {error}"), undeliverable=True)
         finally:
-            self._outbox.close(self._finished)
+            self._queue.close(self._finished)
             self._socket.close()
 
     def _store(self) -> None:
         """Up to a message's worth, between two looks at the network."""
-        parcels = [self._handed.popleft() for _ in range(min(len(self._handed), BATCH))]
-        if not parcels:
+        handed = [self._handed.popleft() for _ in range(min(len(self._handed), BATCH))]
+        if not handed:
             return
-        several = [
-            records.frame(
-                parcel.kind, RecordId(self._actor, self._outbox.epoch, seq), parcel.payload
-            )
-            for seq, parcel in enumerate(parcels, self._taken)
+        framed = [
+            records.frame(each.kind, RecordId(self._actor, self._queue.epoch, seq), each.payload)
+            for seq, each in enumerate(handed, self._taken)
         ]
-        self._taken += len(several)
-        for parcel in parcels:
-            if parcel.kind == records.Kind.STEP:
-                self._finished = parcel.ends_episode
+        self._taken += len(framed)
+        for each in handed:
+            if each.kind == records.Kind.STEP:
+                self._finished = each.ends_episode
         try:
-            self._outbox.put(several, self._stores)
-            if any(parcel.ends_episode for parcel in parcels):
-                self._outbox.spool.sync_soon()
+            self._queue.put(framed, self._stores)
+            if any(each.ends_episode for each in handed):
+                self._queue.spool.sync_soon()
         except DataError as error:
             self._stores = False
             log.error("%s", error)
@@ -281,7 +279,7 @@ class SenderThread:
         try:
             while self._socket.poll(0):
                 self._take(self._socket.recv_multipart())
-            if self._streaming and self._outbox.advance():
+            if self._streaming and self._queue.advance():
                 self._streaming = False
                 self._say_hello()
             if self._streaming:
@@ -307,9 +305,9 @@ class SenderThread:
         self._say_hello()
 
     def _say_hello(self) -> None:
-        outbox = self._outbox
+        queue = self._queue
         greeting = Greeting(
-            self._actor, outbox.current, outbox.offer, SCHEMA, space_hash(self._space), self._run_id
+            self._actor, queue.current, queue.offer, SCHEMA, space_hash(self._space), self._run_id
         )
         self._socket.send_multipart(protocol.hello(greeting))
         self._progress_at = time.monotonic()
@@ -323,28 +321,28 @@ class SenderThread:
         if head.message is Message.REFUSED:
             raise RefusedError(f"the learner at {self._address} refuses the steps of '{self._actor}': "
                                f"{frames[1].decode(errors='replace')}")  # fmt: skip
-        if head.epoch != self._outbox.current:
+        if head.epoch != self._queue.current:
             return  # about a stream that is delivered
         if head.message is Message.POSITION and not self._streaming:
-            self._outbox.resume(head.seq)
+            self._queue.resume(head.seq)
             self._streaming = True
             self._progress_at = time.monotonic()
-        elif head.message is Message.ACK and self._outbox.acknowledge(head.epoch, head.seq):
+        elif head.message is Message.ACK and self._queue.acknowledge(head.epoch, head.seq):
             self._progress_at = time.monotonic()
 
     def _send(self) -> None:
-        if self._outbox.is_idle:
+        if self._queue.is_idle:
             self._progress_at = time.monotonic()
-        while several := self._outbox.take(BATCH):
-            self._socket.send_multipart(protocol.batch(self._outbox.current, several), copy=False)
+        while several := self._queue.take(BATCH):
+            self._socket.send_multipart(protocol.batch(self._queue.current, several), copy=False)
 
     def _check_progress(self) -> None:
-        if self._in_doubt and self._streaming and self._outbox.is_idle:
+        if self._in_doubt and self._streaming and self._queue.is_idle:
             self._streaming = False
             self._say_hello()
         self._in_doubt = False
         if (
-            self._outbox.is_idle and self._streaming
+            self._queue.is_idle and self._streaming
         ) or time.monotonic() - self._progress_at < self._resend_s:
             return
         if self._streaming:
@@ -359,6 +357,6 @@ class SenderThread:
             self._say_hello()  # on the same socket: a learner that is only busy answers in the end
 
     def _tell(self, failure: RobotRLError | None = None, undeliverable: bool = False) -> None:
-        outbox = self._outbox
-        progress = Progress(self._taken, outbox.stored, outbox.acknowledged, outbox.leftovers)
+        queue = self._queue
+        progress = Progress(self._taken, queue.stored, queue.acknowledged, queue.leftovers)
         self._report(progress, failure, undeliverable)
