@@ -156,13 +156,17 @@ class Collector:
         acted: Counter[str] = Counter()
         for facts in self._facts:
             acted.update(facts.acted)
-        observations: list[Entry] = []
-        actions: list[Entry] = []
+        described: dict[bool, list[Entry]] = {False: [], True: []}
         for name, values in numbers.items():
-            into = actions if name.startswith("action/") else observations
-            into += entries(name.removeprefix("action/"), values) if len(values) else []
-        commanded, executed = (
-            numbers.get(f"action/{n}", np.zeros((0, 0))) for n in ("commanded", "executed")
+            if len(values):
+                is_action = name.startswith("action/")
+                described[is_action] += entries(name.removeprefix("action/"), values)
+        nothing = np.zeros((0, 0))
+        commanded = numbers.get("action/commanded", nothing)
+        executed = numbers.get("action/executed", nothing)
+        clipped = (np.abs(commanded) >= AT_LIMIT).mean(axis=0).tolist() if steps else ()
+        differs = (
+            float((np.abs(commanded - executed) > DIFFERS).any(axis=1).mean()) if steps else 0.0
         )
         judged = [facts.label for facts in self._facts if facts.label.is_judged]
         statistics = Statistics(
@@ -175,16 +179,10 @@ class Collector:
             acted=dict(acted),
             corrections=sum(facts.corrections for facts in self._facts),
             intervention_share=acted["human"] / max(acted["human"] + acted["policy"], 1),
-            observations=tuple(observations),
-            actions=tuple(actions),
-            clipped=(
-                tuple(float(x) for x in (np.abs(commanded) >= AT_LIMIT).mean(axis=0))
-                if steps
-                else ()
-            ),
-            differs=(
-                float((np.abs(commanded - executed) > DIFFERS).any(axis=1).mean()) if steps else 0.0
-            ),
+            observations=tuple(described[False]),
+            actions=tuple(described[True]),
+            clipped=tuple(clipped),
+            differs=differs,
             cameras=tuple(frames.result(name) for name, frames in self._cameras.items()),
             timing=_timing(np.concatenate([*self._periods, np.zeros(0)]), self._rate_hz),
             warnings=(),
@@ -195,25 +193,11 @@ class Collector:
 def entries(name: str, values: Array) -> list[Entry]:
     """Each column of `values (N, n)`, N > 0."""
     wide = values.astype(np.float64)
+    figures = np.stack([wide.min(axis=0), wide.max(axis=0), wide.mean(axis=0), wide.std(axis=0)])
     quantiles = np.quantile(wide, QUANTILES, axis=0)
-    columns = zip(
-        wide.min(axis=0),
-        wide.max(axis=0),
-        wide.mean(axis=0),
-        wide.std(axis=0),
-        quantiles.T,
-        strict=True,
-    )
     return [
-        Entry(
-            f"{name}[{i}]",
-            float(low),
-            float(high),
-            float(mean),
-            float(std),
-            tuple(float(q) for q in each),
-        )
-        for i, (low, high, mean, std, each) in enumerate(columns)
+        Entry(f"{name}[{i}]", low, high, mean, std, tuple(quantiles[:, i].tolist()))
+        for i, (low, high, mean, std) in enumerate(figures.T.tolist())
     ]
 
 

@@ -138,22 +138,9 @@ def _episode(number: int, author: Provenance, length: int = 10) -> list[Step]:
     def step(index: int) -> Step:
         seen = {"state/x": rng.normal(size=3).astype(np.float32)}
         action = rng.uniform(-1, 1, 2).astype(np.float32)
-        ends = index == length
-        return Step(
-            number,
-            index,
-            seen,
-            action,
-            action,
-            action,
-            float(ends),
-            ends,
-            False,
-            author,
-            0,
-            0.1 * index,
-            0.0,
-        )
+        ends, t = index == length, 0.1 * index
+        made = (action, action, action)
+        return Step(number, index, seen, *made, float(ends), ends, False, author, 0, t, 0.0)
 
     return [step(index) for index in range(length + 1)]
 

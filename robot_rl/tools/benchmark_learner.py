@@ -105,21 +105,8 @@ def random_steps(space: SpaceSpec, count: int, episode_steps: int = 50) -> Itera
         action = rng.uniform(-1.0, 1.0, space.action_size).astype(np.float32) if index else zeros
         end = index == episode_steps - 1
         author = Provenance.DEMO if episode % 2 == 0 else Provenance.POLICY
-        yield Step(
-            episode,
-            index,
-            state | images,
-            action,
-            action,
-            action,
-            float(end),
-            end,
-            False,
-            author,
-            0,
-            0.1 * number,
-            0.0,
-        )
+        seen, made, t = state | images, (action, action, action), 0.1 * number
+        yield Step(episode, index, seen, *made, float(end), end, False, author, 0, t, 0.0)
 
 
 def measure_learning(task: Task, hardware: Hardware, sizes: Sizes) -> list[Row]:
