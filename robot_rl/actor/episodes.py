@@ -32,9 +32,8 @@ from robot_rl.types import (
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.1  # for a camera or an arm that is silent
 UNMOVED = "waiting for you to move: the episode begins with your first motion"
-FAILED_RESETS_AT_MOST = (
-    3  # one after the other, in simulation, before somebody has to come and look
-)
+# one after the other, in simulation, before somebody has to come and look
+FAILED_RESETS_AT_MOST = 3
 
 OVER = "cut short: the run was over"
 """The `reason` of an episode that was neither judged nor ended by the operator or a device."""
@@ -61,9 +60,8 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
-    broken_off: bool = (
-        False  # nothing was observed behind its last step; a mark TRUNCATED is to say so
-    )
+    # nothing was observed behind its last step; a mark TRUNCATED is to say so
+    broken_off: bool = False
     reason: str = ""
     discarded: bool = False
     on_last: tuple[OperatorCommand, ...] = ()

@@ -66,11 +66,7 @@ class ArmLoop:
     """
 
     def __init__(
-        self,
-        arm: Arm,
-        setup: ArmSetup,
-        ring: Ring | None = None,
-        guards: Sequence[Guard] = (),
+        self, arm: Arm, setup: ArmSetup, ring: Ring | None = None, guards: Sequence[Guard] = ()
     ):
         n = arm.joints
         self._arm = arm

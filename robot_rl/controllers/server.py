@@ -27,11 +27,7 @@ from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
 from robot_rl.controllers.recorder import BlackBox, about_arm, blackbox_folder
 from robot_rl.controllers.served_arm import ServedArm, open_arm
-from robot_rl.controllers.setup import (
-    check_compliance,
-    check_joint_target,
-    check_setup,
-)
+from robot_rl.controllers.setup import check_compliance, check_joint_target, check_setup
 from robot_rl.links.address import draw_secret, keep_secret
 from robot_rl.links.seldom import Seldom
 from robot_rl.links.sockets import bind, new_socket

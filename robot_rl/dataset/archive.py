@@ -49,10 +49,8 @@ read to see one.
 
 _PER_STEP = ("reward", "terminated", "truncated", "provenance", "weights_version")
 _PER_OBSERVATION = ("t_monotonic", "t_wall")
-_FLAT: Any = {
-    "name": "v2",
-    "separator": ".",
-}  # no folders for the chunks of an array: each costs an fsync
+# no folders for the chunks of an array: each costs an fsync
+_FLAT: Any = {"name": "v2", "separator": "."}
 _SYNCING = 8  # threads: what a disk is told at the same time it writes in one go
 _TEMPORARY = ".tmp-"
 _HEAD, _INDEX, _EPISODES = "archive.json", "index.jsonl", "episodes"
@@ -239,9 +237,8 @@ class ArchiveWriter:
                 )
             _sync_tree(temporary)
             unlisted = place / f"{_TEMPORARY}{secrets.token_hex(8)}"
-            if (
-                place / name
-            ).exists():  # a writer was killed between rename and line: the index does not know it
+            # a writer was killed between rename and line: the index does not know it
+            if (place / name).exists():
                 (place / name).rename(unlisted)
             temporary.rename(place / name)
             sync_path(place)
@@ -295,9 +292,8 @@ def _from_arrays(
 
 def _read_group(path: Path) -> dict[str, Array]:
     try:
-        group = zarr.open_group(
-            path, mode="r", zarr_format=3
-        )  # a codec of the older format is pickle
+        # a codec of the older format is pickle
+        group = zarr.open_group(path, mode="r", zarr_format=3)
         return {
             name: np.asarray(node[...])
             for name, node in group.members(None)

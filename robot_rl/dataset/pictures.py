@@ -280,10 +280,8 @@ def _enlarge(frame: Array, side: int) -> Array:
     """
     height, width = frame.shape[:2]
     scale = side / max(height, width)
-    size = (
-        2 * max(1, round(width * scale / 2)),
-        2 * max(1, round(height * scale / 2)),
-    )  # video wants even sizes
+    # video wants even sizes
+    size = 2 * max(1, round(width * scale / 2)), 2 * max(1, round(height * scale / 2))
     growing = cv2.INTER_NEAREST if scale == round(scale) else cv2.INTER_CUBIC
     return cv2.resize(frame, size, interpolation=growing if scale > 1 else cv2.INTER_AREA)
 

@@ -24,28 +24,14 @@ from robot_rl.types import (
     StoppedError,
 )
 
-STEP = np.array([
-    0.012,
-    0.012,
-    0.012,
-    0.08,
-    0.08,
-    0.08,
-])  # [m, rad] per control period: 0.12 m/s at 10 Hz
-HOME_TOLERANCE = (
-    0.05  # [rad] at home, which is only on the way: what friction leaves of a joint-space move
-)
-TOLERANCE = np.array([
-    0.0015,
-    0.0015,
-    0.0015,
-    0.01,
-    0.01,
-    0.01,
-])  # [m, rad] when an arm counts as arrived
-SETTLE_S = (
-    0.3  # for which an arm holds, twice, before its wrench is tared; the tare averages over 0.05 s
-)
+# [m, rad] per control period: 0.12 m/s at 10 Hz
+STEP = np.array([0.012, 0.012, 0.012, 0.08, 0.08, 0.08])
+# [rad] at home, which is only on the way: what friction leaves of a joint-space move
+HOME_TOLERANCE = 0.05
+# [m, rad] when an arm counts as arrived
+TOLERANCE = np.array([0.0015, 0.0015, 0.0015, 0.01, 0.01, 0.01])
+# for which an arm holds, twice, before its wrench is tared; the tare averages over 0.05 s
+SETTLE_S = 0.3
 AT_ONCE = 0.01  # of that time: a lease so short that the arm holds
 LOOK = (
     "Look at it: is something in its way, does the tool stick? If not: is `load` of the hardware"

@@ -35,9 +35,8 @@ class FeatureCache:
         self._policy, self._spec, self._config, self._seed = policy, policy.spec, config, seed
         self._variants = variants_for(config, policy.spec)
         self._file: FeatureFile | None = None
-        self._goals: dict[
-            ActorStream, list[GoalFilter]
-        ] = {}  # of the episode that each actor is in
+        # of the episode that each actor is in
+        self._goals: dict[ActorStream, list[GoalFilter]] = {}
         self._frames = 0
         if path is not None and policy.info.cached:
             trained = self._policy.trained_names()  # reads the features, and changes

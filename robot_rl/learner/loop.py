@@ -107,9 +107,8 @@ class Learner:
             with self._stop.at_once():  # nothing is made here that a restart would not make again
                 if self._config.compile:
                     self.training.warm_up()
-            while (
-                not self._folder.demos_file.exists()
-            ):  # the last thing that is written when they are complete
+            # the last thing that is written when they are complete
+            while not self._folder.demos_file.exists():
                 if self._stop.is_set():
                     return False
                 self._calls.poll(0.1)  # an actor on another machine hands them over

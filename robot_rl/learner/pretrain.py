@@ -147,10 +147,7 @@ def goal_frames(
 
 
 def _known_goals(
-    steps: Iterable[Step],
-    spec: PolicySpec,
-    successes: Iterable[Sequence[Step]],
-    said_late_s: float,
+    steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Sequence[Step]], said_late_s: float
 ) -> Iterator[tuple[int, Sequence[Step], list[Array]]]:
     """The number of the scene, an episode and the goal's poses in the frames of that episode."""
     scene = -1

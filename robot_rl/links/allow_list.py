@@ -61,9 +61,8 @@ class AllowList:
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]"):
         self.context = context
         self._keyrings: dict[bytes, Keyring] = {}
-        self._known: dict[
-            bytes, frozenset[bytes]
-        ] = {}  # the keys that each held when it was last read
+        # the keys that each held when it was last read
+        self._known: dict[bytes, frozenset[bytes]] = {}
         self._seldom = Seldom(log, MOST_LINES)
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)

@@ -38,9 +38,8 @@ SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the sa
 PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, whoever asks
 FAR = 1e6  # [m]; no arm reaches there
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
-LET_GO_S = (
-    5.0  # a page that is silent for longer holds the gizmo no more, though it has not said so
-)
+# a page that is silent for longer holds the gizmo no more, though it has not said so
+LET_GO_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,8 @@ class ConsoleLink:
         self._number = 0
         self._times: deque[float] = deque(maxlen=20)
         self._jpegs: tuple[Shown | None, dict[str, Array]] = (None, {})
-        self._whole: dict[
-            str, tuple[float, dict[str, Any], dict[str, Array]]
-        ] = {}  # by camera: when, and the answer
+        # by camera: when, and the answer
+        self._whole: dict[str, tuple[float, dict[str, Any], dict[str, Array]]] = {}
         self.events = EventQueue()
         self._grip: Array | None = None
         self._grip_t = -math.inf

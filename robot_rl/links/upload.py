@@ -27,9 +27,8 @@ class Inbox:
 
     def __init__(self, target: Path, arrived: Callable[[dict[str, Any]], None]):
         self._target, self._arrived = target, arrived
-        self._checked: tuple[int, int] | None = (
-            None  # size and time of change of the target with `_checksum`
-        )
+        # size and time of change of the target with `_checksum`
+        self._checked: tuple[int, int] | None = None
         self._checksum = 0
 
     def answer(self, body: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:

@@ -69,9 +69,8 @@ class StopRequest:
         finally:
             self._at_once = False
         if self._asked:
-            from robot_rl.types import (
-                StoppedError,
-            )  # numpy comes with it: not before a Ctrl-C is watched for
+            # numpy comes with it: not before a Ctrl-C is watched for
+            from robot_rl.types import StoppedError
 
             raise StoppedError("stopped")
 

@@ -16,9 +16,8 @@ from robot_rl.types import DeviceError, Fault, OperatorCommand, ResetMissedError
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN_S = 0.05
-SETTLED_S = (
-    1.0  # a word at the device so soon after somebody was asked for may still be about the episode
-)
+# a word at the device so soon after somebody was asked for may still be about the episode
+SETTLED_S = 1.0
 PAUSED = "paused by the operator"
 DONE = "when it is done, press start in the console or say success at the device"
 GO = "press start in the console or say success at the device; failure says not this time"

@@ -153,10 +153,8 @@ def _plot_learning(folder: RunFolder) -> list[Path]:
     if training.curve:
         written.append(_plot_success(training.curve, folder))
     metrics = _columns(folder.metrics_file, METRICS, "updates", "offline_updates", *CURVES)
-    if np.isfinite([
-        *metrics["critic_loss"],
-        *metrics["bc_loss"],
-    ]).any():  # else there was no update
+    # else there was no update
+    if np.isfinite([*metrics["critic_loss"], *metrics["bc_loss"]]).any():
         written.append(_plot_learner(metrics, folder))
     return written
 

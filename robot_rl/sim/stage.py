@@ -98,10 +98,8 @@ def add_stage(spec: mujoco.MjSpec) -> None:
     """
     spec.visual.quality.shadowsize = 0
     spec.visual.quality.offsamples = 0
-    spec.visual.quality.numslices, spec.visual.quality.numstacks = (
-        12,
-        8,
-    )  # of round links; 28 and 16 take twice the time
+    # of round links; 28 and 16 take twice the time
+    spec.visual.quality.numslices, spec.visual.quality.numstacks = 12, 8
     spec.visual.map.znear = 0.005
     spec.visual.global_.offwidth, spec.visual.global_.offheight = 1280, 960
     spec.visual.headlight.ambient = [0.35, 0.35, 0.35]

@@ -119,9 +119,8 @@ class StepCodec:
             )
             self._places.append(place)
             self.size += length + len(padding)
-        self._runs: list[
-            tuple[np.dtype, int, int, list[_Place]]
-        ] = []  # dtype, first byte, bytes, what is there
+        # dtype, first byte, bytes, what is there
+        self._runs: list[tuple[np.dtype, int, int, list[_Place]]] = []
         for dtype, several in groupby(self._places, lambda place: place.dtype):
             run = list(several)
             length = sum(place.n * dtype.itemsize + len(place.padding) for place in run)

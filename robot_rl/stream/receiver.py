@@ -71,9 +71,8 @@ class StepReceiver:
         self.persisted: dict[ActorStream, int] = dict(positions or {})
         self._received: dict[ActorStream, int] = dict(self.persisted)
         self._greeted: dict[bytes, ActorStream] = {}  # what each route may send
-        self._routes: dict[
-            ActorStream, bytes
-        ] = {}  # where the answers to a stream go: its newest route
+        # where the answers to a stream go: its newest route
+        self._routes: dict[ActorStream, bytes] = {}
 
     def receive(self, timeout_s: float = 0.0, limit: int = 16) -> list[Received]:
         """Records that are next in their epoch, in order, each once; waits up to `timeout_s` for
@@ -139,9 +138,8 @@ class StepReceiver:
                 if self._routes.get(self._greeted[old]) == old:
                     del self._routes[self._greeted[old]]
                 del self._greeted[old]
-            self._greeted[route] = (
-                stream  # older routes stay: what still comes through them is of the same epoch
-            )
+            # older routes stay: what still comes through them is of the same epoch
+            self._greeted[route] = stream
             self._routes[stream] = route
             self._reply(route, protocol.plain(Message.POSITION, greeting.epoch, last))
 

@@ -144,9 +144,8 @@ class _Found(NamedTuple):
                 best[place.header.identity] = place
         closed, before = state.get("closed"), state.get("lost", 0)
         located = {place.stream for place in best.values() if place.n is not None}
-        here = [
-            p for p in best.values() if about["kind"] == LOG or p.stream in located
-        ]  # else: delivered
+        # else: delivered
+        here = [p for p in best.values() if about["kind"] == LOG or p.stream in located]
         return _Found(_ordered(here, first), 0 if closed is None else closed - first, before)
 
     def parts(self, pages: Pages) -> Iterator[Record | Header]:

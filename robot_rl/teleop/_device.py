@@ -62,9 +62,8 @@ class Controls:
 
     def __init__(self, roles: Mapping[str, str], source: str):
         """Raises ConfigError for a role that there is not; `source` says where it was asked for."""
-        self.roles = {
-            str(control): str(role) for control, role in roles.items() if role
-        }  # YAML: 1 may be a key
+        # YAML: 1 may be a key
+        self.roles = {str(control): str(role) for control, role in roles.items() if role}
         for control, role in self.roles.items():
             if role not in ROLES:
                 raise ConfigError(

@@ -56,10 +56,7 @@ STICKS = {
 right.
 """
 
-HATS = {
-    ecodes.ABS_HAT0Y: ("dpad_up", "dpad_down"),
-    ecodes.ABS_HAT0X: ("dpad_left", "dpad_right"),
-}
+HATS = {ecodes.ABS_HAT0Y: ("dpad_up", "dpad_down"), ecodes.ABS_HAT0X: ("dpad_left", "dpad_right")}
 """A directional pad that is an axis: what -1 and what 1 stand for."""
 
 INPUTS = Path("/dev/input")

@@ -171,9 +171,8 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
 
     one = batch()
     sample_s = median(batch, sizes.batches)
-    period = (
-        learner.agent.actor_period
-    )  # not every update moves the actor: the mean of whole rounds
+    # not every update moves the actor: the mean of whole rounds
+    period = learner.agent.actor_period
     update_s = (
         median(lambda: [training.agent.update(one) for _ in range(period)], sizes.updates // period)
         / period

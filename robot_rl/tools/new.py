@@ -22,9 +22,8 @@ Three = tuple[float, float, float]
 Pose = tuple[float, float, float, float, float, float, float]
 ANGLE_RAD = 0.3  # that a task lets its tool tilt and turn
 STOOD_M = 0.01  # a hand that rests on an arm moves it no further
-ROOM_M = (
-    0.05  # of the workspace around the range of starts, where nobody has guided the arm through it
-)
+# of the workspace around the range of starts, where nobody has guided the arm through it
+ROOM_M = 0.05
 
 
 @dataclass(frozen=True)

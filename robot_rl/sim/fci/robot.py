@@ -87,14 +87,11 @@ class FciRobot:
         self._errors, self._reasons = np.zeros(layout.ERRORS, bool), np.zeros(layout.ERRORS, bool)
         self._lost_in_a_row, self._success = 0, 1.0
         self.touch = np.zeros(6)  # wrench [N, Nm] of somebody who pushes the tool, base axes
-        self.recovery_status, self.recovery_s = (
-            layout.OK,
-            0.0,
-        )  # how a recovery ends, and how long it takes
+        # how a recovery ends, and how long it takes
+        self.recovery_status, self.recovery_s = layout.OK, 0.0
         self.hand_mass = HAND_MASS  # [kg] of the end effector that Desk knows of
-        self.torque_jump = (
-            0.0  # [Nm] by which the next command is off on joint 1, as from a client without limits
-        )
+        # [Nm] by which the next command is off on joint 1, as from a client without limits
+        self.torque_jump = 0.0
         self._tau = np.zeros(7)
         self._tau_external = np.zeros(7)
         self._gain = 1.0 - math.exp(-layout.TICK_S / TORQUE_FILTER_S)
