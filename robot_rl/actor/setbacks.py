@@ -80,8 +80,6 @@ class Setbacks:
         """
         if "goals" in self._env.task.reward.options:
             return [np.array(goal) for goal in self._env.task.reward.options["goals"]]
-        return (
-            [self._env.world.latest.goal_base_tcp]
-            if self._env.world and self._env.task.scene
-            else []
-        )
+        if self._env.world and self._env.task.scene:
+            return [self._env.world.latest.goal_base_tcp]
+        return []

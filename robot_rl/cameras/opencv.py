@@ -154,11 +154,9 @@ class _Capture:
             limits += [cv2.CAP_PROP_READ_TIMEOUT_MSEC, int(1e3 * REOPEN_AFTER_S)]
             self._capture = cv2.VideoCapture(place, cv2.CAP_FFMPEG, [] if self._is_file else limits)
         if not self._capture.isOpened():
-            why = (
-                "does another program use it?"
-                if self._is_usb
-                else "does it exist, and is it a video?"
-            )
+            why = "does it exist, and is it a video?"
+            if self._is_usb:
+                why = "does another program use it?"
             raise DeviceError(f"camera '{name}': {place} cannot be opened; {why}")
         try:
             self._check_mode(options)

@@ -365,11 +365,9 @@ def _exposure_of(frame: Any) -> float | None:
     values = rs.frame_metadata_value
     if not frame.supports_frame_metadata(values.actual_exposure):
         return None
-    gain = (
-        frame.get_frame_metadata(values.gain_level)
-        if frame.supports_frame_metadata(values.gain_level)
-        else 1
-    )
+    gain = 1
+    if frame.supports_frame_metadata(values.gain_level):
+        gain = frame.get_frame_metadata(values.gain_level)
     return float(max(frame.get_frame_metadata(values.actual_exposure), 1) * max(gain, 1))
 
 

@@ -81,16 +81,12 @@ def _answer(name: str, task: str, answers: "Answers") -> list[str]:
     from robot_rl.tools import new as files
 
     default = getattr(answers, name)
-    shown = (
-        f" [{' '.join(map(str, default)) if isinstance(default, tuple) else default}]"
-        if default
-        else ""
-    )
-    hint = (
-        f"\n  guide the arm {GUIDED[name]} and press Enter, or type the numbers"
-        if name in GUIDED
-        else ""
-    )
+    shown = ""
+    if default:
+        shown = f" [{' '.join(map(str, default)) if isinstance(default, tuple) else default}]"
+    hint = ""
+    if name in GUIDED:
+        hint = f"\n guide the arm {GUIDED[name]} and press Enter, or type the numbers"
     print(f"{texts(files.Answers)[name]}{shown}{hint}: ", end="", flush=True)
     read: Sequence[float] = ()
     if name == "box":

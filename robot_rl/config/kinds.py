@@ -246,11 +246,9 @@ def options_class(kind: str, cls: type) -> type:
         raise ConfigError(
             f"{inspect.getfile(cls)}: Options is no dataclass: put @dataclass(frozen=True) above it"
         )
-    return (
-        make_dataclass("Options", (), bases=(TeleopMapping, own), frozen=True)
-        if kind == "teleop"
-        else own
-    )
+    if kind == "teleop":
+        return make_dataclass("Options", (), bases=(TeleopMapping, own), frozen=True)
+    return own
 
 
 def make_options(kind: str, use: Use, about: str = "") -> Any:

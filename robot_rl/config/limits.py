@@ -282,8 +282,6 @@ def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _text(numbers: tuple[float, ...]) -> str:
-    return (
-        f"{numbers[0]:g}"
-        if len(numbers) == 1
-        else f"[{', '.join(f'{number:g}' for number in numbers)}]"
-    )
+    if len(numbers) == 1:
+        return f"{numbers[0]:g}"
+    return f"[{', '.join(f'{number:g}' for number in numbers)}]"

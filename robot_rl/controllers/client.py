@@ -264,11 +264,9 @@ class ArmClient:
         return messages.to_stats(messages.body_as(messages.STATS, self._link.ask(Kind.STATS)))
 
     def _stamped(self, target: Any) -> Any:
-        return (
-            target
-            if target.seen_t is not None
-            else replace(target, seen_t=(self._latest or self.refresh()).t)
-        )
+        if target.seen_t is not None:
+            return target
+        return replace(target, seen_t=(self._latest or self.refresh()).t)
 
     def state(self) -> ArmState:
         """The newest state. In lockstep, where nothing moves by itself, that of the last answer."""

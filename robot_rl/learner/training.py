@@ -192,11 +192,9 @@ class Training:
     @property
     def offline_due(self) -> int:
         """Updates on the demonstrations that are still to be made before the first own step."""
-        return (
-            self.config.agent.bc_initial_updates - self.offline_updates
-            if self.memory.replay.demo_transitions
-            else 0
-        )
+        if self.memory.replay.demo_transitions:
+            return self.config.agent.bc_initial_updates - self.offline_updates
+        return 0
 
     def clone_behaviour(self, count: int, until: Callable[[], bool] = lambda: False) -> None:
         """Make `count` updates on the demonstrations alone, or fewer if `until()` turns true."""

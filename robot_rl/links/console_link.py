@@ -229,11 +229,9 @@ class ConsoleLink:
 
     def _rate_hz(self) -> float:
         times = [*self._times]
-        return (
-            (len(times) - 1) / (times[-1] - times[0])
-            if len(times) > 1 and times[-1] > times[0]
-            else 0.0
-        )
+        if len(times) > 1 and times[-1] > times[0]:
+            return (len(times) - 1) / (times[-1] - times[0])
+        return 0.0
 
 
 class ConsoleLinkClient:

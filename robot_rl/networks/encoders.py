@@ -22,11 +22,9 @@ def convolution_dtype(device: torch.device) -> torch.dtype:
     """
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
-    return (
-        torch.bfloat16
-        if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
-        else torch.float32
-    )
+    if device.type == "cpu" and torch.cpu._is_avx512_bf16_supported():
+        return torch.bfloat16
+    return torch.float32
 
 
 class SmallCNN(nn.Module):

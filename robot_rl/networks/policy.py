@@ -94,11 +94,9 @@ class PolicySpec:
         """What an encoder makes of a frame of each camera: features, and the goal that they
         predict.
         """
-        return (
-            0
-            if self.encoder == "none"
-            else self.camera_features * len(self.cameras) + self.goal_size
-        )
+        if self.encoder == "none":
+            return 0
+        return self.camera_features * len(self.cameras) + self.goal_size
 
     @staticmethod
     def from_space(space: SpaceSpec, encoder: str, **options: Any) -> "PolicySpec":

@@ -113,11 +113,9 @@ class OperatorMarks:
             return None
         if command == OperatorCommand.UNDO:
             about.counts = not about.counts
-            return (
-                Mark(MarkKind.UNDO, episode, t_wall=time.time())
-                if about.counts
-                else discard(episode)
-            )
+            if about.counts:
+                return Mark(MarkKind.UNDO, episode, t_wall=time.time())
+            return discard(episode)
         if not about.counts:
             return None
         if command == OperatorCommand.DISCARD:

@@ -238,11 +238,9 @@ class StepCodec:
 
 
 def _what(name: str) -> str:
-    return (
-        f"the {name.removeprefix('action/')} action"
-        if name.startswith("action/")
-        else f"observation '{name}'"
-    )
+    if name.startswith("action/"):
+        return f"the {name.removeprefix('action/')} action"
+    return f"observation '{name}'"
 
 
 def _describe(dtype: str, shape: tuple[int, ...]) -> str:

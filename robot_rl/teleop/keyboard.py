@@ -207,11 +207,9 @@ def _is_wayland(display: Any) -> bool:
 
 def _no_display(error: Exception) -> str:
     display = os.environ.get("DISPLAY", "")
-    where = (
-        f"the display {display!r} cannot be opened"
-        if display
-        else "there is no display: DISPLAY is not set"
-    )
+    where = "there is no display: DISPLAY is not set"
+    if display:
+        where = f"the display {display!r} cannot be opened"
     return (
         f"the keyboard is heard through an X11 display, and {where} ({error}). Start this on the"
         " desktop of the machine that the keyboard is plugged into, not over ssh, or use another"

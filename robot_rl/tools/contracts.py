@@ -103,11 +103,9 @@ def _check_options(part: str, options: type) -> Iterator[Finding]:
     """Each option with its default, and whether it says what it is for."""
     for name, default, text in texts_of(options):
         needed = f"default: {default}" if default else "it must be given"
-        advice = (
-            needed
-            if text
-            else "write a text under the field of Options: it is what people read here"
-        )
+        advice = "write a text under the field of Options: it is what people read here"
+        if text:
+            advice = needed
         yield Finding(part, f"option {name}", True, text or "without a text", advice)
 
 
