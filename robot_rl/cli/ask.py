@@ -86,7 +86,7 @@ def _answer(name: str, task: str, answers: "Answers") -> list[str]:
         shown = f" [{' '.join(map(str, default)) if isinstance(default, tuple) else default}]"
     hint = ""
     if name in GUIDED:
-        hint = f"\n guide the arm {GUIDED[name]} and press Enter, or type the numbers"
+        hint = f"\n  guide the arm {GUIDED[name]} and press Enter, or type the numbers"
     print(f"{texts(files.Answers)[name]}{shown}{hint}: ", end="", flush=True)
     read: Sequence[float] = ()
     if name == "box":
