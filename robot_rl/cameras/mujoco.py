@@ -176,10 +176,8 @@ class _Stage:
         (x, y, across, down), (height, width) = crop, DEFAULT_SIZE
         for eye in self._view.camera:
             pixel = (eye.frustum_top - eye.frustum_bottom) / height
-            eye.frustum_center, eye.frustum_width = (
-                pixel * (x + across / 2 - width / 2),
-                pixel * across / 2,
-            )
+            eye.frustum_center = pixel * (x + across / 2 - width / 2)
+            eye.frustum_width = pixel * across / 2
             eye.frustum_bottom = pixel * (height / 2 - y - down)
             eye.frustum_top = pixel * (height / 2 - y)
 

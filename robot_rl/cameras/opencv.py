@@ -32,6 +32,12 @@ V4L2_AUTOMATIC, V4L2_MANUAL = 3.0, 1.0
 webcam has; manual.
 """
 
+CONTROLS = (
+    ("exposure", cv2.CAP_PROP_AUTO_EXPOSURE, V4L2_AUTOMATIC, V4L2_MANUAL, cv2.CAP_PROP_EXPOSURE),
+    ("white_balance", cv2.CAP_PROP_AUTO_WB, 1.0, 0.0, cv2.CAP_PROP_WB_TEMPERATURE),
+)
+"""By option: the control that makes it automatic, its values for on and off, and the control."""
+
 VIDIOC_S_CTRL, EXPOSURE_AUTO_PRIORITY = 0xC008561C, 0x009A0903
 """Request and control (linux/videodev2.h, v4l2-controls.h), whose name for people is
 `exposure_dynamic_framerate`.
@@ -42,11 +48,9 @@ RATE_SHARE = 0.05
 30.
 """
 
-BY_ID, BY_PATH, CLASS = (
-    Path("/dev/v4l/by-id"),
-    Path("/dev/v4l/by-path"),
-    Path("/sys/class/video4linux"),
-)
+BY_ID = Path("/dev/v4l/by-id")
+BY_PATH = Path("/dev/v4l/by-path")
+CLASS = Path("/sys/class/video4linux")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +141,8 @@ class _Capture:
         self._name = name
         place = f"/dev/video{options.device}" if isinstance(options.device, int) else options.device
         self._place = place
-        self._is_file, self._is_usb = (
-            Path(place).is_file(),
-            "://" not in place and not Path(place).is_file(),
-        )
+        self._is_file = Path(place).is_file()
+        self._is_usb = "://" not in place and not Path(place).is_file()
         if self._is_usb:
             self._check_node(place)
             identity = self._check_identity(Path(place).resolve(), known)
@@ -237,10 +239,8 @@ class _Capture:
                 f" {size[1]}"
             )
         if self._is_usb:
-            rate, fourcc = (
-                self._capture.get(cv2.CAP_PROP_FPS),
-                _letters(self._capture.get(cv2.CAP_PROP_FOURCC)),
-            )
+            rate = self._capture.get(cv2.CAP_PROP_FPS)
+            fourcc = _letters(self._capture.get(cv2.CAP_PROP_FOURCC))
             if (
                 options.rate_hz
                 and rate > 0.0
@@ -262,16 +262,7 @@ class _Capture:
         """
         if self._is_usb:
             _keep_rate(self._place)
-        for name, automatic, on, off, control in (
-            (
-                "exposure",
-                cv2.CAP_PROP_AUTO_EXPOSURE,
-                V4L2_AUTOMATIC,
-                V4L2_MANUAL,
-                cv2.CAP_PROP_EXPOSURE,
-            ),
-            ("white_balance", cv2.CAP_PROP_AUTO_WB, 1.0, 0.0, cv2.CAP_PROP_WB_TEMPERATURE),
-        ):
+        for name, automatic, on, off, control in CONTROLS:
             value = getattr(options, name)
             if self._is_usb:
                 self._capture.set(automatic, on if value is None else off)

@@ -181,10 +181,8 @@ def keys(trust: Trust = None, revoke: str = "", list: Flag = False, json: Json =
         keyring.revoke(revoke)
     if trust:
         keyring.trust(*trust)
-    own, trusted = (
-        keyring.make().public.hex(),
-        {n: key.hex() for n, key in keyring.trusted().items()},
-    )
+    own = keyring.make().public.hex()
+    trusted = {n: key.hex() for n, key in keyring.trusted().items()}
     if json:
         print_json({"folder": str(keyring.folder), "name": name, "public": own, "trusted": trusted})
     elif list:

@@ -56,12 +56,10 @@ def frames_of(q, chain):
             R[r, 0] = x * ct + ahead * st
             R[r, 1] = -x * st + ahead * ct
             R[r, 2] = -y * sa + z * ca
-            frames[i, r, 0], frames[i, r, 1], frames[i, r, 2], frames[i, r, 3] = (
-                R[r, 0],
-                R[r, 1],
-                R[r, 2],
-                p[r],
-            )
+            frames[i, r, 0] = R[r, 0]
+            frames[i, r, 1] = R[r, 1]
+            frames[i, r, 2] = R[r, 2]
+            frames[i, r, 3] = p[r]
     return frames
 
 
@@ -118,11 +116,9 @@ def body_clearance(q, chain, capsules, room, boxes):
     frames = frames_of(q, chain)
     for k in range(capsules.shape[0]):
         frame = frames[int(capsules[k, LINK])]
-        start, end, radius = (
-            place(frame, capsules[k, START]),
-            place(frame, capsules[k, END]),
-            capsules[k, RADIUS],
-        )
+        start = place(frame, capsules[k, START])
+        end = place(frame, capsules[k, END])
+        radius = capsules[k, RADIUS]
         clear = np.inf
         for i in range(3):  # a wall is flat: an end is nearest
             clear = min(

@@ -194,12 +194,10 @@ def record_into(row: Array, times: Array, fault: int, control: Control, now: Mea
     """Fill a row of the black box, in the order of `recorder.columns`."""
     flags = control.flags
     row[:4] = times
-    row[4], row[5], row[6], row[7] = (
-        fault,
-        flags[VERDICT],
-        flags[MODE],
-        1.0 if flags[MODE] == HOLD else 0.0,
-    )
+    row[4] = fault
+    row[5] = flags[VERDICT]
+    row[6] = flags[MODE]
+    row[7] = 1.0 if flags[MODE] == HOLD else 0.0
     n, at = now.q.shape[0], 8
     for values in (now.q, now.dq, control.tau):
         row[at : at + n] = values

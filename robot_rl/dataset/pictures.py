@@ -22,13 +22,11 @@ COLOURS = {
 }
 """RGB of the frame around an observation: who brought it about."""
 
-GOOD, BAD, PAPER, INK, FAINT = (
-    (30, 150, 60),
-    (200, 45, 40),
-    (250, 250, 248),
-    (35, 35, 35),
-    (120, 120, 120),
-)
+GOOD = (30, 150, 60)
+BAD = (200, 45, 40)
+PAPER = (250, 250, 248)
+INK = (35, 35, 35)
+FAINT = (120, 120, 120)
 CELL = 176  # pixels of a frame's longer side on the sheet
 LABEL_CELL = 256  # the same, of a labelled frame
 BORDER = 5

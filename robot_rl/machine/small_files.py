@@ -189,13 +189,11 @@ class Tail(Generic[T]):
         at_most: float = math.inf,
         newest: float = math.inf,
     ):
-        self._path, self._begin, self._numbers, self._at_most, self._newest = (
-            path,
-            begin,
-            numbers,
-            at_most,
-            newest,
-        )
+        self._path = path
+        self._begin = begin
+        self._numbers = numbers
+        self._at_most = at_most
+        self._newest = newest
         self._sums = begin()
         self._place: tuple[int, int] | None = None  # device and inode
         self._at = self._line = 0

@@ -40,11 +40,9 @@ class SmallCNN(nn.Module):
         channels, (height, width) = 3, image_size
         for out, kernel, stride in _LAYERS:
             self.convolutions.append(nn.Conv2d(channels, out, kernel, stride))
-            channels, height, width = (
-                out,
-                (height - kernel) // stride + 1,
-                (width - kernel) // stride + 1,
-            )
+            channels = out
+            height = (height - kernel) // stride + 1
+            width = (width - kernel) // stride + 1
         if min(height, width) < 1:
             raise ValueError(
                 f"images of {image_size} pixels are too small for the encoder; use at least 32 x 32"

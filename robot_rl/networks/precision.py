@@ -24,10 +24,8 @@ def use_onednn_matmul() -> bool:
     switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = switch.fp32_precision
     generator = torch.Generator().manual_seed(0)
-    a, b = (
-        torch.randn(2, 256, 256, generator=generator),
-        torch.randn(2, 256, 256, generator=generator),
-    )
+    a = torch.randn(2, 256, 256, generator=generator)
+    b = torch.randn(2, 256, 256, generator=generator)
     exact = torch.bmm(a.double(), b.double())
     switch.fp32_precision = "bf16"
     error = float((torch.bmm(a, b).double() - exact).norm() / exact.norm())

@@ -189,10 +189,8 @@ class Intervention:
         elif word == OperatorCommand.UNDO:
             self._annotate(event)
         elif word in ENDS:
-            self.ends, self.discarded = (
-                ENDS[word],
-                self.discarded or word == OperatorCommand.DISCARD,
-            )
+            self.ends = ENDS[word]
+            self.discarded = self.discarded or word == OperatorCommand.DISCARD
 
     def _annotate(self, event: OperatorEvent) -> None:
         """It is about an episode that is over."""

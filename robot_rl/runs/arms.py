@@ -55,20 +55,9 @@ def start_arms(folder: RunFolder, processes: Supervisor) -> None:
     config.check_fit(folder.load_task(), folder.load_hardware())
     config.require_machine(folder.load_hardware())
     for arm in folder.load_hardware().arms:
-        processes.start(
-            f"arm-{arm.name}",
-            [
-                "arm",
-                settings.hardware,
-                "--arm",
-                arm.name,
-                "--run",
-                str(folder.path),
-                "--clock",
-                settings.clock,
-            ]
-            + ["--address", arm.address, "--blackbox", str(folder.blackbox)],
-        )
+        arguments = ["arm", settings.hardware, "--arm", arm.name, "--run", str(folder.path)]
+        arguments += ["--clock", settings.clock, "--address", arm.address]
+        processes.start(f"arm-{arm.name}", [*arguments, "--blackbox", str(folder.blackbox)])
 
 
 def await_arms(

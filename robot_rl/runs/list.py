@@ -82,22 +82,15 @@ def _evaluations(path: Path) -> Any:
             yield sampled, int(said["successes"]), int(said["episodes"])
 
 
+HEADINGS = ["run", "last written", "task", "hardware", "obs", "seed", "demos", "steps", "success"]
+
+
 def table(runs: list[RunFacts]) -> Any:
     """The runs as a table for a terminal."""
     from rich.table import Table
 
     out = Table()
-    for heading in (
-        "run",
-        "last written",
-        "task",
-        "hardware",
-        "obs",
-        "seed",
-        "demos",
-        "steps",
-        "success",
-    ):
+    for heading in HEADINGS:
         out.add_column(
             heading,
             justify="right" if heading in ("seed", "demos", "steps") else "left",

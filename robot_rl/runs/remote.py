@@ -112,11 +112,9 @@ def with_addresses(
     """
     steps, weights, calls, status, _ = consecutive_addresses(learner, PORTS)
     if like is not None:
-        actor_status, desk, arms = (
-            like.actor_status_address,
-            like.desk_address,
-            list(like.arm_addresses),
-        )
+        actor_status = like.actor_status_address
+        desk = like.desk_address
+        arms = list(like.arm_addresses)
     else:
         actor_status, desk, *arms = free_addresses(
             2 + len(config.load_hardware(settings.hardware).arms)

@@ -91,19 +91,15 @@ class SimulatedPanda(interfaces.Arm):
     def _bind(self) -> None:
         """Look up once what 1,000 ticks a second need: functions, and views into MuJoCo's buffers."""
         self._dofs = self._parts.dofs
-        self._reading.q, self._reading.dq = (
-            self._data.qpos[self._parts.angles],
-            self._data.qvel[self._dofs],
-        )
+        self._reading.q = self._data.qpos[self._parts.angles]
+        self._reading.dq = self._data.qvel[self._dofs]
         data, self._tool = self._data, self._model.site("tool").id
         self._step1, self._step2 = mujoco.mj_step1, mujoco.mj_step2
         self._jac, self._full_mass = mujoco.mj_jacSite, mujoco.mj_fullM
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[self._dofs], data.qfrc_gravcomp[self._dofs]
-        self._ctrl, self._constraint = (
-            data.ctrl[self._parts.motors],
-            data.qfrc_constraint[self._dofs],
-        )
+        self._ctrl = data.ctrl[self._parts.motors]
+        self._constraint = data.qfrc_constraint[self._dofs]
         # (7,) [Nm]: what nobody commanded did to the joints in the last tick
         self.tau_external = self._constraint
         self.tau_gravity = self._gravcomp  # (7,) [Nm]: what holds the arm up

@@ -172,19 +172,8 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
     )
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
         for arm in arms:
-            of = [
-                "arm",
-                HARDWARE,
-                "--arm",
-                arm.name,
-                "--task",
-                TASK,
-                "--clock",
-                "lockstep",
-                "--address",
-                arm.address,
-            ]
-            processes.start(arm.name, of)
+            of = ["--arm", arm.name, "--task", TASK, "--clock", "lockstep"]
+            processes.start(arm.name, ["arm", HARDWARE, *of, "--address", arm.address])
         for arm in arms:
             ArmClient(arm.address, each=processes.check).close()
         env = RobotEnv(task, replace(hardware, arms=arms), obs=obs)

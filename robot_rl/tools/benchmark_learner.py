@@ -156,10 +156,8 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
     if sizes.compile:
         training.warm_up()
     size, rng = learner.agent.batch_size, np.random.default_rng(0)
-    replay, batch_config = (
-        replay_for(space, learner, training.agent.policy, sizes.replay_steps),
-        training.batch_config,
-    )
+    replay = replay_for(space, learner, training.agent.policy, sizes.replay_steps)
+    batch_config = training.batch_config
     shape = (batch_config.variants, training.agent.policy.cached_size)
     features = rng.normal(size=shape).astype(np.float16) if shape[1] else None
     for step in random_steps(space, sizes.replay_steps):
@@ -178,10 +176,8 @@ def _measure_learning(name: str, space: SpaceSpec, learner: Any, sizes: Sizes) -
         / period
     )
     told_s = median(lambda: health(training.agent, replay, 0.97, learner.device), sizes.batches)
-    policy, observation = (
-        LivePolicy(training.spec, training.policy()),
-        next(random_steps(space, 1)).observation,
-    )
+    policy = LivePolicy(training.spec, training.policy())
+    observation = next(random_steps(space, 1)).observation
     act_s = median(lambda: policy.act(observation), sizes.updates)
     kept = "state" if not training.spec.cameras else "images, shifted"
     if shape[1]:

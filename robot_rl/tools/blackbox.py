@@ -132,10 +132,8 @@ def _plot_tool(recording: Recording, t: Array, chosen: Array, axes: Any) -> None
 
 def _plot_verdicts(recording: Recording, t: Array, chosen: Array, axis: Any) -> None:
     """One line of dots per bit that was ever set, per fault, and for holding."""
-    bits, faults = (
-        recording.column("verdict")[chosen].astype(int),
-        recording.column("fault")[chosen].astype(int),
-    )
+    bits = recording.column("verdict")[chosen].astype(int)
+    faults = recording.column("fault")[chosen].astype(int)
     lines = [(verdict.reasons, (bits & verdict) != 0) for verdict in LimitFlags if verdict]
     lines += [
         (f"FAULT {_fault_name(code)}", faults == code)

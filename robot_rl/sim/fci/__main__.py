@@ -101,10 +101,8 @@ class Control:
                     )
                 robot.enter(Mode[value])
             case "recovery":
-                robot.recovery_status, robot.recovery_s = (
-                    int(value["status"]),
-                    float(value["seconds"]),
-                )
+                robot.recovery_status = int(value["status"])
+                robot.recovery_s = float(value["seconds"])
             case "hand_mass":
                 robot.hand_mass = float(value)
                 server.settings_changed()

@@ -333,14 +333,10 @@ class FciRobot:
         wrench_base, wrench_k = self._wrench_at_k()
         state["O_F_ext_hat_K"], state["K_F_ext_hat_K"] = -wrench_base, -wrench_k
         torque, force = np.abs(self._tau_external), np.abs(wrench_base)
-        state["joint_contact"], state["cartesian_contact"] = (
-            torque > self._torque[0],
-            force > self._force[0],
-        )
-        state["joint_collision"], state["cartesian_collision"] = (
-            torque > self._torque[1],
-            force > self._force[1],
-        )
+        state["joint_contact"] = torque > self._torque[0]
+        state["cartesian_contact"] = force > self._force[0]
+        state["joint_collision"] = torque > self._torque[1]
+        state["cartesian_collision"] = force > self._force[1]
         state["generator_mode"] = layout.GENERATOR_NONE if moving else layout.GENERATOR_IDLE
         state["controller_mode"] = layout.CONTROLLER_EXTERNAL if moving else layout.CONTROLLER_OTHER
         state["errors"], state["reflex_reason"] = self._errors, self._reasons

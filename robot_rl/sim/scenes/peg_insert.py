@@ -104,10 +104,8 @@ class Scene(interfaces.Scene):
         middle, outer = inner + WALL / 2, inner + WALL
         look = {"type": BOX, "rgba": self.socket_rgba, "group": 0, **self._contact(WORLD_CONTACT)}
         for i, side in enumerate((-1.0, 1.0)):
-            end, flank = (
-                {"name": f"socket-{2 * i}", **look},
-                {"name": f"socket-{2 * i + 1}", **look},
-            )
+            end = {"name": f"socket-{2 * i}", **look}
+            flank = {"name": f"socket-{2 * i + 1}", **look}
             socket.add_geom(
                 size=[WALL / 2, outer, half_depth], pos=[side * middle, 0.0, half_depth], **end
             )
