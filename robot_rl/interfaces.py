@@ -213,7 +213,7 @@ class Arm(Driver):
 
 class World(Protocol):
     """The simulator's truth as the actor sees it (`controllers/world.py`): asked once per step,
-    then read by whoever may.
+    then read by any thread.
     """
 
     latest: WorldState

@@ -176,7 +176,7 @@ class DemoRecorder:
         raise StoppedError(STOPPED)
 
     def _hear(self, mark: Mark) -> None:
-        """A mark of this sitting's counts, and whoever looks sees it."""
+        """A mark of this sitting's counts, and the console shows it."""
         self.tally.add(self._log.own, mark)
         self._sitting.tell(demos=self.tally.successes)
 

@@ -91,7 +91,7 @@ class EpisodeRunner:
     def __init__(
         self, env: RobotEnv, desk: ConsoleLink | None = None, gate: PauseGate | None = None
     ):
-        """Each step is left at the `desk`, for whoever looks.
+        """Each step is left at the `desk`, for the console.
 
         While a camera or an arm is silent the `gate` tells of it, and a stop that is asked for
         there gives the episode up. A reset that the operator stops begins anew when the gate opens

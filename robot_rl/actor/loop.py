@@ -269,7 +269,7 @@ class Actor:
             self._runner.weights_version = version
 
     def _say_waiting(self, reason: str) -> None:
-        """For whoever watches the run: why the arm holds, or "" when it no longer does."""
+        """The status says why the arm holds, or "" when it no longer does."""
         phase = "waiting" if reason else "acting"
         self._status.publish({"phase": phase, "reason": reason, "env_steps": self._step})
 

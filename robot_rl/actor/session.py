@@ -165,7 +165,7 @@ class RecordingSession:
         self.heard(mark)
 
     def tell(self, **facts: Any) -> None:
-        """Facts for whoever looks."""
+        """Facts for the console."""
         if self.desk is not None:
             self.desk.tell(**facts)
 

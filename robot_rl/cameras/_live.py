@@ -114,7 +114,7 @@ class Frame(NamedTuple):
 
 
 class Restarting(DeviceError):
-    """The device was reset, and is away for a moment: whoever opens the camera waits for it, up to
+    """The device was reset, and is away for a moment: its opening waits for it, up to
     `RESTART_S`.
     """
 

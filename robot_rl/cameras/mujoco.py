@@ -2,7 +2,7 @@
 
 The picture is drawn from a model of its own, which never steps: joint angles and object poses are
 copied into it. All cameras of a process that look at the same scene share that model and one GL
-context; a new world state is copied in once, whoever looks first. Used by one thread.
+context; the first camera that draws a new world state copies it in. Used by one thread.
 """
 
 import contextlib

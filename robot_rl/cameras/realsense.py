@@ -299,7 +299,7 @@ def _within(limit_s: float, call: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             answers.put((call(), None))
-        except BaseException as error:  # noqa: BLE001 whoever waits raises it
+        except BaseException as error:  # noqa: BLE001 the waiting thread raises it
             answers.put((None, error))
 
     try:

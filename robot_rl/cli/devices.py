@@ -247,7 +247,7 @@ def teleop(hardware: MaybeHardware = "", seconds: float = 0.0) -> None:
 def console(what: RunOrHardware, host: str = "127.0.0.1", port: int = 8080) -> None:
     """The operator's page in the browser: views, arm, curves, gizmo.
 
-    It is of a run, or of a bench alone, and may come and go: nothing waits for it. Whoever opens it
+    It is of a run, or of a bench alone, and may come and go: nothing waits for it. A browser
     needs the token in the printed link. It is this user's, for all consoles; another may be said in
     ROBOT_RL_CONSOLE_TOKEN.
 

@@ -91,7 +91,7 @@ def check_seed(seed: int) -> None:
 class RunFolder:
     """Paths and the resolved config of one run.
 
-    `config.json` is written when the run is created, with a checksum. Whoever changes it on purpose
+    `config.json` is written when the run is created, with a checksum. To change it on purpose one
     removes the key `crc32`: then it is taken as it is, as one of a run from before there was a
     checksum. It holds the task and the hardware file as data, so that the run needs neither any
     more; a run from before it did goes by their names.

@@ -53,7 +53,7 @@ class ArmLink:
     for 10 s at most, or 20 for those of `DELIBERATE`. The first request is INFO, whose answer says
     with which life of the arm's process this link speaks, and which set-up is in force; the answer
     to CONFIGURE numbers the one that the arm then has, and that this link may move it with.
-    `secret` is what the arm's process wants of whoever moves it; without one, that which lies
+    `secret` is what the arm's process wants of a client that moves it; without one, that which lies
     beside its socket.
     """
 

@@ -248,7 +248,7 @@ class _LoopEndpoint:
             return
         self._version = version
         loop = self.loop
-        # a target that is still here came first: whoever sends another order waits until it is
+        # a target that is still here came first: the sender of another order waits until it is
         # carried out
         if order["targets"] != self._targets:
             _, field, unpack = TARGETS[order["kind"]]

@@ -60,7 +60,7 @@ def columns(joints: int) -> list[str]:
 
 
 class Ring:
-    """The last `TICKS` rows. The loop alone writes, whoever copies may be beside it or in another
+    """The last `TICKS` rows. The loop alone writes; a copy is made beside it or in another
     process.
 
     `count` is how many rows have been written since the start; row k lies at `k % TICKS`. A row is

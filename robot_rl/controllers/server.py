@@ -290,7 +290,7 @@ class Server:
                 state = arm.configure(setup)
                 self._limits = setup.limits
                 self._setup, self._is_set_up = self._setup % (messages.SETUPS - 1) + 1, True
-                self._last_numbers.clear()  # whoever had asked before has another number's set-up
+                self._last_numbers.clear()  # earlier clients have another number's set-up
                 return self._state(state)
             case Kind.HOLD:
                 self._held = True

@@ -8,7 +8,7 @@ and for ever.
 
 An episode is written under a temporary name, every file and folder of it is fsynced, then it is
 renamed, then a line is appended to the fsynced index. The rename and the line are the commit:
-whoever is killed in between leaves a folder that nobody reads and that the next attempt replaces.
+a writer that is killed in between leaves a folder that is not read and that the next one replaces.
 The length is the index's; what zarr calls `shape` is only compared with it, and the content with
 its sha256.
 

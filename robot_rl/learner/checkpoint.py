@@ -2,7 +2,7 @@
 
     checkpoints/step_00003000/
         agent.safetensors    networks, targets, optimisers, generator
-        policy.safetensors   the averaged policy alone, for whoever only acts
+        policy.safetensors   the averaged policy alone, for evaluation and use
         checkpoint.json      the policy's spec, counters, position in the log, crc32 of the two files and of itself
 
 The folder is written under another name, synced, and renamed into place; the newest one whose

@@ -153,7 +153,7 @@ class Learner:
         """Pretrain the encoder on the run's own successes too, see all frames anew with it, and
         make what is due.
 
-        Whoever acts goes on with the policy that it has, as far as the clock lets it. A stop leaves
+        The actor goes on with the policy that it has, as far as the clock lets it. A stop leaves
         all as it was, or raises StoppedError.
         """
         if not self.training.renewal_due:

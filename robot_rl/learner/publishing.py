@@ -1,4 +1,4 @@
-"""The policy on its way out: each version to whoever listens, a whole one to whoever asks."""
+"""The policy on its way out: each version to subscribers, a whole one answers a call."""
 
 from typing import Any
 

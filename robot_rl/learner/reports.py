@@ -10,7 +10,7 @@ from robot_rl.learner.viewers import viewers
 from robot_rl.links.status import StatusPublisher
 from robot_rl.machine.small_files import JsonLines, is_number
 
-VALUE_EVERY_S = 0.25  # real clock: how often whoever looks is told what the critic expects
+VALUE_EVERY_S = 0.25  # real clock: how often the status says what the critic expects
 REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 
 
@@ -47,11 +47,11 @@ class Reports:
             viewer.write(figures, done)
 
     def tell_phase(self, phase: str, done: int, total: int) -> None:
-        """Whoever looks is told how far something has come that is no update of the run."""
+        """The status says how far something has come that is no update of the run."""
         self._status.publish({"phase": phase, "done": done, "total": total})
 
     def tell_value(self, newest: Callable[[], dict[str, float]]) -> None:
-        """Whoever looks is told, beside the newest line of metrics, what the critic expects of the
+        """The status says, beside the newest line of metrics, what the critic expects of the
         episode now.
         """
         if time.monotonic() - self._valued < VALUE_EVERY_S:

@@ -78,7 +78,7 @@ class CallServer:
         server.poll()
     ```
 
-    Callers take turns: whoever asks without a pause is answered as often as each of the others.
+    Callers take turns: one that asks without a pause is answered as often as each of the others.
     """
 
     def __init__(self, address: str = ANY_PORT, most_bytes: int = REQUEST_BYTES):

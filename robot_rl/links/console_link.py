@@ -1,7 +1,7 @@
 """The operator's desk: what the actor shows to a console, and what is said there. May lose; the
 actor never waits.
 
-The actor's loop leaves its newest step here and goes on; whoever looks asks for it, and only then,
+The actor's loop leaves its newest step here and goes on; a console asks for it, and only then,
 in the desk's own thread, are pictures made small. The other way come words on the episode, orders,
 and where the gizmo is held.
 
@@ -35,7 +35,7 @@ JPEG_QUALITY = 85
 NEEDS_HUMAN = "needs a human"  # the phase in which the arm holds until a person has put things back
 MOST_CHARACTERS = 100  # of a word or a camera's name
 SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the same process
-PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, whoever asks
+PICTURE_EVERY_S = 0.1  # a camera's whole picture is made small no more often, for all consoles
 FAR = 1e6  # [m]; no arm reaches there
 SILENCE_S = 0.3  # without a word from the console the gizmo's clutch is open
 # a page that is silent for longer holds the gizmo no more, though it has not said so
@@ -171,7 +171,7 @@ class ConsoleLink:
         )
 
     def _pictures(self, shown: Shown) -> dict[str, Array]:
-        """Each camera's view as JPEG; made once, whoever asks."""
+        """Each camera's view as JPEG; made once for all consoles."""
         if self._jpegs[0] is not shown:
             images = {
                 name[6:]: image

@@ -8,7 +8,7 @@ from typing import Literal
 
 from robot_rl.types import DataError, OperatorCommand
 
-MOST = 100  # that wait to be taken; whoever sends more is no person
+MOST = 100  # that wait to be taken; a person does not send more
 
 EventSource = Literal["device", "console"]
 
@@ -32,7 +32,7 @@ class EventQueue:
 
     ```
     queue.episode = 7                         # the loop, as an episode begins; None when it is over
-    queue.put(OperatorCommand.UNDO, "console")        # whoever hears the operator
+    queue.put(OperatorCommand.UNDO, "console")        # device or console
     for event in queue.take(): ...            # the loop
     ```
     """

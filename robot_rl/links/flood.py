@@ -10,7 +10,7 @@ wait there; the connection is then shut down, which gives its memory back.
 **Connections.** A connection is a file of this process from the first moment on, and one that never
 says who it is keeps it for `HANDSHAKE_MS` (`sockets.py`). Without a bound there would soon be a
 log or a checkpoint that cannot be opened. While half of the files that the process may have open
-are taken, the system itself drops whoever comes next (a filter of socket(7), which needs no
+are taken, the system itself drops the next connection (a filter of socket(7), which needs no
 rights): those that are connected go on, and a robot that comes just then tries again by itself
 until there is room.
 
@@ -115,7 +115,7 @@ class GuardedPort:
                 self._listener.setsockopt(system_socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
 
     def look(self) -> None:
-        """Hang up on whoever has brought too much. By the watching thread, or a test in its place."""
+        """Hang up on each connection that has brought too much. The watching thread calls it."""
         now = time.monotonic()
         while self._events.poll(0):
             _, number = EVENT.unpack(self._events.recv_multipart()[0])

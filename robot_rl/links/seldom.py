@@ -1,4 +1,4 @@
-"""Log lines that whoever sends something can provoke: some of them are written, the others are
+"""Log lines that any sender can provoke: some of them are written, the others are
 counted.
 """
 

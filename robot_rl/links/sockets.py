@@ -108,7 +108,7 @@ class LinkSocket(zmq.Socket[bytes]):
         """Before bind: nobody's message is larger than this, in all its frames; so many may wait to
         be taken.
 
-        For whoever takes none (a publisher), `waiting` is 0: then it is all that a connection may
+        Where none is taken (a publisher), `waiting` is 0: then it is all that a connection may
         bring, but for a trickle. What is larger ends the connection. Over TCP alone whole messages
         can be counted (`flood.py`); frames are in any case.
         """
@@ -259,8 +259,8 @@ def _end_half_open(socket: LinkSocket) -> None:
 
 
 def check_address(address: str) -> str:
-    """The address, if `connect` would take it; else its LinkError, in the thread of whoever gave
-    it.
+    """The address, if `connect` would take it; else its LinkError, in the thread of the
+    caller.
     """
     where = _reachable(address)
     if where.is_local:

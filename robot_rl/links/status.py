@@ -1,5 +1,5 @@
-"""The status link: the latest metrics and small views of each process, for whoever looks. May lose;
-never queues.
+"""The status link: the latest metrics and small views of each process. It may lose
+messages and never queues them.
 
 Each process that has something to show publishes at an address of its own; a reader holds one
 socket per sender, and takes the newest message alone.
@@ -86,7 +86,7 @@ class StatusPublisher:
 
 
 class StatusReader:
-    """Whoever looks, for one thread: `latest()` is a mapping from sender to its newest status."""
+    """What has come, for one thread: `latest()` is a mapping from sender to its newest status."""
 
     def __init__(self, addresses: Mapping[str, str]):
         self._latest: dict[str, RunStatus] = {}

@@ -1,7 +1,7 @@
 """Handing a whole file to the other side, in portions, through the call "upload": the
 demonstrations of a robot PC.
 
-A file that is broken off is continued where it stopped, by whoever comes with the same content. It
+A file that is broken off is continued where it stopped, by the next sender of the same content. It
 appears under its name whole, checked and on the disk, or not at all.
 """
 
@@ -23,7 +23,7 @@ REQUEST_BYTES = PORTION + (1 << 14)
 
 class Inbox:
     """The receiving side: `answer` is the handler of the call, `arrived` is called with the file in
-    place, and again for whoever comes with the same file later."""
+    place, and again for a later sender of the same file."""
 
     def __init__(self, target: Path, arrived: Callable[[dict[str, Any]], None]):
         self._target, self._arrived = target, arrived
@@ -42,7 +42,9 @@ class Inbox:
         if self._target.exists():
             if self._target_checksum() != crc:
                 raise DataError(f"{self._target.name} is here already, and nothing is written over")
-            self._arrived(body)  # again: whoever took it may have died before it could act on that
+            self._arrived(
+                body
+            )  # again: the process that took it may have died before it could act on that
             return {"have": size}
         draft = self._target.with_name(f".{self._target.name}.{crc:08x}.part")
         data = arrays.get("data", np.zeros(0, np.uint8))

@@ -1,4 +1,4 @@
-"""The weights link: the newest parameters, from the learner to whoever acts. Latest only, never a
+"""The weights link: the newest parameters, from the learner to the actors. Latest only, never a
 queue.
 
 One frame: magic, CRC-32C of what follows, publisher, version, hash of the layout | named arrays.
@@ -42,14 +42,14 @@ that it refuses.
 """
 
 _MAX_SUBSCRIPTION = 1 << 12  # bytes: all that a subscriber sends
-_AGAIN_S = 0.1  # the same version is sent no more often, whoever subscribes anew
+_AGAIN_S = 0.1  # the same version is sent no more often, however many subscribe
 _AT_ONCE = 100  # subscriptions between two looks at what there is to send
 
 
 class WeightsPublisher:
     """The learner's side. `publish` copies the arrays and returns at once; a thread sends.
 
-    Whoever subscribes later is served the newest version at once, also while the learner computes.
+    A later subscriber is sent the newest version at once, also while the learner computes.
     A subscriber that is slow misses versions and never gets an old one.
     """
 

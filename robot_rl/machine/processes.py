@@ -77,7 +77,7 @@ class Supervisor:
         return self._children[name].poll() is None
 
     def restart_failed(self, say: Callable[[str], None]) -> None:
-        """Start again whoever was killed, or left because its other side was gone.
+        """Start again each process that was killed, or left because its other side was gone.
 
         Raises ProcessFailed for any other end, and for a process that ends `RESTARTS_AT_MOST` times
         in ten minutes.

@@ -3,7 +3,7 @@ whatever happened to them.
 
 A JSON file is written beside its name and renamed, so that no moment of it is half. With a checksum
 (`seal`) a digit that changed by itself is noticed. A table (`metrics.jsonl`, `episodes.jsonl`) is
-for plots and for whoever watches: a line of it that is damaged is left out with a warning, and a
+for plots and for the console: a line of it that is damaged is left out with a warning, and a
 table that cannot be written ends nothing.
 """
 

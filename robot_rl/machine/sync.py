@@ -87,7 +87,7 @@ class Lock:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # else whoever had it has just removed it
+            # else its holder has just removed it
             if os.fstat(self._fd).st_ino == self._path.stat().st_ino:
                 return True
         except (BlockingIOError, FileNotFoundError):

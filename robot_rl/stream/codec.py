@@ -166,7 +166,7 @@ class StepCodec:
         space.
 
         A step that was `recorded`, in a log or a spool, may have larger numbers than `LARGEST`: it
-        was let in before there was that limit, and whoever learns from it passes it over
+        was let in before there was that limit, and the learner passes it over
         (`too_large`).
         """
         if len(message) < _HEADER.size or message[:4] != _MAGIC:

@@ -41,7 +41,7 @@ class StepLog:
 
     Written by one thread. `count` records are in it, numbered from 0; a checkpoint remembers such a
     number, and `read(start)` goes on from there. `positions` holds the last sequence number of each
-    (actor, epoch): whoever sends steps to this log resumes behind it. With `sync_every_s` a thread
+    (actor, epoch): a sender resumes behind it. With `sync_every_s` a thread
     of its own tells the disk to take what was appended; without, only `sync` and `close` do. A log
     of another `run` is refused, if both have an id.
     """

@@ -4,7 +4,7 @@ the wire alike.
     record  = header (magic, kind, actor, epoch, seq, length, crc of the payload, crc of the header)
     | payload
 
-A header is made once, by whoever makes the record; spool, link and log hand it on as it is.
+A header is made once, with the record; spool, link and log hand it on as it is.
 Everything little-endian, the checksums are CRC-32C.
 """
 

@@ -239,7 +239,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def _count_if_sound(path: Path) -> int | None:
-    """How many records are in a closed file that whoever appends would take as it is; None of any
+    """How many records are in a closed file that a writer would take as it is; None of any
     other.
     """
     if has_wal(path):  # SQLite would take it over, as far as it is whole

@@ -33,8 +33,8 @@ _CHUNK = 64
 
 
 class Store:
-    """One file, opened for writing (by one process at a time), or with `read_only` beside whoever
-    writes.
+    """One file, opened for writing (by one process at a time), or with `read_only` beside the
+    writer.
 
     `what` names it in messages ("log PATH"). `about` is its head; a file that is not there is made
     with the head `create`, if that is given. Records are numbered from `first` (0, unless older
@@ -215,7 +215,7 @@ class Store:
         return db
 
     def _read_head(self) -> None:
-        """One view of the file: whoever writes may go on meanwhile."""
+        """One view of the file: the writer may go on meanwhile."""
         self._db.execute("BEGIN")
         try:
             self._check_shape()

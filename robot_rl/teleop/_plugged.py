@@ -2,7 +2,7 @@
 port.
 
 Two of a kind on one bench (two arms, two operators) look alike, and the kernel numbers their files
-in the order in which they were plugged in. Whoever takes "the first" hands the arm to the other one
+in the order in which they were plugged in. Taking "the first" hands the arm to the other one
 after an unplug.
 """
 

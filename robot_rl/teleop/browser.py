@@ -1,4 +1,4 @@
-"""The gizmo of the console's page as an operator's device: whoever drags it has hold of the arm,
+"""The gizmo of the console's page as an operator's device: a hand that drags it has hold of the arm,
 which follows it.
 
 The page belongs to another process. It says where the gizmo is held to the actor's desk
@@ -29,8 +29,8 @@ class Teleop(interfaces.Teleop):
 
     It says where the arm shall be, not how fast: the twist is what is left of the way, full
     deflection one step's largest move. So an operator who is lost (a closed tab, a network that is
-    gone) leaves an arm that stands still. Whoever holds the gizmo from the episode before has hold
-    of nothing until they let go: the arm is elsewhere now.
+    gone) leaves an arm that stands still. A hand on the gizmo from the episode before has hold
+    of nothing until it lets go: the arm is elsewhere now.
     """
 
     feel = TeleopMapping(release_s=0.3)

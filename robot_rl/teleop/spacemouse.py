@@ -78,7 +78,7 @@ class Options(ChoiceOptions):
 class Teleop(Device):
     """A SpaceMouse.
 
-    Without a dead-man's button whoever moves the cap has hold of the arm.
+    Without a dead-man's button a hand that moves the cap has hold of the arm.
     """
 
     feel = replace(Device.feel, deadband=0.08)

@@ -111,7 +111,7 @@ def check_arm(
 
 
 def _serving(arm: ArmConfig) -> ArmClient | None:
-    """A client of the arm's process, if one runs already: whoever started it may be using it."""
+    """A client of the arm's process, if one runs already: its starter may be using it."""
     try:
         return ArmClient(arm.address, timeout_s=0.3)
     except RobotRLError:

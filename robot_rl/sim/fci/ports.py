@@ -1,7 +1,7 @@
 """The two TCP ports of the simulated robot, and the UDP streams that belong to them: what a client
 may say, and hears.
 
-One thread, no locks: whoever keeps time (`server.py`) says when a port is to serve and when to
+One thread, no locks: the server keeps time (`server.py`) and says when a port is to serve and when to
 send.
 """
 

@@ -1,4 +1,4 @@
-"""The handle of whoever starts a simulated FR3; the process itself is `__main__.py`.
+"""The starter's handle of a simulated FR3; the process itself is `__main__.py`.
 
 What no real robot has, the world's truth, its reset and the faults of tests, goes through the pipes
 between the two: a JSON object of one key a line, `{"reset": 7}`, answered by `{"ok": ...}` or
@@ -67,7 +67,7 @@ class Simulation:
             [sys.executable, "-m", "robot_rl.sim.fci", json.dumps(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # a Ctrl-C is for whoever started this, who then closes it in order
+            # a Ctrl-C is for the process that started this, which then closes it in order
             start_new_session=True,
         )
         self.pid = self._process.pid

@@ -68,7 +68,7 @@ IDENTITY = np.eye(4).T.ravel()
 class FciRobot:
     """The simulated arm as its interface shows it. Used by one thread.
 
-    `world`, `reset` and `user_stop` are for whoever runs the simulation; everything else is what a
+    `world`, `reset` and `user_stop` are for the simulation's owner; everything else is what a
     client may do.
     """
 

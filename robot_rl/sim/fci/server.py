@@ -26,7 +26,7 @@ FIRST_COMMAND_S = 0.03
 with no time between. Its library wants more than one before it begins."""
 
 SLIP_S = 0.5 * layout.TICK_S
-"""Whoever is later than this at a deadline of its own has slipped: the server, not its client."""
+"""A server that is later than this at a deadline of its own has slipped, not its client."""
 
 
 class FciServer:
