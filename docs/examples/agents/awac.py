@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
 from robot_rl.networks.critic import Critics
 
@@ -21,7 +19,7 @@ class Agent(BaseAgent):
     def update(self, batch, env_steps=0):
         critics, targets = self.modules["critics"], self.modules["targets"]
         seen, later = self.features(batch), self.features(batch, "next")
-        own, after = (torch.tanh(self.policy.head(f)[0]) for f in (seen, later))
+        own, after = (self.policy.head(f)[0].tanh() for f in (seen, later))
         value = batch["reward"] + 0.97 * (1 - batch["terminated"]) * targets(later, after).amin(0)
         q = critics(seen, batch["action"])
         critic_loss = self.step("critics_optimizer", (q - value.detach()).square().mean())

@@ -14,12 +14,11 @@ class Options:
 
 class Camera:
     def __init__(self, options, given):
-        self.options, self.size, self.frames = options, given.image_size or (480, 640), 0
+        self.options, self.size, self.x = options, given.image_size or (480, 640), 0
 
     def read(self):
-        self.frames += 1
-        picture = np.zeros((480, 640, 3), np.uint8)
-        picture[:, self.frames * self.options.speed % 640] = 255
+        self.x = (self.x + self.options.speed) % 640
+        picture = np.full((480, 640, 3), 255 * (np.arange(640) == self.x)[:, None], np.uint8)
         return cv2.resize(picture, self.size[::-1], interpolation=cv2.INTER_AREA)
 
     def close(self):
