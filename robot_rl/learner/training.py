@@ -17,9 +17,10 @@ from torch import Tensor
 from robot_rl.learner.batches import BatchConfig, Batches, blank_batch
 from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.divergence import diverged_figure, tensor_not_finite
-from robot_rl.learner.health import health
+from robot_rl.learner.health import health, unshaped
 from robot_rl.learner.memory import Memory, learnable
 from robot_rl.learner.options import LearnerConfig, make_agent, shift_for, spec_for, variants_for
+from robot_rl.learner.potential import Potential
 from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
 from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
@@ -81,6 +82,10 @@ class Training:
             variants_for(config, self.spec),
             shift_for(config, self.spec),
             config.device,
+        )
+        discount = self.agent.plan.window.discount
+        self.potential = Potential(
+            config.progress, self.agent.policy, discount, config.progress_steps, seed
         )
         self._generator = np.random.default_rng(seed)
         self._remember([], None)
@@ -171,6 +176,7 @@ class Training:
             assert policy.vision is not None
             policy.vision.load_state_dict(renewed)
         self.governor.grant(self.config.pretrain.renew_updates)
+        self.potential.forget()
         kept = [steps[i] for i in learnable(steps)]
         self.memory.close()
         self._remember([step for step in kept if step.provenance == Provenance.DEMO], features)
@@ -211,10 +217,16 @@ class Training:
 
     def clone_behaviour(self, count: int, until: Callable[[], bool] = lambda: False) -> None:
         """Make `count` updates on the demonstrations alone, or fewer if `until()` turns true."""
+        self._value_steps(count)
         with closing(self._batches.draw(count, until, demo_fraction=1.0)) as batches:
             for batch in batches:
                 self._metrics.append(self.agent.clone_behaviour(batch))
                 self.offline_updates += 1
+
+    def _value_steps(self, updates: int) -> None:
+        """Before updates: each step that is held has its potential, by the version that is due."""
+        if updates:
+            self.potential.prepare(self.memory.replay, self.env_steps)
 
     def due(self) -> int:
         """Updates that the schedule asks for now. None before there is a transition to learn from."""
@@ -232,6 +244,7 @@ class Training:
 
         `between` is called after each (to receive what has arrived meanwhile, not to add it).
         """
+        self._value_steps(count)
         self._updating = True
         try:
             with closing(self._batches.draw(count, until)) as batches:
@@ -266,12 +279,13 @@ class Training:
             "own_transitions": self.memory.replay.own_transitions,
         }
         self._metrics, self._measured_from = [], (now, self._updates)
-        return out | self.agent.scheduled(self.env_steps) | means
+        return out | self.agent.scheduled(self.env_steps) | self.potential.figures | means
 
     def health(self) -> dict[str, float]:
         """What `learner/health.py` says of agent and newest episodes: the rest of a line of
         metrics.jsonl.
         """
+        self.potential.fill(self.memory.replay)
         return health(
             self.agent, self.memory.replay, self.agent.plan.window.discount, self.config.device
         )
@@ -283,13 +297,17 @@ class Training:
         """
         if not self.agent.has_critic:
             return {}
+        self.potential.fill(self.memory.replay)
         batch = self.memory.replay.gather(self.memory.replay.newest())
         if batch["terminated"].tolist() != [0.0]:
             return {}
         _, q = self.agent.assess(
             {name: tensor.to(self.config.device) for name, tensor in batch.items()}, "next"
         )
-        return {"value": float(q.mean()), "value_episode": self.memory.newest_episode}
+        return {
+            "value": float(unshaped(q, batch, "next_")[0]),
+            "value_episode": self.memory.newest_episode,
+        }
 
     @property
     def _updates(self) -> int:
@@ -347,10 +365,10 @@ class Training:
             "allowed": self.governor.allowed(self.env_steps),
             "renewals": self.pretraining.renewals,
             "generator": self._generator.bit_generator.state,
+            "potential": self.potential.counters(),
         }
-        return Checkpoint(
-            self.spec, self.agent.state_dict(), self.agent.average_parameters(), {**own, **counters}
-        )
+        learnt = self.agent.state_dict() | self.potential.tensors()
+        return Checkpoint(self.spec, learnt, self.agent.average_parameters(), {**own, **counters})
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Weights, optimisers and update counters; the steps come back with `add`, from the log."""
@@ -368,5 +386,6 @@ class Training:
         if "allowed" in checkpoint.counters:
             self.governor.keep(checkpoint.counters["allowed"], checkpoint.counters["env_steps"])
         self.pretraining.renewals = checkpoint.counters.get("renewals", 0)
+        self.potential.restore(checkpoint.agent, checkpoint.counters.get("potential", {}))
         self._generator.bit_generator.state = checkpoint.counters["generator"]
         self._measured_from = (time.monotonic(), self._updates)
