@@ -39,7 +39,7 @@ MOST_STEPS = 20_000
 """Own steps that a version is learnt from, the newest."""
 RETRY_STEPS = 100
 """Own steps after which episodes are counted again, where there were too few."""
-AT_ONCE = 4_096
+AT_ONCE = 512
 Episode = tuple[Array, EpisodeLabel]
 
 
@@ -77,12 +77,18 @@ class Potential:
         self.fill(replay)
 
     def fill(self, replay: Replay) -> None:
-        """Value the steps that have been written since the last time."""
+        """Value the steps that have been written since the last time.
+
+        By whole blocks of slots: products of another size, or of the same rows elsewhere in them,
+        may be rounded otherwise, and a resumed run is to have the very same numbers.
+        """
         if self._kind == "none":
             return
         column = replay.columns["potential"]
-        for some in _portions(np.flatnonzero(np.isnan(column))):
-            column[some] = self.values(replay, some)
+        fresh = np.isnan(column)
+        for block in np.unique(np.flatnonzero(fresh) // AT_ONCE):
+            slots = np.arange(block * AT_ONCE, min((block + 1) * AT_ONCE, len(column)))
+            column[slots] = np.where(fresh[slots], self.values(replay, slots), column[slots])
 
     def values(self, replay: Replay, slots: Array) -> Array:
         """Phi `(n,)` of the steps in these slots, between 0 and 1."""
