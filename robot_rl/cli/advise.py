@@ -15,7 +15,7 @@ def advise(
     camera: str = "",
     json: Json = False,
 ) -> None:
-    """Ask a vision-language model whether episodes succeeded; nothing is changed by it.
+    """Ask a vision-language model whether episodes succeeded; it changes nothing.
 
     Args:
         options: Whom to ask, and how much.

@@ -44,7 +44,7 @@ class LearnerConfig:
         progress: a potential that shapes the rewards, so that critics hear sooner how a step went,
             and the best policy stays the best. "rewind": how far into a success a state lies.
             "time_to_go": discount to the power of the steps that are left. "visitation": whether
-            own successes come through it or own failures (docs/learning.md).
+            own successes come through it or own failures (docs/rewards.md).
         progress_steps: the potential is learnt again after so many own steps.
         capacity: steps held in replay besides the demonstrations; 0: all of the run.
         threads: CPU threads of the learner. Products of this size do not repay a second one: alone

@@ -9,7 +9,7 @@ a version is frozen, and where another takes its place all that the replay holds
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -52,8 +52,7 @@ class Potential:
     potential.fill(replay)                    # steps that came since: by the version that there is
     ```
     Of the kind "none" there is no column, and nothing happens. Version 0 is 0 everywhere. It stands
-    on what a frozen encoder has made of the frames: raises ConfigError where the critics' loss
-    trains the encoder, since nothing would be frozen.
+    on what the critics see: states, and what a frozen encoder has made of the frames.
     """
 
     def __init__(
@@ -270,9 +269,8 @@ def rank_correlation(values: Array) -> float:
 
 
 def require_progress(kind: Progress, encoder: str, has_critic: bool, every_steps: int) -> None:
-    """Raise ConfigError for a potential that cannot be learnt, or that nobody would learn from."""
-    if kind not in get_args(Progress):
-        raise ConfigError(f"progress is {kind!r}; it is one of {', '.join(get_args(Progress))}")
+    """Raise ConfigError for a potential that cannot be learnt, or that nobody would learn from:
+    without critics, or where their loss trains the encoder, so that nothing is frozen."""
     if every_steps < 1:
         raise ConfigError(f"progress_steps must be at least 1, not {every_steps}")
     if kind == "none":

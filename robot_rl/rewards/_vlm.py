@@ -165,7 +165,8 @@ class Adviser:
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        address = self._options.address.rstrip("/") + "/chat/completions"
+        address = self._options.address.rstrip("/").removesuffix("/chat/completions")
+        address += "/chat/completions"
         request = urllib.request.Request(address, body, headers)
         try:
             with self._opener.open(request, timeout=max(0.01, until - time.monotonic())) as reply:

@@ -364,7 +364,6 @@ def test_learning_it_leaves_the_seeds_of_all_else_alone(quick: None) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"progress": "forward"}, "rewind, time_to_go, visitation"),
         ({"progress": "rewind", "algorithm": "bc"}, "has none"),
         ({"progress": "rewind", "encoder": "end_to_end"}, "take encoder goal"),
         ({"progress_steps": 0}, "at least 1"),

@@ -33,7 +33,7 @@ def reply(text: Any, **usage: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage}
 
 
-def pictures(asked: dict[str, Any]) -> list[Array]:
+def pictures(asked: dict[str, Any]) -> list[Any]:
     content = asked["messages"][0]["content"]
     addresses = [each["image_url"]["url"] for each in content if each["type"] == "image_url"]
     raw = [base64.b64decode(a.removeprefix("data:image/png;base64,")) for a in addresses]
@@ -224,7 +224,7 @@ def test_a_slow_answer_costs_no_more_than_its_time(how: str, server: Server) -> 
         while not free.wait(0.01 if how != "silent" else 60.0):
             handler.wfile.write(b" ")
 
-    server.send = dribble  # type: ignore[method-assign]
+    server.send = dribble  # type: ignore
     with pytest.raises(LinkError, match="3 late"):
         ask(server, episode(9), pairs=0, question_s=0.2, episode_s=0.3)
     assert len(server.asked) == 2, "there was no time left for the third"
