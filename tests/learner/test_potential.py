@@ -216,6 +216,18 @@ def test_a_potential_of_demonstrations_rises_towards_success(kind: Progress) -> 
     assert not np.isnan(training.memory.replay.columns["potential"]).any()
 
 
+def test_the_demonstration_that_is_asked_about_is_not_learnt_from() -> None:
+    """It goes the other way, in a place of its own: whoever has learnt from it would know."""
+    steps = SHOWN[: -(10 + HELD_OUT)]
+    for step in SHOWN[len(steps) :]:
+        back = np.array([1.0 - step.observation["state/goal"][0], 1.0], np.float32)
+        steps.append(replace(step, observation={"state/goal": back}))
+    training = begun("rewind")
+    training.load_demonstrations(steps)
+    training.clone_behaviour(1)
+    assert training.metrics()["potential_voc"] < -0.5
+
+
 def test_visitation_asks_the_run_s_own_outcomes_and_waits_for_them() -> None:
     training = begun("visitation", schedule=replace(CONFIG.schedule, start_steps=0))
     training.load_demonstrations(SHOWN)
