@@ -5,6 +5,7 @@ that takes another's place leaves nothing of it behind.
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from robot_rl.learner.columns import SHAPING
 from robot_rl.learner.health import unshaped
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.potential import HELD_OUT, Progress, learnt, rank_correlation
+from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.training import Training
 from robot_rl.learner.windows import Window
@@ -30,7 +32,16 @@ from robot_rl.types import (
     Step,
 )
 from tests.learner.small import same
-from tests.learner.test_training import CONFIG, SPACE, demonstrations, make, train
+from tests.learner.test_training import (
+    CONFIG,
+    PIXEL_DEMOS,
+    SPACE,
+    demonstrations,
+    make,
+    pixel_steps,
+    pixel_training,
+    train,
+)
 
 STATES, ACTIONS, GAMMA = 6, 3, 0.9
 ONE = SpaceSpec({"state/goal": ((1,), "float32")}, 1)
@@ -318,6 +329,25 @@ def test_without_progress_nothing_is_held_or_drawn_for_it() -> None:
     training.clone_behaviour(1)
     assert "potential" not in training.memory.replay.columns
     assert not training.potential.tensors() and not training.potential.figures
+
+
+def test_from_pixels_it_stands_on_the_encoder_s_features_and_falls_with_them(
+    quick: None, tmp_path: Path
+) -> None:
+    pretrain = PretrainConfig(epochs=1, batch_size=4, renew_at=(4,), renew_epochs=1)
+    training = pixel_training("goal", tmp_path, progress="time_to_go", pretrain=pretrain)
+    training.load_demonstrations(PIXEL_DEMOS)
+    own = pixel_steps(Provenance.POLICY, episode=1)
+    training.add(own)
+    training.update(2)
+    assert training.potential.version == 1
+    before = training.memory.replay.columns["potential"].copy()
+    training.renew_encoder(PIXEL_DEMOS, [pixel_steps(Provenance.DEMO, episode=2)])
+    training.add(own)
+    training.update(2)
+    after = training.memory.replay.columns["potential"]
+    assert training.potential.version == 2 and not np.isnan(after).any()
+    assert not np.array_equal(after, before)
 
 
 def test_on_the_way_back_the_same_place_has_the_same_potential() -> None:
