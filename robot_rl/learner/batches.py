@@ -135,7 +135,7 @@ class Batches:
             corners = 2 * config.shift_pixels + 1
             shifts = {name: generator.integers(0, corners, (size, 2)) for name in buffer.large}
         batch = self._replay.gather(indices, variants, config.plan.window, buffer.large, shifts)
-        return _Made(batch, buffer, before)
+        return _Made(shaped(batch), buffer, before)
 
     def _hand_over(self, made: _Made) -> dict[str, Tensor]:
         if not self._on_gpu:
@@ -147,6 +147,19 @@ class Batches:
         made.buffer.copied = torch.cuda.Event()
         made.buffer.copied.record()
         return batch
+
+
+def shaped(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A batch of `Replay.gather` whose rewards are shaped, where it has potentials: `r + gamma
+    Phi(s') - Phi(s)` (Ng, Harada and Russell 1999).
+
+    A terminal state has none, and behind a time limit it counts as the value does there. Over the
+    m steps of a window what lies between cancels: `R + gamma^m Phi(s_m) - Phi(s_0)`.
+    """
+    if "potential" in batch:
+        here, there = batch.pop("potential"), batch.pop("next_potential")
+        batch["reward"] += batch["discount"] * (1.0 - batch["terminated"]) * there - here
+    return batch
 
 
 def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict[str, Tensor]:

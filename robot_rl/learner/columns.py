@@ -47,6 +47,10 @@ def columns_of(space: SpaceSpec) -> dict[str, Column]:
 
 
 NO_COLUMNS: Mapping[str, Column] = {}
+SHAPING: Mapping[str, Column] = {"potential": Column(of=lambda _: np.nan, observed=True)}
+"""What a replay has besides where rewards are shaped; no number until `potential.py` has valued the
+step.
+"""
 
 
 def places_of(columns: Mapping[str, Column]) -> dict[str, int | slice]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robot_rl.learner.agents._parts import BaseAgent, Batch
 from robot_rl.learner.memory import Memory
@@ -40,14 +41,18 @@ def health(agent: BaseAgent, replay: Replay, discount: float, device: str) -> di
     figures["saturation"] = float((modes.abs() > SATURATED).float().mean(0).max())
     if not agent.has_critic:
         return figures
-    _, after = agent.assess(
-        _on(device, replay.gather(np.array([slots[-1] for slots in episodes]))), "next"
-    )
+    last = replay.gather(np.array([slots[-1] for slots in episodes]))
+    _, after = agent.assess(_on(device, last), "next")
     figures["disagreement"] = float(q.std(0, correction=0).mean())
     lengths = [len(slots) for slots in episodes]
-    return figures | promised_and_came(
-        lengths, batch, q.mean(0).cpu().numpy(), after.mean(0).cpu().numpy(), discount
-    )
+    promised, behind = unshaped(q, batch), unshaped(after, last, "next_")
+    return figures | promised_and_came(lengths, batch, promised, behind, discount)
+
+
+def unshaped(q: Tensor, batch: Batch, prefix: str = "") -> Array:
+    """The critics' mean value `(B,)` of the task's own rewards, of `q (critics, B)`: what shaped
+    rewards teach is less by the potential of the state."""
+    return q.mean(0).cpu().numpy() + batch.get(f"{prefix}potential", torch.zeros(())).numpy()
 
 
 def _on(device: str, batch: Batch) -> Batch:
@@ -100,7 +105,8 @@ def newest_value(agent: BaseAgent, memory: Memory, device: str) -> dict[str, flo
     if batch["terminated"].tolist() != [0.0]:
         return {}
     _, q = agent.assess(_on(device, batch), "next")
-    return {"value": float(q.mean()), "value_episode": memory.newest_episode}
+    value = float(unshaped(q, batch, "next_")[0])
+    return {"value": value, "value_episode": memory.newest_episode}
 
 
 class Means:

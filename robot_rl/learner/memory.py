@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from robot_rl.learner.columns import NO_COLUMNS, SHAPING
 from robot_rl.learner.feature_cache import FeatureCache
 from robot_rl.learner.options import LearnerConfig, shift_for, spec_for, variants_for
 from robot_rl.learner.replay import LOCAL, Replay
@@ -29,6 +30,7 @@ def replay_for(space: SpaceSpec, config: LearnerConfig, policy: Policy, capacity
         vision_size=policy.cached_size,
         variants=variants_for(config, policy.spec),
         pad=shift_for(config, policy.spec),
+        columns=NO_COLUMNS if config.progress == "none" else SHAPING,
     )
 
 

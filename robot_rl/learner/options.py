@@ -7,6 +7,7 @@ from typing import Any
 
 from robot_rl.config import find, from_json
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent
+from robot_rl.learner.potential import Progress, require_progress
 from robot_rl.learner.pretrain import PretrainConfig
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.networks.augment import PAD
@@ -40,6 +41,11 @@ class LearnerConfig:
         feature_variants: versions cached for each frame of a frozen encoder, all but the first of
             them augmented; 0: 1 for goal, whose light they change, else 4, which are shifted.
         shift_pixels: DrQ's random shift, each camera's its own.
+        progress: a potential that shapes the rewards, so that critics hear sooner how a step went,
+            and the best policy stays the best. "rewind": how far into a success a state lies.
+            "time_to_go": discount to the power of the steps that are left. "visitation": whether
+            own successes come through it or own failures (docs/rewards.md).
+        progress_steps: the potential is learnt again after so many own steps.
         capacity: steps held in replay besides the demonstrations; 0: all of the run.
         threads: CPU threads of the learner. Products of this size do not repay a second one: alone
             on two cores one thread makes 111 updates per second from state.
@@ -64,6 +70,8 @@ class LearnerConfig:
     camera_features: int = 0
     feature_variants: int = 0
     shift_pixels: int = PAD
+    progress: Progress = "none"
+    progress_steps: int = 1_000
     capacity: int = 0
     threads: int = 1
     device: str = "cpu"
@@ -89,6 +97,8 @@ class LearnerConfig:
                 f"encoder {self.encoder} begins with published weights; say where the file is:"
                 " encoder_weights"
             )
+        has_critic = find(AGENTS, self.algorithm).Agent.has_critic
+        require_progress(self.progress, self.encoder, has_critic, self.progress_steps)
 
     @property
     def offline(self) -> bool:

@@ -11,7 +11,7 @@ The ring is filled from the log, steps and marks in their order: filled again fr
 the same samples. One thread writes; another may gather while nobody does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -305,13 +305,20 @@ class Replay:
         return start[start != _NONE]
 
     def newest_episodes(self, transitions: int) -> list[Array]:
-        """The newest own episodes that are over, count and are held from their first step on,
-        newest first: of each the indices of its transitions, in order. So many that they have this
-        many `transitions`, or all there are."""
+        """The newest own episodes of `whole_episodes`, newest first: of each the indices of its
+        transitions, in order. So many that they have this many `transitions`, or all there are."""
         found: list[Array] = []
-        for episode in reversed(self._episodes.values()):
+        for slots, _ in self.whole_episodes():
             if sum(map(len, found)) >= transitions:
                 break
+            if self._provenance[slots[-1]] != Provenance.DEMO:
+                found.append(slots[:-1])
+        return found
+
+    def whole_episodes(self) -> Iterator[tuple[Array, EpisodeLabel]]:
+        """The episodes that are over, count and are held from their first step on, newest first:
+        the slots of all steps of each, in order, and what is known of it."""
+        for episode in reversed(self._episodes.values()):
             label = episode.label
             if (
                 label.end == "open"
@@ -319,17 +326,18 @@ class Replay:
                 or self._episode[episode.last] != episode.number
             ):
                 continue
-            slots, slot = [], self._predecessor[episode.last]
-            while slot != _NONE:
-                slots.append(slot)
-                slot = self._predecessor[slot]
-            if (
-                slots
-                and self._index[slots[-1]] == 0
-                and self._provenance[episode.last] != Provenance.DEMO
-            ):
-                found.append(np.array(slots[::-1]))
-        return found
+            slots = [episode.last]
+            while (before := int(self._predecessor[slots[-1]])) != _NONE:
+                slots.append(before)
+            if len(slots) > 1 and self._index[slots[-1]] == 0:
+                yield np.array(slots[::-1]), label
+
+    def observed(self, slots: Array) -> dict[str, Tensor]:
+        """What was seen in these steps, named as in a batch: `state (n, S)`, and images or
+        `vision`."""
+        out = self.buffers(len(slots))
+        self._frames.read(slots, slots, None, None, out)
+        return {"state": torch.from_numpy(self.columns["state"][slots])} | out
 
     def buffers(self, n: int, pinned: bool = False) -> dict[str, Tensor]:
         """Tensors for what is large of `n` transitions, images and cached features, to be used

@@ -18,6 +18,7 @@ from robot_rl.learner.divergence import diverged, diverged_figure, tensor_not_fi
 from robot_rl.learner.health import Means, health, newest_value
 from robot_rl.learner.memory import Memory, learnable
 from robot_rl.learner.options import LearnerConfig, make_agent, shift_for, spec_for, variants_for
+from robot_rl.learner.potential import Potential
 from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
 from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
@@ -79,6 +80,10 @@ class Training:
             variants_for(config, self.spec),
             shift_for(config, self.spec),
             config.device,
+        )
+        discount = self.agent.plan.window.discount
+        self.potential = Potential(
+            config.progress, self.agent.policy, discount, config.progress_steps, seed
         )
         self._generator = np.random.default_rng(seed)
         self._remember([], None)
@@ -160,6 +165,7 @@ class Training:
             assert policy.vision is not None
             policy.vision.load_state_dict(renewed)
         self.governor.grant(self.config.pretrain.renew_updates)
+        self.potential.forget()
         kept = [steps[i] for i in learnable(steps)]
         self.memory.close()
         self._remember([step for step in kept if step.provenance == Provenance.DEMO], features)
@@ -198,10 +204,16 @@ class Training:
 
     def clone_behaviour(self, count: int, until: Callable[[], bool] = lambda: False) -> None:
         """Make `count` updates on the demonstrations alone, or fewer if `until()` turns true."""
+        self._value_steps(count)
         with closing(self._batches.draw(count, until, demo_fraction=1.0)) as batches:
             for batch in batches:
                 self._means.add(self.agent.clone_behaviour(batch))
                 self.offline_updates += 1
+
+    def _value_steps(self, updates: int) -> None:
+        """Before updates: each step that is held has its potential, by the version that is due."""
+        if updates:
+            self.potential.prepare(self.memory.replay, self.env_steps)
 
     def due(self) -> int:
         """Updates that the schedule asks for now. None before there is a transition to learn from."""
@@ -219,6 +231,7 @@ class Training:
 
         `between` is called after each (to receive what has arrived meanwhile, not to add it).
         """
+        self._value_steps(count)
         self._updating = True
         try:
             with closing(self._batches.draw(count, until)) as batches:
@@ -244,12 +257,14 @@ class Training:
             "demo_transitions": self.memory.replay.demo_transitions,
             "own_transitions": self.memory.replay.own_transitions,
         }
-        return counts | self.agent.scheduled(self.env_steps) | self._means.take()
+        figures = self.agent.scheduled(self.env_steps) | self.potential.figures
+        return counts | figures | self._means.take()
 
     def health(self) -> dict[str, float]:
         """What `learner/health.py` says of agent and newest episodes: the rest of a line of
         metrics.jsonl.
         """
+        self.potential.fill(self.memory.replay)
         return health(
             self.agent, self.memory.replay, self.agent.plan.window.discount, self.config.device
         )
@@ -259,6 +274,7 @@ class Training:
 
         Nothing where an episode begins or ends, or without a critic.
         """
+        self.potential.fill(self.memory.replay)
         return newest_value(self.agent, self.memory, self.config.device)
 
     @property
@@ -301,10 +317,10 @@ class Training:
             "offline_updates": self.offline_updates,
             "renewals": self.pretraining.renewals,
             "generator": self._generator.bit_generator.state,
+            "potential": self.potential.counters(),
         }
-        return Checkpoint(
-            self.spec, self.agent.state_dict(), self.agent.average_parameters(), {**own, **counters}
-        )
+        learnt = self.agent.state_dict() | self.potential.tensors()
+        return Checkpoint(self.spec, learnt, self.agent.average_parameters(), {**own, **counters})
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Weights, optimisers and update counters; the steps come back with `add`, from the log."""
@@ -317,5 +333,6 @@ class Training:
         self.governor.restore(checkpoint.counters)
         self.offline_updates = checkpoint.counters["offline_updates"]
         self.pretraining.renewals = checkpoint.counters.get("renewals", 0)
+        self.potential.restore(checkpoint.agent, checkpoint.counters.get("potential", {}))
         self._generator.bit_generator.state = checkpoint.counters["generator"]
         self._means.begin(self._updates)
