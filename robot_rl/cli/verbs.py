@@ -22,6 +22,7 @@ from robot_rl.cli.files import data, keys, list_runs
 from robot_rl.cli.runs import (
     actor,
     benchmark,
+    compare,
     demo,
     evaluate,
     join,
@@ -50,6 +51,7 @@ GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
         "join": join,
         "console": console,
         "eval": evaluate,
+        "compare": compare,
         "run": let_work,
         "outcomes": outcomes,
     },
