@@ -101,6 +101,8 @@ def where_to_start(
     """The seed and the starts of an evaluation: of a file, or those that the seed draws, which is
     the run's own if none is said.
     """
+    if episodes is not None and episodes < 0:
+        raise ConfigError(f"--episodes is {episodes}; it must be 0 or more")
     own_seed = evaluation_seed(folder.settings.seed) if seed is None else seed
     check_seed(own_seed)
     if not file:

@@ -1,6 +1,7 @@
 """Two policies in the same episodes: in turns, until it is known which is better, and not longer."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from robot_rl.actor import compare as comparing
 from robot_rl.actor.compare import compare
 from robot_rl.actor.evaluate import EvaluationEpisode
-from robot_rl.actor.starts import Start, drawn_starts
+from robot_rl.actor.starts import Start, drawn_starts, write_starts
 from robot_rl.networks.policy import LivePolicy, PolicySpec
 from robot_rl.runs.compare import compare_runs, require_comparable, verdict
 from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.runs.evaluate import where_to_start
 from robot_rl.runs.progress import Display
 from robot_rl.types import ConfigError
 
@@ -104,6 +106,25 @@ def runs(tmp_path, monkeypatch):
     spec = PolicySpec.from_space(made[0].spaces(), "none")
     monkeypatch.setattr("robot_rl.runs.compare.load_policy", lambda _: LivePolicy(spec, {}))
     return made
+
+
+def test_runs_start_where_a_shared_list_says_else_where_their_own_training_seed_does(runs):
+    other = create_run("peg_insert", TrainConfig(name="e", obs="state", seed=1))
+    drawn = [where_to_start(run, 5, None, "") for run in (*runs[:2], other)]
+    assert drawn[0] == drawn[1] and drawn[0][0] != drawn[2][0]
+    assert not {*drawn[0][1]} & {*drawn[2][1]} and len(where_to_start(other, None, 3, "")[1]) == 100
+    write_starts(Path("starts.json"), drawn[0][1])
+    for run in (*runs[:2], other):
+        assert where_to_start(run, None, None, "starts.json")[1] == drawn[0][1]
+        assert where_to_start(run, 2, None, "starts.json")[1] == drawn[0][1][:2]
+    for episodes, seed, file, complaint in (
+        (6, None, "starts.json", "has 5 starts, and 6 episodes are asked for"),
+        (None, 3, "starts.json", "name one of them"),
+        (-1, None, "", "--episodes is -1"),
+        (1, -1, "", "seed is -1"),
+    ):
+        with pytest.raises(ConfigError, match=complaint):
+            where_to_start(other, episodes, seed, file)
 
 
 def test_runs_of_other_tasks_or_other_eyes_are_not_compared(runs):
