@@ -6,14 +6,17 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from robot_rl.actor.compare import Comparison, Policy, compare
 from robot_rl.actor.evaluate import add_to_table
 from robot_rl.config.evaluation_files import KINDS, EvaluationFiles
 from robot_rl.config.run_folder import RunFolder
+from robot_rl.dataset.rates import DECIDED
 from robot_rl.dataset.statistics import percent
 from robot_rl.learner.checkpoint import load_policy
+from robot_rl.links.console_link import ConsoleLink
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.small_files import write_json
 from robot_rl.networks.policy import LivePolicy
@@ -55,21 +58,17 @@ def compare_runs(
         start_arms(bench_of, processes)
         await_arms(bench_of, processes, display, stop)
         files = EvaluationFiles.begin(one.path, "comparisons")
-
-        def progress(so_far: Comparison) -> None:
-            add_to_table(so_far.pairs[-1], files.folder / "pairs.csv")
-            n, good = len(so_far.pairs), so_far.figures()["successes"]
-            bench.desk.tell(evaluated=2 * n, succeeded=sum(good))
-            said = f"{good[0]} and {good[1]} succeeded, evidence {so_far.evidence:.1f} of 20"
-            display.show("comparison", n, len(begins), said)
-
         with open_bench(bench_of, "eval", display, stop) as bench:
             bench.desk.tell(evaluated=0, succeeded=0, wanted=2 * len(begins), sampled=not greedy)
-            act_both = _player_of(policies[0], greedy), _player_of(policies[1], greedy)
             comparison = compare(
-                bench.env, act_both, begins, seed=seed, progress=progress,
-                desk=bench.desk, gate=bench.gate,
-            )  # fmt: skip
+                bench.env,
+                (_acting(policies[0], greedy), _acting(policies[1], greedy)),
+                begins,
+                seed=seed,
+                progress=_progress(bench.desk, display, files.folder / "pairs.csv"),
+                desk=bench.desk,
+                gate=bench.gate,
+            )
     if begins and not comparison.pairs:
         shutil.rmtree(files.folder)
         raise StoppedError("stopped")
@@ -89,6 +88,19 @@ def compare_runs(
     return summary
 
 
+def _progress(desk: ConsoleLink, display: Display, table: Path) -> Callable[[Comparison], None]:
+    """What takes down each pair, and shows how far it is."""
+
+    def progress(so_far: Comparison) -> None:
+        add_to_table(so_far.pairs[-1], table)
+        n, good = len(so_far.pairs), so_far.figures()["successes"]
+        desk.tell(evaluated=2 * n, succeeded=sum(good))
+        said = f"{good[0]} and {good[1]} succeeded, evidence {so_far.evidence:.1f} of {DECIDED:.0f}"
+        display.show("comparison", n, so_far.asked, said)
+
+    return progress
+
+
 def require_comparable(one: RunFolder, other: RunFolder) -> None:
     """Raise ConfigError unless both policies can play the first run's task."""
     tasks = asdict(one.load_task()), asdict(other.load_task())
@@ -102,7 +114,7 @@ def require_comparable(one: RunFolder, other: RunFolder) -> None:
         )
 
 
-def _player_of(policy: LivePolicy, greedy: bool) -> Policy:
+def _acting(policy: LivePolicy, greedy: bool) -> Policy:
     return partial(policy.act, greedy=greedy), policy.begin_episode
 
 
@@ -116,6 +128,6 @@ def verdict(summary: dict[str, Any]) -> str:
     )
     by = f"{100 * difference:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})"
     if summary["better"] is None:
-        return f"not decided: {said}; {by}, evidence {summary['evidence']:.1f} of 20"
+        return f"not decided: {said}; {by}, evidence {summary['evidence']:.1f} of {DECIDED:.0f}"
     better = names[summary["better"]]
     return f"{better} is better: {said}; {by}, with confidence {percent(summary['confidence'])}"

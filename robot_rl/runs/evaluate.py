@@ -72,21 +72,19 @@ def evaluate_run(
         files = EvaluationFiles.begin(folder.path)
         kinds = tuple(KINDS) if sampled is None else (sampled,)
         evaluations = _evaluate(folder, policy, files, seed, begins, kinds, shown, stop)
-    played = next(iter(evaluations.values()))
-    if begins and not played.episodes:
+    if begins and not next(iter(evaluations.values())).episodes:
         shutil.rmtree(files.folder)
         raise StoppedError("stopped")
-    write_starts(files.starts, played.starts)
     summary = evaluation_summary(evaluations, folder, policy) | {
         "folder": f"evaluations/{files.folder.name}"
     }
+    write_starts(files.starts, next(iter(evaluations.values())).starts)
     write_json(files.summary, summary, indent=2)
     own_file = evaluation_file(folder.path, sampled, step, hardware)
     if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
         write_json(own_file, summary, indent=2)
-    for line in told(summary):
+    for line in (*told(summary), str(files.summary)):
         shown.say(line)
-    shown.say(f"{files.summary}")
     if any(len(each.episodes) < each.asked for each in evaluations.values()):
         again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
         again += f" --hardware {hardware}" if hardware else ""

@@ -53,7 +53,7 @@ def told(summary: Mapping[str, Any]) -> list[str]:
             f"reward '{judge['name']}' beside the truth: {judge['fires']} false successes in"
             f" {count(judge['failures'], 'failure')} (95 %: at most"
             f" {percent(judge['bound_95'])}), {judge['misses']} of"
-            f" {count(judge['successes'], 'success')[:-1]}es missed{j}"
+            f" {judge['successes']} successes missed{j}"
         )
     return lines
 

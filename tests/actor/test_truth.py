@@ -13,9 +13,11 @@ from robot_rl import config, interfaces
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, evaluate
 from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
 from robot_rl.actor.truth import PATIENCE, Judged, TruthBeside, accuracy, let_truth_judge
-from robot_rl.config.run_folder import evaluation_seed
+from robot_rl.config.run_folder import RunFolder, RunSettings, evaluation_seed
 from robot_rl.dataset.rates import Accuracy
 from robot_rl.env.robot import RobotEnv
+from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.runs.evaluation_summary import evaluation_summary, told
 from robot_rl.types import ConfigError, DataError, OperatorCommand, RewardResult, Use
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -98,6 +100,27 @@ def test_figures_say_what_is_proved_and_correct_for_a_judge_that_stands_alone():
     empty = Evaluation(7, 10, ()).figures()
     assert (empty["mean_cycle_s"], empty["faults_per_hour"], empty["peak_force_n"]) == (None,) * 3
     assert "corrected" not in empty
+
+
+def test_the_summary_has_both_kinds_and_what_the_judge_was_worth(tmp_path):
+    settings = RunSettings("peg_insert", "sim_panda", obs="state", seed=4)
+    folder = RunFolder.create(tmp_path / "run", {"run": settings})
+    folder.write_demos({"successes": 0, "attempts": 0, "steps": 0})
+    rows = tuple(EvaluationEpisode(n, n, n > 0, 10, 1.0, False) for n in range(3))
+    judged = (Judged(None, 4, False), Judged(10, 10, True), Judged(10, None, True))
+    sampled, greedy = Evaluation(7, 3, rows, judged=judged), Evaluation(7, 3, rows[:1])
+    policy = LivePolicy(PolicySpec.from_space(folder.spaces(), "none"), {})
+    policy.step, policy.digest = 300, "ab"
+    said = evaluation_summary({True: sampled, False: greedy}, folder, policy)
+    assert said["sampled"]["successes"] == said["successes"] == 2
+    assert said["greedy"]["successes"] == 0 and said["greedy"]["sampled"] is False
+    assert (said["checkpoint_step"], said["checkpoint_sha256"]) == (300, "ab")
+    counts = {"fires": 1, "failures": 1, "misses": 1, "successes": 2}
+    assert said["classifier"].items() >= counts.items()
+    first, second, third = told(said)
+    assert "sampled: 2 of 3" in first and "greedy: 0 of 1" in second
+    assert "1 false successes in 1 failure" in third and "1 of 2 successes missed" in third
+    assert "classifier" not in evaluation_summary({False: greedy}, folder, policy)
 
 
 def test_another_training_seed_is_judged_on_other_starts_and_the_same_one_on_the_same():
