@@ -327,7 +327,7 @@ def force_n(arm: ArmState) -> float:
 
 
 def add_to_table(row: Any, path: Path) -> None:
-    """One more row of a CSV, a dataclass, under its headings. Raises DataError if the disk refuses."""
+    """One more row of a CSV, a dataclass, below its headings. DataError if the disk refuses."""
     try:
         with path.open("a", newline="") as file:
             writer = csv.writer(file)

@@ -46,7 +46,8 @@ def read_starts(path: Path, arms: int) -> list[Start]:
         said = read_json(path)
     except DataError as error:
         raise DataError(
-            f"{error}. Wanted a list of starts, as each evaluation writes: evaluations/001/starts.json"
+            f"{error}. Wanted a list of starts, as each evaluation writes:"
+            " evaluations/001/starts.json"
         ) from error
     seeds, poses = said.get("seeds"), said.get("poses", [])
     if not (isinstance(seeds, list) and seeds and all(map(_is_seed, seeds))):

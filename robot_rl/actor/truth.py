@@ -1,4 +1,4 @@
-"""In simulation the truth judges an evaluation, and the task's own judge looks on and is counted."""
+"""In simulation the truth judges an evaluation; the task's own judge looks on and is counted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ class TruthBeside(interfaces.Reward):
 
     The truth's success ends the episode as soon as the judge has fired as well, at the latest after
     `PATIENCE` steps or at the time limit of `max_steps`. A judge that fires earlier ends nothing,
-    and is not asked again; one that says "over, and no success" ends the episode.
+    and is not asked again; one that says "over, and no success" ends the episode. The operator is
+    locked out: neither hears their word.
     """
 
     def __init__(self, truth: interfaces.Reward, judge: interfaces.Reward, max_steps: int):
@@ -61,7 +62,7 @@ class TruthBeside(interfaces.Reward):
         self._steps += 1
         given_up = False
         if self._fired_at is None:
-            said = robot.evaluate(self._judge, observation, arms, outcome)
+            said = robot.evaluate(self._judge, observation, arms, OperatorCommand.NONE)
             self._fired_at = self._steps if said.success else None
             given_up = said.terminated and not said.success
         for name in SHOWN:

@@ -1,5 +1,5 @@
-"""What counted successes prove: a judge's accuracy, a rate corrected for it, and which of two policies
-is better.
+"""What counted successes prove: a judge's accuracy, a rate corrected for it, and which of two
+policies is better.
 """
 
 import math
@@ -40,7 +40,11 @@ class Accuracy:
 
     @classmethod
     def read(cls, metrics: Any) -> "Accuracy | None":
-        """The four counts out of what a judge says of itself; None if they are not there."""
+        """The four counts out of what a judge says of itself, or of its `test` alone; None if they
+        are not there.
+        """
+        if isinstance(metrics, Mapping):
+            metrics = metrics.get("test", metrics)
         if not isinstance(metrics, Mapping):
             return None
         said = [metrics.get(name) for name in ("failures", "fires", "successes", "misses")]

@@ -333,7 +333,7 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
 
 
 def lower_bound(events: int, trials: int, confidence: float = 0.95) -> float:
-    """Exact one-sided lower bound of a rate (Clopper and Pearson 1934): n of n prove 0.05 ** (1 / n)
-    with 95 %.
+    """Exact one-sided lower bound of a rate (Clopper and Pearson 1934): n of n prove
+    0.05 ** (1 / n) with 95 %.
     """
     return 1.0 - upper_bound(trials - events, trials, confidence)

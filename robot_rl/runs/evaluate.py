@@ -112,8 +112,8 @@ def where_to_start(
     starts = read_starts(Path(file), len(folder.load_hardware().arms))
     if episodes is not None and episodes > len(starts):
         raise ConfigError(
-            f"{file} has {len(starts)} starts, and {episodes} episodes are asked for: ask for fewer,"
-            " or make a longer list with robot-rl eval RUN --episodes N"
+            f"{file} has {len(starts)} starts, and {episodes} episodes are asked for: ask for"
+            " fewer, or make a longer list with robot-rl eval RUN --episodes N"
         )
     return own_seed, starts[:episodes]
 

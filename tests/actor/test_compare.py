@@ -1,4 +1,4 @@
-"""Two policies in the same episodes: in turns, until it is known which is better, and not longer."""
+"""Two policies in the same episodes: in turns, until it is known which is better, no longer."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The truth judges an evaluation, and the task's own judge is counted: false successes, misses, none
-invented.
-"""
+"""The truth judges an evaluation, and the task's own judge is counted: false successes and misses."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -73,6 +71,15 @@ def test_the_truth_alone_says_success_and_the_judge_has_its_time(
     steps, succeeded, judged = played(truth, judge)
     assert (steps, succeeded) == (length, success)
     assert judged.true_at == (truth if success else None) and judged.fired_at == fired
+
+
+def test_in_an_evaluation_that_the_truth_judges_the_operators_word_is_not_heard():
+    listens = config.make("rewards", Use("operator"), interfaces.Given())
+    for word in (OperatorCommand.SUCCESS, OperatorCommand.FAILURE):
+        beside = TruthBeside(From(NEVER), listens, LIMIT)
+        beside.begin_episode()
+        assert beside.judge({}, (), word) == RewardResult(0.0)
+        assert beside.judged == Judged(None, None, False)
 
 
 def test_a_judge_that_fires_falsely_and_one_that_misses_are_counted():

@@ -73,6 +73,7 @@ def test_the_correction_is_refused_where_the_judge_knows_too_little():
 def test_a_judges_own_figures_are_read_only_if_they_are_counts():
     counts = {"failures": 100, "fires": 1, "successes": 50, "misses": 2}
     assert Accuracy.read(counts | {"ece": 0.1}) == Accuracy(100, 1, 50, 2)
+    assert Accuracy.read({"test": counts, "fires": 9}) == Accuracy(100, 1, 50, 2)
     wrongs: tuple[Any, ...] = (None, [], {}, counts | {"fires": 0.5}, counts | {"fires": 101})
     for wrong in wrongs:
         assert Accuracy.read(wrong) is None
