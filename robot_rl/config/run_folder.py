@@ -26,7 +26,7 @@ T = TypeVar("T")
 DEMOS_LOG = "demos.log"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
-EVAL_SEED = 1_000_000  # start poses and scenes that no training draws follow from it
+EVAL_SEED = 1_000_000  # beside the run's own: start poses and scenes that no training draws
 MOST_STEPS = 10**9
 
 

@@ -1,4 +1,4 @@
-"""The truth judges an evaluation, and the task's own judge is counted: false successes and misses."""
+"""The truth judges an evaluation, and the task's own judge is counted: fires and misses."""
 
 from dataclasses import replace
 from types import SimpleNamespace
