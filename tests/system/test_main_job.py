@@ -38,8 +38,8 @@ def test_it_learns(tmp_path):
     robot time.
 
     It fails if learning is broken: with `--learner.agent.learning-rate 0` no episode succeeds
-    (tried by hand). As it is, 18 to 27 of 30 did, greedily. Two critics, because more take longer than a test
-    should.
+    (tried by hand). As it is, 18 to 27 of 30 did, greedily. Two critics, because more take
+    longer than a test should.
     """
     job = start(tmp_path, "train", "peg_insert", "--obs", "state", "--name", "run", "--steps", "3500",
                 "--eval-episodes", "15", "--learner.agent.bc-weight", "0",
