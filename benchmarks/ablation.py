@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.ablation_page import Result, Score, write_page
-from robot_rl.config.evaluation_files import evaluation_file
+from robot_rl.config.evaluation_files import evaluation_file, parts_of
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.validation import nearest
@@ -142,9 +142,14 @@ class Job:
     @property
     def evaluation(self) -> dict[str, Any] | None:
         """What it came to; None if it is not evaluated yet, or not to the end."""
-        file = evaluation_file(self.folder, self.sampled)
-        row = json.loads(file.read_text()) if file.exists() else None
-        return row if row and row["episodes"] == row.get("asked", row["episodes"]) else None
+        for kind in (None, self.sampled):
+            file = evaluation_file(self.folder, kind)
+            parts = parts_of(json.loads(file.read_text())) if file.exists() else ()
+            for sampled, row in parts:
+                whole = row["episodes"] == row.get("asked", row["episodes"])
+                if sampled == self.sampled and whole:
+                    return dict(row)
+        return None
 
     @property
     def is_done(self) -> bool:

@@ -265,6 +265,7 @@ class EpisodeRunner:
                 if not self._tries_again(error, intervention):
                     return None
                 seed = None if seed is None else seed + 1
+                self._env.wanted_starts = ()
                 awaited = ""
                 self._tell_phase("resetting")
                 continue

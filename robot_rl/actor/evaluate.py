@@ -4,22 +4,26 @@ played.
 
 import csv
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from robot_rl.actor.episodes import Act, EpisodeRunner, EpisodeSummary
+from robot_rl.actor.episodes import Act, EpisodeRunner
+from robot_rl.actor.starts import Start, drawn_starts
+from robot_rl.actor.truth import Judged, TruthBeside
 from robot_rl.dataset.pictures import evaluation_film, write_video
-from robot_rl.dataset.statistics import wilson_interval
+from robot_rl.dataset.rates import Accuracy, corrected_rate, longest_streak
+from robot_rl.dataset.statistics import lower_bound, wilson_interval
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.console_link import ConsoleLink
 from robot_rl.operator.annotations import truncated
-from robot_rl.operator.intervention import Intervention, open_intervention
+from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, DataError, Mark, Step
+from robot_rl.types import ArmState, Array, DataError, Mark, Step
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +32,10 @@ logger = logging.getLogger(__name__)
 class EvaluationEpisode:
     """One row of the table. `missed_resets` came before it; `seed` is that of the reset that began
     it.
+
+    `steps` and `cycle_s` go to the success, else to its end. `peak_force_n` [N] is the largest
+    external force on a tool that was seen at the end of a step. `fired_at`: where the truth judged,
+    the step at which the task's own judge saw success; None: it never did.
     """
 
     episode: int
@@ -37,19 +45,28 @@ class EvaluationEpisode:
     cycle_s: float
     fault: bool
     missed_resets: int = 0
+    sampled: bool = False
+    peak_force_n: float = 0.0
+    fired_at: int | None = None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The episodes of one evaluation, and what follows from them. `mean_cycle_s` is over the
+    """The episodes of one evaluation, and what follows from them. Cycle times are over the
     successes.
 
-    So many were `asked` for; a stop leaves fewer.
+    So many were `asked` for; a stop leaves fewer. `starts` are where they began, `judged` what the
+    task's judge said of each beside the truth, `judge` how often a judge errs that stands alone,
+    where that is known. `played`: episodes in the log, those that had to be played again included.
     """
 
     eval_seed: int
     asked: int
     episodes: tuple[EvaluationEpisode, ...]
+    starts: tuple[Start, ...] = ()
+    judged: tuple[Judged, ...] = ()
+    judge: Accuracy | None = None
+    played: int = 0
 
     @property
     def successes(self) -> int:
@@ -72,6 +89,34 @@ class Evaluation:
         cycles = [row.cycle_s for row in self.episodes if row.success]
         return float(np.mean(cycles)) if cycles else None
 
+    def figures(self) -> dict[str, Any]:
+        """As evaluation.json holds them; None where there is nothing to take a figure of."""
+        rows, n = self.episodes, len(self.episodes)
+        cycles = [row.cycle_s for row in rows if row.success]
+        median, p90 = np.quantile(cycles, (0.5, 0.9)) if cycles else (None, None)
+        hours = sum(row.cycle_s for row in rows) / 3600.0
+        faults = sum(row.fault for row in rows)
+        figures = {
+            "asked": self.asked,
+            "episodes": n,
+            "successes": self.successes,
+            "success_rate": self.success_rate,
+            "interval_95": list(self.interval_95),
+            "proves_95": lower_bound(self.successes, n),
+            "longest_streak": longest_streak(row.success for row in rows),
+            "mean_cycle_s": self.mean_cycle_s,
+            "median_cycle_s": median,
+            "p90_cycle_s": p90,
+            "faults": faults,
+            "faults_per_hour": faults / hours if hours else None,
+            "peak_force_n": max((row.peak_force_n for row in rows), default=None),
+            "missed_resets": self.missed_resets,
+            "eval_seed": self.eval_seed,
+        }
+        if self.judge is not None:
+            figures["corrected"] = corrected_rate(self.successes, n, self.judge)
+        return figures
+
 
 def evaluate(
     env: RobotEnv,
@@ -79,6 +124,9 @@ def evaluate(
     *,
     episodes: int,
     seed: int,
+    starts: Sequence[Start] = (),
+    sampled: bool = False,
+    first: int = 0,
     videos: Path | None = None,
     log: StepLog | None = None,
     max_videos: int = 4,
@@ -87,11 +135,12 @@ def evaluate(
     desk: ConsoleLink | None = None,
     gate: PauseGate | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes with the policy alone, from start poses and scenes that `seed`
-    determines.
+    """Play `episodes` episodes with the policy alone, from the `starts`, or from start poses and
+    scenes that `seed` determines.
 
     `begin` is told the seed of each episode before it starts, for a policy that remembers the
-    episode it is in.
+    episode it is in. `sampled` says how it acts, for table and films; `first` is the number of its
+    first episode in the log.
 
     The operator is locked out: all they have is the word on an episode, where the task's reward
     needs it, and STOP, which ends the evaluation with the episodes before; so does a stop that is
@@ -102,80 +151,103 @@ def evaluate(
     there is no device; without a gate ArmFaultError if a real arm has a fault, and
     ResetMissedError.
     """
-    operator = open_intervention(env, corrects=False, seed=seed, desk=desk, gate=gate)
-    if gate is not None:
-        gate.ends_at_stop = True
-    player = _Player(env, act, begin, operator, desk, gate, log)
-    seeds = np.random.default_rng(seed).integers(2**31, size=episodes)
+    player = Player(env, seed=seed, desk=desk, gate=gate, log=log, first=first)
     rows: list[EvaluationEpisode] = []
+    begun: list[Start] = []
+    judged: list[Judged] = []
     filmed_failures = 0
-    for number, episode_seed in enumerate(seeds):
-        if not player.may_begin():
-            break
-        frames = player.play(number, int(episode_seed), films=videos is not None)
-        if player.stopped:
+    for number, start in enumerate((starts or drawn_starts(seed, episodes))[:episodes]):
+        row = player.play(number, start, act, begin, sampled=sampled, films=videos is not None)
+        if row is None:
             logger.warning("the evaluation is stopped, after %d of %d episodes", number, episodes)
             break
-        summary = player.summary
-        row = EvaluationEpisode(
-            episode=number,
-            seed=int(episode_seed) if summary.seed is None else summary.seed,
-            success=summary.success,
-            steps=summary.steps,
-            cycle_s=summary.steps * env.period_s,
-            fault=summary.fault,
-            missed_resets=player.missed_resets,
-        )
         rows.append(row)
+        begun.append(player.start)
+        judged += [] if player.judged is None else [player.judged]
         failure = not row.success and filmed_failures < max_videos
         if videos is not None and (number < max_videos or failure):
             filmed_failures += failure
-            name = f"{number:03d}_{'success' if row.success else 'failure'}.mp4"
-            write_video(
-                videos / name,
-                evaluation_film(frames, env.task.rate_hz, row.success),
-                env.task.rate_hz,
-            )
+            player.film(row, videos)
         progress(row)
     player.close()
-    return Evaluation(seed, episodes, tuple(rows))
+    judge = Accuracy.read(getattr(env.reward, "metrics", None))
+    return Evaluation(
+        seed, episodes, tuple(rows), tuple(begun), tuple(judged), judge, player.played
+    )
 
 
-class _Player:
-    """Plays episodes of an evaluation, until each has come to something."""
+class Player:
+    """Plays episodes with a policy alone, until each has come to something.
+
+    After each, `start` is where it began, `judged` what the task's judge said of it beside the
+    truth (None: the judge stood alone); `played` is the number in the log of the next one.
+    """
 
     def __init__(
         self,
         env: RobotEnv,
-        act: Act,
-        begin: Callable[[int], None],
-        operator: Intervention,
-        desk: ConsoleLink | None,
-        gate: PauseGate | None,
-        log: StepLog | None,
+        *,
+        seed: int,
+        desk: ConsoleLink | None = None,
+        gate: PauseGate | None = None,
+        log: StepLog | None = None,
+        first: int = 0,
     ):
-        self._env, self._act, self._begin, self._operator, self._gate = (
-            env,
-            act,
-            begin,
-            operator,
-            gate,
-        )
-        self._log, self._played = log, 0
+        self._env, self._gate, self._log = env, gate, log
+        self._operator = open_intervention(env, corrects=False, seed=seed, desk=desk, gate=gate)
+        if gate is not None:
+            gate.ends_at_stop = True
         self._runner = EpisodeRunner(env, desk=desk, gate=gate)
-        self.missed_resets = 0
-
-    @property
-    def summary(self) -> EpisodeSummary:
-        """What the last episode came to."""
-        return self._runner.summary
+        self._frames: list[Array] = []
+        self._peak_force_n, self._missed_resets = 0.0, 0
+        self.start = Start(0)
+        self.judged: Judged | None = None
+        self.played = first
 
     @property
     def stopped(self) -> bool:
         """Whether the operator has stopped it, or a stop was asked for at the gate."""
         return self._operator.stopped or self._interrupted()
 
-    def may_begin(self) -> bool:
+    def play(
+        self,
+        number: int,
+        start: Start,
+        act: Act,
+        begin: Callable[[int], None] = lambda seed: None,
+        *,
+        sampled: bool = False,
+        films: bool = False,
+    ) -> EvaluationEpisode | None:
+        """Play an episode to its end. None if it was stopped before.
+
+        One that a silent device broke off says nothing of the policy: it is played once more, and
+        the missed resets of all its tries are counted.
+        """
+        if not self._may_begin():
+            return None
+        self._missed_resets = 0
+        while True:
+            self._play_once(start, act, begin, films)
+            if self.stopped or not self._runner.summary.broken_off:
+                break
+            logger.warning("episode %d is played again: %s", number, self._runner.summary.reason)
+        if self._gate is not None:
+            self._gate.end_episode()
+        return None if self.stopped else self._row(number, start.seed, sampled)
+
+    def film(self, row: EvaluationEpisode, folder: Path) -> None:
+        """Write the pictures of the last episode as a film."""
+        kind = "sampled" if row.sampled else "greedy"
+        name = f"{kind}_{row.episode:03d}_{'success' if row.success else 'failure'}.mp4"
+        rate_hz = self._env.task.rate_hz
+        write_video(folder / name, evaluation_film(self._frames, rate_hz, row.success), rate_hz)
+
+    def close(self) -> None:
+        """Let go of the operator's device."""
+        self._operator.close()
+
+    def _may_begin(self) -> bool:
         """Wait until the next episode may begin; False if a stop is asked for.
 
         A fault of the episode before is acknowledged, in simulation, or waited for at the gate.
@@ -191,30 +263,41 @@ class _Player:
             env.acknowledge_faults()
         return True
 
-    def play(self, number: int, seed: int, *, films: bool) -> list[Array]:
-        """Play an episode, and return its pictures. One that a silent device broke off says nothing
-        of the policy.
+    def _play_once(self, start: Start, act: Act, begin: Callable[[int], None], films: bool) -> None:
+        self._frames, self._peak_force_n = [], 0.0
+        self._env.wanted_starts = start.poses
+        begin(start.seed)
+        for step in self._runner.play(
+            self.played, act, self._operator, seed=start.seed, stop=self._interrupted
+        ):
+            self._keep(step)
+            self._peak_force_n = max(self._peak_force_n, *map(force_n, self._env.arm_states))
+            if films:
+                self._frames.append(self._env.render())
+        self._env.wanted_starts = ()
+        self._end()
 
-        It is played once more. `missed_resets` counts those of all its tries.
-        """
-        self.missed_resets = 0
-        while True:
-            frames = []
-            self._begin(seed)
-            for step in self._runner.play(
-                self._played, self._act, self._operator, seed=seed, stop=self._interrupted
-            ):
-                self._keep(step)
-                if films:
-                    frames.append(self._env.render())
-            self._end()
-            self.missed_resets += self.summary.missed_resets
-            if self.stopped or not self.summary.broken_off:
-                break
-            logger.warning("episode %d is played again: %s", number, self.summary.reason)
-        if self._gate is not None:
-            self._gate.end_episode()
-        return frames
+    def _row(self, number: int, seed: int, sampled: bool) -> EvaluationEpisode:
+        """What the last episode came to: by the truth, where it looked."""
+        summary, reward = self._runner.summary, self._env.reward
+        self.judged = reward.judged if isinstance(reward, TruthBeside) else None
+        true_at = None if self.judged is None else self.judged.true_at
+        seed = seed if summary.seed is None else summary.seed
+        poses = tuple(tuple(map(float, pose)) for pose in self._env.starts)
+        self.start = Start(seed, poses)
+        steps = summary.steps if true_at is None else true_at
+        return EvaluationEpisode(
+            episode=number,
+            seed=seed,
+            success=summary.success if self.judged is None else true_at is not None,
+            steps=steps,
+            cycle_s=steps * self._env.period_s,
+            fault=summary.fault,
+            missed_resets=self._missed_resets,
+            sampled=sampled,
+            peak_force_n=round(self._peak_force_n, 3),
+            fired_at=None if self.judged is None else self.judged.fired_at,
+        )
 
     def _keep(self, said: Step | Mark) -> None:
         if self._log is None:
@@ -228,26 +311,27 @@ class _Player:
         """The episode is over; the next one, of another number in the log, may be the same once
         more.
         """
-        if self.summary.broken_off:
-            self._keep(truncated(self._played, self.summary.reason))
-        self._played += 1
-
-    def close(self) -> None:
-        self._operator.close()
+        summary = self._runner.summary
+        if summary.broken_off:
+            self._keep(truncated(self.played, summary.reason))
+        self.played += 1
+        self._missed_resets += summary.missed_resets
 
     def _interrupted(self) -> bool:
         return self._gate is not None and self._gate.stopped
 
 
-def add_to_table(row: EvaluationEpisode, path: Path) -> None:
-    """One more row of a CSV; that of the first episode begins it anew. Raises DataError if the disk
-    refuses.
-    """
-    first = row.episode == 0
+def force_n(arm: ArmState) -> float:
+    """The external force on an arm's tool [N]."""
+    return float(np.linalg.norm(arm.wrench_base_tcp[:3]))
+
+
+def add_to_table(row: Any, path: Path) -> None:
+    """One more row of a CSV, a dataclass, below its headings. DataError if the disk refuses."""
     try:
-        with path.open("w" if first else "a", newline="") as file:
+        with path.open("a", newline="") as file:
             writer = csv.writer(file)
-            if first:
+            if file.tell() == 0:
                 writer.writerow([field.name for field in fields(row)])
             writer.writerow(astuple(row))
     except OSError as error:

@@ -9,7 +9,7 @@ import tyro
 
 from robot_rl.cli.arguments import A_BENCH, DEFAULT_TASK, Flag, Json, RunName, TaskName, print_json
 from robot_rl.cli.files import Trust
-from robot_rl.config.run_folder import EVAL_SEED, RunFolder, run_path
+from robot_rl.config.run_folder import RunFolder, run_path
 from robot_rl.types import ConfigError
 
 if TYPE_CHECKING:
@@ -146,20 +146,23 @@ def resumed(run: str, options: "TrainConfig", allowed: str) -> RunFolder:
 
 def evaluate(
     run_name: RunName,
-    episodes: int = 100,
-    seed: int = EVAL_SEED,
+    episodes: int | None = None,
+    seed: int | None = None,
+    starts: str = "",
     sampled: Flag = False,
+    greedy: Flag = False,
     step: int | None = None,
     hardware: OtherBench = "",
     json: Json = False,
 ) -> None:
-    """Evaluate a run's policy, operator locked out.
+    """Evaluate a run's policy, sampled and greedily, operator locked out.
 
     Args:
-        episodes: How many episodes are played.
-        seed: Seed of the start poses and scenes.
-        sampled: Act as in training, with the policy's own noise, instead of greedily: it frees a
-            tool that sticks.
+        episodes: How many episodes are played in each way; all of --starts, else 100.
+        seed: Seed of the start poses and scenes, instead of the run's own.
+        starts: File with the starts of another evaluation (evaluations/001/starts.json).
+        sampled: Only as in training, with the policy's own noise: it frees a tool that sticks.
+        greedy: Only with the policy's mode.
         step: Step of the checkpoint to evaluate instead of the newest; train's
             --learner.keep-checkpoints keeps more.
     """
@@ -169,9 +172,45 @@ def evaluate(
     from robot_rl.runs import evaluate
     from robot_rl.runs.progress import Display
 
+    only = None if sampled == greedy else sampled
     with Display(terminal(stderr=json)) as display, StopRequest() as stop:
         summary = evaluate.evaluate_run(
-            folder, episodes, seed=seed, sampled=sampled, step=step, hardware=hardware,
+            folder, episodes, seed=seed, starts=starts, sampled=only, step=step, hardware=hardware,
+            display=display, stop=stop.is_set,
+        )  # fmt: skip
+    if json:
+        print_json(summary)
+
+
+def compare(
+    run_name: RunName,
+    other: RunName,
+    episodes: int | None = None,
+    seed: int | None = None,
+    starts: str = "",
+    greedy: Flag = False,
+    hardware: OtherBench = "",
+    json: Json = False,
+) -> None:
+    """Find out which of two runs is better, in the same episodes.
+
+    They take turns, in an order that is drawn for each pair, and it ends as soon as it is known.
+
+    Args:
+        episodes: How many pairs of episodes are played at most; all of --starts, else 100.
+        seed: Seed of the start poses and scenes, instead of the first run's own.
+        starts: File with the starts of an evaluation (evaluations/001/starts.json).
+        greedy: Act with the policies' modes, without their own noise.
+    """
+    one, two = sound_run(run_name), sound_run(other)
+    from robot_rl.machine.signals import StopRequest
+    from robot_rl.machine.terminal import terminal
+    from robot_rl.runs.compare import compare_runs
+    from robot_rl.runs.progress import Display
+
+    with Display(terminal(stderr=json)) as display, StopRequest() as stop:
+        summary = compare_runs(
+            one, two, episodes, seed=seed, starts=starts, greedy=greedy, hardware=hardware,
             display=display, stop=stop.is_set,
         )  # fmt: skip
     if json:

@@ -23,6 +23,7 @@ from robot_rl.cli.rewards import reward
 from robot_rl.cli.runs import (
     actor,
     benchmark,
+    compare,
     demo,
     evaluate,
     join,
@@ -51,6 +52,7 @@ GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
         "join": join,
         "console": console,
         "eval": evaluate,
+        "compare": compare,
         "run": let_work,
         "outcomes": outcomes,
         "reward": reward,

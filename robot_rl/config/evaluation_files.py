@@ -1,49 +1,67 @@
 """What the evaluations of a run leave in its folder, and where."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from robot_rl.types import DataError
 
+KINDS = {True: "sampled", False: "greedy"}
+"""How an evaluated policy acts: with its own noise or with its mode; the order in which it does."""
 
-def evaluation_file(run: Path, sampled: bool, step: int | None = None, bench: str = "") -> Path:
-    """The run's evaluation of one kind: of the newest policy, greedy, or beside it `sampled`, of an
-    older `step`, or at another `bench`."""
+
+def evaluation_file(
+    run: Path, sampled: bool | None = None, step: int | None = None, bench: str = ""
+) -> Path:
+    """The run's evaluation of one kind: of the newest policy, `sampled` and greedy or one of them
+    alone, of an older `step`, or at another `bench`."""
     kind = (
         ("" if step is None else f"-{step}")
-        + ("-sampled" if sampled else "")
+        + ("" if sampled is None else f"-{KINDS[sampled]}")
         + (f"-at-{bench}" if bench else "")
     )
     return run / f"evaluation{kind}.json"
 
 
+def parts_of(summary: Mapping[str, Any]) -> list[tuple[bool, Mapping[str, Any]]]:
+    """What an evaluation came to, sampled or not, the sampled first. Those of earlier versions are
+    of one kind.
+    """
+    parts = [(sampled, summary.get(name)) for sampled, name in KINDS.items()]
+    found = [(sampled, part) for sampled, part in parts if isinstance(part, Mapping)]
+    return found or [(summary.get("sampled") is True, summary)]
+
+
 class EvaluationFiles:
-    """What one evaluation leaves in a folder of its own, `evaluations/001`: nothing of an earlier
-    one is touched.
+    """What one evaluation, or a comparison, leaves in a folder of its own, `evaluations/001`:
+    nothing of an earlier one is touched.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.summary = folder / "evaluation.json"
         self.table = folder / "episodes.csv"
+        self.starts = folder / "starts.json"
         self.log = folder / "episodes.log"
         self.videos = folder / "videos"
 
     @staticmethod
-    def all_of(run: Path) -> "list[EvaluationFiles]":
+    def all_of(run: Path, kind: str = "evaluations") -> "list[EvaluationFiles]":
         """Those that were begun, oldest first."""
         return [
             EvaluationFiles(folder)
-            for folder in sorted((run / "evaluations").glob("[0-9]*"))
+            for folder in sorted((run / kind).glob("[0-9]*"))
             if folder.is_dir()
         ]
 
     @staticmethod
-    def begin(run: Path) -> "EvaluationFiles":
+    def begin(run: Path, kind: str = "evaluations") -> "EvaluationFiles":
         """The next one's, with its folder. Raises DataError if that cannot be made."""
-        number = max((int(each.folder.name) for each in EvaluationFiles.all_of(run)), default=0)
+        begun = EvaluationFiles.all_of(run, kind)
+        number = max((int(each.folder.name) for each in begun), default=0)
         while True:
             number += 1
-            folder = run / "evaluations" / f"{number:03d}"
+            folder = run / kind / f"{number:03d}"
             try:
                 folder.mkdir(parents=True)
                 return EvaluationFiles(folder)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 import robot_rl
 from robot_rl import config
 from robot_rl.config import Hardware, ObsKind, Task
@@ -24,7 +26,7 @@ T = TypeVar("T")
 DEMOS_LOG = "demos.log"
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
-EVAL_SEED = 1_000_000  # start poses and scenes that no training seed draws
+EVAL_SEED = 1_000_000  # beside the run's own: start poses and scenes that no training draws
 MOST_STEPS = 10**9
 
 
@@ -86,6 +88,13 @@ def check_seed(seed: int) -> None:
         raise ConfigError(
             f"seed is {seed!s:.40}; it must be a whole number from 0 to {MOST_SEEDS - 1}"
         )
+
+
+def evaluation_seed(train_seed: int) -> int:
+    """The seed of the evaluations of a run that was trained with `train_seed`: others for each, so
+    that several runs are not judged on the same scenes.
+    """
+    return int(np.random.SeedSequence((EVAL_SEED, train_seed)).generate_state(1)[0])
 
 
 class RunFolder:

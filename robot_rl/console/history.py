@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from robot_rl.config.evaluation_files import KINDS, parts_of
 from robot_rl.dataset.counts import Figures, Point, Progress, is_judged
 from robot_rl.dataset.statistics import wilson_interval
 from robot_rl.machine.small_files import is_number, read_json
@@ -85,18 +86,17 @@ def ended(row: dict[str, Any]) -> Ended:
 
 
 def results_of(run: Path) -> list[str]:
-    """A line for each evaluation of a run."""
+    """A line for each evaluation of a run, and each way to act in it."""
     lines = []
     for path in sorted(run.glob("evaluation*.json")):
         try:
-            said = read_json(path)
-            count, good = int(said["episodes"]), int(said["successes"])
-            how = "sampled" if said.get("sampled") else "greedy"
+            for sampled, said in parts_of(read_json(path)):
+                good, count = int(said["successes"]), int(said["episodes"])
+                low, high = wilson_interval(good, count)
+                lines.append(
+                    f"evaluation, {KINDS[sampled]}: {good} of {count} succeeded (95 % interval"
+                    f" {low:.0%} to {high:.0%})"
+                )
         except (DataError, KeyError, TypeError, ValueError):
             continue
-        low, high = wilson_interval(good, count)
-        lines.append(
-            f"evaluation, {how}: {good} of {count} succeeded (95 % interval {low:.0%} to"
-            f" {high:.0%})"
-        )
     return lines

@@ -292,3 +292,32 @@ def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[f
     middle = (rate + z * z / (2 * trials)) / scale
     half = z / scale * math.sqrt(rate * (1.0 - rate) / trials + z * z / (4 * trials * trials))
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
+    """Exact one-sided upper bound of a rate (Clopper and Pearson 1934): the event is at most so
+    frequent, with this confidence.
+
+    The rate at which as few events or fewer have the chance 1 - confidence; 1 without any trial.
+    """
+    if events >= trials:
+        return 1.0
+    k = np.arange(events + 1)
+    log_choose = (
+        math.lgamma(trials + 1)
+        - np.array([math.lgamma(i + 1) for i in k])
+        - np.array([math.lgamma(trials - i + 1) for i in k])
+    )
+    low, high = events / trials, 1.0
+    while high - low > 1e-12:
+        rate = 0.5 * (low + high)
+        chance = np.exp(log_choose + k * math.log(rate) + (trials - k) * math.log1p(-rate)).sum()
+        low, high = (rate, high) if chance > 1.0 - confidence else (low, rate)
+    return high
+
+
+def lower_bound(events: int, trials: int, confidence: float = 0.95) -> float:
+    """Exact one-sided lower bound of a rate (Clopper and Pearson 1934): n of n prove
+    0.05 ** (1 / n) with 95 %.
+    """
+    return 1.0 - upper_bound(trials - events, trials, confidence)

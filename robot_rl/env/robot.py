@@ -87,6 +87,10 @@ class RobotEnv(gymnasium.Env):
         self.arm_states: Sequence[ArmState] = ()
         # the operator's word; whoever reads the device says it here before the step
         self.outcome = OperatorCommand.NONE
+        # the poses `(7,)` of the tools that the last reset went to; those that the next ones are to
+        # go to, where they are not to be drawn
+        self.starts: Sequence[Array] = ()
+        self.wanted_starts: Sequence[Sequence[float]] = ()
         self._steps = 0
         self._judged = True
         self._deadline = 0.0
@@ -115,8 +119,9 @@ class RobotEnv(gymnasium.Env):
                 self.world.reset(int(self.np_random.integers(2**31)))
             self.arm_states = [arm.refresh() for arm in self.arms]
             self.require_no_fault()
-            goals = [sample_start(start, self.np_random) for start in self.task.start]
-            self.arm_states = self._go(goals, options.get("stopped", lambda: False))
+            drawn = [sample_start(start, self.np_random) for start in self.task.start]
+            self.starts = [np.array(pose) for pose in self.wanted_starts] or drawn
+            self.arm_states = self._go(self.starts, options.get("stopped", lambda: False))
         self._observer.begin_episode(self.arm_states)
         self.reward.begin_episode()
         self._steps = 0

@@ -9,6 +9,7 @@ The folder is written under another name, synced, and renamed into place; the ne
 checksums hold is used.
 """
 
+import hashlib
 import logging
 import shutil
 import zlib
@@ -188,7 +189,10 @@ def _read_policy(path: Path) -> LivePolicy:
     spec, _ = _read_head(path, (_POLICY,))
     policy = load_arrays(path / _POLICY)
     _require_finite(path / _POLICY, policy)
-    return LivePolicy(spec, policy)
+    live = LivePolicy(spec, policy)
+    live.step = int(path.name.removeprefix("step_"))
+    live.digest = hashlib.sha256((path / _POLICY).read_bytes()).hexdigest()
+    return live
 
 
 def _require_finite(file: Path, values: Mapping[str, Tensor] | Mapping[str, Array]) -> None:

@@ -317,8 +317,12 @@ class LivePolicy:
     """The policy as the actor or an evaluation runs it: weights come from outside, actions go out.
 
     `spec` and `arrays` (all weights, or the frozen ones, with the others to follow by `load`) are
-    what the learner serves or a checkpoint holds.
+    what the learner serves or a checkpoint holds. Of a checkpoint's, `step` and `digest` (SHA-256
+    of its file) say which it is.
     """
+
+    step: int | None = None
+    digest: str = ""
 
     def __init__(
         self, spec: PolicySpec | Mapping[str, Any], arrays: Mapping[str, Array], seed: int = 0

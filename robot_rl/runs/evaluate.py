@@ -3,16 +3,19 @@ the same seed.
 """
 
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from robot_rl.actor.evaluate import Evaluation, EvaluationEpisode, add_to_table, evaluate
 from robot_rl.actor.loop import acknowledges
-from robot_rl.config.evaluation_files import EvaluationFiles, evaluation_file
-from robot_rl.config.run_folder import EVAL_SEED, RunFolder, check_seed
+from robot_rl.actor.starts import Start, drawn_starts, read_starts, write_starts
+from robot_rl.actor.truth import let_truth_judge
+from robot_rl.config.evaluation_files import KINDS, EvaluationFiles, evaluation_file, parts_of
+from robot_rl.config.run_folder import RunFolder, check_seed, evaluation_seed
 from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.links.console_link import ConsoleLink
@@ -22,35 +25,41 @@ from robot_rl.networks.policy import LivePolicy
 from robot_rl.operator.intervention import require_judge
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import at_bench, await_arms, start_arms
+from robot_rl.runs.evaluation_summary import evaluation_summary, told
 from robot_rl.runs.progress import Display, say_waiting
-from robot_rl.runs.report import evaluation_summary
 from robot_rl.stream.log import StepLog
-from robot_rl.types import DataError, LinkError, StoppedError
+from robot_rl.types import ConfigError, DataError, LinkError, StoppedError
+
+EPISODES = 100
+"""Of an evaluation, if nobody says otherwise."""
 
 
 def evaluate_run(
     folder: RunFolder,
-    episodes: int,
+    episodes: int | None = None,
     *,
-    seed: int = EVAL_SEED,
-    sampled: bool = False,
+    seed: int | None = None,
+    starts: str = "",
+    sampled: bool | None = None,
     step: int | None = None,
     hardware: str = "",
     official: bool = False,
     display: Display | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Evaluate a run's policy, operator locked out; steps, table, videos and summary go into a
-    folder of their own.
+    """Evaluate a run's policy, operator locked out; steps, table, videos, starts and summary go
+    into a folder of their own.
 
-    It is the newest policy, or that of the checkpoint at `step`, and acts greedily, or `sampled`,
-    as it does in training, at the bench that it was trained at, or at another, `hardware`. The
-    run's own evaluation.json is the summary of the one that ends a training (`official`); of
-    another only where there is none of that policy to its end. A `stop` ends it with the episodes
-    before: StoppedError if there is none, and nothing is written.
+    It is the newest policy, or that of the checkpoint at `step`, and acts `sampled`, as it does in
+    training, then greedily in the same episodes, or in one of the two ways alone; at the bench that
+    it was trained at, or at another, `hardware`. The episodes begin where the file `starts` says,
+    else where `seed` does, or the run's own. The run's own evaluation.json is the summary of the
+    one that ends a training (`official`); of another only where there is none of that policy to its
+    end. A `stop` ends it with the episodes before: StoppedError if there is none, and nothing is
+    written.
     """
-    check_seed(seed)
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
+    seed, begins = where_to_start(folder, episodes, seed, starts)
     require_judge(folder.load_task(), folder.load_hardware())
     with (
         Supervisor(folder.logs) as processes,
@@ -61,70 +70,134 @@ def evaluate_run(
         start_arms(folder, processes)
         await_arms(folder, processes, shown, stop)
         files = EvaluationFiles.begin(folder.path)
-        evaluation = _evaluate(folder, policy, files, episodes, seed, sampled, shown, stop)
-    if episodes and not evaluation.episodes:
+        kinds = tuple(KINDS) if sampled is None else (sampled,)
+        evaluations = _evaluate(folder, policy, files, seed, begins, kinds, shown, stop)
+    if begins and not next(iter(evaluations.values())).episodes:
         shutil.rmtree(files.folder)
         raise StoppedError("stopped")
-    summary = evaluation_summary(evaluation, folder, sampled, step) | {
+    summary = evaluation_summary(evaluations, folder, policy) | {
         "folder": f"evaluations/{files.folder.name}"
     }
+    write_starts(files.starts, next(iter(evaluations.values())).starts)
     write_json(files.summary, summary, indent=2)
     own_file = evaluation_file(folder.path, sampled, step, hardware)
     if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
         write_json(own_file, summary, indent=2)
-    low, high = evaluation.interval_95
-    cycle = (
-        f", mean cycle {evaluation.mean_cycle_s:.1f} s"
-        if evaluation.mean_cycle_s is not None
-        else ""
-    )
-    shown.say(
-        f"evaluation{', sampled' if sampled else ''}: {evaluation.successes} of"
-        f" {len(evaluation.episodes)} (95 % interval {low:.1%} to {high:.1%}){cycle};"
-        f" {files.summary}"
-    )
-    again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
-    again += f" --hardware {hardware}" if hardware else ""
-    if len(evaluation.episodes) < episodes:
-        shown.say(
-            f"stopped before the last of {episodes}; all of them:"
-            f" {again}{' --sampled' if sampled else ''}"
-        )
-    elif evaluation.successes < episodes and not sampled:
-        shown.say(f"greedily; its own noise may free a tool that sticks: {again} --sampled")
+    for line in (*told(summary), str(files.summary)):
+        shown.say(line)
+    if any(len(each.episodes) < each.asked for each in evaluations.values()):
+        again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
+        again += f" --hardware {hardware}" if hardware else ""
+        again += "" if sampled is None else f" --{KINDS[sampled]}"
+        shown.say(f"stopped before the last of {len(begins)}; all of them: {again}")
     return summary
+
+
+def where_to_start(
+    folder: RunFolder, episodes: int | None, seed: int | None, file: str
+) -> tuple[int, list[Start]]:
+    """The seed and the starts of an evaluation: of a file, or those that the seed draws, which is
+    the run's own if none is said.
+    """
+    if episodes is not None and episodes < 0:
+        raise ConfigError(f"--episodes is {episodes}; it must be 0 or more")
+    own_seed = evaluation_seed(folder.settings.seed) if seed is None else seed
+    check_seed(own_seed)
+    if not file:
+        return own_seed, drawn_starts(own_seed, EPISODES if episodes is None else episodes)
+    if seed is not None:
+        raise ConfigError(
+            "--starts says where episodes begin, and so does --seed: name one of them"
+        )
+    starts = read_starts(Path(file), len(folder.load_hardware().arms))
+    if episodes is not None and episodes > len(starts):
+        raise ConfigError(
+            f"{file} has {len(starts)} starts, and {episodes} episodes are asked for: ask for"
+            " fewer, or make a longer list with robot-rl eval RUN --episodes N"
+        )
+    return own_seed, starts[:episodes]
 
 
 def _evaluate(
     folder: RunFolder,
     policy: LivePolicy,
     files: EvaluationFiles,
-    episodes: int,
     seed: int,
-    sampled: bool,
+    starts: Sequence[Start],
+    kinds: Sequence[bool],
     display: Display,
     stop: Callable[[], bool],
-) -> Evaluation:
-    rendered = folder.settings.obs == "pixels"
+) -> dict[bool, Evaluation]:
+    """Play the starts once for each kind, sampled or not; after a stop the others are empty."""
+    evaluations: dict[bool, Evaluation] = {}
+    with (
+        open_bench(folder, "eval", display, stop) as bench,
+        StepLog(files.log, bench.env.space_spec, run=folder.settings.id) as log,
+    ):
+        for sampled in kinds:
+            progress = _progress(bench.desk, display, files.table, len(starts))
+            bench.desk.tell(evaluated=0, succeeded=0, wanted=len(starts), sampled=sampled)
+            evaluations[sampled] = evaluate(
+                bench.env,
+                partial(policy.act, greedy=not sampled),
+                episodes=len(starts),
+                seed=seed,
+                starts=starts,
+                sampled=sampled,
+                first=max((each.played for each in evaluations.values()), default=0),
+                videos=files.videos if bench.env.render_mode else None,
+                log=log,
+                begin=policy.begin_episode,
+                progress=progress,
+                desk=bench.desk,
+                gate=bench.gate,
+            )
+    return evaluations
+
+
+def _progress(
+    desk: ConsoleLink, display: Display, table: Path, wanted: int
+) -> Callable[[EvaluationEpisode], None]:
+    """What takes down each episode, and shows how far it is."""
+    done: list[bool] = []
+
+    def progress(row: EvaluationEpisode) -> None:
+        add_to_table(row, table)
+        done.append(row.success)
+        desk.tell(evaluated=len(done), succeeded=sum(done))
+        said = f"{sum(done)} of {len(done)} succeeded"
+        display.show(f"{KINDS[row.sampled]} policy", len(done), wanted, said)
+
+    return progress
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What episodes are played with: the environment, judged by the truth where there is one, the
+    desk, and the gate.
+    """
+
+    env: RobotEnv
+    desk: ConsoleLink
+    gate: PauseGate
+
+
+@contextmanager
+def open_bench(
+    folder: RunFolder, verb: str, display: Display, stop: Callable[[], bool]
+) -> Iterator[Bench]:
+    """The run's bench, whose arms are started, for an evaluation or a comparison."""
     env = RobotEnv(
         folder.load_task(),
         folder.load_hardware(),
         obs=folder.settings.obs,
-        render_mode="rgb_array" if rendered else None,
+        render_mode="rgb_array" if folder.settings.obs == "pixels" else None,
     )
-    done: list[bool] = []
-
-    def progress(row: EvaluationEpisode) -> None:
-        add_to_table(row, files.table)
-        done.append(row.success)
-        desk.tell(evaluated=len(done), succeeded=sum(done))
-        display.show("evaluation", len(done), episodes, f"{sum(done)} of {len(done)} succeeded")
-
     with ExitStack() as opened:
         opened.callback(env.close)
+        let_truth_judge(env)
         desk = opened.enter_context(closing(open_desk(folder)))
-        desk.tell(verb="eval", task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
-        desk.tell(evaluated=0, succeeded=0, wanted=episodes, sampled=sampled)
+        desk.tell(verb=verb, task=env.task.name, arms=[arm.address for arm in env.hardware.arms])
         gate = PauseGate(
             env,
             desk,
@@ -132,19 +205,7 @@ def _evaluate(
             stop=stop,
             say=partial(say_waiting, display),
         )
-        recorded = opened.enter_context(StepLog(files.log, env.space_spec, run=folder.settings.id))
-        return evaluate(
-            env,
-            lambda observation: policy.act(observation, greedy=not sampled),
-            episodes=episodes,
-            seed=seed,
-            videos=files.videos if rendered else None,
-            log=recorded,
-            begin=policy.begin_episode,
-            progress=progress,
-            desk=desk,
-            gate=gate,
-        )
+        yield Bench(env, desk, gate)
 
 
 def is_whole_evaluation(file: Path, env_steps: int | None) -> bool:
@@ -155,7 +216,8 @@ def is_whole_evaluation(file: Path, env_steps: int | None) -> bool:
         said = read_json(file)
     except DataError:
         return False
-    return said.get("env_steps") == env_steps and said.get("episodes") == said.get("asked")
+    whole = all(part.get("episodes") == part.get("asked") for _, part in parts_of(said))
+    return said.get("env_steps") == env_steps and whole
 
 
 def open_desk(folder: RunFolder) -> ConsoleLink:

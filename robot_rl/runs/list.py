@@ -3,11 +3,12 @@ their own files.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from robot_rl.config.evaluation_files import evaluation_file
+from robot_rl.config.evaluation_files import KINDS, evaluation_file, parts_of
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.counts import EPISODES
 from robot_rl.machine.small_files import Tail, is_number, read_json
@@ -73,13 +74,16 @@ def facts_of(path: Path) -> RunFacts:
     )  # fmt: skip
 
 
-def _evaluations(path: Path) -> Any:
-    """Of the newest policy, greedy and sampled."""
-    for sampled in (False, True):
-        summary = evaluation_file(path, sampled)
-        said = read_json(summary) if summary.exists() else {}
-        if is_number(said.get("successes")) and is_number(said.get("episodes")):
-            yield sampled, int(said["successes"]), int(said["episodes"])
+def _evaluations(path: Path) -> Iterator[tuple[bool, int, int]]:
+    """Of the newest policy, sampled and greedy: the evaluation of both, else that of one kind."""
+    found: dict[bool, tuple[int, int]] = {}
+    for kind in (None, *KINDS):
+        summary = evaluation_file(path, kind)
+        for sampled, said in parts_of(read_json(summary)) if summary.exists() else ():
+            if is_number(said.get("successes")) and is_number(said.get("episodes")):
+                found.setdefault(sampled, (int(said["successes"]), int(said["episodes"])))
+    for sampled in sorted(found, reverse=True):
+        yield sampled, *found[sampled]
 
 
 HEADINGS = ["run", "last written", "task", "hardware", "obs", "seed", "demos", "steps", "success"]
@@ -101,7 +105,7 @@ def table(runs: list[RunFacts]) -> Any:
         if run.problem:
             out.add_row(run.name, when, f"cannot be read: {run.problem}")
             continue
-        said = [f"{good} of {n}" + ", sampled" * sampled for sampled, good, n in run.evaluations]
+        said = [f"{good} of {n}, {KINDS[sampled]}" for sampled, good, n in run.evaluations]
         numbers = (str(run.seed), str(run.demos), f"{run.steps} of {run.of_steps}")
         out.add_row(run.name, when, run.task, run.hardware, run.obs, *numbers, "; ".join(said))
     return out

@@ -4,13 +4,13 @@ import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robot_rl.actor.demonstrate import DemoTally
-from robot_rl.actor.evaluate import Evaluation
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.counts import EPISODES, POINTS, WINDOW, Point, Progress
 from robot_rl.dataset.outcomes import labelled_episodes, labelled_frames
@@ -26,35 +26,7 @@ METRICS = ("env_steps",)
 Columns = dict[str, "array[float]"]
 
 
-def evaluation_summary(
-    evaluation: Evaluation, folder: RunFolder, sampled: bool, step: int | None
-) -> dict[str, Any]:
-    """One object: how well the policy does, acting greedily or `sampled`, and the training that led
-    to it.
-
-    `step`: of the checkpoint that it is of, if it is not the newest.
-    """
-    training = _training_so_far(folder)
-    low, high = evaluation.interval_95
-    return {
-        "task": folder.settings.task,
-        "hardware": folder.settings.hardware,
-        "obs": folder.settings.obs,
-        "sampled": sampled,
-        "checkpoint_step": step,
-        "asked": evaluation.asked,
-        "episodes": len(evaluation.episodes),
-        "successes": evaluation.successes,
-        "success_rate": evaluation.success_rate,
-        "interval_95": [low, high],
-        "mean_cycle_s": evaluation.mean_cycle_s,
-        "missed_resets": evaluation.missed_resets,
-        "eval_seed": evaluation.eval_seed,
-        **training,
-    }
-
-
-def _training_so_far(folder: RunFolder) -> dict[str, Any]:
+def training_so_far(folder: RunFolder) -> dict[str, Any]:
     """The summary that a finished sitting left; for processes started by hand, from the learner's
     own clock.
     """
@@ -107,6 +79,8 @@ def training_summary(
     return {
         "env_steps": steps,
         "robot_minutes": steps / rate_hz / 60.0,
+        "online_minutes": (steps - demos["steps"]) / rate_hz / 60.0,
+        "elapsed_minutes": _elapsed_minutes(folder),
         "wall_minutes": (before if is_number(before) else 0.0) + wall_s / 60.0,
         "demonstrations": demos["successes"],
         "demonstration_steps": demos["steps"],
@@ -117,6 +91,23 @@ def training_summary(
         "train_seed": folder.settings.seed,
         "phases_s": {name: round(seconds, 2) for name, seconds in phases.items()},
     }
+
+
+def _elapsed_minutes(folder: RunFolder) -> float | None:
+    """From the first demonstration to the newest line of the tables, resets and stops included.
+
+    Of a run that began with the demonstrations of others, from the first line; None where there is
+    nothing to go by.
+    """
+    tables = (folder.episodes_file, folder.metrics_file)
+    walls = [each for path in tables for each in _columns(path, ("t_wall",))["t_wall"]]
+    if folder.demos_log.exists() and not folder.sections.get("demos_from"):
+        try:
+            with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:
+                walls += [step.t_wall for step in islice(demos.read(), 1)]
+        except DataError as error:
+            log.warning("%s. It is not known when the demonstrations began", error)
+    return (max(walls) - min(walls)) / 60.0 if walls else None
 
 
 def _columns(path: Path, numbers: tuple[str, ...], *others: str) -> Columns:

@@ -44,8 +44,8 @@ def check_resources(folder: RunFolder) -> str:
             pretraining, min(settings.steps, pretraining + learner.pretrain.renew_episodes * length)
         )
     memory_need = replay + 2 * pretraining * step_bytes(space) + PROCESS_BYTES
-    # every step of the evaluation is kept, too
-    recorded = settings.steps + settings.eval_episodes * length
+    # every step of the evaluation is kept, too: of each episode, sampled and greedy
+    recorded = settings.steps + 2 * settings.eval_episodes * length
     disk_need = OVERHEAD * recorded * step_bytes(space) + 100e6
     available = available_memory()
     disk = shutil.disk_usage(folder.path).free

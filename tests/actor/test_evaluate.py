@@ -47,12 +47,12 @@ def test_cycle_time_is_the_mean_over_successes_and_the_table_has_a_row_per_episo
     assert evaluation.mean_cycle_s == pytest.approx(3.0)
     assert evaluation.missed_resets == 2
     assert Evaluation(7, 1, rows[1:2]).mean_cycle_s is None
-    for row in (*rows, *rows[:2]):  # an evaluation, and the next one until it was killed
+    for row in rows[:2]:  # until it was killed
         add_to_table(row, tmp_path / "evaluation.csv")
     assert (tmp_path / "evaluation.csv").read_text().splitlines() == [
-        "episode,seed,success,steps,cycle_s,fault,missed_resets",
-        "0,11,True,20,2.0,False,0",
-        "1,12,False,100,10.0,False,2",
+        "episode,seed,success,steps,cycle_s,fault,missed_resets,sampled,peak_force_n,fired_at",
+        "0,11,True,20,2.0,False,0,False,0.0,",
+        "1,12,False,100,10.0,False,2,False,0.0,",
     ]
 
 

@@ -103,7 +103,7 @@ def test_an_evaluation_at_another_bench_stands_beside_that_at_its_own(folder, mo
     )
     monkeypatch.setattr(evaluate, "await_arms", lambda *_: None)
     done = Evaluation(0, 1, (EvaluationEpisode(0, 1, True, 8, 0.8, False),))
-    monkeypatch.setattr(evaluate, "_evaluate", lambda *_: done)
+    monkeypatch.setattr(evaluate, "_evaluate", lambda *_: {True: done, False: done})
     assert evaluate.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
     assert (
         Path("runs/run/evaluation-at-other.json").exists()

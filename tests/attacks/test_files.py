@@ -124,7 +124,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(EPISODES):
         table.append({"episode": number, "env_steps": 8 * (number + 1)} | row)
     table.close()
-    for file in (folder.training_file, folder.outcomes_file, evaluation_file(path, False)):
+    for file in (folder.training_file, folder.outcomes_file, evaluation_file(path)):
         small_files.write_json(file, {"wall_minutes": 3.0, "episodes": 1, "missed_resets": 0})
     return path
 
@@ -160,11 +160,11 @@ def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
             each()
 
     def play(
-        folder: RunFolder, policy: Any, files: EvaluationFiles, episodes: int, seed: int, *_: Any
-    ) -> Evaluation:
+        folder: RunFolder, policy: Any, files: EvaluationFiles, seed: int, *_: Any
+    ) -> dict[bool, Evaluation]:
         row = EvaluationEpisode(0, 1, True, 8, 0.8, False)
         evaluate.add_to_table(row, files.table)
-        return Evaluation(seed, episodes, (row,))
+        return dict.fromkeys((True, False), Evaluation(seed, 1, (row,)))
 
     for module in (train, evaluate):
         monkeypatch.setattr(module, "Supervisor", Processes)

@@ -2,6 +2,7 @@
 ends it.
 """
 
+import csv
 import threading
 import time
 
@@ -68,7 +69,7 @@ def test_beside_a_training_which_has_the_desk_an_evaluation_is_not_seen(folder):
 
 
 def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
-    summary = evaluation_file(folder.path, False)
+    summary = evaluation_file(folder.path)
     summary.write_text("of another day")
     begun = time.monotonic()
     with pytest.raises(StoppedError):
@@ -77,16 +78,23 @@ def test_a_stop_before_the_first_episode_is_over_leaves_what_was_there(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampled", [False, True])
-def test_it_is_greedy_unless_samples_are_asked_for_and_says_which(folder, monkeypatch, sampled):
-    greedy, act = set(), LivePolicy.act
+def test_it_is_sampled_then_greedy_on_the_same_starts_or_one_alone(folder, monkeypatch):
+    sampled, act = [], LivePolicy.act
 
     def noting(policy, observation, **options):
-        greedy.add(options["greedy"])
+        sampled.append(not options["greedy"])
         return act(policy, observation, **options)
 
     monkeypatch.setattr(LivePolicy, "act", noting)
-    assert evaluate.evaluate_run(folder, 1, sampled=sampled)["sampled"] is sampled
-    assert greedy == {not sampled}
-    written = {which: evaluation_file(folder.path, which).exists() for which in (False, True)}
-    assert written == {sampled: True, not sampled: False}
+    said = evaluate.evaluate_run(folder, 1)
+    assert sampled == sorted(sampled, reverse=True) and {*sampled} == {True, False}
+    assert [said[kind]["episodes"] for kind in ("sampled", "greedy")] == [1, 1]
+    assert said["successes"] == said["sampled"]["successes"]
+    with (folder.path / said["folder"] / "episodes.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    assert [row["sampled"] for row in rows] == ["True", "False"]
+    assert rows[0]["seed"] == rows[1]["seed"]
+    sampled.clear()
+    (only,) = evaluate.parts_of(evaluate.evaluate_run(folder, 1, sampled=False))
+    assert only[0] is False
+    assert not any(sampled) and (folder.path / "evaluation-greedy.json").exists()

@@ -8,6 +8,7 @@ from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.machine.small_files import read_lines
 from robot_rl.runs.report import plot_demos, plot_learning, training_summary
 from robot_rl.stream.log import StepLog
+from tests.helpers import make_step
 
 
 @pytest.fixture
@@ -55,6 +56,25 @@ def test_robot_time_counts_demonstrations_and_steps_of_an_episode_that_was_cut_o
         5,
         4,
     )
+
+
+def test_two_clocks_minutes_of_online_data_and_minutes_on_the_wall_with_stops(folder):
+    assert (
+        training_summary(folder, 90.0, {})["elapsed_minutes"] is None
+    )  # of before lines had times
+    with folder.episodes_file.open("a") as table:
+        for t_wall in (700.0, 1900.0):
+            row = {"success": 1, "steps": 20, "human_steps": 0, "segments": 0, "env_steps": 45}
+            table.write(json.dumps(row | {"t_wall": t_wall}) + "\n")
+    summary = training_summary(folder, 90.0, {})
+    assert summary["online_minutes"] == pytest.approx(45 / 10 / 60)
+    assert summary["elapsed_minutes"] == pytest.approx(20.0)
+    with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:
+        log.append_step(make_step(space=folder.spaces(), t_wall=100.0))
+        log.append_step(make_step(1, space=folder.spaces(), t_wall=110.0))
+    assert training_summary(folder, 90.0, {})["elapsed_minutes"] == pytest.approx(30.0)
+    folder.demos_log.write_bytes(b"damaged")
+    assert training_summary(folder, 90.0, {})["elapsed_minutes"] == pytest.approx(20.0)
 
 
 def test_wall_time_of_earlier_sittings_is_added(folder):

@@ -16,7 +16,13 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
     )
     trained.write_demos({"successes": 20, "attempts": 21, "steps": 300})
     trained.metrics_file.write_text('{"env_steps": 120}\n{"env_steps": 150}\n{"env_st')
-    (trained.path / "evaluation.json").write_text(json.dumps({"successes": 17, "episodes": 20}))
+    both = {
+        "sampled": {"successes": 19, "episodes": 20},
+        "greedy": {"successes": 17, "episodes": 20},
+    }
+    (trained.path / "evaluation.json").write_text(json.dumps({"successes": 19} | both))
+    earlier = {"successes": 3, "episodes": 4, "sampled": True}  # of one kind
+    (trained.path / "evaluation-sampled.json").write_text(json.dumps(earlier))
     RunFolder.create("runs/new", {"run": RunSettings("my_peg", "my_bench")})
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "config.json").write_text("{")
@@ -33,7 +39,10 @@ def test_runs_are_listed_with_what_they_came_to(tmp_path, monkeypatch, capsys):
         20,
     )
     assert (done["steps"], done["of_steps"], done["t_wall"]) == (450, 500, 1001.0)
-    assert done["evaluations"] == [{"sampled": False, "successes": 17, "episodes": 20}]
+    assert done["evaluations"] == [
+        {"sampled": True, "successes": 19, "episodes": 20},
+        {"sampled": False, "successes": 17, "episodes": 20},
+    ]
     assert (new["hardware"], new["steps"], new["evaluations"]) == ("my_bench", 0, [])
     assert cli.main(["runs"]) == 0
     shown = capsys.readouterr().out

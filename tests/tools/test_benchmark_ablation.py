@@ -27,7 +27,8 @@ from pathlib import Path
 verb, *arguments = sys.argv[1:]
 if verb == "eval":
     assert arguments[1:] == ["--episodes", "100", "--sampled"]
-    (Path(arguments[0]) / "evaluation-sampled.json").write_text(json.dumps({"successes": 99, "episodes": 100}))
+    (Path(arguments[0]) / "evaluation-sampled.json").write_text(
+        json.dumps({"successes": 99, "episodes": 100, "sampled": True}))
     sys.exit()
 path = Path(arguments[1]) if arguments[0] == "--resume" else Path("runs") / arguments[arguments.index("--name") + 1]
 begins = not (path / "config.json").exists()
