@@ -64,8 +64,8 @@ def test_help_lists_every_verb_in_80_columns(helped: Callable[..., str]) -> None
 
 
 LINES = [[verb] for verb in verbs.VERBS if verb not in ("data", "reward")]
-LINES += [["data", verb] for verb in ("ls", "show", "stats", "archive", "repair", "convert")]
 LINES += [["reward", verb] for verb in ("train", "test")]
+LINES += [["data", verb] for verb in ("ls", "show", "stats", "archive", "repair", "convert")]
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
