@@ -19,10 +19,12 @@ from robot_rl.types.arm import (
 from robot_rl.types.data import (
     AXES,
     DRIVER_FAULTS,
+    JUDGE_NUMBERS,
     ActorStream,
     Command,
     FoundCamera,
     Frame,
+    JudgeInputs,
     Mark,
     MarkKind,
     Observation,
