@@ -252,7 +252,10 @@ class Assembler:
         """
         mark = decode_mark(payload)
         actor, epoch = mark.process(identity.stream)
-        if mark.kind in _OF_AN_EPISODE:
+        held = self._open.get(actor)
+        is_open = held is not None and held[0].epoch == epoch and held[0].episode == mark.episode
+        is_note = mark.kind == MarkKind.DENY and is_open
+        if mark.kind in _OF_AN_EPISODE and not is_note:
             self._marks[actor, epoch, mark.episode].append(json.loads(encode_mark(mark)))
         if actor not in self._open or self._open[actor][0].epoch != epoch:
             return
