@@ -360,9 +360,14 @@ class Reward(Driver):
     """Of success, in the observation that was judged last; None if it knows only yes and no. For
     the console.
     """
+    version: int = 0
+    """Which version of a learned judge this is; 0: it has none."""
 
     def begin_episode(self) -> None:
         """A new episode starts: forget the last one, however it ended."""
+
+    def load(self, version: int) -> None:
+        """Go on with that version of a learned judge; called between episodes."""
 
     @abstractmethod
     def judge(

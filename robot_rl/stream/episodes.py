@@ -42,6 +42,7 @@ class Outcome(NamedTuple):
     truncated: bool = False
     success: bool = False
 
+
 End = Literal["terminated", "truncated", "cut short", "cut off", "open"]
 """How an episode ended: by its judge; by its time limit or a fault; by a stop, a discard, a silent
 device or the end of the run; because its process was killed, or what follows is lost; not yet."""
