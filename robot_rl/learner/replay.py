@@ -9,7 +9,8 @@ truncated, and its last observation is still what the value is bootstrapped from
 
 The ring is filled from the log, steps and marks in their order: filled again from there, it gives
 the same samples. What later versions of a learned judge make of its episodes may come at any time:
-what was recorded is held beside what it comes to, and is never changed. One thread writes; another may gather while nobody does.
+what was recorded is held beside what it comes to, and is never changed. One thread writes; another
+may gather while nobody does.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,13 @@ from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
 from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
 from robot_rl.learner.windows import ONE_STEP, Window, follow, returns
-from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, Outcome, Relabel, episode_of
+from robot_rl.stream.episodes import (
+    EpisodeLabel,
+    EpisodeOf,
+    Outcome,
+    Relabel,
+    episode_of,
+)
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
 _NONE = -1
@@ -205,7 +212,7 @@ class Replay:
             self._judge_all(episode)
 
     def _judge_all(self, episode: _Episode) -> None:
-        for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):
+        for slot in np.flatnonzero(self._episode == episode.number):
             self._judge(int(slot), episode.label)
 
     def _judge(self, slot: int, label: EpisodeLabel) -> None:
