@@ -40,6 +40,15 @@ class Judge(Protocol):
         """The index of the step at which a version fires first in an episode, or None."""
 
 
+def follow_run(run: Path) -> None:
+    """Follow a run whose task has a learned judge. ConfigError for another."""
+    folder = RunFolder(run)
+    if folder.judge is None:
+        raise ConfigError(f"the judge of {run} does not learn: there is nothing to fit again")
+    with StopRequest() as stop:
+        follow(folder, LearnedJudge(folder, folder.judge), stop)
+
+
 def follow(folder: RunFolder, judge: Judge, stop: StopRequest) -> None:
     """Follow the run's log until a stop is asked for."""
     follower = Follower(folder, judge)
