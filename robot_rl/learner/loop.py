@@ -359,9 +359,7 @@ class Learner:
 
     def _await_judge(self) -> None:
         """The refit that is due takes its time: whoever looks is told."""
-        status = self._relabelling.status
-        left, all_of_them = status["to_relabel"], status["relabelled"] + status["to_relabel"]
-        self._reports.tell_phase("refitting", all_of_them - left, all_of_them, status)
+        self._reports.tell_phase("refitting", *self._relabelling.progress)
         self._receive(LOOK_AGAIN_S)
 
     @cached_property

@@ -30,7 +30,7 @@ class Relabelling:
         """All is to be taken once more, from the first on."""
         self.version = 0
         """The newest version that has looked at all episodes; 0: none has, in this run."""
-        self.left = 0
+        self.left = self._portion = 0
         self.newest: dict[EpisodeOf, Relabel] = {}
         self._refits = Refits(self._folder.settings.block_steps)
         self._reader = RelabelReader(self._folder.relabels_file)
@@ -46,6 +46,11 @@ class Relabelling:
             "relabelled": len(self.newest),
             "to_relabel": self.left,
         }
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many episodes of the portion at hand have been judged, and of how many."""
+        return self._portion - self.left, self._portion
 
     def hear(self, identity: RecordId, said: Step | Mark) -> None:
         """One more record is learnt from."""
@@ -94,6 +99,7 @@ class Relabelling:
                 self.left = max(0, self.left - 1)
                 continue
             self.left = line.left
+            self._portion = line.left or self._portion
             if line.left == 0:
                 self.version = max(self.version, line.version)
                 if line.records == records:

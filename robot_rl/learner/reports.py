@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from robot_rl.config.run_folder import RunFolder
@@ -12,7 +11,6 @@ from robot_rl.links.status import StatusPublisher
 from robot_rl.machine.small_files import JsonLines, is_number
 
 VALUE_EVERY_S = 0.25  # real clock: how often whoever looks is told what the critic expects
-NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 REPORT_EVERY_S = 10.0  # a line of metrics at least so often while updates are made
 
 
@@ -48,11 +46,9 @@ class Reports:
         for viewer in self._viewers:
             viewer.write(figures, done)
 
-    def tell_phase(
-        self, phase: str, done: int, total: int, more: Mapping[str, Any] = NOTHING_MORE
-    ) -> None:
+    def tell_phase(self, phase: str, done: int, total: int) -> None:
         """Whoever looks is told how far something has come that is no update of the run."""
-        self._status.publish({"phase": phase, "done": done, "total": total, **more})
+        self._status.publish({"phase": phase, "done": done, "total": total})
 
     def tell_value(self, newest: Callable[[], dict[str, float]]) -> None:
         """Whoever looks is told, beside the newest line of metrics, what the critic expects of the

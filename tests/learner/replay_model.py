@@ -4,6 +4,7 @@ marks, evictions.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -47,7 +48,8 @@ def make_step(
     )
 
 
-Event = tuple[ActorStream, Step | Mark] | tuple[EpisodeOf, Relabel]
+Event = tuple[Any, Step | Mark | Relabel]
+"""With whose it is: an ActorStream, or of a Relabel the EpisodeOf."""
 
 
 def relabels() -> st.SearchStrategy[tuple[EpisodeOf, Relabel]]:

@@ -121,7 +121,7 @@ def test_filled_again_from_the_log_it_gives_the_same_samples(
     with tempfile.TemporaryDirectory() as folder, StepLog(Path(folder) / "steps.log", SPACE) as log:
         for seq, (stream, said) in enumerate(history):
             append = log.append_step if isinstance(said, Step) else log.append_mark
-            append(said, RecordId(*stream, seq))  # type: ignore[arg-type]
+            append(said, RecordId(*stream, seq))  # type: ignore[operator]
         for number, _ in enumerate(feed(history, first, Model(capacity))):
             if number == cut and len(first.transitions()):
                 first.gather(first.sample(np.random.default_rng(1), 8, 8))
@@ -158,7 +158,7 @@ def test_it_is_what_log_and_relabels_make_of_it_whenever_those_came(
                     file.write(f"{line[: seq % len(line)]}\n{line}\n{line}\n")
             else:
                 append = log.append_step if isinstance(said, Step) else log.append_mark
-                append(said, RecordId(*stream, seq))  # type: ignore[arg-type]
+                append(said, RecordId(*stream, seq))  # type: ignore[operator]
         for _ in feed(history, first, Model(capacity)):
             pass
         relabels = [(about, said) for about, said in relabels_in(lines).items()]
@@ -169,7 +169,7 @@ def test_it_is_what_log_and_relabels_make_of_it_whenever_those_came(
             pass
         counted = counted_steps(log.entries(), relabels_in(lines))
     assert contents(first) == contents(second)
-    outcomes = {named([s.observation["state/a"]])[0]: (s.reward, s.terminated) for s in counted}
+    outcomes = {named(s.observation["state/a"][None])[0]: (s.reward, s.terminated) for s in counted}
     ends = {name[:3]: outcome for name, outcome in ended_in(first).items()}
     assert ends.items() <= outcomes.items(), "what is drawn is what everybody else reads in the log"
 

@@ -16,6 +16,7 @@ import pytest
 
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.dataset.archive import Archive, archive
 from robot_rl.links.judges import versions_in
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import read_lines
@@ -25,6 +26,7 @@ from robot_rl.stream.episodes import Relabel
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.records import Kind, frame
 from robot_rl.stream.relabels import RelabelReader, relabels_in
+from robot_rl.tools.data_tools import listing
 from robot_rl.types import (
     ConfigError,
     DataError,
@@ -210,3 +212,20 @@ def test_a_version_looks_at_an_episode_as_it_does_at_the_bench(tmp_path: Path, m
     ]
     assert LearnedJudge(folder, folder.judge).first_success(2, steps) == 3
     assert seen == ["begins", 1.0, 2.0, 3.0]
+
+
+def test_tables_and_archive_say_what_the_newest_version_makes_of_an_episode(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    play(folder, range(12), words=2, version=1)
+    look(folder)
+    listed = [each.facts for each in listing(folder.steps_log)]
+    wanted = expected(2, range(12))
+    judged = {(*ACTOR, each.key.episode): each.relabel for each in listed if each.relabel}
+    assert judged == {key: wanted[key] for key in judged} and len(judged) >= 10
+    with StepLog(folder.steps_log, folder.spaces(), read_only=True) as log:
+        archive(log, tmp_path / "archive", "steps")
+        assert archive(log, tmp_path / "archive", "steps").marked == 0
+    archived = Archive(tmp_path / "archive").facts()
+    assert [each.label for each in archived] == [each.label for each in listed]
+    # a denied success stays denied, whatever a version says
+    assert not any(each.label.succeeded for each in listed)
