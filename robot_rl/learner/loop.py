@@ -100,8 +100,7 @@ class Learner:
         self._calls.register(
             "run", lambda *_: {"name": folder.path.name, "sections": folder.sections}
         )
-        if folder.judge is not None:
-            self._calls.register("judge", answerer(folder.judge))
+        self._calls.register("judge", answerer(folder.judge))
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
         self._ours = Hello.of("learner", task, hardware, self._space, settings.id)
         self._checkpointed = 0
@@ -213,8 +212,7 @@ class Learner:
             steps = self._intake.tally.steps
             if steps % self._settings.block_steps == 0 or steps == self._total_steps:
                 self._take(steps)
-                # nothing may arrive while the log is read
-                self._relabel_due(lambda: time.sleep(LOOK_AGAIN_S))
+                self._relabel_due(lambda: time.sleep(LOOK_AGAIN_S))  # nothing arrives meanwhile
         if not lockstep:
             self._take(self._intake.tally.steps)
             self._relabel(self._relabelling.take())
@@ -228,9 +226,7 @@ class Learner:
             else:
                 self._run_real()
         except StoppedError:
-            # while a renewed encoder saw the run anew, or its judge was awaited: the newest
-            # checkpoint is what there is
-            return
+            return  # at a renewed encoder, or waiting for a judge: there is the newest checkpoint
         while self._receive(QUIET_S):
             pass
         if not self._stop.is_set():

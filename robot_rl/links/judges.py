@@ -37,10 +37,14 @@ def versions_in(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def answerer(folder: Path) -> Callable[[dict[str, Any], dict[str, Array]], Answer]:
-    """The handler of the call: version `version` of the judge in a folder; 0 is the newest."""
+def answerer(folder: Path | None) -> Callable[[dict[str, Any], dict[str, Array]], Answer]:
+    """The handler of the call: version `version` of the judge in a folder, if there is one; 0 is the
+    newest.
+    """
 
     def answer(body: dict[str, Any], _: dict[str, Array]) -> Answer:
+        if folder is None:
+            raise DataError("the judge of this run does not learn: it has no versions")
         version = body.get("version") or max(versions_in(folder), default=0)
         files = files_of(folder, version)
         try:

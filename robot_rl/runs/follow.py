@@ -201,7 +201,7 @@ class LearnedJudge:
         about = files.load(self._path).about
         options = ClassifierConfig(
             **vars(about.inputs),
-            trunk=about.trunk,
+            trunk=about.trunk,  # type: ignore[arg-type]
             frames=about.rule.frames,
             bound=about.metrics["wanted_bound"],
         )

@@ -155,8 +155,14 @@ def test_killed_in_the_middle_nothing_is_lost_and_nothing_doubled(tmp_path: Path
 
 def test_damaged_and_foreign_lines_say_nothing(tmp_path: Path) -> None:
     path = tmp_path / "relabels.jsonl"
-    good = {"actor": "arm", "epoch": 5, "episode": 1, "version": 2, "fires": 3}
-    wrong = [{"fires": -1}, {"fires": 1.5}, {"version": None}, {"epoch": "5"}, {"actor": 7}]
+    good: dict[str, object] = {"actor": "arm", "epoch": 5, "episode": 1, "version": 2, "fires": 3}
+    wrong: list[dict[str, object]] = [
+        {"fires": -1},
+        {"fires": 1.5},
+        {"version": None},
+        {"epoch": "5"},
+        {"actor": 7},
+    ]
     rows = [good, *(good | each for each in wrong), {"version": 2, "left": 1}, {"version": 3}]
     path.write_text("\n".join(map(json.dumps, rows)) + '\n[1]\n{"version": 2, "act')
     reader = RelabelReader(path)
