@@ -120,8 +120,7 @@ def test_filled_again_from_the_log_it_gives_the_same_samples(
     first, second = Replay(SPACE, capacity), Replay(SPACE, capacity)
     with tempfile.TemporaryDirectory() as folder, StepLog(Path(folder) / "steps.log", SPACE) as log:
         for seq, (stream, said) in enumerate(history):
-            append = log.append_step if isinstance(said, Step) else log.append_mark
-            append(said, RecordId(*stream, seq))  # type: ignore[operator]
+            write(log, said, (*stream, seq))
         for number, _ in enumerate(feed(history, first, Model(capacity))):
             if number == cut and len(first.transitions()):
                 first.gather(first.sample(np.random.default_rng(1), 8, 8))
@@ -157,12 +156,11 @@ def test_it_is_what_log_and_relabels_make_of_it_whenever_those_came(
                 with lines.open("a") as file:
                     file.write(f"{line[: seq % len(line)]}\n{line}\n{line}\n")
             else:
-                append = log.append_step if isinstance(said, Step) else log.append_mark
-                append(said, RecordId(*stream, seq))  # type: ignore[operator]
+                write(log, said, (*stream, seq))
         for _ in feed(history, first, Model(capacity)):
             pass
-        relabels = [(about, said) for about, said in relabels_in(lines).items()]
-        entries = [(identity.stream, said) for identity, said in log.entries()]
+        relabels: list[Event] = list(relabels_in(lines).items())
+        entries: list[Event] = [(identity.stream, said) for identity, said in log.entries()]
         for _ in feed(
             relabels + entries if before else entries + relabels, second, Model(capacity)
         ):
@@ -172,6 +170,13 @@ def test_it_is_what_log_and_relabels_make_of_it_whenever_those_came(
     outcomes = {named(s.observation["state/a"][None])[0]: (s.reward, s.terminated) for s in counted}
     ends = {name[:3]: outcome for name, outcome in ended_in(first).items()}
     assert ends.items() <= outcomes.items(), "what is drawn is what everybody else reads in the log"
+
+
+def write(log: StepLog, said: Step | Mark | Relabel, identity: tuple[str, int, int]) -> None:
+    if isinstance(said, Step):
+        log.append_step(said, RecordId(*identity))
+    elif isinstance(said, Mark):
+        log.append_mark(said, RecordId(*identity))
 
 
 def contents(replay: Replay) -> dict[str, object]:

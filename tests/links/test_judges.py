@@ -82,7 +82,12 @@ def test_the_actor_goes_on_with_the_version_that_came_with_the_weights_and_says_
     publisher, sent, loaded = WeightsPublisher(), list[Mark](), list[int]()
     actor = object.__new__(Actor)
     reward = SimpleNamespace(version=1)
-    reward.load = lambda version: (loaded.append(version), setattr(reward, "version", version))
+
+    def load(version: int) -> None:
+        loaded.append(version)
+        reward.version = version
+
+    reward.load = load
     actor._env, actor._sender = SimpleNamespace(reward=reward), SimpleNamespace(send=sent.append)  # type: ignore[assignment]
     actor._calls, actor._judge_told = calls, 1
     actor._weights = WeightsSubscriber(publisher.address)
