@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from robot_rl.learner.replay import Kind, Replay
 from robot_rl.learner.windows import Window
-from robot_rl.stream.episodes import Relabel, counted_steps
+from robot_rl.stream.episodes import EpisodeOf, Relabel, counted_steps, episode_of
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.relabels import relabels_in, row_of
 from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, RecordId, Step
@@ -165,7 +165,13 @@ def test_it_is_what_log_and_relabels_make_of_it_whenever_those_came(
             relabels + entries if before else entries + relabels, second, Model(capacity)
         ):
             pass
-        counted = counted_steps(log.entries(), relabels_in(lines))
+        begun = set[EpisodeOf]()  # of the others a mark says nothing to a replay
+        heard = []
+        for identity, said in log.entries():
+            about = episode_of(identity.stream, said)
+            begun |= {about} if isinstance(said, Step) else set()
+            heard += [(identity, said)] if about in begun else []
+        counted = counted_steps(heard, relabels_in(lines))
     assert contents(first) == contents(second)
     outcomes = {named(s.observation["state/a"][None])[0]: (s.reward, s.terminated) for s in counted}
     ends = {name[:3]: outcome for name, outcome in ended_in(first).items()}
