@@ -196,19 +196,13 @@ class LearnedJudge:
     def fit(self) -> None:
         """Fit the next version: made as the newest one, of the same sources and the run's log."""
         from robot_rl.classifier import files, training  # they load torch
-        from robot_rl.classifier.options import ClassifierConfig
 
         about = files.load(self._path).about
-        options = ClassifierConfig(
-            **vars(about.inputs),
-            trunk=about.trunk,  # type: ignore[arg-type]
-            frames=about.rule.frames,
-            bound=about.metrics["wanted_bound"],
-        )
         own = self._folder.path.resolve()
         others = [path for path in map(Path, about.sources) if path.exists()]
         sources = [path for path in others if path.resolve() != own]
-        training.train(self._path, [*sources, own], options, seed=self._folder.settings.seed)
+        seed = self._folder.settings.seed
+        training.train(self._path, [*sources, own], about.options, seed=seed)
 
     def first_success(self, version: int, steps: Sequence[Step]) -> int | None:
         """The index of the step at which a version fires first in an episode, or None."""
