@@ -1,7 +1,6 @@
-"""A judge that a test can foresee, in the place of a classifier: version v fires at the first step
-whose `state/x` is v or more. As a program it follows a run:
+"""A judge that a test can foresee, in the place of a classifier. As a program it follows a run:
 
-    python -m tests.runs.fake_judge RUN SLOWNESS
+python -m tests.runs.fake_judge RUN SLOWNESS
 """
 
 import sys
@@ -15,10 +14,10 @@ from robot_rl.machine.signals import StopRequest
 from robot_rl.runs.follow import follow
 from robot_rl.types import Step
 
-SEEN = "state/tcp_pose"
-
 
 class FakeJudge:
+    """Versions are empty files; each fit and each look at an episode takes `slowness_s`."""
+
     def __init__(self, folder: Path, slowness_s: float = 0.0):
         self._folder, self._slowness_s = folder, slowness_s
         folder.mkdir(parents=True, exist_ok=True)
