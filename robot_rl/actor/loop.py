@@ -16,6 +16,7 @@ from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.calls import CallClient
 from robot_rl.links.console_link import ConsoleLink
+from robot_rl.links.judges import fetch
 from robot_rl.links.status import StatusPublisher
 from robot_rl.links.upload import upload
 from robot_rl.links.weights import WeightsSubscriber
@@ -29,7 +30,16 @@ from robot_rl.operator.intervention import open_intervention
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
-from robot_rl.types import Array, DataError, LinkError, Observation, RefusedError, StoppedError
+from robot_rl.types import (
+    Array,
+    DataError,
+    LinkError,
+    Mark,
+    MarkKind,
+    Observation,
+    RefusedError,
+    StoppedError,
+)
 
 log = logging.getLogger(__name__)
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
@@ -125,6 +135,7 @@ class Actor:
         )
         self._status = StatusPublisher(self._settings.actor_status_address, "actor")
 
+        self._judge, self._judge_told = folder.judge, 1
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
         self._desk = ConsoleLink(self._settings.desk_address)
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
@@ -188,6 +199,8 @@ class Actor:
         self._policy.begin_episode(episode_seed)
         if self._settings.clock != "lockstep":
             self._take_newest_weights()
+        if self._judge is not None:
+            self._take_newest_judge(self._judge)
         begun = False
         for step in self._runner.play(
             self._episode, self._act, self._intervention, seed=episode_seed, stop=self._is_last
@@ -267,6 +280,26 @@ class Actor:
             version, parameters = newest
             self._policy.load(parameters)
             self._runner.weights_version = version
+
+    def _take_newest_judge(self, folder: Path) -> None:
+        """Between two episodes: go on with the version of the judge that came with the weights, and
+        say which one judges, unless it is the first. A learner that is gone is not waited for.
+        """
+        reward, newest = self._env.reward, self._weights.judge
+        if newest > reward.version:
+            try:
+                reward.load(fetch(self._calls, folder, newest))
+            except LinkError as error:
+                log.warning("version %d of the judge is not here yet: %s", newest, error)
+        if reward.version > self._judge_told:
+            self._judge_told = reward.version
+            mark = Mark(
+                MarkKind.REWARD_VERSION,
+                reason=folder.name,
+                version=reward.version,
+                t_wall=time.time(),
+            )
+            self._sender.send(mark)
 
     def _say_waiting(self, reason: str) -> None:
         """The status says why the arm holds, or "" when it no longer does."""

@@ -11,7 +11,7 @@ import tyro
 from robot_rl.classifier.options import ClassifierConfig
 from robot_rl.classifier.score import Rule
 from robot_rl.cli.advise import advise
-from robot_rl.cli.arguments import A_RUN, Flat, Json, plain, print_json
+from robot_rl.cli.arguments import A_RUN, Flat, Json, RunName, plain, print_json
 from robot_rl.config.kinds import NAMES_ARE, is_name
 from robot_rl.config.run_folder import run_path
 from robot_rl.types import ConfigError
@@ -91,7 +91,15 @@ def reward(arguments: Sequence[str]) -> None:
         bound = judge.metrics.get("wanted_bound", ClassifierConfig().bound)
         print(*sentences(f"version {judge.version}", found, bound), sep="\n")
 
-    verbs = {verb.__name__: verb for verb in (train, test, advise)}
+    def follow(run: RunName) -> None:
+        """The process of a run that fits its judge again, as train starts it."""
+        from robot_rl.cli.runs import begin_process
+        from robot_rl.runs.follow import follow_run
+
+        begin_process()
+        follow_run(run_path(run))
+
+    verbs = {verb.__name__: verb for verb in (train, test, follow, advise)}
     tyro.extras.subcommand_cli_from_dict(
         verbs, prog="robot-rl reward", args=plain(arguments), description=reward.__doc__
     )

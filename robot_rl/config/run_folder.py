@@ -118,6 +118,8 @@ class RunFolder:
         self.outcomes_file = self.path / "outcomes.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.episodes_file = self.path / "episodes.jsonl"
+        self.relabels_file = self.path / "relabels.jsonl"
+        self.refits_file = self.path / "refits.jsonl"
         self.training_file = self.path / "training.json"
         self.checkpoints = self.path / "checkpoints"
         self.plots = self.path / "plots"
@@ -242,6 +244,18 @@ class RunFolder:
         """The task as the run holds it."""
         return self._copy("task", self.settings.task, config.task_from_json, config.load_task)
 
+    @property
+    def judge(self) -> Path | None:
+        """The folder of the run's own versions of its learned judge; None: the judge does not
+        learn.
+        """
+        reward = self.load_task().reward
+        if reward.name != LEARNED:
+            return None
+        name = str(reward.options.get("name", ""))
+        config.require_name("classifiers", name)
+        return self.path.resolve() / "classifiers" / name
+
     def load_hardware(self) -> Hardware:
         """The bench as the run holds it, with this run's addresses of its arms."""
         hardware = self._copy(
@@ -348,6 +362,8 @@ def run_path(run: str) -> Path:
     return Path(run) if Path(run).exists() else Path("runs") / run
 
 
+LEARNED = "classifier"
+"""The reward that is learned."""
 CURE = "Restore it from a copy, or start a new run"
 RETIRED = {"actor": {"release_steps"}, "learner": {"imitation"}}
 """Options that runs were made with, by their section, and that are no more."""

@@ -36,6 +36,7 @@ from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeK
 from robot_rl.machine.sync import sync_path
 from robot_rl.packing import raw
 from robot_rl.stream.codec import ACTIONS, READABLE, SCHEMA, space_from_json, space_hash, space_json
+from robot_rl.stream.episodes import Relabel
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, DataError, SpaceSpec
 
@@ -93,7 +94,10 @@ def archive(
             for episode in assembler.add(*record):
                 new = writer.add(episode)
                 added, present = added + new, present + (not new)
-        marked = sum(writer.mark(key, assembler.marks_of(key)) for key in assembler.finished)
+        marked = sum(
+            writer.mark(key, assembler.marks_of(key), assembler.relabel_of(key))
+            for key in assembler.finished
+        )
     return Archived(added, marked, present, len(assembler.unfinished()))
 
 
@@ -177,13 +181,17 @@ class ArchiveWriter:
         self._index.append(line)
         return True
 
-    def mark(self, key: EpisodeKey, marks: Sequence[Mapping[str, Any]]) -> bool:
-        """Say what the operator has said of an archived episode by now; False if the index says so
-        already.
+    def mark(
+        self, key: EpisodeKey, marks: Sequence[Mapping[str, Any]], relabel: Relabel | None = None
+    ) -> bool:
+        """Say what operator and judge have said of an archived episode by now; False if the index
+        says so already.
         """
-        if list(self._index.entries[key].facts.marks) == list(marks):
+        known = self._index.entries[key].facts
+        if list(known.marks) == list(marks) and known.relabel == relabel:
             return False
-        self._index.append({"kind": "marks", "key": str(key), "marks": list(marks)})
+        line: dict[str, Any] = {"kind": "marks", "key": str(key), "marks": list(marks)}
+        self._index.append(line | ({} if relabel is None else {"relabel": relabel._asdict()}))
         return True
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.dataset.assembly import EpisodeFacts, EpisodeKey, with_marks
+from robot_rl.stream.episodes import Relabel
 from robot_rl.types import DataError
 
 
@@ -53,7 +54,9 @@ def _apply(entries: dict[EpisodeKey, Entry], line: Mapping[str, Any]) -> None:
         entries.setdefault(facts.key, Entry(facts, str(line["folder"]), str(line["sha256"])))
     elif line["kind"] == "marks":
         key = EpisodeKey.parse(line["key"])
-        entries[key] = replace(entries[key], facts=with_marks(entries[key].facts, line["marks"]))
+        relabel = Relabel(**line["relabel"]) if "relabel" in line else None
+        facts = with_marks(entries[key].facts, line["marks"], relabel)
+        entries[key] = replace(entries[key], facts=facts)
     else:
         raise ValueError(f"a line of kind {line['kind']!r}; known: episode, marks")
 

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from robot_rl.stream.codec import ACTIONS, StepCodec, decode_mark, encode_mark
-from robot_rl.stream.episodes import OUTCOMES, End, EpisodeLabel, end_of
+from robot_rl.stream.episodes import OUTCOMES, End, EpisodeLabel, Relabel, end_of
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.records import Kind
+from robot_rl.stream.relabels import relabels_in
 from robot_rl.types import Array, DataError, MarkKind, Provenance, RecordId, Step
 
 _OF_AN_EPISODE = (*OUTCOMES, MarkKind.DISCARD, MarkKind.UNDO, MarkKind.GAP, MarkKind.TRUNCATED)
@@ -109,7 +110,8 @@ class EpisodeFacts:
     `to_json`.
 
     `success` is the judge's word; `marks` are all that was said of the episode later, as plain JSON
-    in the order of the log, and `label` is what it comes to with them. `acted` counts steps by
+    in the order of the log, `relabel` is what the newest version of a learned judge makes of it, and
+    `label` is what it comes to with them. `acted` counts steps by
     who acted, `corrections` are the operator's segments. `missing` steps before its first one are
     not in the log.
     """
@@ -127,6 +129,7 @@ class EpisodeFacts:
     t_wall: float
     missing: int = 0
     marks: tuple[Mapping[str, Any], ...] = ()
+    relabel: Relabel | None = None
 
     @classmethod
     def of(cls, episode: Episode) -> "EpisodeFacts":
@@ -155,9 +158,11 @@ class EpisodeFacts:
     def label(self) -> EpisodeLabel:
         """What is known of the episode, its marks included."""
         label = EpisodeLabel(
+            newest=self.key.first + self.length,
             success=self.success,
             end=self.end,
             authors={Provenance[who.upper()] for who in self.acted},
+            relabel=self.relabel,
         )
         for mark in self.marks:
             label.hear(decode_mark(json.dumps(mark).encode()))
@@ -171,21 +176,25 @@ class EpisodeFacts:
         return "failure" if self.end == "terminated" or self.label.said is not None else self.end
 
     def to_json(self) -> dict[str, Any]:
-        """Without the marks."""
-        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "marks"}
+        """Without what was said of it later."""
+        data = {name: getattr(self, name) for name in self._own_fields()}
         return data | {"key": str(self.key), "weights_versions": list(self.weights_versions)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "EpisodeFacts":
         """The inverse of `to_json`; what else stands in `data` is passed over. Raises DataError."""
         try:
-            values = {name: data[name] for name in cls.__dataclass_fields__ if name != "marks"}
+            values = {name: data[name] for name in cls._own_fields()}
             low, high = values["weights_versions"]
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this does not describe an episode ({error!r}): {data!r}") from error
         return cls(
             **values | {"key": EpisodeKey.parse(values["key"]), "weights_versions": (low, high)}
         )
+
+    @classmethod
+    def _own_fields(cls) -> list[str]:
+        return [name for name in cls.__dataclass_fields__ if name not in ("marks", "relabel")]
 
 
 class Assembler:
@@ -212,6 +221,7 @@ class Assembler:
         self._open: dict[str, tuple[EpisodeKey, list[Step]]] = {}
         self._marks: dict[tuple[str, int, int], list[dict[str, Any]]] = defaultdict(list)
         self.finished: list[EpisodeKey] = []
+        self._relabels = relabels_in(log.path.with_name("relabels.jsonl"))
 
     def add(self, kind: int, identity: RecordId, payload: bytes) -> Iterator[Episode]:
         """Take one record; yields the episode that it ends, and the one before it if that was cut
@@ -242,6 +252,10 @@ class Assembler:
         """What was said of an episode so far, as plain JSON in the order of the log."""
         return self._marks.get((key.actor, key.epoch, key.episode), [])
 
+    def relabel_of(self, key: EpisodeKey) -> Relabel | None:
+        """What the newest version of the run's learned judge makes of an episode, if it has looked."""
+        return self._relabels.get((key.actor, key.epoch, key.episode))
+
     def unfinished(self) -> list[Episode]:
         """The episodes that have not ended, as far as they are here."""
         return [self._stack(key, steps) for key, steps in self._open.values()]
@@ -252,7 +266,10 @@ class Assembler:
         """
         mark = decode_mark(payload)
         actor, epoch = mark.process(identity.stream)
-        if mark.kind in _OF_AN_EPISODE:
+        held = self._open.get(actor)
+        is_open = held is not None and held[0].epoch == epoch and held[0].episode == mark.episode
+        is_note = mark.kind == MarkKind.DENY and is_open
+        if mark.kind in _OF_AN_EPISODE and not is_note:
             self._marks[actor, epoch, mark.episode].append(json.loads(encode_mark(mark)))
         if actor not in self._open or self._open[actor][0].epoch != epoch:
             return
@@ -294,6 +311,8 @@ class Assembler:
         )
 
 
-def with_marks(facts: EpisodeFacts, marks: Sequence[Mapping[str, Any]]) -> EpisodeFacts:
-    """The same facts, with what the operator said of the episode."""
-    return replace(facts, marks=tuple(marks))
+def with_marks(
+    facts: EpisodeFacts, marks: Sequence[Mapping[str, Any]], relabel: Relabel | None = None
+) -> EpisodeFacts:
+    """The same facts, with what the operator and the newest judge said of the episode."""
+    return replace(facts, marks=tuple(marks), relabel=relabel)

@@ -55,7 +55,10 @@ class LogRecording:
     def facts(self) -> list[EpisodeFacts]:
         assembler = Assembler(self.log, self.name, images=False)
         facts = [EpisodeFacts.of(episode) for episode in _assembled(self.log, assembler)]
-        return [with_marks(each, assembler.marks_of(each.key)) for each in facts]
+        return [
+            with_marks(each, assembler.marks_of(each.key), assembler.relabel_of(each.key))
+            for each in facts
+        ]
 
     def episodes(self) -> Iterator[Episode]:
         return _assembled(self.log, Assembler(self.log, self.name))

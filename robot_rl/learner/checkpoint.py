@@ -29,6 +29,7 @@ from safetensors.torch import load_file as load_tensors
 from safetensors.torch import save_file as save_tensors
 from torch import Tensor
 
+from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.learner.tally import Tally
 from robot_rl.machine.small_files import CRC, read_json, require_seal, seal, write_json
@@ -318,4 +319,17 @@ def _require_counters(counters: Mapping[str, Any], path: Path) -> None:
 def _newest_first(folder: Path) -> list[Path]:
     return sorted(
         (path for path in folder.glob("step_*") if path.name[5:].isdecimal()), reverse=True
+    )
+
+
+def what_is_left(folder: RunFolder) -> str:
+    """Of a run whose learning has diverged: what there is, and what to do about it."""
+    path, steps = folder.path, kept_steps(folder.checkpoints)
+    kept = f"The checkpoint of step {steps[-1]} was made before (robot-rl eval {path})" if steps else (
+        "There was no checkpoint before"
+    )  # fmt: skip
+    return (
+        "Nothing of this was published or saved, and the steps are in"
+        f" {folder.steps_log}. {kept}. Train a new run with a lower"
+        " --learner.agent.learning-rate, or with smaller rewards in the task"
     )

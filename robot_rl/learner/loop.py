@@ -9,7 +9,7 @@ nobody waits: updates follow the steps as they come.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +18,16 @@ from typing import Any
 from robot_rl.config import Task, driver
 from robot_rl.config.run_folder import DEMO_COUNTS, RunFolder
 from robot_rl.learner import checkpoint
+from robot_rl.learner.checkpoint import what_is_left
 from robot_rl.learner.intake import Entry, Intake
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.publishing import Publishing
+from robot_rl.learner.relabelling import Lines, Relabelling
 from robot_rl.learner.reports import Reports
 from robot_rl.learner.tally import Tally, tail_start
 from robot_rl.learner.training import Training
 from robot_rl.links.calls import CallServer
+from robot_rl.links.judges import answerer
 from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
@@ -39,6 +42,7 @@ OFFLINE_AT_ONCE = 500  # updates on the demonstrations between two lines of metr
 UPDATES_AT_ONCE = 10  # real clock: updates between two looks at what has arrived
 FAREWELL_S = 600.0  # at the end: an actor on another machine fetches its policy within this time
 CALLS_SHARE = 0.05  # of the time, while there is something to learn, goes into answering calls
+LOOK_AGAIN_S = 0.1  # for what the judge makes of the log
 QUIET_S = 1.0  # at the end: the actor's last steps and marks are awaited for so long
 
 
@@ -58,7 +62,7 @@ def run_learner(run: str | Path) -> None:
                 learner.run()
         except DivergedError as error:
             raise DivergedError(
-                f"{error}. {learner.what_is_left()}; {DivergedError.FINAL}"
+                f"{error}. {what_is_left(folder)}; {DivergedError.FINAL}"
             ) from error
         finally:
             learner.close()
@@ -87,6 +91,7 @@ class Learner:
         self._restored = checkpoint.load_newest(folder.checkpoints)
         counters = self._restored.counters if self._restored else {}
         self._intake = Intake(folder, self._space, counters)
+        self._relabelling = Relabelling(folder)
         self._publishing = Publishing(settings.weights_address, self.training)
         self._reports = Reports(folder, self._config, begun)
         self._calls = CallServer(settings.calls_address, REQUEST_BYTES)
@@ -95,6 +100,7 @@ class Learner:
         self._calls.register(
             "run", lambda *_: {"name": folder.path.name, "sections": folder.sections}
         )
+        self._calls.register("judge", answerer(folder.judge))
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
         self._ours = Hello.of("learner", task, hardware, self._space, settings.id)
         self._checkpointed = 0
@@ -158,7 +164,9 @@ class Learner:
         """
         if not self.training.renewal_due:
             return
-        successes = newest_successes(self._intake.log.entries, self._config.pretrain.renew_episodes)
+        successes = newest_successes(
+            self._intake.log.entries, self._config.pretrain.renew_episodes, self._relabelling.newest
+        )
         try:
             self.training.renew_encoder(
                 self._demonstrations(), successes, self._tell_renewal, self._folder.features_file
@@ -194,6 +202,7 @@ class Learner:
         lockstep, log = self._settings.clock == "lockstep", self._intake.log
         start = 0 if lockstep else min(known, tail_start(log, self.training.capacity))
         self._intake.begin_anew(tally.without(log.entries(start, known)) if start else Tally())
+        self._relabelling.begin_anew()
         self.training.skip(self._intake.tally)
         for entry in log.entries(start):
             if self._stop.is_set():
@@ -202,8 +211,10 @@ class Learner:
             steps = self._intake.tally.steps
             if steps % self._settings.block_steps == 0 or steps == self._total_steps:
                 self._take(steps)
+                self._relabel_due(lambda: time.sleep(LOOK_AGAIN_S))  # nothing arrives meanwhile
         if not lockstep:
             self._take(self._intake.tally.steps)
+            self._relabel(self._relabelling.take())
         self._checkpointed = self.training.env_steps
 
     def run(self) -> None:
@@ -214,8 +225,7 @@ class Learner:
             else:
                 self._run_real()
         except StoppedError:
-            # while a renewed encoder saw the run anew: the newest checkpoint is what there is
-            return
+            return  # at a renewed encoder, or waiting for a judge: there is the newest checkpoint
         while self._receive(QUIET_S):
             pass
         if not self._stop.is_set():
@@ -260,6 +270,7 @@ class Learner:
             while self._steps_here() < goal and not self._stop.is_set():
                 self._receive(0.2)
             self._take(goal)
+            self._relabel_due(self._await_judge)
             self._save_if_due()
 
     def _run_real(self) -> None:
@@ -270,6 +281,7 @@ class Learner:
         while not self._is_over():
             self._receive(0.0 if self.training.due() else 0.05)
             self._take(self._total_steps)
+            self._relabel(self._relabelling.take())
             self._reports.tell_value(self.training.newest_value)
             self._renew_encoder_if_due()
             self._update(min(self.training.due(), UPDATES_AT_ONCE))
@@ -321,6 +333,7 @@ class Learner:
         steps: list[Step] = []
         streams: list[tuple[str, int]] = []
         for identity, said in entries:
+            self._relabelling.hear(identity, said)
             if isinstance(said, Step):
                 steps.append(said)
                 streams.append((identity.actor, identity.epoch))
@@ -329,6 +342,20 @@ class Learner:
             steps, streams = [], []
             self.training.apply(said, identity.actor, identity.epoch)
         self.training.add(steps, streams)
+
+    def _relabel_due(self, wait: Callable[[], None]) -> None:
+        """At the border of a block: what newer versions of the judge make of the episodes so far."""
+        self._relabel(self._relabelling.take_due(wait, self._stop.is_set))
+
+    def _relabel(self, lines: Lines) -> None:
+        for about, said in lines:
+            self.training.relabel(about, said)
+        self._publishing.judge = self._relabelling.version
+
+    def _await_judge(self) -> None:
+        """The refit that is due takes its time: whoever looks is told."""
+        self._reports.tell_phase("refitting", *self._relabelling.progress)
+        self._receive(LOOK_AGAIN_S)
 
     @cached_property
     def _total_steps(self) -> int:
@@ -345,6 +372,7 @@ class Learner:
         line = self.training.metrics() | {
             "weights_version": self._publishing.version,
             "owed_updates": self.training.due(),
+            **self._relabelling.status,
         }
         age = self._publishing.age.figures(self.training.governor.updates)
         self._reports.report(line | self.training.health() | age)
@@ -363,19 +391,6 @@ class Learner:
             self._folder.checkpoints, self.training.env_steps, done, self._config.keep_checkpoints
         )
         self._checkpointed = self.training.env_steps
-
-    def what_is_left(self) -> str:
-        """Of a run whose learning has diverged: what there is, and what to do about it."""
-        path = self._folder.path
-        steps = checkpoint.kept_steps(self._folder.checkpoints)
-        kept = f"The checkpoint of step {steps[-1]} was made before (robot-rl eval {path})" if steps else (
-            "There was no checkpoint before"
-        )  # fmt: skip
-        return (
-            "Nothing of this was published or saved, and the steps are in"
-            f" {self._folder.steps_log}. {kept}. Train a new run with a lower"
-            " --learner.agent.learning-rate, or with smaller rewards in the task"
-        )
 
     def _answer_hello(self, body: dict[str, Any], _: dict[str, Array]) -> dict[str, Any]:
         """A peer that does not fit is refused; an actor learns where the run stands."""

@@ -16,6 +16,8 @@ class Publishing:
         self._link = WeightsPublisher(address)
         self._training = training
         self.version = 0
+        self.judge = 0
+        """The version of the run's judge that goes out with it; 0: none."""
         self.age = WeightsAge()
         self.averaged_taken = False
         """Whether the newest policy that was asked for is the one for use after the run."""
@@ -29,7 +31,7 @@ class Publishing:
 
     def publish(self, version: int) -> None:
         """What there is now goes out under this number."""
-        self.version = version
+        self.version, self._link.judge = version, self.judge
         self._link.publish(version, self._training.publishable())
         self._updates = self._training.governor.updates
         self.age.published(version, self._updates)

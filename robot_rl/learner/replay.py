@@ -8,7 +8,9 @@ border of the episode. An episode that just stops coming ends in a slot without 
 truncated, and its last observation is still what the value is bootstrapped from.
 
 The ring is filled from the log, steps and marks in their order: filled again from there, it gives
-the same samples. One thread writes; another may gather while nobody does.
+the same samples. What later versions of a learned judge make of its episodes may come at any time:
+what was recorded is held beside what it comes to, and is never changed. One thread writes; another
+may gather while nobody does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +25,13 @@ from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
 from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
 from robot_rl.learner.windows import ONE_STEP, Window, follow, returns
-from robot_rl.stream.episodes import EpisodeLabel
+from robot_rl.stream.episodes import (
+    EpisodeLabel,
+    EpisodeOf,
+    Outcome,
+    Relabel,
+    episode_of,
+)
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
 _NONE = -1
@@ -92,16 +100,20 @@ class Replay:
         self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
         self._provenance = np.zeros(capacity, np.int8)
         self._success = np.zeros(capacity, bool)
+        self._recorded = np.zeros((capacity, 3), np.float32)  # reward, terminated, success
         self._episode = np.full(capacity, _NONE, np.int32)
         self._index = np.zeros(capacity, np.int32)
+        self._following = np.full(capacity, _NONE, np.int32)  # as recorded
+        self._predecessor = np.full(capacity, _NONE, np.int32)  # as recorded
+        # none where the episode ends, as it is known now
         self._successor = np.full(capacity, _NONE, np.int32)
-        self._predecessor = np.full(capacity, _NONE, np.int32)
         self._sets: dict[Kind, IndexSet] = {
             "demonstrations": IndexSet(capacity),
             "corrections": IndexSet(capacity),
             "own": IndexSet(capacity),
         }
-        self._episodes: dict[tuple[ActorStream, int], _Episode] = {}
+        self._episodes: dict[EpisodeOf, _Episode] = {}
+        self._relabels: dict[EpisodeOf, Relabel] = {}  # also of episodes that will come
         self._begun = 0
         self._kept = self._next = self._filled = self._newest = 0
 
@@ -131,8 +143,10 @@ class Replay:
             self._numbers,
             self._provenance,
             self._success,
+            self._recorded,
             self._episode,
             self._index,
+            self._following,
             self._successor,
             self._predecessor,
         )
@@ -180,31 +194,46 @@ class Replay:
 
         discard: no transition of the episode is drawn. success, failure: the episode's last step
         gets the mark's reward and ends the return; if steps of it still follow, the last of them
-        does. undo: the last of these three is taken back. gap, truncated: no more of the episode
-        comes. The other kinds change nothing here: rewards are those of the log.
+        does. deny: its success is taken back. undo: the last of these is taken back. gap,
+        truncated: no more of the episode comes. The other kinds change nothing here.
         """
-        episode = self._episodes.get((mark.process(stream), mark.episode))
-        if episode is None:
-            return
-        episode.label.hear(mark)
-        self._judge(episode)
-        for slot in np.flatnonzero(self._episode[: self._filled] == episode.number):
-            self._count(int(slot), episode.label.counts)
+        self._hear(episode_of(stream, mark), mark)
 
-    def _judge(self, episode: _Episode) -> None:
-        if self._episode[episode.last] == episode.number:
-            self._reward[episode.last], self._terminated[episode.last] = episode.label.outcome
-            self._success[episode.last] = episode.label.succeeded
+    def relabel(self, about: EpisodeOf, said: Relabel) -> None:
+        """What a version makes of an episode, which may have gone, or be still to come."""
+        known = self._relabels.get(about)
+        if known is None or said.version >= known.version:
+            self._relabels[about] = said
+            self._hear(about, said)
 
-    def _count(self, slot: int, counts: bool) -> None:
-        """The transition that begins in this slot, if there is one, can be drawn or cannot."""
-        done = self._successor[slot]
-        if done == _NONE:
+    def _hear(self, about: EpisodeOf, said: Mark | Relabel) -> None:
+        if (episode := self._episodes.get(about)) is not None:
+            episode.label.hear(said)
+            self._judge_all(episode)
+
+    def _judge_all(self, episode: _Episode) -> None:
+        for slot in np.flatnonzero(self._episode == episode.number):
+            self._judge(int(slot), episode.label)
+
+    def _judge(self, slot: int, label: EpisodeLabel) -> None:
+        """What the step in this slot comes to, and whether the transition that ends there counts."""
+        reward, terminated, success = self._recorded[slot].tolist()
+        recorded = Outcome(reward, bool(terminated), success=bool(success))
+        outcome = label.of(int(self._index[slot]), recorded)
+        self._reward[slot], self._terminated[slot] = outcome.reward, outcome.terminated
+        self._success[slot] = outcome.success
+        start = int(self._predecessor[slot])
+        if start == _NONE:
             return
-        kinds = self._kinds(done) if counts else ()
+        is_reached = label.reaches(int(self._index[slot]))
+        self._successor[start] = slot if is_reached else _NONE
+        self._put(start, self._kinds(slot) if is_reached and label.counts else ())
+
+    def _put(self, start: int, kinds: tuple[Kind, ...]) -> None:
+        """The transition that begins in this slot counts as these, and as nothing else."""
         for kind, members in self._sets.items():
             change = members.add if kind in kinds else members.discard
-            change(slot)
+            change(start)
 
     def _kinds(self, done: int) -> tuple[Kind, ...]:
         """What the transition that ends in this slot counts as."""
@@ -218,10 +247,10 @@ class Replay:
 
     def _unlink(self, start: int) -> None:
         """The transition that begins in this slot goes, if there is one."""
-        self._count(start, False)
-        done = self._successor[start]
+        self._put(start, ())
+        done = self._following[start]
         if done != _NONE:
-            self._successor[start] = self._predecessor[done] = _NONE
+            self._following[start] = self._successor[start] = self._predecessor[done] = _NONE
 
     def _forget(self, slot: int) -> None:
         """The step in this slot is about to be overwritten: no transition begins or ends there any
@@ -229,38 +258,39 @@ class Replay:
         """
         self._unlink(slot)
         if self._predecessor[slot] != _NONE:
-            self._unlink(self._predecessor[slot])
+            self._unlink(int(self._predecessor[slot]))
         self._episode[slot] = _NONE
 
     def _write(self, slot: int, step: Step) -> None:
         for name, column in self._columns.items():
             self.columns[name][slot] = column.of(step) if column.of is not None else 0.0
-        self._success[slot] = step.success
+        self._recorded[slot] = step.reward, step.terminated, step.success
         self._provenance[slot] = step.provenance
         self._index[slot] = step.index
 
     def _link(self, slot: int, step: Step, stream: ActorStream) -> None:
         """Make the transition that ends in this slot, if the step before it is there."""
-        episode = self._episodes.get((stream, step.episode))
+        about = episode_of(stream, step)
+        episode = self._episodes.get(about)
         # numbers in two logs without streams may be the same
         if episode is None or step.index == 0:
-            episode = self._episodes[stream, step.episode] = _Episode(self._begun)
+            label = EpisodeLabel(relabel=self._relabels.get(about))
+            episode = self._episodes[about] = _Episode(self._begun, label=label)
             self._begun += 1
         previous, label = episode.last, episode.label
-        if self._episode[previous] == episode.number:  # it has not been overwritten
-            # the operator's word moves on
-            self._reward[previous], self._terminated[previous] = label.judged
-            self._success[previous] = label.success
-            if self._predecessor[previous] != _NONE:
-                self._count(self._predecessor[previous], label.counts)
-            if label.end == "open" and self._index[previous] == step.index - 1:
-                self._successor[previous], self._predecessor[slot] = slot, previous
+        if (
+            self._episode[previous] == episode.number  # it has not been overwritten
+            and label.end == "open"
+            and self._index[previous] == step.index - 1
+        ):
+            self._following[previous], self._predecessor[slot] = slot, previous
         self._episode[slot] = episode.number
         episode.last = slot
         label.hear(step)
-        self._judge(episode)
-        if self._predecessor[slot] != _NONE:
-            self._count(self._predecessor[slot], label.counts)
+        if label.words or label.relabel is not None:
+            self._judge_all(episode)  # the operator's word moves on
+        else:
+            self._judge(slot, label)
 
     def sample(self, generator: np.random.Generator, n_demo: int, n_own: int) -> Array:
         """Indices of transitions for `gather`, demonstrations and corrections first. Uniform, with
@@ -299,10 +329,10 @@ class Replay:
 
     def newest(self) -> Array:
         """The index of the transition that ends in the newest step `(1,)`; `(0,)` where it began an
-        episode.
+        episode, or lies behind its success.
         """
         start = self._predecessor[self._newest : self._newest + 1]
-        return start[start != _NONE]
+        return start[(start != _NONE) & (self._successor[start] != _NONE)]
 
     def newest_episodes(self, transitions: int) -> list[Array]:
         """The newest own episodes of `whole_episodes`, newest first: of each the indices of its
@@ -326,11 +356,13 @@ class Replay:
                 or self._episode[episode.last] != episode.number
             ):
                 continue
-            slots = [episode.last]
-            while (before := int(self._predecessor[slots[-1]])) != _NONE:
-                slots.append(before)
-            if len(slots) > 1 and self._index[slots[-1]] == 0:
-                yield np.array(slots[::-1]), label
+            # behind a success that a later version has moved forward no step has a successor
+            slots, slot = list[int](), int(self._predecessor[episode.last])
+            while slot != _NONE:
+                slots += [slot] if self._successor[slot] != _NONE else []
+                slot = int(self._predecessor[slot])
+            if slots and self._index[slots[-1]] == 0:
+                yield np.array([*slots[::-1], self._successor[slots[0]]]), label
 
     def observed(self, slots: Array) -> dict[str, Tensor]:
         """What was seen in these steps, named as in a batch: `state (n, S)`, and images or

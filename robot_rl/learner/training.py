@@ -23,6 +23,7 @@ from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
 from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
+from robot_rl.stream.episodes import EpisodeOf, Relabel
 from robot_rl.types import (
     ActorStream,
     Array,
@@ -187,6 +188,11 @@ class Training:
         """
         self._check_written_between_updates()
         self.memory.apply(mark, (actor, epoch))
+
+    def relabel(self, about: EpisodeOf, said: Relabel) -> None:
+        """Take in what a version of the judge makes of an episode, at any time."""
+        self._check_written_between_updates()
+        self.memory.replay.relabel(about, said)
 
     def _check_written_between_updates(self) -> None:
         if self._updating:

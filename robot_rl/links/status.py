@@ -59,6 +59,12 @@ class RunStatus:
     """What they expect of the newest step."""
     value_episode: int | None = None
     """In this episode."""
+    reward_version: int = 0
+    """The version of the learned judge; 0: the judge does not learn."""
+    relabelled: int = 0
+    """Episodes that a newer version than theirs has judged."""
+    to_relabel: int = 0
+    """Those that it has still to look at."""
 
 
 FIELDS = frozenset(field.name for field in fields(RunStatus))

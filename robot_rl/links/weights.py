@@ -1,7 +1,8 @@
 """The weights link: the newest parameters, from the learner to the actors. Latest only, never a
 queue.
 
-One frame: magic, CRC-32C of what follows, publisher, version, hash of the layout | named arrays.
+One frame: magic, CRC-32C of what follows, publisher, version, version of the learned judge, hash
+of the layout | named arrays.
 `publisher` is drawn anew by each process, so that after a restart an older version is taken for
 what it is: what the learner now has.
 
@@ -32,9 +33,9 @@ log = logging.getLogger(__name__)
 _seldom = Seldom(log)
 
 _PREFIX = struct.Struct("<4sI")  # magic, checksum
-_HEADER = struct.Struct("<QqQ")  # publisher, version, hash of the layout
+_HEADER = struct.Struct("<QqqQ")  # publisher, version, the judge's version, hash of the layout
 _START = _PREFIX.size + _HEADER.size
-_MAGIC = b"RRw3"
+_MAGIC = b"RRw4"
 _NUDGE_S = 0.4
 PATIENCE_S = 60.0
 """For so long an actor on a real clock goes on with the weights that it has while only such come
@@ -61,6 +62,8 @@ class WeightsPublisher:
         self._socket.bound(_MAX_SUBSCRIPTION)
         self.address = bind(self._socket, address)
         self._publisher = secrets.randbits(63)
+        self.judge = 0
+        """The version of a learned judge that is published beside the parameters; 0: none."""
         self._frame: bytes | None = None
         self._wake = Wakeup()
         self._closing = False
@@ -69,7 +72,8 @@ class WeightsPublisher:
 
     def publish(self, version: int, parameters: Mapping[str, Array]) -> None:
         """Make these parameters the newest. Raises DataError for a dtype that does not travel."""
-        header = _HEADER.pack(self._publisher, version, _layout_hash(packing.layout_of(parameters)))
+        layout = _layout_hash(packing.layout_of(parameters))
+        header = _HEADER.pack(self._publisher, version, self.judge, layout)
         pieces = [header, *packing.pack(parameters)]
         crc = 0
         for piece in pieces:
@@ -122,6 +126,8 @@ class WeightsSubscriber:
     ):
         self._address = address
         self._layout = layout
+        self.judge = 0
+        """The version of a learned judge that came with the newest parameters; 0: none."""
         self._refused: str | None = None  # why the newest frame was not taken
         self._refused_since = 0.0
         self._patience_s = patience_s
@@ -188,7 +194,7 @@ class WeightsSubscriber:
         self._socket.check()
 
     def _take(
-        self, publisher: int, version: int, layout: int, parameters: dict[str, Array]
+        self, publisher: int, version: int, judge: int, layout: int, parameters: dict[str, Array]
     ) -> None:
         if self._layout is None:
             self._layout = packing.layout_of(parameters)
@@ -212,14 +218,15 @@ class WeightsSubscriber:
         self._refused = None
         if (publisher, version) != self._origin:
             self._origin, self._newest = (publisher, version), (version, parameters)
+            self.judge = judge
 
     def close(self) -> None:
         self._socket.close()
 
 
-def _decode(frame: bytes | memoryview) -> tuple[int, int, int, dict[str, Array]]:
-    """Publisher, version, hash of the layout and the parameters; DataError for anything that is no
-    frame.
+def _decode(frame: bytes | memoryview) -> tuple[int, int, int, int, dict[str, Array]]:
+    """Publisher, both versions, hash of the layout and the parameters; DataError for anything that
+    is no frame.
     """
     if len(frame) < _START:
         raise DataError(f"{len(frame)} bytes are no weights")
@@ -229,10 +236,10 @@ def _decode(frame: bytes | memoryview) -> tuple[int, int, int, dict[str, Array]]
     if crc32c(memoryview(frame)[_PREFIX.size :]) != crc:
         raise DataError("the checksum of the weights is wrong")
     parameters = packing.unpack(frame, _START)
-    publisher, version, layout = _HEADER.unpack_from(frame, _PREFIX.size)
+    publisher, version, judge, layout = _HEADER.unpack_from(frame, _PREFIX.size)
     if layout != _layout_hash(packing.layout_of(parameters)):
         raise DataError("the hash of the weights is not that of their layout")
-    return publisher, version, layout, parameters
+    return publisher, version, judge, layout, parameters
 
 
 def _not_finite(parameters: Mapping[str, Array]) -> str | None:

@@ -282,7 +282,7 @@ class Tail(Generic[T]):
 _said: set[str] = set()
 
 
-class _Rows(list[dict[str, Any]]):
+class Rows(list[dict[str, Any]]):
     def add(self, row: dict[str, Any]) -> None:
         self.append(row)
 
@@ -291,7 +291,7 @@ def read_lines(path: Path, numbers: tuple[str, ...] = ()) -> Iterator[dict[str, 
     """The rows of a table, one after the other, as `Tail` reads them; a table that is not there has
     none.
     """
-    tail = Tail(path, _Rows, numbers, at_most=1 << 20)
+    tail = Tail(path, Rows, numbers, at_most=1 << 20)
     while not tail.is_through:
         rows = tail.read()
         yield from rows

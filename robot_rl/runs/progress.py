@@ -78,14 +78,19 @@ class Newest:
 
 
 def training_note(episodes: Progress, metrics: Newest) -> str:
-    """The figures of the moment: success, without help, the operator's share, updates per second."""
+    """The figures of the moment: success, without help, the operator's share, updates per second,
+    and which version judges, if the judge learns.
+    """
     if not episodes.total.episodes:
         return "waiting for the first episode"
     now, rate = episodes.recent, metrics.row.get("updates_per_s")
     speed = f", {rate:.0f} updates/s" if is_number(rate) else ""
+    version, left = metrics.row.get("reward_version"), metrics.row.get("to_relabel")
+    judge = f", judge version {version:.0f}" if is_number(version) else ""
+    judge += f" ({left:.0f} to relabel)" if judge and is_number(left) and left else ""
     return (
         f"success {now.success:.0%}, without help {now.without_help:.0%}, operator"
-        f" {now.operator:.0%}{speed}"
+        f" {now.operator:.0%}{speed}{judge}"
     )
 
 

@@ -21,6 +21,7 @@ from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.links.address import consecutive_addresses
 from robot_rl.links.calls import CallClient
+from robot_rl.links.judges import fetch
 from robot_rl.links.sockets import free_addresses
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
@@ -32,7 +33,7 @@ from robot_rl.runs.progress import Display
 from robot_rl.runs.record import mend_demos, record_demos
 from robot_rl.runs.report import plot_learning, save_summary, training_summary
 from robot_rl.runs.resources import check_resources
-from robot_rl.runs.train import hint_at, timed, watch_training
+from robot_rl.runs.train import hint_at, start_judge, timed, watch_training
 from robot_rl.types import ConfigError
 
 PATIENCE_S = 1800.0  # the learner may pretrain and compile before it answers
@@ -50,6 +51,8 @@ def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunF
             f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, learner at"
             f" {address}"
         )
+        if folder.judge is not None:
+            fetch(calls, folder.judge)
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl join {address}"):
             start_arms(folder, processes)
             with timed(phases, "demonstrations"):
@@ -154,6 +157,7 @@ def serve_learner(folder: RunFolder) -> None:
             hint_at(f"robot-rl train --resume {folder.path}"),
         ):
             processes.start("learner", ["learner", str(folder.path)])
+            start_judge(folder, processes)
             watch_training(folder, processes, display, stop, until="learner")
         plot_learning(folder)
         done = f"{folder.checkpoints}; the robot's machine evaluates"

@@ -34,7 +34,11 @@ LEARNER_STOPS_WITHIN_S = (
     180.0  # an encoder that is renewed sees all demonstrations anew before it hears of a stop
 )
 STANDSTILL_S = 600.0  # once a lockstep run makes steps, nobody is waited for: a block takes seconds
-PHASES = {"pretraining": "the encoder", "cloning": "the demonstrations"}
+PHASES = {
+    "pretraining": "the encoder",
+    "cloning": "the demonstrations",
+    "refitting": "the judge, with what the operator has said",
+}
 """What the learner does while there are no updates, as it calls it, and with what."""
 
 
@@ -128,9 +132,16 @@ def run_training(
     """Let actor and learner work until the learner has everything; a stop ends the actor first,
     then the learner.
     """
+    start_judge(folder, processes)
     if folder.settings.steps:
         processes.start("actor", ["actor", str(folder.path)])
     watch_training(folder, processes, display, stop, until="learner")
+
+
+def start_judge(folder: RunFolder, processes: Supervisor) -> None:
+    """The process that fits the run's judge again, if it learns."""
+    if folder.settings.steps and folder.judge is not None:
+        processes.start("judge", ["reward", "follow", str(folder.path)])
 
 
 def watch_training(

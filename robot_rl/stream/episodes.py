@@ -1,22 +1,47 @@
 """What an episode is: how it ended, whether it succeeded, and whether it counts. Decided here
 alone.
 
-Replay, demonstrations, pretraining, archive and tables ask a `EpisodeLabel`, which hears the episode's
-steps and marks.
+Replay, demonstrations, pretraining, archive and tables ask a `EpisodeLabel`, which hears the
+episode's steps, its marks, and what later versions of a learned judge make of it.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from robot_rl.types import ActorStream, Mark, MarkKind, Provenance, RecordId, Step
 
-OUTCOMES = (MarkKind.SUCCESS, MarkKind.FAILURE)
+OUTCOMES = (MarkKind.SUCCESS, MarkKind.FAILURE, MarkKind.DENY)
+"""The operator's words on how an episode came out."""
 
 Entries = Iterable[tuple[RecordId, Step | Mark]]
 EpisodeOf = tuple[str, int, int]
 """Which episode of a log: actor and epoch of the process that recorded it, and its number there."""
+
+
+class Relabel(NamedTuple):
+    """What `version` of a learned judge makes of an episode that an older one has judged: it fires
+    first at the step of index `fires`, or never (None).
+    """
+
+    version: int
+    fires: int | None
+
+
+Relabels = Mapping[EpisodeOf, Relabel]
+"""The newest of each episode that has one."""
+NO_RELABELS: Relabels = MappingProxyType({})
+
+
+class Outcome(NamedTuple):
+    """What a step comes to. Terminated ends the return; truncated does not."""
+
+    reward: float
+    terminated: bool = False
+    truncated: bool = False
+    success: bool = False
+
 
 End = Literal["terminated", "truncated", "cut short", "cut off", "open"]
 """How an episode ended: by its judge; by its time limit or a fault; by a stop, a discard, a silent
@@ -39,29 +64,31 @@ def end_of(step: Step) -> End:
 class EpisodeLabel:
     """One episode, whose steps and marks are heard in the order of the log.
 
-    `judged`: reward and terminated of its newest step; `success`: whether the judge said so there;
-    `authors`: who acted. `words`: the operator's in force, oldest first.
+    `newest` is the index of its newest step, `success` whether the judge said so there; `authors`:
+    who acted. `words`: the operator's in force, oldest first. `relabel` is the newest version's.
     """
 
-    judged: tuple[float, bool] = (0.0, False)
+    newest: int = -1
     success: bool = False
     end: End = "open"
     authors: set[Provenance] = field(default_factory=set)
     words: list[Mark] = field(default_factory=list)
+    relabel: Relabel | None = None
 
-    def hear(self, said: Step | Mark) -> None:
-        """Take in the newest step, or a mark.
+    def hear(self, said: Step | Mark | Relabel) -> None:
+        """Take in the newest step, a mark, or what a version says, in whatever order versions come.
 
-        UNDO takes back the newest DISCARD, SUCCESS or FAILURE. GAP and TRUNCATED end an episode
-        that is open. Other kinds say nothing of it.
+        UNDO takes back the newest DISCARD, SUCCESS, FAILURE or DENY. GAP and TRUNCATED end an
+        episode that is open. Other kinds say nothing of it, nor does DENY while it is open.
         """
-        if isinstance(said, Step):
-            self.judged, self.success, self.end = (
-                (said.reward, said.terminated),
-                said.success,
-                end_of(said),
-            )
+        if isinstance(said, Relabel):
+            if self.relabel is None or said.version >= self.relabel.version:
+                self.relabel = said
+        elif isinstance(said, Step):
+            self.newest, self.success, self.end = said.index, said.success, end_of(said)
             self.authors.add(said.provenance)
+        elif said.kind == MarkKind.DENY and self.end == "open":
+            return
         elif said.kind == MarkKind.DISCARD or said.kind in OUTCOMES:
             self.words.append(said)
         elif said.kind == MarkKind.UNDO and self.words:
@@ -76,18 +103,46 @@ class EpisodeLabel:
 
     @property
     def said(self) -> Mark | None:
-        """The operator's success or failure that is in force."""
+        """The operator's word on how it came out that is in force. It wins over any version."""
         return next((word for word in reversed(self.words) if word.kind in OUTCOMES), None)
 
     @property
-    def outcome(self) -> tuple[float, bool]:
-        """Reward of the newest step, and whether the return ends there."""
-        return self.judged if self.said is None else (self.said.reward, True)
+    def in_force(self) -> Relabel | None:
+        """The version's word, unless the operator has spoken, or a person has shown the task."""
+        return None if self.said is not None or self.is_demonstration else self.relabel
 
     @property
     def succeeded(self) -> bool:
-        """The operator's word where there is one, else the judge's; rewards have no say in it."""
-        return self.success if self.said is None else self.said.kind == MarkKind.SUCCESS
+        """The operator's word where there is one, else the newest judge's; rewards have no say in
+        it.
+        """
+        if self.said is not None:
+            return self.said.kind == MarkKind.SUCCESS
+        return self.success if self.in_force is None else self.in_force.fires is not None
+
+    def reaches(self, index: int) -> bool:
+        """Whether the step of this index is of the episode: not behind its success, as it is known
+        now.
+        """
+        fires = self.in_force.fires if self.in_force is not None else None
+        return fires is None or index <= fires
+
+    def of(self, index: int, recorded: Outcome) -> Outcome:
+        """What the step of this index comes to, which was `recorded` as this.
+
+        The operator's SUCCESS and FAILURE are about the last step. A success that was denied, or
+        that the newest version does not see there, is taken back: nobody knows what would have
+        followed, so that the episode is truncated at this frame.
+        """
+        said, relabel = self.said, self.in_force
+        if said is not None and said.kind != MarkKind.DENY:
+            succeeds = said.kind == MarkKind.SUCCESS
+            is_last = index == self.newest
+            return Outcome(said.reward, True, success=succeeds) if is_last else recorded
+        if relabel is not None and relabel.fires == index:
+            return Outcome(1.0, terminated=True, success=True)
+        is_doubted = said is not None or relabel is not None
+        return Outcome(0.0, truncated=True) if recorded.success and is_doubted else recorded
 
     @property
     def is_demonstration(self) -> bool:
@@ -104,7 +159,7 @@ class EpisodeLabel:
         """
         if self.authors <= {Provenance.SCRIPT}:
             return False
-        ended = self.end in ("terminated", "truncated") or self.said is not None
+        ended = self.end in ("terminated", "truncated") or self.said is not None or self.succeeded
         return ended and (self.counts or (self.is_demonstration and not self.succeeded))
 
     @property
@@ -113,36 +168,46 @@ class EpisodeLabel:
         return self.is_judged and not self.succeeded
 
     def on(self, step: Step) -> Step:
-        """The episode's last step as it is to be learnt from: with the operator's word in it."""
-        if self.said is None:
-            return step
-        reward, terminated = self.outcome
-        return replace(
-            step, reward=reward, terminated=terminated, truncated=False, success=self.succeeded
-        )
+        """The step as it is to be learnt from: with the words of operator and versions in it."""
+        recorded = Outcome(step.reward, step.terminated, step.truncated, step.success)
+        outcome = self.of(step.index, recorded)
+        return step if outcome == recorded else replace(step, **outcome._asdict())
 
 
-def counted_steps(entries: Entries) -> list[Step]:
-    """The steps of a log's entries whose episodes count, in their order, with the operator's word."""
+class _Labels(dict[EpisodeOf, EpisodeLabel]):
+    """Of the episodes of a log, each with what the newest version makes of it."""
+
+    def __init__(self, relabels: Relabels):
+        super().__init__()
+        self._relabels = relabels
+
+    def __missing__(self, key: EpisodeOf) -> EpisodeLabel:
+        self[key] = EpisodeLabel(relabel=self._relabels.get(key))
+        return self[key]
+
+
+def counted_steps(entries: Entries, relabels: Relabels = NO_RELABELS) -> list[Step]:
+    """The steps of a log's entries that count, in their order, as they are to be learnt from."""
     steps: list[tuple[EpisodeOf, Step]] = []
-    labels: defaultdict[EpisodeOf, EpisodeLabel] = defaultdict(EpisodeLabel)
+    labels = _Labels(relabels)
     for identity, said in entries:
         key = episode_of(identity.stream, said)
         labels[key].hear(said)
         if isinstance(said, Step):
             steps.append((key, said))
-    last = dict(steps)
-    counted = ((labels[key], step, step is last[key]) for key, step in steps if labels[key].counts)
-    return [label.on(step) if is_last else step for label, step, is_last in counted]
+    counted = ((labels[key], step) for key, step in steps if labels[key].counts)
+    return [label.on(step) for label, step in counted if label.reaches(step.index)]
 
 
-def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]:
+def newest_successes(
+    read: Callable[[], Entries], most: int, relabels: Relabels = NO_RELABELS
+) -> list[list[Step]]:
     """The newest `most` episodes of a log that succeeded and count, oldest first, each with its
-    steps.
+    steps up to its success.
 
     `read` begins to read the log; that is done twice, so that no more than these is ever held.
     """
-    labels: defaultdict[EpisodeOf, EpisodeLabel] = defaultdict(EpisodeLabel)
+    labels = _Labels(relabels)
     for identity, said in read():
         labels[episode_of(identity.stream, said)].hear(said)
     succeeded = [key for key, label in labels.items() if label.counts and label.succeeded]
@@ -150,7 +215,8 @@ def newest_successes(read: Callable[[], Entries], most: int) -> list[list[Step]]
         key: [] for key in succeeded[max(0, len(succeeded) - most) :]
     }
     for identity, said in read():
-        if isinstance(said, Step) and (key := episode_of(identity.stream, said)) in episodes:
+        key = episode_of(identity.stream, said)
+        if isinstance(said, Step) and key in episodes and labels[key].reaches(said.index):
             episodes[key].append(said)
     return [steps for steps in episodes.values() if steps]
 

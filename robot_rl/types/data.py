@@ -143,8 +143,10 @@ class MarkKind(StrEnum):
     DISCARD = "discard"
     SUCCESS = "success"
     FAILURE = "failure"
+    DENY = "deny"
     GAP = "gap"
     TRUNCATED = "truncated"
+    REWARD_VERSION = "reward_version"
 
 
 @dataclass(frozen=True)
@@ -152,12 +154,16 @@ class Mark:
     """A word on steps that are recorded already: it is appended behind them, and nothing is
     rewritten.
 
-    UNDO takes back the last DISCARD, SUCCESS or FAILURE of the episode. DISCARD: the episode does
-    not count for learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets
-    `reward`, and is terminated. GAP: a process died, or a record was damaged; what followed record
+    UNDO takes back the last DISCARD, SUCCESS, FAILURE or DENY of the episode. DISCARD: the episode
+    does not count for learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets
+    `reward`, and is terminated. DENY: "that was no success"; the episode's success is taken back,
+    and its last step, of reward 0, is truncated there. While the episode goes on it is a note for
+    the classifier alone, at `t_wall`. GAP: a process died, or a record was damaged; what followed record
     `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped there without
     an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that is no
-    step's (a camera without a fresh frame).
+    step's (a camera without a fresh frame). REWARD_VERSION: the episodes of this process that begin
+    behind it are judged by `version` of a learned judge, whose name is the `reason`; before the
+    first, by version 1.
 
     `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that
     sends the mark.
@@ -171,6 +177,7 @@ class Mark:
     last_seq: int = -1
     t_wall: float = 0.0
     reason: str = ""
+    version: int = 0
 
     def process(self, sender: tuple[str, int]) -> tuple[str, int]:
         """Whose `episode` it is (actor, epoch): the process that is named, else the one that sends

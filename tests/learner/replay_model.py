@@ -4,11 +4,13 @@ marks, evictions.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from robot_rl.learner.replay import Kind, Replay
+from robot_rl.stream.episodes import EpisodeOf, Relabel
 from robot_rl.types import ActorStream, Array, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SPACE = SpaceSpec(
@@ -46,13 +48,20 @@ def make_step(
     )
 
 
-Event = tuple[ActorStream, Step | Mark]
+Event = tuple[Any, Step | Mark | Relabel]
+"""With whose it is: an ActorStream, or of a Relabel the EpisodeOf."""
+
+
+def relabels(about: list[EpisodeOf]) -> st.SearchStrategy[tuple[EpisodeOf, Relabel]]:
+    """What any version makes of one of these episodes."""
+    fires = st.none() | st.integers(0, 5)
+    return st.tuples(st.sampled_from(about), st.builds(Relabel, st.integers(1, 4), fires))
 
 
 @st.composite
-def histories(draw: st.DrawFn, marks: bool = True) -> list[Event]:
+def histories(draw: st.DrawFn, marks: bool = True, versions: bool = True) -> list[Event]:
     """What up to three actors send, interleaved: episodes of any length and end, corrections, lost
-    steps, marks.
+    steps, marks; and what versions of a judge make of them, at any time.
     """
     senders = [
         iter(draw(_sent(stream, marks))) for stream in STREAMS[: draw(st.integers(1, len(STREAMS)))]
@@ -66,6 +75,11 @@ def histories(draw: st.DrawFn, marks: bool = True) -> list[Event]:
                 senders.remove(sender)
                 break
             history.append(event)
+    about = sorted({(*whose, said.episode) for whose, said in history if isinstance(said, Step)})
+    # one never comes
+    lines = relabels([*about, ("left", 7, 9)])
+    for said in draw(st.lists(lines, max_size=12)) if versions else []:
+        history.insert(draw(st.integers(0, len(history))), said)
     return history
 
 
@@ -77,7 +91,8 @@ def _sent(draw: st.DrawFn, stream: ActorStream, marks: bool) -> list[Event]:
             draw(st.integers(0, 7)),
             draw(st.sampled_from(["", "terminated", "success", "truncated"])),
         )
-        authors = draw(st.lists(st.sampled_from(AUTHORS), min_size=length + 1, max_size=length + 1))
+        among = AUTHORS[: draw(st.sampled_from([2, 2, 3]))]  # of a run, or a demonstration's too
+        authors = draw(st.lists(st.sampled_from(among), min_size=length + 1, max_size=length + 1))
         lost = draw(st.integers(0, 20))
         for index, author in enumerate(authors):
             last = index == length and index > 0
@@ -105,6 +120,12 @@ class Held:
     key: tuple[ActorStream, int]
     before: "Held | None"
     ended: bool
+    episode: list[Step]
+
+    @property
+    def shown(self) -> bool:
+        """Whether the episode is a demonstration."""
+        return any(step.provenance == Provenance.DEMO for step in self.episode)
 
 
 @dataclass
@@ -115,6 +136,7 @@ class Model:
     slots: list[Held | None] = field(default_factory=list)
     last: dict[tuple[ActorStream, int], Held] = field(default_factory=dict)
     words: dict[tuple[ActorStream, int], list[Mark]] = field(default_factory=dict)
+    versions: dict[tuple[ActorStream, int], Relabel] = field(default_factory=dict)
     position: int = 0
     kept: int = 0
 
@@ -125,7 +147,11 @@ class Model:
         key = (stream, step.episode)
         last = self.last.get(key)
         follows = last is not None and not last.ended and last.step.index == step.index - 1
-        held = Held(step, key, last if follows else None, step.terminated or step.truncated)
+        episode = [step] if last is None else last.episode
+        if last is not None:
+            episode.append(step)
+        ended = step.terminated or step.truncated
+        held = Held(step, key, last if follows else None, ended, episode)
         self.slots[self.position] = self.last[key] = held
         self.position = self.position + 1 if self.position + 1 < self.capacity else self.kept
 
@@ -134,12 +160,18 @@ class Model:
         if key not in self.last:
             return
         words = self.words.setdefault(key, [])
-        if mark.kind in (MarkKind.DISCARD, MarkKind.SUCCESS, MarkKind.FAILURE):
+        denied = mark.kind == MarkKind.DENY and self.last[key].ended
+        if mark.kind in (MarkKind.DISCARD, MarkKind.SUCCESS, MarkKind.FAILURE) or denied:
             words.append(mark)
         if mark.kind == MarkKind.UNDO and words:
             words.pop()
         if mark.kind in (MarkKind.GAP, MarkKind.TRUNCATED):
             self.last[key].ended = True
+
+    def relabel(self, about: EpisodeOf, said: Relabel) -> None:
+        key = (about[:2], about[2])
+        if key not in self.versions or self.versions[key].version <= said.version:
+            self.versions[key] = said
 
     def transitions(self) -> list[tuple[Held, Held]]:
         """Each step that is followed by another one, both in memory, of an episode that counts."""
@@ -148,29 +180,51 @@ class Model:
             for held in self.slots
             if held is not None and held.before is not None
         ]
-        return [(a, b) for a, b in pairs if a in self.slots and self.counts(b)]
+        pairs = [(a, b) for a, b in pairs if a in self.slots and self.counts(b)]
+        return [(a, b) for a, b in pairs if not self.is_behind(b)]
+
+    def said(self, held: Held) -> MarkKind | None:
+        words = [w for w in self.words.get(held.key, []) if w.kind != MarkKind.DISCARD]
+        return words[-1].kind if words else None
+
+    def version(self, held: Held) -> Relabel | None:
+        """The newest version's word, where it is in force."""
+        return self.versions.get(held.key) if self.said(held) is None and not held.shown else None
+
+    def is_behind(self, held: Held) -> bool:
+        """Whether it is behind the first success."""
+        version = self.version(held)
+        return version is not None and version.fires is not None and held.step.index > version.fires
 
     def counts(self, held: Held) -> bool:
         return all(word.kind != MarkKind.DISCARD for word in self.words.get(held.key, []))
 
     def outcome(self, held: Held) -> tuple[float, bool, bool]:
         """Reward, terminated and success of a step: the operator's word, if it is the last of its
-        episode.
+        episode; else the newest version's.
         """
-        said = [
-            w
-            for w in self.words.get(held.key, [])
-            if w.kind in (MarkKind.SUCCESS, MarkKind.FAILURE)
-        ]
-        if said and self.last[held.key] is held:
-            return said[-1].reward, True, said[-1].kind == MarkKind.SUCCESS
-        return held.step.reward, held.step.terminated, held.step.success
+        said = [w for w in self.words.get(held.key, []) if w.kind != MarkKind.DISCARD]
+        recorded = held.step.reward, held.step.terminated, held.step.success
+        if said and said[-1].kind != MarkKind.DENY:
+            is_last = self.last[held.key] is held
+            success = said[-1].kind == MarkKind.SUCCESS
+            return (said[-1].reward, True, success) if is_last else recorded
+        version = self.version(held)
+        if version is not None and version.fires == held.step.index:
+            return 1.0, True, True
+        if held.step.success and (said or version is not None):
+            return 0.0, False, False
+        return recorded
 
     def window(self, done: Held, length: int) -> list[Held]:
         """The step `done` and up to `length - 1` that follow it, as far as they are in memory."""
         out = [done]
         while len(out) < length:
-            following = [held for held in self.slots if held is not None and held.before is out[-1]]
+            following = [
+                held
+                for held in self.slots
+                if held is not None and held.before is out[-1] and not self.is_behind(held)
+            ]
             if not following:
                 break
             out += following
@@ -186,7 +240,10 @@ def feed(history: list[Event], replay: Replay, model: Model, kept: int = -1) -> 
     room beside them.
     """
     for number, (stream, event) in enumerate(history):
-        if isinstance(event, Step):
+        if isinstance(event, Relabel):
+            replay.relabel(stream, event)
+            model.relabel(stream, event)
+        elif isinstance(event, Step):
             replay.append(event, stream=stream)
             model.append(event, stream)
         else:

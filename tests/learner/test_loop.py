@@ -4,6 +4,7 @@ goes on.
 
 import json
 import threading
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from secrets import token_hex
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from robot_rl import config
+from robot_rl.config import load_task
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.learner import reports, tally
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
@@ -20,6 +22,7 @@ from robot_rl.learner.checkpoint import load_newest
 from robot_rl.learner.loop import Learner, said_late_s
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.learner.pretrain import PretrainConfig
+from robot_rl.learner.publishing import Publishing
 from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.links.calls import CallClient
 from robot_rl.links.sockets import free_addresses
@@ -27,12 +30,14 @@ from robot_rl.links.status import StatusPublisher
 from robot_rl.links.weights import WeightsSubscriber
 from robot_rl.machine.signals import StopRequest
 from robot_rl.networks.policy import LivePolicy
+from robot_rl.runs.follow import Follower
 from robot_rl.stream import StepSender
 from robot_rl.stream.compatibility import Hello
 from robot_rl.stream.episodes import REACTION_S
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, LinkError, Provenance, SpaceSpec, Step, Use
+from robot_rl.types import Array, LinkError, Mark, MarkKind, Provenance, SpaceSpec, Step, Use
 from tests import helpers
+from tests.runs.fake_judge import FakeJudge
 
 STEPS, DEMO_STEPS, BLOCK, LENGTH = 76, 16, 10, 8
 CONFIG = LearnerConfig(
@@ -60,8 +65,9 @@ def make_folder(
     config: LearnerConfig = CONFIG,
     steps: int = STEPS,
     obs: str = "state",
+    judged: bool = False,
 ) -> RunFolder:
-    """A run whose demonstrations are recorded."""
+    """A run whose demonstrations are recorded. `judged`: its judge learns."""
     steps_in, weights, calls, learner, actor = free_addresses(5)
     settings = RunSettings(
         task="peg_insert",
@@ -76,7 +82,11 @@ def make_folder(
         learner_status_address=learner,
         actor_status_address=actor,
     )
-    folder = RunFolder.create(path, {"run": settings, "learner": config})
+    sections = {"run": settings, "learner": config}
+    if judged:
+        learned = Use("classifier", {"name": "peg_in"})
+        sections |= {"task": replace(load_task("peg_insert"), reward=learned)}
+    folder = RunFolder.create(path, sections)
     with StepLog(folder.demos_log, folder.spaces()) as demos:
         for episode in range(2):
             for index in range(LENGTH + 1):
@@ -324,3 +334,71 @@ def test_on_the_real_clock_whoever_looks_is_told_what_the_critic_expects(
     assert values and all(
         np.isfinite(row["value"]) and 0 <= row["value_episode"] < 8 for row in values
     )
+
+
+WORDS_PER_EPISODE = 8
+"""Of the operator, so that twenty come twice in the run."""
+
+
+def judged_run(
+    path: Path, monkeypatch: pytest.MonkeyPatch, slowness_s: float
+) -> tuple[RunFolder, list[int]]:
+    """A run whose judge learns, its operator busy, with a thread that follows it; and the versions
+    that are published.
+    """
+    folder = make_folder(path / "run", judged=True)
+    assert folder.judge is not None
+    follower = Follower(folder, FakeJudge(folder.judge, slowness_s))
+
+    def follows() -> None:
+        while True:
+            follower.look()
+            time.sleep(0.01)
+
+    threading.Thread(target=follows, daemon=True).start()
+    send, publish, seen = StepSender.send, Publishing.publish, list[int]()
+
+    def sends(self: StepSender, said: Step | Mark) -> None:
+        send(self, said)
+        if isinstance(said, Step) and said.terminated:
+            for _ in range(WORDS_PER_EPISODE):
+                send(self, Mark(MarkKind.DENY, said.episode + 1000))
+
+    def publishes(self: Publishing, version: int) -> None:
+        publish(self, version)
+        seen.append(self.judge)
+
+    monkeypatch.setattr(StepSender, "send", sends)
+    monkeypatch.setattr(Publishing, "publish", publishes)
+    return folder, seen
+
+
+def test_in_lockstep_a_refit_is_awaited_so_that_the_run_repeats(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """However long it takes, and resumed: the same lines at the same blocks, the same versions out."""
+    policies = []
+    for name, slowness_s in (("quick", 0.0), ("slow", 0.03)):
+        with monkeypatch.context() as patched:
+            folder, published = judged_run(tmp_path / name, patched, slowness_s)
+            learner, _ = learn(folder)
+        policies.append(learner.training.policy())
+        assert published == [0, 0, 0, 2, 2, 3] and learner._relabelling.version == 3
+    newest = learner._relabelling.newest
+    assert [about[2] for about in newest] == list(range(7))
+    assert {said.version for said in newest.values()} == {3}
+    assert all(np.array_equal(policies[0][name], policies[1][name]) for name in policies[0])
+    resumed = Learner(RunFolder(folder.path), StopRequest())
+    try:
+        assert resumed.prepare()
+        ours, theirs = (each.training.memory.replay for each in (learner, resumed))
+        for kind in ("own", "demonstrations"):
+            assert np.array_equal(ours._sets[kind].all(), theirs._sets[kind].all())
+        batches = [each.gather(each.transitions()) for each in (ours, theirs)]
+        assert all(torch.equal(batches[0][name], batches[1][name]) for name in batches[0])
+        changed = [said.fires for said in newest.values()]
+        ends = sum(fires is not None for fires in changed)
+        assert 0 < ends < len(changed), "the judge has changed its mind"
+        assert batches[0]["terminated"].sum() == 2 + ends
+    finally:
+        resumed.close()

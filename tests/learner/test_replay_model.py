@@ -2,6 +2,7 @@
 model.
 """
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from robot_rl.learner.replay import Kind, Replay
 from robot_rl.learner.windows import Window
+from robot_rl.stream.episodes import EpisodeOf, Relabel, counted_steps, episode_of
 from robot_rl.stream.log import StepLog
+from robot_rl.stream.relabels import relabels_in, row_of
 from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, RecordId, Step
 from tests.learner.replay_model import (
     SPACE,
@@ -109,7 +112,7 @@ def test_windows_stay_in_their_episode(
 
 
 @settings(max_examples=30, deadline=None)
-@given(history=histories(), capacity=st.integers(2, 60), cut=st.integers(0, 60))
+@given(history=histories(versions=False), capacity=st.integers(2, 60), cut=st.integers(0, 60))
 def test_filled_again_from_the_log_it_gives_the_same_samples(
     history: list[Event], capacity: int, cut: int
 ) -> None:
@@ -117,8 +120,7 @@ def test_filled_again_from_the_log_it_gives_the_same_samples(
     first, second = Replay(SPACE, capacity), Replay(SPACE, capacity)
     with tempfile.TemporaryDirectory() as folder, StepLog(Path(folder) / "steps.log", SPACE) as log:
         for seq, (stream, said) in enumerate(history):
-            append = log.append_step if isinstance(said, Step) else log.append_mark
-            append(said, RecordId(*stream, seq))  # type: ignore[arg-type]
+            write(log, said, (*stream, seq))
         for number, _ in enumerate(feed(history, first, Model(capacity))):
             if number == cut and len(first.transitions()):
                 first.gather(first.sample(np.random.default_rng(1), 8, 8))
@@ -135,6 +137,125 @@ def test_filled_again_from_the_log_it_gives_the_same_samples(
             for r in (first, second)
         )
         assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@settings(max_examples=60, deadline=None)
+@given(history=histories(), capacity=st.integers(2, 60), before=st.booleans())
+def test_it_is_what_log_and_relabels_make_of_it_whenever_those_came(
+    history: list[Event], capacity: int, before: bool
+) -> None:
+    """After any steps, words and versions, the file with torn and doubled lines; no step is
+    rewritten in the log.
+    """
+    first, second = Replay(SPACE, capacity), Replay(SPACE, capacity)
+    with tempfile.TemporaryDirectory() as folder, StepLog(Path(folder) / "steps.log", SPACE) as log:
+        lines = Path(folder) / "relabels.jsonl"
+        for seq, (stream, said) in enumerate(history):
+            if isinstance(said, Relabel):
+                line = json.dumps(row_of(stream, said))
+                with lines.open("a") as file:
+                    file.write(f"{line[: seq % len(line)]}\n{line}\n{line}\n")
+            else:
+                write(log, said, (*stream, seq))
+        for _ in feed(history, first, Model(capacity)):
+            pass
+        relabels: list[Event] = list(relabels_in(lines).items())
+        entries: list[Event] = [(identity.stream, said) for identity, said in log.entries()]
+        for _ in feed(
+            relabels + entries if before else entries + relabels, second, Model(capacity)
+        ):
+            pass
+        begun = set[EpisodeOf]()  # of the others a mark says nothing to a replay
+        heard = []
+        for identity, said in log.entries():
+            about = episode_of(identity.stream, said)
+            begun |= {about} if isinstance(said, Step) else set()
+            heard += [(identity, said)] if about in begun else []
+        counted = counted_steps(heard, relabels_in(lines))
+    assert contents(first) == contents(second)
+    outcomes = {named(s.observation["state/a"][None])[0]: (s.reward, s.terminated) for s in counted}
+    ends = {name[:3]: outcome for name, outcome in ended_in(first).items()}
+    assert ends.items() <= outcomes.items(), "what is drawn is what everybody else reads in the log"
+
+
+def write(log: StepLog, said: Step | Mark | Relabel, identity: tuple[str, int, int]) -> None:
+    if isinstance(said, Step):
+        log.append_step(said, RecordId(*identity))
+    elif isinstance(said, Mark):
+        log.append_mark(said, RecordId(*identity))
+
+
+def contents(replay: Replay) -> dict[str, object]:
+    """All that can be drawn, whatever its order."""
+    slots = replay.transitions()
+    rows = {}
+    for n_step in (1, 3):
+        batch = replay.gather(slots, window=Window(n_step, 0.5))
+        numbers = ("reward", "terminated", "discount", "next_state")
+        rows[n_step] = {
+            name: [batch[key][row].tolist() for key in numbers]
+            for row, name in enumerate(named(batch["state"].numpy()))
+        }
+    kinds = {
+        kind: sorted(named(replay.gather(replay._sets[kind].all())["state"].numpy()))
+        for kind in KINDS
+    }
+    return {"rows": rows, "kinds": kinds}
+
+
+def ended_in(replay: Replay) -> dict[tuple[int, ...], tuple[float, bool]]:
+    """Reward of each transition and whether the return ends there, by its last step."""
+    batch = replay.gather(replay.transitions())
+    ends = named(batch["next_state"].numpy())
+    outcomes = zip(batch["reward"].tolist(), batch["terminated"].tolist(), strict=True)
+    return {
+        name: (reward, bool(terminated))
+        for name, (reward, terminated) in zip(ends, outcomes, strict=True)
+    }
+
+
+def test_versions_move_the_end_of_an_episode_and_a_word_wins_over_all_of_them() -> None:
+    """The judge saw success at step 4; version 2 sees none, 3 at step 2, 4 none again; then "no"."""
+    replay, about = Replay(SPACE, 50), (*STREAMS[0], 0)
+    for index in range(5):
+        end = "success" if index == 4 else ""
+        replay.append(
+            make_step(STREAMS[0], 0, index, Provenance.POLICY, end, float(index == 4)),
+            stream=STREAMS[0],
+        )
+
+    def ends() -> list[tuple[float, bool]]:
+        return list(ended_in(replay).values())
+
+    nothing = (0.0, False)
+    judged, truncated = [nothing] * 3 + [(1.0, True)], [nothing] * 4
+    assert ends() == judged
+    replay.relabel(about, Relabel(2, None))
+    assert ends() == truncated and replay.newest().size
+    replay.relabel(about, Relabel(3, 2))
+    assert ends() == [nothing, (1.0, True)] and not replay.newest().size
+    assert [len(slots) for slots in replay.newest_episodes(9)] == [2]
+    replay.relabel(about, Relabel(2, 1))  # late
+    assert ends() == [nothing, (1.0, True)]
+    replay.apply(Mark(MarkKind.DENY, 0), STREAMS[0])
+    assert ends() == truncated
+    replay.relabel(about, Relabel(4, 4))
+    assert ends() == truncated
+    replay.apply(Mark(MarkKind.UNDO, 0), STREAMS[0])
+    assert ends() == judged
+    replay.apply(Mark(MarkKind.SUCCESS, 0, reward=1.0), STREAMS[0])
+    replay.relabel(about, Relabel(5, None))
+    assert ends() == judged
+
+
+def test_a_no_while_the_episode_goes_on_is_a_note() -> None:
+    replay = Replay(SPACE, 50)
+    for index in range(4):
+        end = "success" if index == 3 else ""
+        replay.append(make_step(STREAMS[0], 0, index, Provenance.POLICY, end, float(index == 3)))
+        if index == 1:
+            replay.apply(Mark(MarkKind.DENY, 0))
+    assert list(ended_in(replay).values())[-1] == (1.0, True)
 
 
 def test_a_discard_takes_the_episode_out_and_undo_puts_it_back() -> None:
