@@ -360,6 +360,10 @@ class Reward(Driver):
     """Of success, in the observation that was judged last; None if it knows only yes and no. For
     the console.
     """
+    doubtful: bool = False
+    """Whether the observation that was judged last is in the band in which it abstains."""
+    version: int = 0
+    """Which version of a learned judge this is; 0: it has none."""
 
     def begin_episode(self) -> None:
         """A new episode starts: forget the last one, however it ended."""

@@ -36,6 +36,8 @@ FAILED_RESETS_AT_MOST = (
     3  # one after the other, in simulation, before somebody has to come and look
 )
 
+FIRST = {"late_s": 0.0, "probability": None, "doubtful": False}
+"""What the environment says of a step in which nothing was done yet."""
 OVER = "cut short: the run was over"
 """The `reason` of an episode that was neither judged nor ended by the operator or a device."""
 
@@ -46,7 +48,7 @@ Act = Callable[[Observation], Array]
 @dataclass
 class EpisodeSummary:
     """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the
-    operator's.
+    operator's, and in `doubtful` of them the judge abstained.
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `on_last` are their words on the episode before. `missed_resets` came
@@ -61,6 +63,7 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
+    doubtful: int = 0
     broken_off: bool = (
         False  # nothing was observed behind its last step; a mark TRUNCATED is to say so
     )
@@ -78,6 +81,7 @@ class EpisodeSummary:
         self.success = step.success
         self.fault |= any(info["faults"])
         self.late_steps += info["late_s"] > 0.0
+        self.doubtful += int(info["doubtful"])
 
 
 class EpisodeRunner:
@@ -174,7 +178,7 @@ class EpisodeRunner:
             self.summary.reason = cut if truncated else ""
             if done:
                 events.episode = None
-            yield self._shown(step, info["late_s"], info["probability"], intervention.held)
+            yield self._shown(step, info, intervention.held)
         events.episode = None
         self.summary.on_last = intervention.take_on_last()
 
@@ -307,12 +311,18 @@ class EpisodeRunner:
         if self._desk is not None:
             self._desk.tell(phase=phase, reason=reason)
 
-    def _shown(
-        self, step: Step, late_s: float = 0.0, probability: float | None = None, held: bool = False
-    ) -> Step:
+    def _shown(self, step: Step, info: Mapping = FIRST, held: bool = False) -> Step:
         """The step, left at the desk as well."""
         if self._desk is not None:
-            self._desk.show(step, self._env.arm_states, late_s, probability, held)
+            self._desk.show(
+                step,
+                self._env.arm_states,
+                info["late_s"],
+                info["probability"],
+                held,
+                info["doubtful"],
+                self._env.reward.version,
+            )
         return step
 
     def _first(self, observation: Observation, provenance: Provenance) -> Step:

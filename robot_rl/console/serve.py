@@ -116,7 +116,7 @@ class Console:
             desk.close()
 
     def _try(self, word: str, act: Callable[[], None]) -> None:
-        said = SAID.get(word, word)
+        said = SAID.get(word, word).split()[0]
         idle = without_effect(word, self.page.sight, asks_operator=self._sources.asks_operator)
         try:
             act()
@@ -139,6 +139,10 @@ class Console:
             return
         if desk is None:
             raise LinkError("no run is looked at: name one, robot-rl console RUN")
+        answer, _, number = word.partition(" ")
+        if number:
+            desk.answer(int(number), success=answer == "yes")
+            return
         for left in reversed(range(HALT_TRIES if word == "halt" else 1)):
             try:
                 desk.say(SAID.get(word, word))

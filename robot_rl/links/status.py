@@ -59,6 +59,14 @@ class RunStatus:
     """What they expect of the newest step."""
     value_episode: int | None = None
     """In this episode."""
+    reward_version: int = 0
+    """The newest version of a judge that learns; 0: there is none."""
+    relabelled: int = 0
+    """So many episodes follow it."""
+    to_relabel: int = 0
+    """So many are still judged by an older one."""
+    drift: str = ""
+    """Why the judge sees something else than it learnt from, "" if nothing says so."""
 
 
 FIELDS = frozenset(field.name for field in fields(RunStatus))

@@ -53,7 +53,7 @@ class EpisodeLabel:
         """Take in the newest step, or a mark.
 
         UNDO takes back the newest DISCARD, SUCCESS or FAILURE. GAP and TRUNCATED end an episode
-        that is open. Other kinds say nothing of it.
+        that is open. Other kinds, and answers about a single step, say nothing of it.
         """
         if isinstance(said, Step):
             self.judged, self.success, self.end = (
@@ -62,6 +62,8 @@ class EpisodeLabel:
                 end_of(said),
             )
             self.authors.add(said.provenance)
+        elif said.index >= 0:
+            return
         elif said.kind == MarkKind.DISCARD or said.kind in OUTCOMES:
             self.words.append(said)
         elif said.kind == MarkKind.UNDO and self.words:
