@@ -79,6 +79,17 @@ def first_success(probabilities: Array, allowed: Array, rule: Rule) -> int | Non
     return int(fires[0]) + rule.frames - 1 if len(fires) else None
 
 
+def doubtful_share(episodes: Sequence[Array], rule: Rule) -> float:
+    """The share of all frames at which a judge with this rule is in doubt, of episodes' probabilities
+    `(T,)`, if it goes on where it fires.
+    """
+    doubtful = 0
+    for probabilities in episodes:
+        lowest = _lowest(probabilities, np.ones(len(probabilities), bool), rule.frames)
+        doubtful += int(((lowest >= rule.doubt) & (lowest < rule.threshold)).sum())
+    return doubtful / max(1, sum(map(len, episodes)))
+
+
 def episode_score(probabilities: Array, allowed: Array, frames: int) -> float:
     """The largest threshold at which the episode would fire; 0 if it is too short to fire at all."""
     return float(_lowest(probabilities, allowed, frames).max(initial=0.0))

@@ -21,6 +21,7 @@ from robot_rl.classifier.files import Classifier, logits_of
 from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_frames, split
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.score import doubtful_share
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
 from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
@@ -117,6 +118,7 @@ def train_on(
         "hard": sum(int(each.hard.sum()) for each in episodes),
         "batches": batches,
         "wanted_bound": options.bound,
+        "doubtful_rate": doubtful_share(judged["test"], rule),
     } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
     about = {
         "data_sha256": hash_of(episodes), "trunk": options.trunk, "inputs": inputs, "rule": rule,

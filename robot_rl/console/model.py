@@ -373,13 +373,12 @@ def event_between(before: Snapshot, now: Snapshot) -> str:
 
 def without_effect(word: str, sight: Snapshot, *, asks_operator: bool) -> str:
     """Why a word that is said now changes nothing, "" if it does, or if nobody knows."""
-    phase = sight.phase
+    phase, view = sight.phase, sight.view
+    learns = view is not None and view.step is not None and bool(view.step.get("version"))
     if word in ("success", "failure"):
         if phase == "acting":
-            return "" if asks_operator else "this task's reward judges by itself"
-        view = sight.view
+            return "" if asks_operator or learns else "this task's reward judges by itself"
         trains = view is not None and view.facts.get("verb") == "train"
-        learns = view is not None and view.step is not None and bool(view.step.get("version"))
         if (
             phase == "review"
             or (phase == NEEDS_HUMAN and word == "success")
@@ -387,7 +386,7 @@ def without_effect(word: str, sight: Snapshot, *, asks_operator: bool) -> str:
         ):
             return ""
         return f"no episode runs now ({phase})" if phase else ""
-    verb = sight.view.facts.get("verb", "") if sight.view is not None else ""
+    verb = view.facts.get("verb", "") if view is not None else ""
     if word == "deny" and verb not in ("", "train"):
         return "only a training learns from it"
     if word == "start" and phase == "acting":

@@ -31,12 +31,9 @@ class Console:
         """A new token, if none is given. Raises LinkError if nobody can listen there, ConfigError
         without the extra.
         """
-        try:
-            from robot_rl.console.page import Page
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"the console needs the package {error.name!r}: pip install 'robot_rl[console]'"
-            ) from error
+        require_page()
+        from robot_rl.console.page import Page
+
         self._sources = sources
         hardware = sources.hardware
         scene = sources.task.scene if sources.task else None
@@ -50,7 +47,7 @@ class Console:
             if teleop and teleop.name == "browser"
             else None
         )
-        listener = _listen(host, port)
+        listener = listen(host, port)
         door = AuthProxy(host, listener.getsockname()[1], token or new_token())
         self.url = door.url
         self.page = Page(
@@ -152,7 +149,17 @@ class Console:
                     raise
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def require_page() -> None:
+    """Raise ConfigError without the extra that pages need."""
+    try:
+        import robot_rl.console.viser_server  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the console needs the package {error.name!r}: pip install 'robot_rl[console]'"
+        ) from error
+
+
+def listen(host: str, port: int) -> socket.socket:
     """A socket at an address that nobody has. Raises LinkError."""
     try:
         family, *_, address = socket.getaddrinfo(

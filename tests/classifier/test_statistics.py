@@ -19,9 +19,7 @@ from robot_rl.classifier.statistics import (
 )
 
 
-@pytest.mark.parametrize(
-    ("bound", "trials"), [(0.05, 59), (0.02, 149), (0.01, 299), (0.005, 598)]
-)
+@pytest.mark.parametrize(("bound", "trials"), [(0.05, 59), (0.02, 149), (0.01, 299), (0.005, 598)])
 def test_so_many_episodes_without_a_fire_prove_a_bound(bound, trials):
     assert trials_without(bound) == trials
     assert upper_bound(0, trials) <= bound < upper_bound(0, trials - 1)
@@ -48,7 +46,9 @@ def test_no_failure_fires_where_too_few_could_prove_the_bound(failures, successe
     rule = choose_rule(np.array(failures), np.array(successes), 0.01, 3)
     fires = proof(np.array(failures), np.array(successes), rule.threshold).fires
     # a score of 1 cannot be told from the threshold
-    assert fires == sum(p >= rule.threshold for p in failures) and (fires == 0 or max(failures) > 1 - 1e-6)
+    assert fires == sum(p >= rule.threshold for p in failures) and (
+        fires == 0 or max(failures) > 1 - 1e-6
+    )
     assert 0.0 < rule.doubt <= rule.threshold <= 1.0 and rule.threshold >= 0.5
 
 

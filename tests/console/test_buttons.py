@@ -164,9 +164,8 @@ def test_a_question_is_answered_by_button_and_key_about_the_moment_that_is_shown
         assert question.locator("img").count() == 2
 
     def answered(how: str, episode: int) -> None:
-        heard: list = []
-        wait(lambda: heard.extend(desk.events.take()) or heard)
-        (event,) = heard
+        wait(lambda: desk.events._events)
+        (event,) = desk.events.take()
         assert (event.command.name, event.moment.episode, event.moment.index) == (how, episode, 4)
         question.wait_for(state="hidden")
 

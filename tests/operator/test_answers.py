@@ -4,6 +4,7 @@ goes on, and answers, each about the very moment that was shown.
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from robot_rl.links.console_link import ConsoleLink, ConsoleLinkClient
@@ -63,7 +64,7 @@ def test_during_an_episode_a_denial_is_a_note_with_its_time_and_the_episode_goes
     marks.end(5, deniable=True)
     intervention.events.episode = 6
     intervention.events.put(DENY, "device")
-    intervention.decide(None, ())
+    intervention.decide(np.zeros(6), ())
     (note,) = heard
     assert (note.kind, note.episode) == (MarkKind.DENY, 6) and note.t_wall > 0.0
     assert not intervention.ends and intervention.outcome == OperatorCommand.NONE
@@ -98,7 +99,7 @@ def test_an_answer_is_about_the_moment_that_was_shown_whatever_goes_on_by_then(a
         desk.events.episode = now
         intervention.listen()
     console.answer(question.number, success=True)
-    intervention.decide(None, ())
+    intervention.decide(np.zeros(6), ())
     (mark,) = heard
     assert (mark.kind, mark.episode, mark.index, mark.t_wall) == (MarkKind.SUCCESS, 7, 30, 7030.0)
     assert intervention.outcome == OperatorCommand.NONE and not intervention.ends
