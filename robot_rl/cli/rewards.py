@@ -30,7 +30,7 @@ IN = "classifiers"
 
 
 def reward(arguments: Sequence[str]) -> None:
-    """Train a classifier of success, say what one is worth, or look at what it doubts."""
+    """Train a classifier of success, test it, look at what it doubts."""
 
     def train(
         name: ClassifierName,
@@ -41,7 +41,7 @@ def reward(arguments: Sequence[str]) -> None:
         *,
         options: Annotated[ClassifierConfig, Flat] = ClassifierConfig(),  # noqa: B008
     ) -> None:
-        """Train a classifier on labelled frames, and say what it is worth on episodes held out.
+        """Train a classifier on labelled frames, and say what it is worth on others.
 
         Args:
             seed: Which episodes are held out, and how the network begins.
@@ -97,9 +97,6 @@ def reward(arguments: Sequence[str]) -> None:
         port: int = 8081,
     ) -> None:
         """Look at the frames that a classifier doubts most, and say what they show.
-
-        The page takes a verdict by key or button; the next training reads them. Whoever opens it
-        needs the token in the printed link.
 
         Args:
             on: Runs or .log files; those that it was trained on, if not said.
