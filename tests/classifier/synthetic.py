@@ -49,12 +49,13 @@ def episode(number: int, labels: str, picture: Picture = by_light, sitting: str 
 
 def step(number: int, index: int, **changes: object) -> Step:
     """The frame of a log at 10 Hz, on both clocks; its picture is the index."""
-    seen = {"image/wrist": np.full((SIZE, SIZE, 3), index, np.uint8)}
     values: dict[str, object] = {
+        "observation": {"image/wrist": np.full((SIZE, SIZE, 3), index, np.uint8)},
+        "proposed": NOTHING, "commanded": NOTHING, "executed": NOTHING,
         "reward": 0.0, "terminated": False, "truncated": False, "weights_version": 0,
         "provenance": Provenance.POLICY, "t_monotonic": 0.1 * index, "t_wall": 100.0 + 0.1 * index,
     }  # fmt: skip
-    return Step(number, index, seen, NOTHING, NOTHING, NOTHING, **values | changes)  # type: ignore[arg-type]
+    return Step(number, index, **values | changes)  # type: ignore[arg-type]
 
 
 def write_log(path: Path, said: Sequence[Step | Mark]) -> Path:

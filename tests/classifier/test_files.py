@@ -40,10 +40,12 @@ def test_a_version_without_its_last_file_is_none(tmp_path, monkeypatch):
 
 
 def test_there_is_none_of_that_name_or_version(tmp_path):
-    with pytest.raises(ConfigError, match="no classifier 'c' in .* robot-rl reward train c --from"):
+    with pytest.raises(
+        ConfigError, match=r"no classifier 'c' in .* robot-rl reward train c --from"
+    ):
         load(tmp_path / "c")
     by_height(tmp_path / "c")
-    with pytest.raises(ConfigError, match="no version 3 of classifier 'c'.*there are versions 1"):
+    with pytest.raises(ConfigError, match=r"no version 3 of classifier 'c'.*there are versions 1"):
         load(tmp_path / "c", 3)
     assert not issubclass(ConfigError, DataError)
 

@@ -156,5 +156,5 @@ def test_of_many_sittings_whole_ones_are_held_out():
 def test_too_few_episodes_are_refused_with_what_to_do():
     with pytest.raises(DataError, match=r"2 episodes, 2 of them .* robot-rl outcomes"):
         split([episode(n, "000111") for n in range(2)])
-    with pytest.raises(DataError, match="0 episodes with success"):
+    with pytest.raises(DataError, match="30 episodes, 0 of them with success"):
         split([episode(n, "000") for n in range(30)])

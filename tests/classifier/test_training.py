@@ -13,7 +13,6 @@ from robot_rl.types import DataError
 from tests.classifier.synthetic import (
     EYES,
     SIZE,
-    SPACE,
     by_light,
     by_watermark,
     episode,
@@ -33,15 +32,19 @@ def small_batches(monkeypatch):
 def test_what_only_the_frames_of_an_episode_have_in_common_is_worth_nothing(
     tmp_path, small_batches
 ):
-    # whoever splits by frame finds the marks of its test frames among those it has fitted
-    episodes = [episode(n, ALIKE, by_watermark) for n in range(40)]
-    made = train_on(tmp_path, episodes, EYES, QUICK)
-    seen = [made.of_frames(each.images, each.numbers) for each in episodes]
-    learnt = np.concatenate([each.label for each in episodes])
-    by_frame = np.mean((np.concatenate(seen) > 0.5) == learnt)
-    found = made.metrics["test"]
-    assert found["accuracy"] < 0.75 < by_frame, "the marks were learnt by heart, and said nothing"
-    assert found["fires"] + found["misses"] >= 4
+    episodes = [episode(n, ALIKE, by_watermark) for n in range(30)]
+    options = replace(QUICK, shift_pixels=0, light=0.0, learning_rate=3e-3)
+    found = train_on(tmp_path, episodes, EYES, options).metrics["test"]
+    assert found["accuracy"] < 0.75 and found["fires"] + found["misses"] >= 4
+    # who splits by frame finds the marks of the test frames among those of the fit, and is misled
+    by_frame = [
+        replace(each, key=f"{each.key} {i}", images={"wrist": each.images["wrist"][i::3]},
+                numbers=each.numbers[i::3], label=each.label[i::3], hard=each.hard[i::3])
+        for each in episodes
+        for i in range(3)
+    ]  # fmt: skip
+    misled = train_on(tmp_path, by_frame, EYES, options).metrics["test"]
+    assert misled["accuracy"] > 0.9
 
 
 def test_what_every_success_has_in_common_is_learnt(tmp_path, small_batches):
@@ -76,10 +79,10 @@ def test_frames_of_an_episode_nobody_has_spoken_of_are_no_negatives_where_they_l
 def test_logs_become_a_classifier_that_is_tested_on_others(tmp_path, small_batches):
     def collected(name, first):
         labelled = [
-            step(n, i, reward=float(i >= 6), terminated=i == 9, observation={
-                "image/wrist": by_light(n, i >= 6)})
+            step(n, i, reward=float(i >= 8), terminated=i == 11, observation={
+                "image/wrist": by_light(n, i >= 8)})
             for n in range(first, first + 10)
-            for i in range(10)
+            for i in range(12)
         ]  # fmt: skip
         return write_log(tmp_path / name, labelled)
 
@@ -91,4 +94,3 @@ def test_logs_become_a_classifier_that_is_tested_on_others(tmp_path, small_batch
     empty = write_log(tmp_path / "steps.log", [])
     with pytest.raises(DataError, match="nobody has said"):
         training.test(made, [empty])
-    assert SPACE.observations.keys() == {"image/wrist"}
