@@ -60,7 +60,7 @@ def most_doubtful(frames: Sequence[Judged], threshold: float, most: int) -> list
     chosen: list[Judged] = []
     taken: defaultdict[tuple[str, str, int, int], list[int]] = defaultdict(list)
     for judged in sorted(frames, key=rank):
-        if len(chosen) == most:
+        if len(chosen) >= most:
             break
         frame = judged.frame
         others = taken[frame.run, frame.actor, frame.epoch, frame.episode]

@@ -77,7 +77,7 @@ KEYS = {
 ANSWERS = (("yes", "It was  (y)", "teal", "CHECK"), ("no", "It was not  (x)", "orange", "X"))
 ANSWER_KEYS = {"Y": "yes", "X": "no"}
 """The same for the judge's question; another key than that for a word on the whole episode."""
-LOOK_AT_IT_S = 0.5  # an answer so soon after one question took another's place may be about that
+LOOK_AT_IT_S = 0.5  # an answer so soon after a question came may be about the one before it
 
 
 class UiEvents:
@@ -101,10 +101,14 @@ class UiEvents:
         """A key was pressed; one that is held down says its word once, and nothing of the next
         episode.
         """
+        if not self.repeats(word):
+            self.word(word)
+
+    def repeats(self, word: str) -> bool:
+        """Whether the key that says this was pressed, and is held down since."""
         now, before = time.monotonic(), self._keys.get(word, -SAID_AGAIN_S)
         self._keys[word] = now
-        if now - before > SAID_AGAIN_S:
-            self.word(word)
+        return now - before <= SAID_AGAIN_S
 
     def take_words(self) -> list[str]:
         """Those that were not taken yet."""
@@ -170,7 +174,7 @@ class Page:
             command.on_trigger(partial(self._press_key, word))
         for key, word in ANSWER_KEYS.items():
             command = gui.add_command(f"Answer: {word}", hotkey=key)  # type: ignore[arg-type]
-            command.on_trigger(partial(self._answer, word))
+            command.on_trigger(partial(self._answer_by_key, word))
         gui.main_panel.dock_left()
         gui.main_panel.set_width(LEFT if gizmo is None else LEFT_OF_GIZMO)
         figures = gui.add_panel(order=1.0)
@@ -246,6 +250,10 @@ class Page:
     def _press_key(self, word: str, _: Any) -> None:
         self.said.key(word)
 
+    def _answer_by_key(self, word: str, _: Any) -> None:
+        if not self.said.repeats(word):
+            self._answer(word)
+
     def _answer(self, word: str, _: Any = None) -> None:
         """Yes or no to the question that is shown, if it has been for long enough to be meant."""
         if self._asked is None:
@@ -277,7 +285,7 @@ class Page:
     def _show_question(self, question: Question | None) -> None:
         """What the judge asks, with its buttons, while it does."""
         before, self._asked = self._asked, question
-        if before is not None and question is not None and before.number != question.number:
+        if question is not None and (before is None or before.number != question.number):
             self._asked_t = time.monotonic()
         if question is not None:
             self._set("question", self._question, question_html(question))

@@ -58,6 +58,15 @@ def test_a_shift_is_told_from_the_first_doubtful_episodes_on(tmp_path, share, wi
         assert "3% when it was trained: has a camera moved, or the light?" in judge.drift
 
 
+@pytest.mark.parametrize(("times", "told_after"), [(10, 3), (3, 8)])
+def test_how_soon_a_shift_is_told_that_every_episode_shows(tmp_path, times, told_after):
+    judge, said = watch(tmp_path, v1=0.02), []
+    for _ in range(told_after):
+        judge.add(1, 2 * times + 1, 100)
+        said.append(bool(judge.drift))
+    assert said == [False] * (told_after - 1) + [True]
+
+
 def test_a_late_shift_is_told_within_a_window_and_is_over_when_it_is(tmp_path):
     judge = watch(tmp_path, v1=TRAINED)
     for doubtful, drifts in ((0, False), (30, True), (0, False)):
