@@ -11,6 +11,7 @@ the time at most. Callers take turns, so a word of the operator is heard whateve
 """
 
 import math
+import secrets
 import threading
 import time
 from collections import deque
@@ -89,7 +90,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Question:
-    """A moment in which the judge was in doubt: which question of the run it is, the step, how
+    """A moment in which the judge was in doubt: the question's own number, the step, how
     probable success was, and what was seen, by camera as the bytes of a JPEG.
     """
 
@@ -132,7 +133,8 @@ class ConsoleLink:
         ] = {}  # by camera: when, and the answer
         self.events = EventQueue()
         self.asks = False
-        self._asked = 0
+        # no question of an actor before this one has its number
+        self._asked = self._never_asked = secrets.randbits(40) + 1
         self._question: tuple[int, Shown] | None = None
         self._question_jpegs: tuple[int, dict[str, Array]] = (0, {})
         self._grip: Array | None = None
@@ -199,7 +201,10 @@ class ConsoleLink:
             facts = dict(self._facts)
         facts["rate_hz"] = self._rate_hz()
         question = self._question
-        facts |= {"doubts": self._asked, "question": question[0] if question else 0}
+        facts |= {
+            "doubts": self._asked - self._never_asked,
+            "question": question[0] if question else 0,
+        }
         step = None if shown is None else described(shown)
         fresh = shown is not None and body.get("seen") != number
         return {"number": number, "facts": finite(facts), "step": step}, (

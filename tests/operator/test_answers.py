@@ -112,13 +112,13 @@ def test_one_question_is_open_the_newest_and_an_old_ones_answer_is_about_nothing
         doubts(desk, episode, index)
         doubts(desk, episode, index + 1, doubtful=False)
     newest = console.question()
-    assert (newest.number, newest.episode, newest.index) == (3, 8, 2)
-    for number in (1, 2, 0, 4, -3):
+    assert (newest.episode, newest.index) == (8, 2)
+    for number in (newest.number + other for other in (-2, -1, 1, -newest.number)):
         with pytest.raises(LinkError, match="no longer open"):
             console.answer(number, success=True)
-    console.answer(3, success=False)
+    console.answer(newest.number, success=False)
     with pytest.raises(LinkError, match="no longer open"):
-        console.answer(3, success=True)
+        console.answer(newest.number, success=True)
     intervention.listen()
     assert [(m.kind, m.episode, m.index) for m in heard] == [(MarkKind.DENY, 8, 2)]
     assert console.look().facts["doubts"] == 3, "unanswered ones are counted, no more"
@@ -142,8 +142,28 @@ def test_an_answer_changes_nothing_of_how_the_episode_ended(kind):
 def test_the_desk_refuses_answers_that_are_none(asking, console: ConsoleLinkClient):
     desk, intervention, heard = asking
     doubts(desk, 7, 30)
-    for body in ({}, {"number": 1}, {"number": 1, "success": 1}, {"number": [1], "success": True}):
+    question = console.question()
+    assert question is not None
+    number = question.number
+    for body in ({"number": number}, {"number": number, "success": 1}, {"success": True}, {}):
         with pytest.raises(LinkError, match="no longer open"):
             console._calls.call("answer", body, timeout_s=2.0)
     intervention.listen()
     assert heard == [] and console.question() is not None
+
+
+def test_an_answer_for_an_actor_that_is_gone_is_not_about_what_the_next_one_asks(address):
+    asked = []
+    for episode in (7, 8):
+        desk, looks = ConsoleLink(address), ConsoleLinkClient(address)
+        desk.asks = True
+        doubts(desk, episode, 30)
+        question = looks.question()
+        assert question is not None
+        asked.append(question.number)
+        if episode == 8:
+            with pytest.raises(LinkError, match="no longer open"):
+                looks.answer(asked[0], success=True)
+        looks.close()
+        desk.close()
+    assert asked[0] != asked[1]
