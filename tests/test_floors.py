@@ -63,7 +63,11 @@ ONLY_IN = {
     "tyro": ("robot_rl/cli/",),
     "yaml": ("robot_rl/machine/validation.py",),
     "pydantic": ("robot_rl/machine/validation.py",),
-    "viser": ("robot_rl/console/page.py",),
+    "viser": (
+        "robot_rl/console/page.py",
+        "robot_rl/console/review.py",
+        "robot_rl/console/viser_server.py",
+    ),
     "trimesh": ("robot_rl/console/scene.py",),
     "numba": ("robot_rl/machine/compiled.py",),
     "zarr": ("robot_rl/dataset/archive.py",),

@@ -35,6 +35,8 @@ UNMOVED = "waiting for you to move: the episode begins with your first motion"
 # one after the other, in simulation, before somebody has to come and look
 FAILED_RESETS_AT_MOST = 3
 
+FIRST = {"late_s": 0.0, "probability": None, "doubtful": False}
+"""What the environment says of a step in which nothing was done yet."""
 OVER = "cut short: the run was over"
 """The `reason` of an episode that was neither judged nor ended by the operator or a device."""
 
@@ -45,7 +47,7 @@ Act = Callable[[Observation], Array]
 @dataclass
 class EpisodeSummary:
     """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the
-    operator's.
+    operator's, and in `doubtful` of them the judge abstained.
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `on_last` are their words on the episode before. `missed_resets` came
@@ -60,6 +62,7 @@ class EpisodeSummary:
     success: bool = False
     fault: bool = False
     late_steps: int = 0
+    doubtful: int = 0
     # nothing was observed behind its last step; a mark TRUNCATED is to say so
     broken_off: bool = False
     reason: str = ""
@@ -76,6 +79,7 @@ class EpisodeSummary:
         self.success = step.success
         self.fault |= any(info["faults"])
         self.late_steps += info["late_s"] > 0.0
+        self.doubtful += int(info["doubtful"])
 
 
 class EpisodeRunner:
@@ -172,7 +176,7 @@ class EpisodeRunner:
             self.summary.reason = cut if truncated else ""
             if done:
                 events.episode = None
-            yield self._shown(step, info["late_s"], info["probability"], intervention.held)
+            yield self._shown(step, info, intervention.held)
         events.episode = None
         self.summary.on_last = intervention.take_on_last()
 
@@ -306,12 +310,18 @@ class EpisodeRunner:
         if self._desk is not None:
             self._desk.tell(phase=phase, reason=reason)
 
-    def _shown(
-        self, step: Step, late_s: float = 0.0, probability: float | None = None, held: bool = False
-    ) -> Step:
+    def _shown(self, step: Step, info: Mapping = FIRST, held: bool = False) -> Step:
         """The step, left at the desk as well."""
         if self._desk is not None:
-            self._desk.show(step, self._env.arm_states, late_s, probability, held)
+            self._desk.show(
+                step,
+                self._env.arm_states,
+                info["late_s"],
+                info["probability"],
+                held,
+                info["doubtful"],
+                self._env.reward.version,
+            )
         return step
 
     def _first(self, observation: Observation, provenance: Provenance) -> Step:

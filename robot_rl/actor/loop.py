@@ -13,6 +13,7 @@ import numpy as np
 
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.config.run_folder import RunFolder
+from robot_rl.dataset.doubt import DoubtWatch, classifier_of
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.calls import CallClient
 from robot_rl.links.console_link import ConsoleLink
@@ -138,6 +139,7 @@ class Actor:
         self._judge, self._judge_told = folder.judge, 1
         self._env = RobotEnv(task, hardware, obs=self._settings.obs)
         self._desk = ConsoleLink(self._settings.desk_address)
+        self._desk.asks = True
         self._desk.tell(verb="train", task=task.name, total_steps=self._total_steps)
         self._gate = PauseGate(
             self._env,
@@ -148,6 +150,7 @@ class Actor:
         )
         self._runner = EpisodeRunner(self._env, self._desk, self._gate)
         self._marks = OperatorMarks(self._sender.send)
+        self._doubts = DoubtWatch(classifier_of(task.reward))
         self._intervention = open_intervention(
             self._env,
             corrects=self._config.corrections,
@@ -214,8 +217,14 @@ class Actor:
         if summary.broken_off:
             log.warning("episode %d was broken off: %s", self._episode, summary.reason)
             self._sender.send(truncated(self._episode, summary.reason))
-        judged = summary.success if self._env.reward.needs_operator else None
-        for mark in self._marks.end(self._episode, discarded=summary.discarded, success=judged):
+        reward = self._env.reward
+        judged = summary.success if reward.needs_operator or reward.version else None
+        for mark in self._marks.end(
+            self._episode,
+            discarded=summary.discarded,
+            success=judged,
+            deniable=summary.success,
+        ):
             self._sender.send(mark)
         self._report(summary)
         self._episode += 1
@@ -304,7 +313,8 @@ class Actor:
     def _say_waiting(self, reason: str) -> None:
         """The status says why the arm holds, or "" when it no longer does."""
         phase = "waiting" if reason else "acting"
-        self._status.publish({"phase": phase, "reason": reason, "env_steps": self._step})
+        said = {"phase": phase, "reason": reason, "env_steps": self._step}
+        self._status.publish({**said, "drift": self._doubts.drift})
 
     def _is_over(self) -> bool:
         return self._stop.is_set() or self._step >= self._total_steps
@@ -320,9 +330,10 @@ class Actor:
             "weights_version": self._runner.weights_version,
             "t_wall": time.time(),
         }
-        self._desk.tell(env_steps=self._step)
+        self._doubts.add(self._env.reward.version, summary.doubtful, summary.steps)
+        self._desk.tell(env_steps=self._step, drift=self._doubts.drift)
         self._episodes_file.append(row)
-        self._status.publish(row)
+        self._status.publish({**row, "drift": self._doubts.drift})
 
 
 def fetch_policy(calls: CallClient) -> LivePolicy:

@@ -27,6 +27,7 @@ import cv2
 import numpy as np
 
 from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.score import number as number_of
 from robot_rl.classifier.score import picture
 from robot_rl.config.run_folder import RunFolder
@@ -101,6 +102,9 @@ class Told:
     label: EpisodeLabel = field(default_factory=EpisodeLabel)
     outcome: LabelledEpisode = field(default_factory=LabelledEpisode)
     words: list[Mark] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
+    answers: dict[int, bool | None] = field(default_factory=dict)
+    """What a person said of single frames, by index: success, none, or to be left out."""
 
     def hear(self, said: Step | Mark, inputs: Inputs) -> None:
         """The next frame, or a word on the episode."""
@@ -113,6 +117,9 @@ class Told:
             self.authors.append(said.provenance)
             self.times.append(said.t_monotonic)
             self.times_wall.append(said.t_wall)
+            self.indices.append(said.index)
+        elif said.index >= 0:
+            self.answers[said.index] = said.kind == MarkKind.SUCCESS
         elif said.kind == MarkKind.UNDO:
             del self.words[-1:]
         elif said.kind in (*OUTCOMES, MarkKind.DISCARD, DENY):
@@ -123,6 +130,11 @@ class Told:
         label, sure, hard = (
             self._labels(judge) if judge else _outcome_labels(self.outcome, len(self.times))
         )
+        for i, index in enumerate(self.indices):
+            if index in self.answers:
+                sure[i] = self.answers[index] is not None
+                label[i] = bool(self.answers[index])
+                hard[i] = self.answers[index] is False
         spoken = self.label.said is not None or self.label.is_demonstration
         unspoken = (judge == LEARNED and not spoken) or self.label.authors <= {Provenance.SCRIPT}
         return Frames(
@@ -246,11 +258,15 @@ def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
     return Inputs(wanted, options.crops, options.size, options.numbers)
 
 
-def read_frames(sources: Sequence[Path], inputs: Inputs) -> list[Frames]:
-    """The frames of all episodes in the logs of these sources that have any to learn from."""
+def read_frames(
+    sources: Sequence[Path], inputs: Inputs, verdicts: Mapping[FrameId, bool | None] | None = None
+) -> list[Frames]:
+    """The frames of all episodes in the logs of these sources that have any to learn from; of a
+    frame with one of the `verdicts` that is its label, and None leaves it out.
+    """
     episodes = []
     for path, judge, sitting in _all_logs(sources):
-        for (actor, epoch, number), told in _read(path, inputs).items():
+        for (actor, epoch, number), told in _read(path, inputs, verdicts or {}).items():
             if told.times:
                 episodes.append(told.frames(f"{actor}/{epoch:x}/{number}", sitting, judge))
     return [episode for episode in episodes if len(episode.label)]
@@ -265,12 +281,19 @@ def _all_logs(sources: Sequence[Path]) -> list[tuple[Path, str, str]]:
     return list(found.values())
 
 
-def _read(path: Path, inputs: Inputs) -> dict[EpisodeOf, Told]:
+def _read(
+    path: Path, inputs: Inputs, verdicts: Mapping[FrameId, bool | None]
+) -> dict[EpisodeOf, Told]:
     """What a log tells of each episode. A word on an episode that is not in it is passed over."""
     told: defaultdict[EpisodeOf, Told] = defaultdict(Told)
     with StepLog(path, read_space(path), read_only=True) as log:
         for identity, said in log.entries():
             told[episode_of(identity.stream, said)].hear(said, inputs)
+        run = log.run
+    for frame, verdict in verdicts.items():
+        key = frame.actor, frame.epoch, frame.episode
+        if frame.run == run and key in told:
+            told[key].answers[frame.index] = verdict
     return dict(told)
 
 

@@ -7,6 +7,7 @@ other.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,6 +77,17 @@ def first_success(probabilities: Array, allowed: Array, rule: Rule) -> int | Non
     """
     fires = np.flatnonzero(_lowest(probabilities, allowed, rule.frames) >= rule.threshold)
     return int(fires[0]) + rule.frames - 1 if len(fires) else None
+
+
+def doubtful_share(episodes: Sequence[Array], rule: Rule) -> float:
+    """The share of all frames at which a judge with this rule is in doubt, of episodes' probabilities
+    `(T,)`, if it goes on where it fires.
+    """
+    doubtful = 0
+    for probabilities in episodes:
+        lowest = _lowest(probabilities, np.ones(len(probabilities), bool), rule.frames)
+        doubtful += int(((lowest >= rule.doubt) & (lowest < rule.threshold)).sum())
+    return doubtful / max(1, sum(map(len, episodes)))
 
 
 def episode_score(probabilities: Array, allowed: Array, frames: int) -> float:

@@ -21,6 +21,8 @@ from robot_rl.classifier.files import Classifier, logits_of
 from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_frames, split
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.review import read_verdicts
+from robot_rl.classifier.score import doubtful_share
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
 from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
@@ -78,14 +80,14 @@ def train(
     progress: Progress = lambda done, most: None,
 ) -> Classifier:
     """Train a classifier on the logs of `sources` (run folders, .log files), and write it as the
-    next version in `folder`.
+    next version in `folder`; the verdicts that lie there win over what was recorded.
 
     Raises ConfigError for sources without frames or cameras, DataError where there are too few
     episodes.
     """
     inputs = inputs_for(sources, options)
     return train_on(
-        folder, read_frames(sources, inputs), inputs, options, seed=seed, progress=progress,
+        folder, read_frames(sources, inputs, read_verdicts(folder)), inputs, options, seed=seed, progress=progress,
         sources=map(str, sources),
     )  # fmt: skip
 
@@ -119,6 +121,7 @@ def train_on(
         "left_out": int(fitter.left_out.sum()),
         "batches": batches,
         "wanted_bound": options.bound,
+        "doubtful_rate": doubtful_share(judged["test"], rule),
     } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
     about = {
         "data_sha256": hash_of(episodes), "trunk": options.trunk, "inputs": inputs, "rule": rule,

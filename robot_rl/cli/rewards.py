@@ -32,7 +32,7 @@ IN = "classifiers"
 
 
 def reward(arguments: Sequence[str]) -> None:
-    """Train a classifier of success, or say what one is worth."""
+    """Train a classifier of success, test it, look at what it doubts."""
 
     def train(
         name: ClassifierName,
@@ -99,7 +99,48 @@ def reward(arguments: Sequence[str]) -> None:
         begin_process()
         follow_run(run_path(run))
 
-    verbs = {verb.__name__: verb for verb in (train, test, follow, advise)}
+    def review(
+        name: ClassifierName,
+        on: On = (),
+        folder: In = IN,
+        version: int = 0,
+        most: int = 100,
+        host: str = "127.0.0.1",
+        port: int = 8081,
+    ) -> None:
+        """Look at the frames that a classifier doubts most, and say what they show.
+
+        Args:
+            on: Runs or .log files; those that it was trained on, if not said.
+            version: Which version; 0: the newest.
+            most: So many frames at most.
+            host: Where to listen; this machine alone can come to 127.0.0.1.
+            port: Where to listen; 0 for any that is free.
+        """
+        from robot_rl.classifier import files
+        from robot_rl.console.serve import require_page
+        from robot_rl.console.token import console_token
+        from robot_rl.machine.signals import StopRequest
+        from robot_rl.tools.review import Review
+
+        require_page()
+        from robot_rl.console.review import ReviewPage, serve
+
+        where = _folder(folder, name)
+        judge = files.load(where, version)
+        sources = [run_path(each) for each in on or judge.about.sources]
+        found = Review(where, judge, sources, most)
+        with StopRequest() as stop:
+            page = ReviewPage(
+                f"review of {name}", found.cards, found, host=host, port=port, token=console_token()
+            )
+            print(f"{len(found.cards)} frames, the most doubtful first: {page.url}", flush=True)
+            try:
+                serve(page, stop.is_set)
+            finally:
+                page.close()
+
+    verbs = {verb.__name__: verb for verb in (train, test, review, follow, advise)}
     tyro.extras.subcommand_cli_from_dict(
         verbs, prog="robot-rl reward", args=plain(arguments), description=reward.__doc__
     )

@@ -50,10 +50,9 @@ class Tally:
 
     def add(self, row: dict[str, Any]) -> None:
         """One more episode: a line of `episodes.jsonl`."""
-        if self.progress.add(row):
-            self._last[-1] = replace(
-                self._last[-1], verdict=f"{self._last[-1].verdict}, taken back", good=None
-            )
+        if word := self.progress.add(row):
+            before, good = self._last[-1], False if word == "denied" else None
+            self._last[-1] = replace(before, verdict=f"{before.verdict}, {word}", good=good)
         self._last.append(ended(row))
 
     @property

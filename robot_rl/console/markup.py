@@ -14,7 +14,7 @@ import numpy as np
 from robot_rl.console.history import Ended, History
 from robot_rl.console.model import Snapshot
 from robot_rl.dataset.statistics import wilson_interval
-from robot_rl.links.console_link import NEEDS_HUMAN
+from robot_rl.links.console_link import NEEDS_HUMAN, Question
 from robot_rl.links.status import RunStatus
 from robot_rl.types import Fault
 
@@ -166,6 +166,35 @@ def length_text(episode: Ended) -> str:
     )
 
 
+def question_html(question: Question) -> str:
+    """What the judge asks about a moment, and what was seen then."""
+    sure = f", {question.probability:.0%} probable" if question.probability is not None else ""
+    views = "".join(
+        f'<p style="margin:2px 0"><img alt="{html.escape(name)}" style="max-height:160px"'
+        f' src="data:image/jpeg;base64,{base64.b64encode(data).decode()}"></p>'
+        for name, data in question.views.items()
+    )
+    return (
+        f'<div id="robot-rl-question" data-number="{question.number}" style="padding:4px 12px;'
+        f'font-size:14px"><b style="color:{AMBER}">Was this a success?</b> episode'
+        f" {question.episode}, step {question.index}{sure}; the episode goes on"
+        f'<div style="display:flex;gap:4px">{views}</div></div>'
+    )
+
+
+def judge_rows(facts: Mapping[str, Any], learner: RunStatus | None) -> list[tuple[str, str]]:
+    """Which version of a judge that learns is in force, how many episodes follow it, and how often
+    it was in doubt."""
+    said = []
+    if learner is not None and learner.reward_version:
+        waits = f", {learner.to_relabel} do not yet" if learner.to_relabel else ""
+        follow = f"{learner.relabelled} episodes follow it{waits}"
+        said.append(("judge", f"version {learner.reward_version}; {follow}"))
+    if facts.get("doubts"):
+        said.append(("doubtful moments", str(facts["doubts"])))
+    return said
+
+
 def learner_rows(learner: RunStatus | None) -> list[tuple[str, str]]:
     """What the learner last said of itself, line by line."""
     rows = []
@@ -232,6 +261,9 @@ def status_html(sight: Snapshot) -> str:
                 "at work",
                 f"{done} episodes, {good} of them successes; nobody learns from them",
             ))
+        if facts.get("drift"):
+            alarms.append(str(facts["drift"]))
+        rows += judge_rows(facts, sight.learner)
         if facts.get("missed_resets"):
             rows.append(("missed resets", str(facts["missed_resets"])))
         if facts.get("total_steps"):
@@ -285,7 +317,8 @@ def reward_text(step: Mapping[str, Any]) -> str:
     weighed = (
         "" if step.get("probability") is None else f", success {step['probability']:.0%} probable"
     )
-    return f"{number(step['reward']):g}{done}{weighed}"
+    who = f" (version {step['version']})" if step.get("version") else ""
+    return f"{number(step['reward']):g}{done}{weighed}{who}"
 
 
 def evaluation_text(done: int, wanted: int, succeeded: int) -> str:

@@ -24,6 +24,7 @@ from robot_rl.links.console_link import (
     TELEOP_ADDRESS,
     ConsoleLinkClient,
     Picture,
+    Question,
     View,
 )
 from robot_rl.links.status import RunStatus, StatusReader
@@ -105,8 +106,8 @@ class Snapshot:
     marked, if one is.
 
     `problems`: who does not answer, by name. `world`: the truth of a simulation. `left_s`: what is
-    left of the episode's time. `results`: what the evaluations of a run came to in which nobody
-    acts. `hint`: why a look is worth while.
+    left of the episode's time. `question`: the moment that the judge asks about. `results`: what
+    the evaluations of a run came to in which nobody acts. `hint`: why a look is worth while.
     """
 
     view: View | None = None
@@ -121,6 +122,7 @@ class Snapshot:
     trace: Trace = Trace()
     hint: str = ""
     results: Sequence[str] | None = None
+    question: Question | None = None
 
     @property
     def phase(self) -> str:
@@ -171,6 +173,7 @@ class ConsoleModel:
         self._trace: deque[tuple[float, int, float, float]] = deque(
             maxlen=int(TRACE_S / TRACE_EVERY_S)
         )
+        self._question: Question | None = None
         self._results: tuple[str, ...] = ()
         self._results_t = -LOOK_AGAIN_S
 
@@ -210,7 +213,17 @@ class ConsoleModel:
                 else ""
             ),
             self._came_to() if view is None and self.sources.run is not None else None,
+            self._asked(view),
         )
+
+    def _asked(self, view: View | None) -> Question | None:
+        """The question that is open at the desk; its pictures are asked for once."""
+        number = view.facts.get("question", 0) if view is not None else 0
+        if not number or self._desk is None:
+            self._question = None
+        elif self._question is None or self._question.number != number:
+            self._question = self._ask("actor", self._desk.question)
+        return self._question
 
     def _truth(self) -> WorldState | None:
         """How a simulated scene is; None where there is none."""
@@ -360,25 +373,25 @@ def event_between(before: Snapshot, now: Snapshot) -> str:
 
 def without_effect(word: str, sight: Snapshot, *, asks_operator: bool) -> str:
     """Why a word that is said now changes nothing, "" if it does, or if nobody knows."""
-    phase = sight.phase
+    phase, view = sight.phase, sight.view
+    learns = view is not None and view.step is not None and bool(view.step.get("version"))
     if word in ("success", "failure"):
         if phase == "acting":
-            return "" if asks_operator else "this task's reward judges by itself"
-        trains = sight.view is not None and sight.view.facts.get("verb") == "train"
+            return "" if asks_operator or learns else "this task's reward judges by itself"
+        trains = view is not None and view.facts.get("verb") == "train"
         if (
             phase == "review"
             or (phase == NEEDS_HUMAN and word == "success")
-            or (asks_operator and trains)
+            or ((asks_operator or learns) and trains)
         ):
             return ""
         return f"no episode runs now ({phase})" if phase else ""
+    verb = view.facts.get("verb", "") if view is not None else ""
+    if word == "deny" and verb not in ("", "train"):
+        return "only a training learns from it"
     if word == "start" and phase == "acting":
         return "an episode runs already"
-    if (
-        word == "undo"
-        and sight.view is not None
-        and sight.view.facts.get("verb") in ("eval", "run")
-    ):
+    if word == "undo" and verb in ("eval", "run"):
         return "nobody learns from these episodes"
     if (
         word == "undo"

@@ -1,32 +1,23 @@
-"""The page: a viser server behind the door, its layout, what an operator does on it. The only file
-that knows viser.
+"""The page: a viser server behind the door, its layout, what an operator does on it.
 
 Its callbacks run in viser's threads; they leave what was done in `UiEvents`, for whoever passes it
 on.
 """
 
-import io
-import logging
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 import viser
-import websockets.asyncio.server
 from viser import uplot
-from websockets import Headers
-from websockets.asyncio.server import ServerConnection
-from websockets.http11 import Request, Response
 
 from robot_rl.config import ArmConfig, CameraConfig
-from robot_rl.console.auth_proxy import KEEP_QUIET, Answer, AuthProxy
+from robot_rl.console.auth_proxy import AuthProxy
 from robot_rl.console.crop import CropTab
 from robot_rl.console.history import History
 from robot_rl.console.markup import (
@@ -39,12 +30,15 @@ from robot_rl.console.markup import (
     lamp_html,
     list_html,
     note_html,
+    question_html,
     status_html,
     style_html,
 )
 from robot_rl.console.model import Snapshot, Trace, event_between
 from robot_rl.console.scene import ArmView, titled
+from robot_rl.console.viser_server import guarded_server
 from robot_rl.dataset.counts import WINDOW
+from robot_rl.links.console_link import Question
 from robot_rl.sim.shapes import Shape
 from robot_rl.types import Array
 
@@ -65,13 +59,25 @@ BUTTONS = (
     ("failure", "Failure  (f)", "orange", "X"),
     ("discard", "Discard  (d)", "orange", "TRASH"),
     ("undo", "Undo last episode  (u)", "gray", "ARROW_BACK_UP"),
+    ("deny", "That was no success  (n)", "orange", "BAN"),
     ("start", "Start / done", "green", "PLAYER_PLAY"),
     ("pause", "Pause after this episode", "gray", "PLAYER_PAUSE"),
     ("acknowledge", "Acknowledge fault", "yellow", "ALERT_TRIANGLE"),
 )
 """What each button says, its label, colour and icon."""
-KEYS = {"space": "halt", "S": "success", "F": "failure", "D": "discard", "U": "undo"}
+KEYS = {
+    "space": "halt",
+    "S": "success",
+    "F": "failure",
+    "D": "discard",
+    "U": "undo",
+    "N": "deny",
+}
 """What a key says, while no field is being typed into."""
+ANSWERS = (("yes", "It was  (y)", "teal", "CHECK"), ("no", "It was not  (x)", "orange", "X"))
+ANSWER_KEYS = {"Y": "yes", "X": "no"}
+"""The same for the judge's question; another key than that for a word on the whole episode."""
+LOOK_AT_IT_S = 0.5  # an answer so soon after a question came may be about the one before it
 
 
 class UiEvents:
@@ -95,10 +101,14 @@ class UiEvents:
         """A key was pressed; one that is held down says its word once, and nothing of the next
         episode.
         """
+        if not self.repeats(word):
+            self.word(word)
+
+    def repeats(self, word: str) -> bool:
+        """Whether the key that says this was pressed, and is held down since."""
         now, before = time.monotonic(), self._keys.get(word, -SAID_AGAIN_S)
         self._keys[word] = now
-        if now - before > SAID_AGAIN_S:
-            self.word(word)
+        return now - before <= SAID_AGAIN_S
 
     def take_words(self) -> list[str]:
         """Those that were not taken yet."""
@@ -115,73 +125,6 @@ class UiEvents:
         self._dragging = dragging
         self._grip = pose if pose is not None else self._grip
         self.waiting.set()
-
-
-@contextmanager
-def _behind(door: AuthProxy, listener: socket.socket) -> Iterator[None]:
-    """A viser server that is made meanwhile listens at this socket alone, and whoever comes is
-    asked at the door.
-
-    viser takes a host and a port, and lets everybody in. What it calls to listen also takes a
-    socket, and somebody who looks at each request, of a page or of a websocket, before anything
-    else does.
-    """
-    listen, used = websockets.asyncio.server.serve, threading.Event()
-
-    def serve(handler: Any, *_: Any, process_request: Any, **options: Any) -> Any:
-        used.set()
-        return listen(
-            handler,
-            sock=listener,
-            process_request=_asking(door, process_request),
-            logger=QUIET,
-            **options,
-        )
-
-    websockets.asyncio.server.serve = serve  # type: ignore[assignment, misc]
-    try:
-        yield
-    finally:
-        websockets.asyncio.server.serve = listen  # type: ignore[misc]
-    if not used.is_set():
-        raise RuntimeError(
-            f"viser {viser.__version__} listens in another way than this file knows: the page has"
-            " no door"
-        )
-
-
-def _asking(door: AuthProxy, page: Callable[[ServerConnection, Request], Response | None]) -> Any:
-    """Whoever looks at a request: the door first, then the page, which sees the path without what
-    the door needs.
-    """
-
-    def process_request(connection: ServerConnection, request: Request) -> Response | None:
-        peer = connection.remote_address
-        said = door.ask(request.path, list(request.headers.raw_items()), (peer[0], peer[1]))
-        if isinstance(said, Answer):
-            fields = Headers([*said.fields, ("Content-Type", "text/plain; charset=utf-8")])
-            response: Response | None = Response(
-                said.status, HTTPStatus(said.status).phrase, fields, said.body.encode()
-            )
-        else:
-            request.path = said
-            response = page(connection, request)
-        if response is not None:
-            response.headers["Content-Length"] = str(len(response.body))
-            for name, value in KEEP_QUIET:
-                response.headers[name] = value
-        return response
-
-    return process_request
-
-
-QUIET = logging.getLogger(f"{__name__}.websockets")
-QUIET.addFilter(
-    lambda record: (
-        not record.getMessage().startswith(("opening handshake failed", "connection rejected"))
-    )
-)
-"""It says nothing of strangers: they could fill a disk with what they send."""
 
 
 class Page:
@@ -201,11 +144,7 @@ class Page:
         it drives.
         """
         self.said = UiEvents()
-        with (
-            redirect_stdout(io.StringIO()),
-            _behind(door, listener),
-        ):  # it prints an address without the token
-            self._server = viser.ViserServer(label=f"robot_rl: {title}", verbose=False)
+        self._server = guarded_server(title, listener, door)
         gui, scene = self._server.gui, self._server.scene
         gui.configure_theme(
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=(48, 164, 108)
@@ -216,7 +155,13 @@ class Page:
         self._gui = gui
         self._views: dict[str, Any] = {}
         self._lamp = gui.add_html("")
-        others = [self._add_button(gui, *button) for button in BUTTONS]
+        self._asked: Question | None = None
+        self._asked_t = -LOOK_AT_IT_S
+        self._question = gui.add_html("", visible=False)
+        self._answers = [self._make_button(gui, self._answer, *button) for button in ANSWERS]
+        others = [str(button._impl.uuid) for button in self._answers]
+        self._show_question(None)
+        others += [self._add_button(gui, *button) for button in BUTTONS]
         self._sound = gui.add_checkbox(
             "Sound", True, hint="at takeover, success, failure, fault; when a person is needed"
         )
@@ -227,6 +172,9 @@ class Page:
         for key, word in KEYS.items():
             command = gui.add_command(f"Say: {word}", hotkey=key)  # type: ignore[arg-type]
             command.on_trigger(partial(self._press_key, word))
+        for key, word in ANSWER_KEYS.items():
+            command = gui.add_command(f"Answer: {word}", hotkey=key)  # type: ignore[arg-type]
+            command.on_trigger(partial(self._answer_by_key, word))
         gui.main_panel.dock_left()
         gui.main_panel.set_width(LEFT if gizmo is None else LEFT_OF_GIZMO)
         figures = gui.add_panel(order=1.0)
@@ -264,6 +212,7 @@ class Page:
             self._set("status", self._status, status_html(sight))
             self._set("lamp", self._lamp, lamp_html(sight))
             self._show_event(sight)
+            self._show_question(sight.question)
             if sight.is_at_rest:
                 self._show_views({})
             elif sight.view is not None and sight.view.images:
@@ -301,11 +250,30 @@ class Page:
     def _press_key(self, word: str, _: Any) -> None:
         self.said.key(word)
 
+    def _answer_by_key(self, word: str, _: Any) -> None:
+        if not self.said.repeats(word):
+            self._answer(word)
+
+    def _answer(self, word: str, _: Any = None) -> None:
+        """Yes or no to the question that is shown, if it has been for long enough to be meant."""
+        if self._asked is None:
+            self.note("nothing is asked now", problem=True)
+        elif time.monotonic() - self._asked_t < LOOK_AT_IT_S:
+            self.note("the question has just changed: look at it, then answer", problem=True)
+        else:
+            self.said.word(f"{word} {self._asked.number}")
+
     def _add_button(self, gui: Any, word: str, label: str, colour: str, icon: str) -> str:
         """A button that says a word; returns its id on the page."""
+        return str(self._make_button(gui, self._press, word, label, colour, icon)._impl.uuid)
+
+    @staticmethod
+    def _make_button(
+        gui: Any, press: Callable[..., None], word: str, label: str, colour: str, icon: str
+    ) -> Any:
         button = gui.add_button(label, color=colour, icon=getattr(viser.Icon, icon))
-        button.on_click(partial(self._press, word))
-        return str(button._impl.uuid)
+        button.on_click(partial(press, word))
+        return button
 
     async def _take(self, event: Any) -> None:
         """The gizmo was taken, moved or let go. A coroutine: only those are told in the order in
@@ -313,6 +281,17 @@ class Page:
         """
         w, x, y, z = event.target.wxyz
         self.said.hold(event.phase != "end", np.array([*event.target.position, x, y, z, w], float))
+
+    def _show_question(self, question: Question | None) -> None:
+        """What the judge asks, with its buttons, while it does."""
+        before, self._asked = self._asked, question
+        if question is not None and (before is None or before.number != question.number):
+            self._asked_t = time.monotonic()
+        if question is not None:
+            self._set("question", self._question, question_html(question))
+        for handle in (self._question, *self._answers):
+            if handle.visible != (question is not None):
+                handle.visible = question is not None
 
     def _show_history(self, history: History) -> None:
         if self._shown.get("episodes") == history.episodes:

@@ -31,12 +31,9 @@ class Console:
         """A new token, if none is given. Raises LinkError if nobody can listen there, ConfigError
         without the extra.
         """
-        try:
-            from robot_rl.console.page import Page
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"the console needs the package {error.name!r}: pip install 'robot_rl[console]'"
-            ) from error
+        require_page()
+        from robot_rl.console.page import Page
+
         self._sources = sources
         hardware = sources.hardware
         scene = sources.task.scene if sources.task else None
@@ -50,7 +47,7 @@ class Console:
             if teleop and teleop.name == "browser"
             else None
         )
-        listener = _listen(host, port)
+        listener = listen(host, port)
         door = AuthProxy(host, listener.getsockname()[1], token or new_token())
         self.url = door.url
         self.page = Page(
@@ -116,7 +113,7 @@ class Console:
             desk.close()
 
     def _try(self, word: str, act: Callable[[], None]) -> None:
-        said = SAID.get(word, word)
+        said = SAID.get(word, word).split()[0]
         idle = without_effect(word, self.page.sight, asks_operator=self._sources.asks_operator)
         try:
             act()
@@ -139,6 +136,10 @@ class Console:
             return
         if desk is None:
             raise LinkError("no run is looked at: name one, robot-rl console RUN")
+        answer, _, number = word.partition(" ")
+        if number:
+            desk.answer(int(number), success=answer == "yes")
+            return
         for left in reversed(range(HALT_TRIES if word == "halt" else 1)):
             try:
                 desk.say(SAID.get(word, word))
@@ -148,7 +149,17 @@ class Console:
                     raise
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def require_page() -> None:
+    """Raise ConfigError without the extra that pages need."""
+    try:
+        import robot_rl.console.viser_server  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the console needs the package {error.name!r}: pip install 'robot_rl[console]'"
+        ) from error
+
+
+def listen(host: str, port: int) -> socket.socket:
     """A socket at an address that nobody has. Raises LinkError."""
     try:
         family, *_, address = socket.getaddrinfo(

@@ -7,7 +7,7 @@ Page, terminal and plots read the lines of `episodes.jsonl` through `Progress`.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from robot_rl.dataset.statistics import wilson_interval
 from robot_rl.types import OperatorCommand
@@ -20,6 +20,10 @@ EPISODES = ("env_steps", "success", "steps", "human_steps", "segments")
 """What is a number in each line."""
 
 
+Correction = Literal["", "taken back", "denied"]
+"""What the operator says afterwards of an episode."""
+
+
 def is_judged(row: Mapping[str, Any]) -> bool:
     """Whether an episode came to its own end: it succeeded, failed, or its time was up.
 
@@ -29,15 +33,21 @@ def is_judged(row: Mapping[str, Any]) -> bool:
     return not row.get("reason")
 
 
-def takes_back(row: Mapping[str, Any]) -> bool:
-    """Whether the operator said, before this episode, that the one before it is not to count."""
-    counts, said = True, row.get("on_last")
+def word_on_last(row: Mapping[str, Any], success: bool) -> Correction:
+    """What the operator said, before this episode, of the one before it: that it is not to count,
+    or that its `success` was none.
+    """
+    counts, denied, said = True, False, row.get("on_last")
     for word in said if isinstance(said, list) else ():
-        if word == OperatorCommand.UNDO:
+        if word == OperatorCommand.UNDO and counts and denied:
+            denied = False
+        elif word == OperatorCommand.UNDO:
             counts = not counts
         elif word == OperatorCommand.DISCARD:
             counts = False
-    return not counts
+        elif word == OperatorCommand.DENY and counts:
+            denied = success
+    return ("denied" if denied else "") if counts else "taken back"
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Progress:
         self.curve: list[Point] = []
         # the newest may be taken back
         self._rows: deque[Mapping[str, Any]] = deque(maxlen=WINDOW + 1)
-        self._newest_counts = False
+        self._newest_counts = self._newest_succeeded = False
         self._every = 1
 
     @property
@@ -122,26 +132,31 @@ class Progress:
         """Of the last `WINDOW`."""
         return Figures.of([*self._rows][-WINDOW:])
 
-    def add(self, row: Mapping[str, Any]) -> bool:
-        """One more line. Returns whether it takes back the episode before."""
-        taken_back = self.episodes > 0 and takes_back(row)
-        if taken_back and self._newest_counts:
+    def add(self, row: Mapping[str, Any]) -> Correction:
+        """One more line. Returns what it says of the episode before."""
+        word = word_on_last(row, self._newest_succeeded) if self.episodes else ""
+        if word and self._newest_counts:
             if self.curve and self.curve[-1].number == self.total.episodes:
                 self.curve.pop()
-            self._rows.pop()
+            before = self._rows.pop()
             self.total = self._before
+            if word == "denied":
+                self._count({**before, "success": False})
         self.episodes, self.env_steps = self.episodes + 1, int(row["env_steps"])
-        self._newest_counts = is_judged(row)
+        self._newest_counts, self._newest_succeeded = is_judged(row), bool(row["success"])
         if self._newest_counts:
-            self._rows.append(row)
-            self._before, self.total = self.total, self.total.and_one(row)
-            self._extend_curve()
-        return taken_back
+            self._count(row)
+        return word
 
-    def _extend_curve(self) -> None:
+    def _count(self, row: Mapping[str, Any]) -> None:
+        self._rows.append(row)
+        self._before, self.total = self.total, self.total.and_one(row)
+        self._extend_curve(row)
+
+    def _extend_curve(self, row: Mapping[str, Any]) -> None:
         if self.total.episodes % self._every:
             return
-        self.curve.append(Point(self.total.episodes, self.env_steps, self.recent))
+        self.curve.append(Point(self.total.episodes, int(row["env_steps"]), self.recent))
         if len(self.curve) == POINTS:
             self._every *= 2
             self.curve = self.curve[1::2]

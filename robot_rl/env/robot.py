@@ -139,12 +139,12 @@ class RobotEnv(gymnasium.Env):
         faults = [state.fault for state in self.arm_states]
         over_time = self._judged and self._steps >= self.task.max_steps
         truncated = not terminated and (over_time or any(faults))
-        probability = self.reward.probability if self._judged else None
         info = {
             "executed": self._executed(before),
             "faults": faults,
             "late_s": late_s,
-            "probability": probability,
+            "probability": self.reward.probability if self._judged else None,
+            "doubtful": self._judged and self.reward.doubtful,
         }
         info["success"] = success
         return observation, reward, terminated, truncated, info

@@ -11,6 +11,7 @@ the time at most. Callers take turns, so a word of the operator is heard whateve
 """
 
 import math
+import secrets
 import threading
 import time
 from collections import deque
@@ -22,11 +23,11 @@ import cv2
 import numpy as np
 
 from robot_rl.links.calls import CallClient, CallServer
-from robot_rl.links.events import EventQueue
+from robot_rl.links.events import EventQueue, Moment
 from robot_rl.links.sockets import ANY_PORT
 from robot_rl.machine.small_files import finite
 from robot_rl.machine.validation import nearest
-from robot_rl.types import WORDS, ArmState, Array, DataError, Step
+from robot_rl.types import WORDS, ArmState, Array, DataError, OperatorCommand, Step
 
 TELEOP_ADDRESS = "local://teleop"  # where a browser's device listens that is tried without a run
 VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
@@ -44,8 +45,8 @@ LET_GO_S = 5.0
 
 @dataclass(frozen=True)
 class Shown:
-    """The newest step, as the actor left it; how sure of success the judge was; whether the
-    operator had hold.
+    """The newest step, as the actor left it; how sure of success the judge was, whether it was in
+    doubt, and which version of it; whether the operator had hold.
     """
 
     step: Step
@@ -53,6 +54,8 @@ class Shown:
     late_s: float
     probability: float | None
     held: bool
+    doubtful: bool = False
+    version: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,20 @@ class Picture:
     whole: bool
 
 
+@dataclass(frozen=True)
+class Question:
+    """A moment in which the judge was in doubt: the question's own number, the step, how
+    probable success was, and what was seen, by camera as the bytes of a JPEG.
+    """
+
+    number: int
+    episode: int
+    index: int
+    probability: float | None
+    version: int
+    views: Mapping[str, bytes]
+
+
 class ConsoleLink:
     """The actor's side.
 
@@ -94,6 +111,9 @@ class ConsoleLink:
     ```
     `events` is the queue of all that an operator says: devices put their share into it, too.
     `cameras`, by name, may be looked through as well, for their whole pictures.
+
+    Where it `asks`, each beginning of a doubt of the judge's is a question. The newest alone is
+    open; its answer is an event about the moment that was shown.
     """
 
     def __init__(self, address: str = ANY_PORT):
@@ -110,11 +130,18 @@ class ConsoleLink:
         # by camera: when, and the answer
         self._whole: dict[str, tuple[float, dict[str, Any], dict[str, Array]]] = {}
         self.events = EventQueue()
+        self.asks = False
+        # no question of an actor before this one has its number
+        self._asked = self._never_asked = secrets.randbits(40) + 1
+        self._question: tuple[int, Shown] | None = None
+        self._question_jpegs: tuple[int, dict[str, Array]] = (0, {})
         self._grip: Array | None = None
         self._grip_t = -math.inf
         self._server.register("view", self._view)
         self._server.register("picture", self._picture)
         self._server.register("say", self._say)
+        self._server.register("question", self._tell_question)
+        self._server.register("answer", self._take_answer)
         self._server.register("grip", self._take_grip)
         self._server.start(SHARE)
 
@@ -131,11 +158,18 @@ class ConsoleLink:
         late_s: float = 0.0,
         probability: float | None = None,
         held: bool = False,
+        doubtful: bool = False,
+        version: int = 0,
     ) -> None:
         """The step that was just made; nothing of it is written into afterwards. `held`: the clutch
-        was closed.
+        was closed. `doubtful`: this `version` of the judge abstained.
         """
-        self._shown = Shown(step, tuple(arms), late_s, probability, held)
+        before = self._shown
+        self._shown = Shown(step, tuple(arms), late_s, probability, held, doubtful, version)
+        goes_on = before and before.doubtful and before.step.episode == step.episode
+        if self.asks and doubtful and not goes_on:
+            self._asked += 1
+            self._question = self._asked, self._shown
         self._times.append(step.t_monotonic)
         self._number += 1
 
@@ -164,6 +198,11 @@ class ConsoleLink:
         with self._lock:
             facts = dict(self._facts)
         facts["rate_hz"] = self._rate_hz()
+        question = self._question
+        facts |= {
+            "doubts": self._asked - self._never_asked,
+            "question": question[0] if question else 0,
+        }
         step = None if shown is None else described(shown)
         fresh = shown is not None and body.get("seen") != number
         return {"number": number, "facts": finite(facts), "step": step}, (
@@ -173,12 +212,7 @@ class ConsoleLink:
     def _pictures(self, shown: Shown) -> dict[str, Array]:
         """Each camera's view as JPEG; made once for all consoles."""
         if self._jpegs[0] is not shown:
-            images = {
-                name[6:]: image
-                for name, image in shown.step.observation.items()
-                if name.startswith("image/")
-            }
-            self._jpegs = shown, {name: to_jpeg(image) for name, image in images.items()}
+            self._jpegs = shown, jpegs_of(shown.step)
         return self._jpegs[1]
 
     def _picture(
@@ -210,6 +244,36 @@ class ConsoleLink:
         if word not in WORDS:
             raise DataError(f"{word!r} is nothing to say; allowed: {nearest(word, WORDS)}")
         self.events.put(WORDS[word], "console")
+
+    def _tell_question(
+        self, body: dict[str, Any], _: dict[str, Array]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The question that is open, with its pictures; nothing if there is none."""
+        if (question := self._question) is None:
+            return {}, {}
+        number, shown = question
+        if self._question_jpegs[0] != number:
+            self._question_jpegs = number, jpegs_of(shown.step)
+        facts = {
+            "number": number,
+            "episode": shown.step.episode,
+            "index": shown.step.index,
+            "probability": shown.probability,
+            "version": shown.version,
+        }
+        return finite(facts), self._question_jpegs[1]
+
+    def _take_answer(self, body: dict[str, Any], _: dict[str, Array]) -> None:
+        """It counts once, and for the question that it names."""
+        question, success = self._question, body.get("success")
+        if question is None or body.get("number") != question[0] or not isinstance(success, bool):
+            raise DataError("this question is no longer open: a newer one came, or it was answered")
+        step = question[1].step
+        moment = Moment(step.episode, step.index, step.t_wall)
+        word = OperatorCommand.SUCCESS if success else OperatorCommand.DENY
+        self.events.put(word, "console", moment)
+        if self._question is question:
+            self._question = None
 
     def _take_grip(self, body: dict[str, Any], _: dict[str, Array]) -> None:
         pose = body.get("pose")
@@ -261,6 +325,19 @@ class ConsoleLinkClient:
             camera, from_jpeg(reply.arrays["picture"]), (width, height), reply.body["whole"]
         )
 
+    def question(self) -> Question | None:
+        """The question that is open now; None if there is none."""
+        reply = self._calls.call("question", {}, timeout_s=self._timeout_s)
+        if "number" not in reply.body:
+            return None
+        views = {name: data.tobytes() for name, data in reply.arrays.items()}
+        return Question(**reply.body, views=views)
+
+    def answer(self, number: int, *, success: bool) -> None:
+        """What the moment of this question showed. LinkError if it is no longer open."""
+        body = {"number": number, "success": success}
+        self._calls.call("answer", body, timeout_s=self._timeout_s)
+
     def say(self, word: str) -> None:
         """A command: `success`, `undo`, `pause`... It is heard, or LinkError."""
         self._calls.call("say", {"word": word}, timeout_s=self._timeout_s)
@@ -286,6 +363,8 @@ def described(shown: Shown) -> dict[str, Any]:
         "author": step.provenance.name.lower(),
         "reward": step.reward,
         "probability": shown.probability,
+        "doubtful": shown.doubtful,
+        "version": shown.version,
         "held": shown.held,
         "terminated": step.terminated,
         "success": step.success,
@@ -299,6 +378,16 @@ def described(shown: Shown) -> dict[str, Any]:
             for arm in shown.arms
         ],
     })  # fmt: skip
+
+
+def jpegs_of(step: Step) -> dict[str, Array]:
+    """What the policy sees through each camera, and the judge through others, as JPEG."""
+    images: dict[str, Array] = {}
+    for name, value in step.observation.items():
+        room, _, camera = name.partition("/")
+        if room == "image" or (room == "judge" and value.ndim == 3):
+            images.setdefault(camera, to_jpeg(value))
+    return images
 
 
 def to_jpeg(image: Array, pixels: int = VIEW_PIXELS) -> Array:

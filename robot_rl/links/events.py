@@ -14,16 +14,27 @@ EventSource = Literal["device", "console"]
 
 
 @dataclass(frozen=True)
+class Moment:
+    """One step of an episode, and when it was seen [s, time of day]."""
+
+    episode: int
+    index: int
+    t_wall: float
+
+
+@dataclass(frozen=True)
 class OperatorEvent:
     """The operator said `command` at `t` [s, monotonic], at their device or in the console.
 
-    `episode` was going on then; None between two episodes.
+    `episode` was going on then; None between two episodes. With a `moment` it is the answer to a
+    question about that one, whatever goes on.
     """
 
     command: OperatorCommand
     t: float
     source: EventSource
     episode: int | None
+    moment: Moment | None = None
 
 
 class EventQueue:
@@ -42,11 +53,13 @@ class EventQueue:
         self._events: deque[OperatorEvent] = deque()
         self._lock = threading.Lock()
 
-    def put(self, command: OperatorCommand, source: EventSource) -> None:
+    def put(
+        self, command: OperatorCommand, source: EventSource, moment: Moment | None = None
+    ) -> None:
         """Add an event. DataError if `MOST` wait and it comes from the console; a stop still fits
         in once.
         """
-        event = OperatorEvent(command, time.monotonic(), source, self.episode)
+        event = OperatorEvent(command, time.monotonic(), source, self.episode, moment)
         with self._lock:
             if source == "console" and len(self._events) >= MOST:
                 if command != OperatorCommand.STOP:

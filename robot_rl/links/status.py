@@ -60,11 +60,13 @@ class RunStatus:
     value_episode: int | None = None
     """In this episode."""
     reward_version: int = 0
-    """The version of the learned judge; 0: the judge does not learn."""
+    """The newest version of a judge that learns; 0: the judge does not learn."""
     relabelled: int = 0
-    """Episodes that a newer version than theirs has judged."""
+    """So many episodes follow it that an older one had judged."""
     to_relabel: int = 0
-    """Those that it has still to look at."""
+    """So many it has still to look at."""
+    drift: str = ""
+    """Why the judge sees something else than it learnt from, "" if nothing says so."""
 
 
 FIELDS = frozenset(field.name for field in fields(RunStatus))

@@ -28,6 +28,7 @@ SAID_AFTERWARDS = {
     OperatorCommand.FAILURE,
     OperatorCommand.UNDO,
     OperatorCommand.DISCARD,
+    OperatorCommand.DENY,
 }
 """What an operator may say of an episode that is over."""
 
@@ -37,13 +38,16 @@ class _Ended:
     """An episode that is over: whether it counts, whether the operator can change that, and whether
     it succeeded.
 
-    `success` is None where a program judges.
+    `success` is None where a program judges. `deniable`: the judge, whoever it is, said success;
+    `denied`: the operator's newest word is that it was none.
     """
 
     episode: int
     counts: bool
     changeable: bool
     success: bool | None
+    deniable: bool
+    denied: bool = False
 
 
 class OperatorMarks:
@@ -68,14 +72,16 @@ class OperatorMarks:
         discarded: bool = False,
         failed: bool = False,
         success: bool | None = None,
+        deniable: bool = False,
     ) -> list[Mark]:
         """The marks to append behind an episode that is over.
 
         One that `failed` (an attempt at a demonstration) is discarded for good: there is nothing to
-        take back. With `success`, what the operator has said of it, they can say otherwise
-        afterwards.
+        take back. With `success`, what the operator or a judge that learns has said of it, the
+        operator can say otherwise afterwards. Of a success that is `deniable` they can say that it
+        was none.
         """
-        self._ended.append(_Ended(episode, not discarded, not failed, success))
+        self._ended.append(_Ended(episode, not discarded, not failed, success, deniable))
         return [discard(episode)] if discarded or failed else []
 
     def hear(self, event: OperatorEvent) -> bool:
@@ -92,6 +98,16 @@ class OperatorMarks:
             self._append(mark)
         return about is self._ended[-1]
 
+    def note(self, event: OperatorEvent) -> None:
+        """Append what is said of a moment: of the one that was asked about, or of what an episode
+        that still goes on shows now."""
+        if (moment := event.moment) is not None:
+            kind = MarkKind.SUCCESS if event.command == OperatorCommand.SUCCESS else MarkKind.DENY
+            mark = Mark(kind, moment.episode, t_wall=moment.t_wall, index=moment.index)
+            self._append(mark)
+        elif event.episode is not None:
+            self._append(Mark(MarkKind.DENY, event.episode, t_wall=time.time()))
+
     def discard_last(self) -> None:
         """The last episode does not count, if it still does."""
         self.hear(OperatorEvent(OperatorCommand.DISCARD, time.monotonic(), "console", None))
@@ -105,12 +121,15 @@ class OperatorMarks:
         return None
 
     def _mark(self, command: OperatorCommand, about: _Ended) -> Mark | None:
-        """UNDO changes whether the episode counts, DISCARD makes that it does not; the others say
-        how it ended.
+        """UNDO takes a DENY back, or changes whether the episode counts; DISCARD makes that it does
+        not; the others say how it ended.
         """
         episode = about.episode
         if not about.changeable:
             return None
+        if command == OperatorCommand.UNDO and about.counts and about.denied:
+            about.denied = False
+            return Mark(MarkKind.UNDO, episode, t_wall=time.time())
         if command == OperatorCommand.UNDO:
             about.counts = not about.counts
             if about.counts:
@@ -121,9 +140,15 @@ class OperatorMarks:
         if command == OperatorCommand.DISCARD:
             about.counts = False
             return discard(episode)
+        if command == OperatorCommand.DENY:
+            if about.denied or not about.deniable:
+                return None
+            about.denied = True
+            return Mark(MarkKind.DENY, episode, t_wall=time.time())
         success = command == OperatorCommand.SUCCESS
-        if about.success is None or (about.success and success):
+        if about.success is None or (about.success and success and not about.denied):
             return None
-        about.success = success
+        about.success = about.deniable = success
+        about.denied = False
         kind, reward = (MarkKind.SUCCESS, 1.0) if success else (MarkKind.FAILURE, 0.0)
         return Mark(kind, episode, reward, t_wall=time.time())

@@ -172,6 +172,9 @@ class Intervention:
             self._put(self._operator.take_words())
         events = self.events.take()
         for event in events:
+            if event.moment is not None:
+                self._note(event)
+                continue
             answers = self._gate is not None and self._gate.hear(event)
             if acting and (
                 event.episode == self.events.episode or event.command == OperatorCommand.STOP
@@ -182,12 +185,14 @@ class Intervention:
         return events
 
     def _hear(self, event: OperatorEvent) -> None:
-        """It is about the episode that is going on, but for UNDO."""
+        """It is about the episode that is going on, but for UNDO; DENY is no more than a note."""
         word = event.command
         if word in (OperatorCommand.SUCCESS, OperatorCommand.FAILURE):
             self.outcome = word
         elif word == OperatorCommand.UNDO:
             self._annotate(event)
+        elif word == OperatorCommand.DENY:
+            self._note(event)
         elif word in ENDS:
             self.ends = ENDS[word]
             self.discarded = self.discarded or word == OperatorCommand.DISCARD
@@ -195,10 +200,16 @@ class Intervention:
     def _annotate(self, event: OperatorEvent) -> None:
         """It is about an episode that is over."""
         about_last = self._marks is None or self._marks.hear(event)
-        if about_last and event.command in (OperatorCommand.UNDO, OperatorCommand.DISCARD):
+        if about_last and event.command in ON_LAST:
             self.on_last.append(event.command)
 
+    def _note(self, event: OperatorEvent) -> None:
+        """It says what was seen, and changes nothing of how an episode goes on."""
+        if self._marks is not None:
+            self._marks.note(event)
 
+
+ON_LAST = (OperatorCommand.UNDO, OperatorCommand.DISCARD, OperatorCommand.DENY)
 TAKEN = "the operator took hold of the device"
 ENDS = {
     OperatorCommand.STOP: "stopped by the operator",

@@ -150,7 +150,7 @@ def watch_training(
     """Show how the training goes until the process `until` is through; start again whoever dies on
     the way.
     """
-    stopping = waiting = False
+    stopping = waiting = drifts = False
     most_owed = 0
     settings = folder.settings
     addresses = {"learner": settings.learner_status_address, "actor": settings.actor_status_address}
@@ -165,7 +165,7 @@ def watch_training(
     demo_steps: int | None = None
 
     def each() -> None:
-        nonlocal stopping, waiting, most_owed, demo_steps
+        nonlocal stopping, waiting, drifts, most_owed, demo_steps
         metrics, episodes = read_metrics(), read_episodes()
         done = max(metrics.env_steps, episodes.env_steps)
         learner = status.latest().get("learner")
@@ -184,6 +184,10 @@ def watch_training(
         if actor is not None and waits and not waiting:
             display.say(f"the arm holds, and training waits: {actor.reason}")
         waiting = waits
+        drift = actor.drift if actor is not None else ""
+        if drift and not drifts:
+            display.say(drift)
+        drifts = bool(drift)
         if done:  # before that the learner pretrains and compiles
             renewed = learner.done if learner is not None else 0  # the encoder, once more
             standstill.look((metrics.count, episodes.episodes, renewed), time.monotonic())

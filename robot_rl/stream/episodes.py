@@ -79,7 +79,8 @@ class EpisodeLabel:
         """Take in the newest step, a mark, or what a version says, in whatever order versions come.
 
         UNDO takes back the newest DISCARD, SUCCESS, FAILURE or DENY. GAP and TRUNCATED end an
-        episode that is open. Other kinds say nothing of it, nor does DENY while it is open.
+        episode that is open. Other kinds say nothing of it, nor do DENY while it is open and an
+        answer about a single step.
         """
         if isinstance(said, Relabel):
             if self.relabel is None or said.version >= self.relabel.version:
@@ -87,7 +88,7 @@ class EpisodeLabel:
         elif isinstance(said, Step):
             self.newest, self.success, self.end = said.index, said.success, end_of(said)
             self.authors.add(said.provenance)
-        elif said.kind == MarkKind.DENY and self.end == "open":
+        elif said.index >= 0 or (said.kind == MarkKind.DENY and self.end == "open"):
             return
         elif said.kind == MarkKind.DISCARD or said.kind in OUTCOMES:
             self.words.append(said)

@@ -149,6 +149,11 @@ class StepLog:
         for record in self._store.read(start, end):
             yield record.kind, record.identity, bytes(record.payload)
 
+    @property
+    def run(self) -> str:
+        """The id of the run that it is of, "" if it has none."""
+        return str(self._store.about["run"])
+
     def close(self) -> None:
         """Sync and let go of the file."""
         self._store.close()

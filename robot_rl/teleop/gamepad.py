@@ -36,7 +36,7 @@ BUTTONS = {
     "tl2": "",
     "tr2": "",
     "mode": "",
-    "thumbr": "",
+    "thumbr": "deny",
     "dpad_up": "+ry",
     "dpad_down": "-ry",
     "dpad_left": "-rx",

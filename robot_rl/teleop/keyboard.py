@@ -45,6 +45,7 @@ KEYS = {
     "f7": "failure",
     "f8": "undo",
     "f9": "discard",
+    "f10": "deny",
     "f12": "stop",
 }
 """What each key is for, unless the hardware file says otherwise. None of the words is on a key that

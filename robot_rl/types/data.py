@@ -158,12 +158,15 @@ class Mark:
     does not count for learning. SUCCESS, FAILURE: the operator's word; the episode's last step gets
     `reward`, and is terminated. DENY: "that was no success"; the episode's success is taken back,
     and its last step, of reward 0, is truncated there. While the episode goes on it is a note for
-    the classifier alone, at `t_wall`. GAP: a process died, or a record was damaged; what followed record
-    `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped there without
-    an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that is no
-    step's (a camera without a fresh frame). REWARD_VERSION: the episodes of this process that begin
-    behind it are judged by `version` of a learned judge, whose name is the `reason`; before the
-    first, by version 1.
+    the classifier alone, at `t_wall`. GAP: a process died, or a record was damaged; what followed
+    record `last_seq` of that process is missing, and `episode` (-1: none was begun) stopped there
+    without an end. TRUNCATED: the episode was broken off behind its last step, for a `reason` that
+    is no step's (a camera without a fresh frame). REWARD_VERSION: the episodes of this process that
+    begin behind it are judged by `version` of a learned judge, whose name is the `reason`; before
+    the first, by version 1.
+
+    With an `index` the word is the operator's answer about that step alone, seen at `t_wall`: a
+    label for a judge that learns, which changes nothing of how the episode ended.
 
     `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that
     sends the mark.
@@ -178,6 +181,7 @@ class Mark:
     t_wall: float = 0.0
     reason: str = ""
     version: int = 0
+    index: int = -1
 
     def process(self, sender: tuple[str, int]) -> tuple[str, int]:
         """Whose `episode` it is (actor, epoch): the process that is named, else the one that sends
@@ -192,7 +196,8 @@ class OperatorCommand(IntEnum):
     SUCCESS and FAILURE are for the reward that asks the operator. DISCARD and STOP end the episode
     at once; what was discarded is not learnt from. UNDO is about the episode before: if it counts,
     it no longer does, and if the operator had discarded it, it does again. DISCARD between two
-    episodes is said of the one before. After PAUSE or STOP no episode begins until START.
+    episodes is said of the one before. After PAUSE or STOP no episode begins until START. DENY says
+    of the episode before that it was no success; during an episode, of what was seen last.
     """
 
     NONE = 0
@@ -203,6 +208,7 @@ class OperatorCommand(IntEnum):
     STOP = 5
     START = 6
     PAUSE = 7
+    DENY = 8
 
 
 Frame = Literal["base", "tool"]

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from robot_rl.classifier import frames
 from robot_rl.classifier.frames import LEARNED, Told, look, numbers_of, read_frames, split
 from robot_rl.classifier.options import Inputs
+from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.training import ClassifierConfig
+from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ConfigError, DataError, Mark, MarkKind, Provenance
 from tests.classifier.synthetic import EYES, SIZE, episode, step, write_log
 
@@ -159,3 +161,23 @@ def test_too_few_episodes_are_refused_with_what_to_do():
         split([episode(n, "000111") for n in range(2)])
     with pytest.raises(DataError, match="30 episodes, 0 of them with success"):
         split([episode(n, "000") for n in range(30)])
+
+
+def test_an_answer_and_a_verdict_label_their_frame_alone_and_win_over_what_was_recorded(tmp_path):
+    answers = [mark(MarkKind.SUCCESS, index=4), mark(MarkKind.DENY, index=7)]
+    said = [*tried(12, **OUT), *answers, mark(MarkKind.UNDO)]
+    assert labels(said, LEARNED)[0] == "000010" + "0h0000"
+    path = write_log(tmp_path / "steps.log", said)
+    with StepLog(path, read_space(path), read_only=True) as log:
+        (actor, epoch), run = next(identity.stream for identity, _ in log.entries()), log.run
+
+    def frame(index: int, of: str = run, episode: int = 0) -> FrameId:
+        return FrameId(of, actor, epoch, episode, index)
+
+    verdicts = {frame(4): False, frame(5): None, frame(6): True, frame(99): True}
+    verdicts |= {frame(8, of="another run"): True, frame(9, episode=5): True}
+    (read,) = read_frames([path], EYES, verdicts)
+    seen = [int(image[0, 0, 0]) for image in read.images["wrist"]]
+    assert seen == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert [i for i, label in zip(seen, read.label, strict=True) if label] == [6]
+    assert [i for i, hard in zip(seen, read.hard, strict=True) if hard] == [4, 7]

@@ -64,7 +64,7 @@ def test_help_lists_every_verb_in_80_columns(helped: Callable[..., str]) -> None
 
 
 LINES = [[verb] for verb in verbs.VERBS if verb not in ("data", "reward")]
-LINES += [["reward", verb] for verb in ("train", "test", "follow", "advise")]
+LINES += [["reward", verb] for verb in ("train", "test", "review", "follow", "advise")]
 LINES += [["data", verb] for verb in ("ls", "show", "stats", "archive", "repair", "convert")]
 
 

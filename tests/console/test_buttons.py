@@ -144,3 +144,41 @@ def happens(desk, episode: int) -> None:
     desk.show(
         replace(desk.step, episode=episode, index=9, reward=1.0, terminated=True, success=True), []
     )
+
+
+def test_a_question_is_answered_by_button_and_key_about_the_moment_that_is_shown(
+    page, desk, monkeypatch
+):
+    wait(lambda: page.locator('img[src^="blob:"]').count() == 2)
+    monkeypatch.setattr("robot_rl.console.page.LOOK_AT_IT_S", 0.0)
+    desk.asks = True
+    question, yes = page.locator("#robot-rl-question"), page.get_by_role("button", name="It was  (")
+    note = page.locator("#robot-rl-note")
+    page.keyboard.press("y")
+    note.get_by_text("nothing is asked now").wait_for()
+    assert not yes.is_visible()
+
+    def asks(episode: int) -> None:
+        step = replace(desk.step, episode=episode, index=4)
+        desk.show(step, [], probability=0.5, doubtful=True)
+        question.get_by_text(f"episode {episode}, step 4").wait_for()
+        assert question.locator("img").count() == 2
+
+    def answered(how: str, episode: int) -> None:
+        wait(lambda: desk.events._events)
+        (event,) = desk.events.take()
+        assert (event.command.name, event.moment.episode, event.moment.index) == (how, episode, 4)
+        question.wait_for(state="hidden")
+
+    asks(7)
+    yes.click()
+    answered("SUCCESS", 7)
+    asks(8)
+    page.keyboard.press("x")
+    answered("DENY", 8)
+    # one that has just come has to be seen first
+    monkeypatch.setattr("robot_rl.console.page.LOOK_AT_IT_S", 1e9)
+    asks(9)
+    yes.click()
+    note.get_by_text("look at it, then answer").wait_for()
+    assert desk.events.take() == []

@@ -10,7 +10,7 @@ import pytest
 from robot_rl.console.history import Ended, History
 from robot_rl.console.model import Snapshot
 from robot_rl.dataset.counts import Figures
-from robot_rl.links.console_link import View
+from robot_rl.links.console_link import Question, View
 from robot_rl.links.status import RunStatus
 from robot_rl.types import Fault
 from tests.hands import arm_at
@@ -18,7 +18,15 @@ from tests.teleop.benches import require
 
 require("viser")
 
-from robot_rl.console.markup import event_html, history_html, lamp_html, list_html, status_html  # noqa: E402
+from robot_rl.console.markup import (  # noqa: E402
+    event_html,
+    history_html,
+    judge_rows,
+    lamp_html,
+    list_html,
+    question_html,
+    status_html,
+)
 from robot_rl.console.scene import CELL, titled  # noqa: E402
 
 STEP = {
@@ -84,6 +92,25 @@ def test_a_judge_that_weighs_says_how_sure_it_is():
     shown = View(1, {"phase": "acting", "rate_hz": 10.0}, STEP | {"probability": 0.934}, {})
     assert "0, success 93% probable" in status_html(Snapshot(shown))
     assert "probable" not in status_html(Snapshot(view())), "this one does not weigh"
+
+
+def test_a_judge_that_learns_shows_its_version_who_follows_it_and_how_often_it_doubts():
+    facts = {"doubts": 4, "drift": "the judge doubts 30% of frames: has <a> camera moved?"}
+    learner = RunStatus(0.0, reward_version=3, relabelled=120, to_relabel=14)
+    step = STEP | {"probability": 0.5, "version": 3}
+    shown = View(1, {"phase": "acting", "rate_hz": 10.0, **facts}, step, {})
+    said = status_html(Snapshot(shown, learner=learner))
+    assert "version 3; 120 episodes follow it, 14 do not yet" in said
+    assert "50% probable (version 3)" in said and "doubtful moments</span> 4" in said
+    assert "has &lt;a&gt; camera moved?" in said
+    assert judge_rows({}, RunStatus(0.0)) == judge_rows({}, None) == []
+
+
+def test_a_question_shows_the_moment_and_what_was_seen():
+    said = question_html(Question(3, 7, 30, 0.55, 2, {"<wrist>": b"jpeg"}))
+    assert "episode 7, step 30, 55% probable" in said and "anBlZw==" in said
+    assert "<wrist>" not in said and 'data-number="3"' in said
+    assert "probable" not in question_html(Question(3, 7, 30, None, 2, {}))
 
 
 def test_of_several_arms_each_is_named():

@@ -93,6 +93,7 @@ def test_episodes_are_counted_as_they_come_and_help_apart(tmp_path):
     assert 0.0 < low < 0.5 < high < 1.0
 
 
+DENIED = [int(OperatorCommand.DENY)]
 UNDONE, DISCARDED = [int(OperatorCommand.UNDO)], [int(OperatorCommand.DISCARD)]
 
 
@@ -145,6 +146,18 @@ def seen(episode=0, index=1, author="policy", phase="acting", held=False, **step
 ])  # fmt: skip
 def test_what_a_person_should_notice(before, now, event):
     assert event_between(before, now) == event
+
+
+def test_a_success_that_was_denied_is_a_failure_in_every_figure():
+    tally = Tally()
+    said = [(True, []), (True, DENIED), (False, [*DENIED, *UNDONE]), (True, DENIED), (True, [])]
+    for i, (success, on_last) in enumerate(said):
+        tally.add(json.loads(row(success, 0, episode=i, env_steps=i, on_last=on_last)))
+    assert [(each.verdict, each.good) for each in reversed(tally.history.last)] == [
+        ("success, denied", False), ("success", True), ("failure", False), ("success", True), ("success", True),
+    ]  # fmt: skip
+    assert (tally.history.total.episodes, tally.history.total.successes) == (5, 3)
+    assert [point.figures.successes for point in tally.history.curve] == [0, 1, 1, 2, 3]
 
 
 def test_a_word_that_changes_nothing_says_so():
