@@ -58,7 +58,6 @@ LEAVING_S = 2.0
 """After so long the arm has left the goal that it wanders away from [s]."""
 CONFIRMED = 3
 """So many frames a classifier's success is said of."""
-DENY = "deny"
 TRUTH, LEARNED = "simulator", "classifier"
 """The judges whose word is exact, and whose word is no label."""
 
@@ -122,7 +121,7 @@ class Told:
             self.answers[said.index] = said.kind == MarkKind.SUCCESS
         elif said.kind == MarkKind.UNDO:
             del self.words[-1:]
-        elif said.kind in (*OUTCOMES, MarkKind.DISCARD, DENY):
+        elif said.kind in (*OUTCOMES, MarkKind.DISCARD):
             self.words.append(said)
 
     def frames(self, key: str, sitting: str, judge: str) -> Frames:
@@ -168,8 +167,8 @@ class Told:
             if (self.authors[i - 1], self.authors[i]) == (Provenance.POLICY, Provenance.HUMAN):
                 hard |= (times >= times[i] - NO_S) & (times < times[i])
         for word in self.words:
-            if word.kind in (DENY, MarkKind.FAILURE):
-                end = min(word.t_wall, wall[-1]) if word.kind == DENY else wall[-1]
+            if word.kind in (MarkKind.DENY, MarkKind.FAILURE):
+                end = min(word.t_wall, wall[-1]) if word.kind == MarkKind.DENY else wall[-1]
                 seen = (wall >= end - NO_S) & (wall <= end)
                 hard, sure = hard | seen, sure | seen
         if self.label.succeeded:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_rl.classifier.score import Rule
+from robot_rl.dataset.statistics import upper_bound
 from robot_rl.types import Array
 
 CONFIDENCE = 0.95
@@ -17,37 +18,9 @@ LEAST_DOUBT = math.log(0.1 / 0.9)
 """The logit below which nothing is doubtful where the two sides lie far apart."""
 
 
-def upper_bound(events: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Clopper and Pearson's one-sided bound: the largest rate at which so few `events` in `trials`
-    still have a chance of `1 - confidence`. 1 without trials.
-    """
-    if events >= trials:
-        return 1.0
-    low, high = events / trials, 1.0
-    for _ in range(60):  # halved each time: exact to the last digit
-        middle = 0.5 * (low + high)
-        if _chance_of_at_most(events, trials, middle) > 1.0 - confidence:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 def trials_without(bound: float, confidence: float = CONFIDENCE) -> int:
     """How many trials without an event prove a rate of at most `bound`."""
     return math.ceil(math.log(1.0 - confidence) / math.log1p(-bound) - 1e-9)
-
-
-def _chance_of_at_most(events: int, trials: int, rate: float) -> float:
-    """The binomial distribution function, by logarithms so that large counts stay finite."""
-    if rate in (0.0, 1.0):
-        return 1.0 - rate
-    terms = [
-        math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)
-        + k * math.log(rate) + (trials - k) * math.log1p(-rate)
-        for k in range(events + 1)
-    ]  # fmt: skip
-    return math.fsum(map(math.exp, terms))
 
 
 # -------------------------------------------------------------------------------- probabilities

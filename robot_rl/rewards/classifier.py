@@ -5,7 +5,7 @@ makes it of them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from robot_rl import interfaces
 from robot_rl.classifier.options import Crop
@@ -83,6 +83,11 @@ class Reward(interfaces.Reward):
     def version(self) -> int:  # type: ignore[override]
         """Of the classifier that says the last word."""
         return self._stages[-1].version
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        """What that version is worth on episodes that it has not learnt from."""
+        return self._stages[-1].metrics
 
     def load(self, version: int) -> None:
         """Go on with that version. Raises ConfigError or DataError, and the one before stays."""

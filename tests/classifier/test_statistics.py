@@ -15,8 +15,8 @@ from robot_rl.classifier.statistics import (
     platt,
     proof,
     trials_without,
-    upper_bound,
 )
+from robot_rl.dataset.statistics import upper_bound
 
 
 @pytest.mark.parametrize(("bound", "trials"), [(0.05, 59), (0.02, 149), (0.01, 299), (0.005, 598)])
