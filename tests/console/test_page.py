@@ -20,11 +20,11 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
-def bench(browser, start_arm, tmp_path):
+def bench(browser, lockstep_arm, tmp_path):
     from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
 
-    hardware = hardware_at(start_arm("lockstep").address)
+    hardware = hardware_at(lockstep_arm)
     recording = Recording(hardware, tmp_path / "demos.log", wanted=3)
     console = Console(Sources("test", hardware, TASK, desk=recording.desk.address), port=0)
     stop = threading.Event()

@@ -47,9 +47,8 @@ def step(arm, dx=0.0, dy=0.0, dz=0.0, period_s=0.1):
     return arm.command(ArmTarget(pose, period_s))
 
 
-def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
-    process = start_arm("lockstep")
-    arm, world = connect(process.address), WorldClient(process.address)
+def test_lockstep_a_run_repeats_exactly_for_a_seed(lockstep_arm):
+    arm, world = connect(lockstep_arm), WorldClient(lockstep_arm)
     assert arm.info == messages.ArmInfo("panda", 7, 1, 0, "lockstep", True)
     runs = []
     for _ in range(2):
@@ -69,9 +68,8 @@ def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
     world.close()
 
 
-def test_lockstep_time_stands_still_between_targets(start_arm):
-    process = start_arm("lockstep")
-    arm = connect(process.address)
+def test_lockstep_time_stands_still_between_targets(lockstep_arm):
+    arm = connect(lockstep_arm)
     before = step(arm, 0.005)
     time.sleep(0.5)
     after = arm.refresh()
@@ -81,13 +79,12 @@ def test_lockstep_time_stands_still_between_targets(start_arm):
     arm.close()
 
 
-def test_garbage_gets_an_error_and_the_server_lives(start_arm):
-    process = start_arm("lockstep")
-    arm = connect(process.address)
-    raw = raw_client(process.address)
+def test_garbage_gets_an_error_and_the_server_lives(lockstep_arm):
+    arm = connect(lockstep_arm)
+    raw = raw_client(lockstep_arm)
     rng = np.random.default_rng(0)
     junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
-    life, secret = life_of(raw), read_secret(process.address)
+    life, secret = life_of(raw), read_secret(lockstep_arm)
     bodies = {
         Kind.COMMAND: b"\xff" * messages.TARGET.itemsize,
         Kind.CONFIGURE: rng.bytes(3),
@@ -162,12 +159,11 @@ def test_who_is_there_is_asked_again_if_the_one_who_heard_it_has_died(start_arm,
     arm.close()
 
 
-def test_an_arm_moves_only_for_the_program_that_set_it_up_last(start_arm):
+def test_an_arm_moves_only_for_the_program_that_set_it_up_last(lockstep_arm):
     """Else two programs would drive it, each with the tool and the limits of the other."""
-    process = start_arm("lockstep")
-    first, onlooker = connect(process.address), ArmClient(process.address)
+    first, onlooker = connect(lockstep_arm), ArmClient(lockstep_arm)
     step(first, 0.002)
-    second = connect(process.address)
+    second = connect(lockstep_arm)
     for ask in (lambda: step(first), lambda: first.tune(TASK.compliance)):
         with pytest.raises(DeviceError, match=r"another program has set it up.*stop one"):
             ask()
@@ -296,9 +292,8 @@ def test_a_signal_ends_a_start_at_any_moment(address, clock, after_s):
     assert time.monotonic() - begun < 10.0
 
 
-def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
-    process = start_arm("lockstep")
-    arm = connect(process.address)
+def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(lockstep_arm):
+    arm = connect(lockstep_arm)
     with pytest.raises(ConfigError, match=r"max_force.*80"):
         configure(arm, max_force=500.0)
     assert step(arm).fault == Fault.NONE

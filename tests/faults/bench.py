@@ -169,7 +169,7 @@ class Bench:
                 raise FaultError(f"waited {PATIENCE_S:g} s in vain for {what}\n{self.all_said()}")
             if tend:
                 self.tend()
-            time.sleep(0.02)
+            time.sleep(0.05)  # a look reads the whole log
 
     def wait_for_steps(self, more: int) -> None:
         """Wait until that many more records are in the log, or the run is over."""
