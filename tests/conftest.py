@@ -165,11 +165,17 @@ def shared_arm(tmp_path_factory) -> Iterator[ArmProcess]:
 @pytest.fixture
 def lockstep_arm(shared_arm: ArmProcess) -> str:
     """Where the shared arm is, at its home and without a fault, whatever the test before did."""
+    from robot_rl.controllers.client import ArmClient
     from robot_rl.controllers.world import WorldClient
 
-    with closing(WorldClient(shared_arm.address, timeout_s=100.0)) as world:
+    address = shared_arm.address
+    with (
+        closing(WorldClient(address, timeout_s=100.0)) as world,
+        closing(ArmClient(address)) as arm,
+    ):
         world.reset(0)
-    return shared_arm.address
+        arm.acknowledge_fault()
+    return address
 
 
 @pytest.fixture

@@ -43,7 +43,9 @@ class Crash(Exception):
     pass
 
 
-def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(lockstep_arm, tmp_path):
+def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(
+    lockstep_arm, tmp_path
+):
     arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
 
@@ -98,7 +100,9 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(l
     )
 
 
-def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(lockstep_arm, desk, tmp_path):
+def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(
+    lockstep_arm, desk, tmp_path
+):
     arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))

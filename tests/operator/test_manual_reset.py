@@ -100,9 +100,7 @@ def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_sto
 def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(
     lockstep_arm, tmp_path, alone
 ):
-    settings = RunSettings(
-        "peg_insert", "sim_panda", "state", arm_addresses=(lockstep_arm,)
-    )
+    settings = RunSettings("peg_insert", "sim_panda", "state", arm_addresses=(lockstep_arm,))
     sections = {"run": settings, "actor": ActorConfig(acknowledge_faults=alone)}
     folder = RunFolder.create(tmp_path / "run", sections)
     with (
