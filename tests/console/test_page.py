@@ -30,7 +30,7 @@ def bench(browser, lockstep_arm, tmp_path):
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    page = browser.new_page(viewport=SIZE)
+    page = browser.new_page(viewport=SIZE, device_scale_factor=0.5)
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
     yield recording, console, page
