@@ -23,6 +23,8 @@ from robot_rl.links import sockets
 from robot_rl.links.address import read_secret
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
+from tests.helpers import wait_until
+from tests.system.main_job import descendants, still_running
 
 
 def connect(address):
@@ -238,11 +240,8 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     process = start_arm("real")
     arm = connect(process.address)
     assert arm.refresh().age_s < 0.1
-    (loop,) = [
-        pid
-        for pid in children_of(process.process.pid)
-        if b"multiprocessing.spawn" in command_line(pid)
-    ]
+    below = descendants(process.process.pid)
+    (loop,) = [pid for pid, command in below.items() if "multiprocessing.spawn" in command]
     os.kill(loop, signal.SIGSTOP)
     time.sleep(1.0)
     assert arm.refresh().age_s > 0.9
@@ -252,13 +251,8 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     os.kill(loop, signal.SIGSTOP)
     # DeviceError: `robot-rl arm` makes it 3, and is started anew
     assert process.process.wait(20.0) != 0
-    assert not is_running(loop)
+    assert not still_running([loop])
     arm.close()
-
-
-def command_line(pid):
-    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-        return file.read()
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
@@ -322,7 +316,7 @@ def test_real_clock_resets_moves_and_keeps_time(start_arm):
 def test_a_signal_ends_the_process_cleanly(start_arm, clock, number):
     process = start_arm(clock)
     arm = connect(process.address)
-    children = children_of(process.process.pid)
+    children = descendants(process.process.pid)
     arm.close()
     assert process.stop(number) == 0
     wait_until_gone(children)
@@ -331,7 +325,7 @@ def test_a_signal_ends_the_process_cleanly(start_arm, clock, number):
 def test_when_the_network_side_is_killed_the_loop_leaves(start_arm):
     process = start_arm("real")
     arm = connect(process.address)
-    children = children_of(process.process.pid)
+    children = descendants(process.process.pid)
     assert children
     arm.close()
     process.stop(signal.SIGKILL)
@@ -342,24 +336,7 @@ def wait_until_gone(children):
     """The loop's process, and multiprocessing's resource tracker, which ends when it sees that its
     parent has.
     """
-    deadline = time.monotonic() + 10.0
-    while any(is_running(pid) for pid in children):
-        assert time.monotonic() < deadline, "a child outlives the network side"
-        time.sleep(0.05)
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
-        return [int(child) for child in file.read().split()]
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    wait_until(lambda: not still_running(children), what="a child outlives the network side")
 
 
 def test_nobody_at_the_address_is_an_error_that_says_what_to_start(address):

@@ -52,8 +52,8 @@ def test_it_learns(tmp_path):
     """From a random policy, without imitation: no BC term, no cloning. State only, two minutes of
     robot time.
 
-    It fails if learning is broken: with `--learner.agent.learning-rate 0` no episode succeeds
-    (tried by hand). As it is, 19 of 20 did. A small network, two critics and large steps, because
+    It fails if learning is broken: with a learning rate of 1e-9 no episode succeeds (tried by
+    hand). As it is, 19 of 20 did. A small network, two critics and large steps, because
     more take longer than a test should.
     """
     (tmp_path / "tasks").mkdir()
