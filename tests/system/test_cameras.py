@@ -66,7 +66,7 @@ def test_training_waits_for_a_camera_and_goes_on_by_itself(tmp_path, cameras, mo
     write_bench(tmp_path, cameras)
     job = start(tmp_path, "train", "peg_insert", "--hardware", "bench", "--name", "seen", *OPTIONS)
     run = tmp_path / "runs" / "seen"
-    job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1, 120.0)
+    job.wait_for(lambda: lines(run / "episodes.jsonl") >= 1)
     status = StatusReader({"actor": RunFolder(run).settings.actor_status_address})
 
     def waits() -> bool:
