@@ -149,6 +149,7 @@ class Bench:
         return self.moves()
 
     def loop_pid(self):
+        assert self.process.pid is not None
         below = descendants(self.process.pid)
         return next(pid for pid, command in below.items() if "spawn_main" in command)
 
