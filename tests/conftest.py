@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,18 +39,47 @@ settings.register_profile("robot_rl", deadline=None, derandomize=True)
 settings.load_profile("robot_rl")
 
 
-SLOW = {"system", "faults", "attacks", "browser", "start_arm", "start_display"}
+SLOW = {"system", "faults", "attacks", "browser", "start_arm", "lockstep_arm", "start_display"}
 """Folders of tests that run whole systems, and fixtures that start a browser, an arm's process, a
 display.
 """
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What lies in these folders, or has one of these fixtures, is slow without a mark of its own."""
+LONG = {"system", "faults"}
+"""Folders of tests that take a minute each. One that is begun last keeps all workers waiting."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What lies in these folders, or has one of these fixtures, is slow without a mark of its own.
+    Each worker begins with some files of the longest.
+    """
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if SLOW & {folder, *getattr(item, "fixturenames", ())}:
+        if SLOW & {folder_of(item), *getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    items[:] = long_ones_first(items, workers)
+
+
+def folder_of(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
+
+
+def long_ones_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """In an order of which each worker gets an equal part, as `--dist worksteal` deals them."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if folder_of(item) in LONG:
+            files.setdefault(item.path, []).append(item)
+    hands: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for number, several in enumerate(files.values()):
+        hands[number % workers] += several
+    rest = [item for item in items if folder_of(item) not in LONG]
+    share = -(-len(items) // workers)
+    for hand in hands:
+        room = max(share - len(hand), 0)
+        hand += rest[:room]
+        rest = rest[room:]
+    return [item for hand in hands for item in hand] + rest
 
 
 @pytest.fixture(scope="session")
@@ -97,26 +127,55 @@ if __name__ == "__main__":
 """
 
 
+def serve_arm(place: Path, address: str, clock: str, task: str = "peg_insert") -> ArmProcess:
+    """Start the simulated arm of a task; its program is written to the folder `place`."""
+    script = place / "serve_arm.py"  # a file, because the real clock spawns its loop from it
+    script.write_text(SERVE)
+    return ArmProcess(
+        subprocess.Popen([sys.executable, str(script), address, clock, task]), address
+    )
+
+
 @pytest.fixture
 def start_arm(address, tmp_path) -> Iterator[Callable[[str], ArmProcess]]:
     """`start_arm("lockstep")` or `start_arm("real")`: the simulated arm of a task in a process of
     its own.
     """
-    script = tmp_path / "serve_arm.py"  # a file, because the real clock spawns its loop from it
-    script.write_text(SERVE)
     started: list[ArmProcess] = []
 
     def start(clock: str, task: str = "peg_insert") -> ArmProcess:
-        started.append(
-            ArmProcess(
-                subprocess.Popen([sys.executable, str(script), address, clock, task]), address
-            )
-        )
+        started.append(serve_arm(tmp_path, address, clock, task))
         return started[-1]
 
     yield start
     for arm in started:
         arm.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_arm(tmp_path_factory) -> Iterator[ArmProcess]:
+    """A simulated arm in lockstep, for all tests of this process that do not end it."""
+    from robot_rl.links.sockets import free_addresses
+
+    arm = serve_arm(tmp_path_factory.mktemp("arm"), free_addresses(1)[0], "lockstep")
+    yield arm
+    assert arm.stop() == 0
+
+
+@pytest.fixture
+def lockstep_arm(shared_arm: ArmProcess) -> str:
+    """Where the shared arm is, at its home and without a fault, whatever the test before did."""
+    from robot_rl.controllers.client import ArmClient
+    from robot_rl.controllers.world import WorldClient
+
+    address = shared_arm.address
+    with (
+        closing(WorldClient(address, timeout_s=100.0)) as world,
+        closing(ArmClient(address)) as arm,
+    ):
+        world.reset(0)
+        arm.acknowledge_fault()
+    return address
 
 
 @pytest.fixture

@@ -43,8 +43,10 @@ class Crash(Exception):
     pass
 
 
-def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(start_arm, tmp_path):
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(
+    lockstep_arm, tmp_path
+):
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
 
     def crash_after(attempts_wanted):
@@ -98,8 +100,10 @@ def test_failed_attempts_stay_in_the_log_and_a_recording_goes_on_after_a_crash(s
     )
 
 
-def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(start_arm, desk, tmp_path):
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+def test_a_stop_truncates_the_attempt_that_goes_on_and_it_does_not_count(
+    lockstep_arm, desk, tmp_path
+):
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="demonstrate"))
     with StepLog(tmp_path / "demos.log", env.space_spec) as log:

@@ -57,9 +57,9 @@ def test_cycle_time_is_the_mean_over_successes_and_the_table_has_a_row_per_episo
 
 
 @pytest.fixture
-def env(start_arm):
+def env(lockstep_arm):
     """A task on which the operator has the last word, and a scripted operator who gives it."""
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened = RobotEnv(JUDGED_BY_HAND, replace(HARDWARE, arms=(arm,)), obs="state")
     yield opened
     opened.close()

@@ -24,11 +24,11 @@ HARDWARE = config.load_hardware("sim_panda")
 
 
 @pytest.fixture
-def open_env(start_arm):
+def open_env(lockstep_arm):
     """`open_env(judge)`: the simulated arm's environment with that reward; the one before is
     closed.
     """
-    arms = (replace(HARDWARE.arms[0], address=start_arm("lockstep").address),)
+    arms = (replace(HARDWARE.arms[0], address=lockstep_arm),)
     opened: list[RobotEnv] = []
 
     def open_one(judge: str) -> RobotEnv:

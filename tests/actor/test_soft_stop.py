@@ -10,7 +10,6 @@ import pytest
 
 from robot_rl import config
 from robot_rl.actor.episodes import EpisodeRunner
-from robot_rl.actor.evaluate import evaluate
 from robot_rl.env.robot import RobotEnv
 from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator
@@ -113,20 +112,3 @@ def test_a_run_that_is_stopped_meanwhile_has_no_such_episode(env, desk, console)
     reset.stop.set()
     reset.thread.join(60.0)
     assert not reset.thread.is_alive() and not reset.steps
-
-
-def test_an_evaluation_ends_with_the_episodes_before(env, desk, console):
-    done: list = []
-
-    def stop() -> None:
-        wait_until(lambda: done, timeout_s=120.0)
-        console.say("stop")
-
-    stopping = threading.Thread(target=stop)
-    stopping.start()
-    still = np.zeros(6, np.float32)
-    result = evaluate(
-        env, lambda observation: still, episodes=50, seed=0, desk=desk, progress=done.append
-    )
-    stopping.join()
-    assert 1 <= len(result.episodes) < 5

@@ -24,9 +24,9 @@ TASK = replace(config.load_task("peg_insert"), max_steps=4, reward=Use("operator
 
 
 @pytest.fixture
-def env(start_arm):
+def env(lockstep_arm):
     """A bench without a device, and a task that an operator judges."""
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened = RobotEnv(TASK, replace(HARDWARE, arms=(arm,), teleop=None), obs="state")
     yield opened
     opened.close()

@@ -42,7 +42,7 @@ def page(browser, desk):
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    context = browser.new_context(viewport=LAPTOP, has_touch=True)
+    context = browser.new_context(viewport=LAPTOP, has_touch=True, device_scale_factor=0.5)
     page = context.new_page()
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)

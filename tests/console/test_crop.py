@@ -63,7 +63,7 @@ def test_the_page_marks_a_crop_and_says_its_lines(browser, desk, film, tmp_path)
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=0.5)
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
     # that it draws in software

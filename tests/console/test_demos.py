@@ -23,9 +23,9 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
-def record(start_arm, tmp_path):
+def record(lockstep_arm, tmp_path):
     started: list[Recording] = []
-    hardware = hardware_at(start_arm("lockstep").address)
+    hardware = hardware_at(lockstep_arm)
 
     def start(**options) -> Recording:
         started.append(Recording(hardware, tmp_path / "demos.log", **options))
@@ -105,10 +105,10 @@ def test_a_review_keeps_or_discards_and_a_recording_goes_on_where_it_stopped(rec
     console.close()
 
 
-def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(start_arm, monkeypatch):
+def test_a_correction_by_gizmo_is_one_segment_and_the_policy_goes_on(lockstep_arm, monkeypatch):
     # beside a training a step may take long
     monkeypatch.setattr("robot_rl.links.console_link.SILENCE_S", 30.0)
-    hardware, desk = hardware_at(start_arm("lockstep").address), ConsoleLink()
+    hardware, desk = hardware_at(lockstep_arm), ConsoleLink()
     env, console = RobotEnv(TASK, hardware, obs="state"), ConsoleLinkClient(desk.address)
     intervention = open_intervention(env, corrects=True, seed=0, desk=desk)
     runner, authors = EpisodeRunner(env, desk=desk), []

@@ -20,17 +20,17 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
-def bench(browser, start_arm, tmp_path):
+def bench(browser, lockstep_arm, tmp_path):
     from robot_rl.console.model import Sources
     from robot_rl.console.serve import Console
 
-    hardware = hardware_at(start_arm("lockstep").address)
+    hardware = hardware_at(lockstep_arm)
     recording = Recording(hardware, tmp_path / "demos.log", wanted=3)
     console = Console(Sources("test", hardware, TASK, desk=recording.desk.address), port=0)
     stop = threading.Event()
     looking = threading.Thread(target=lambda: console.run(stop.is_set))
     looking.start()
-    page = browser.new_page(viewport=SIZE)
+    page = browser.new_page(viewport=SIZE, device_scale_factor=0.5)
     page.set_default_timeout(1e3 * PATIENCE_S)
     page.goto(console.url)
     yield recording, console, page

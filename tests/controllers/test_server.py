@@ -23,6 +23,8 @@ from robot_rl.links import sockets
 from robot_rl.links.address import read_secret
 from robot_rl.types import ArmTarget, ConfigError, DeviceError, Fault, LinkError
 from tests.controllers.bench import HARDWARE, LIMITS, TASK, TOOL
+from tests.helpers import wait_until
+from tests.system.main_job import descendants, still_running
 
 
 def connect(address):
@@ -47,9 +49,8 @@ def step(arm, dx=0.0, dy=0.0, dz=0.0, period_s=0.1):
     return arm.command(ArmTarget(pose, period_s))
 
 
-def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
-    process = start_arm("lockstep")
-    arm, world = connect(process.address), WorldClient(process.address)
+def test_lockstep_a_run_repeats_exactly_for_a_seed(lockstep_arm):
+    arm, world = connect(lockstep_arm), WorldClient(lockstep_arm)
     assert arm.info == messages.ArmInfo("panda", 7, 1, 0, "lockstep", True)
     runs = []
     for _ in range(2):
@@ -69,9 +70,8 @@ def test_lockstep_a_run_repeats_exactly_for_a_seed(start_arm):
     world.close()
 
 
-def test_lockstep_time_stands_still_between_targets(start_arm):
-    process = start_arm("lockstep")
-    arm = connect(process.address)
+def test_lockstep_time_stands_still_between_targets(lockstep_arm):
+    arm = connect(lockstep_arm)
     before = step(arm, 0.005)
     time.sleep(0.5)
     after = arm.refresh()
@@ -81,13 +81,12 @@ def test_lockstep_time_stands_still_between_targets(start_arm):
     arm.close()
 
 
-def test_garbage_gets_an_error_and_the_server_lives(start_arm):
-    process = start_arm("lockstep")
-    arm = connect(process.address)
-    raw = raw_client(process.address)
+def test_garbage_gets_an_error_and_the_server_lives(lockstep_arm):
+    arm = connect(lockstep_arm)
+    raw = raw_client(lockstep_arm)
     rng = np.random.default_rng(0)
     junk = [rng.bytes(int(n)) for n in rng.integers(0, 300, 30)]
-    life, secret = life_of(raw), read_secret(process.address)
+    life, secret = life_of(raw), read_secret(lockstep_arm)
     bodies = {
         Kind.COMMAND: b"\xff" * messages.TARGET.itemsize,
         Kind.CONFIGURE: rng.bytes(3),
@@ -162,12 +161,11 @@ def test_who_is_there_is_asked_again_if_the_one_who_heard_it_has_died(start_arm,
     arm.close()
 
 
-def test_an_arm_moves_only_for_the_program_that_set_it_up_last(start_arm):
+def test_an_arm_moves_only_for_the_program_that_set_it_up_last(lockstep_arm):
     """Else two programs would drive it, each with the tool and the limits of the other."""
-    process = start_arm("lockstep")
-    first, onlooker = connect(process.address), ArmClient(process.address)
+    first, onlooker = connect(lockstep_arm), ArmClient(lockstep_arm)
     step(first, 0.002)
-    second = connect(process.address)
+    second = connect(lockstep_arm)
     for ask in (lambda: step(first), lambda: first.tune(TASK.compliance)):
         with pytest.raises(DeviceError, match=r"another program has set it up.*stop one"):
             ask()
@@ -242,11 +240,8 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     process = start_arm("real")
     arm = connect(process.address)
     assert arm.refresh().age_s < 0.1
-    (loop,) = [
-        pid
-        for pid in children_of(process.process.pid)
-        if b"multiprocessing.spawn" in command_line(pid)
-    ]
+    below = descendants(process.process.pid)
+    (loop,) = [pid for pid, command in below.items() if "multiprocessing.spawn" in command]
     os.kill(loop, signal.SIGSTOP)
     time.sleep(1.0)
     assert arm.refresh().age_s > 0.9
@@ -256,13 +251,8 @@ def test_a_loop_that_hangs_says_how_old_its_state_is_and_is_ended(start_arm):
     os.kill(loop, signal.SIGSTOP)
     # DeviceError: `robot-rl arm` makes it 3, and is started anew
     assert process.process.wait(20.0) != 0
-    assert not is_running(loop)
+    assert not still_running([loop])
     arm.close()
-
-
-def command_line(pid):
-    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-        return file.read()
 
 
 @pytest.mark.parametrize("clock", ["lockstep", "real"])
@@ -296,9 +286,8 @@ def test_a_signal_ends_a_start_at_any_moment(address, clock, after_s):
     assert time.monotonic() - begun < 10.0
 
 
-def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(start_arm):
-    process = start_arm("lockstep")
-    arm = connect(process.address)
+def test_a_wider_limit_is_refused_with_its_name_and_the_arm_goes_on(lockstep_arm):
+    arm = connect(lockstep_arm)
     with pytest.raises(ConfigError, match=r"max_force.*80"):
         configure(arm, max_force=500.0)
     assert step(arm).fault == Fault.NONE
@@ -327,7 +316,7 @@ def test_real_clock_resets_moves_and_keeps_time(start_arm):
 def test_a_signal_ends_the_process_cleanly(start_arm, clock, number):
     process = start_arm(clock)
     arm = connect(process.address)
-    children = children_of(process.process.pid)
+    children = descendants(process.process.pid)
     arm.close()
     assert process.stop(number) == 0
     wait_until_gone(children)
@@ -336,7 +325,7 @@ def test_a_signal_ends_the_process_cleanly(start_arm, clock, number):
 def test_when_the_network_side_is_killed_the_loop_leaves(start_arm):
     process = start_arm("real")
     arm = connect(process.address)
-    children = children_of(process.process.pid)
+    children = descendants(process.process.pid)
     assert children
     arm.close()
     process.stop(signal.SIGKILL)
@@ -347,24 +336,7 @@ def wait_until_gone(children):
     """The loop's process, and multiprocessing's resource tracker, which ends when it sees that its
     parent has.
     """
-    deadline = time.monotonic() + 10.0
-    while any(is_running(pid) for pid in children):
-        assert time.monotonic() < deadline, "a child outlives the network side"
-        time.sleep(0.05)
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
-        return [int(child) for child in file.read().split()]
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    wait_until(lambda: not still_running(children), what="a child outlives the network side")
 
 
 def test_nobody_at_the_address_is_an_error_that_says_what_to_start(address):

@@ -46,10 +46,10 @@ def away(start):
 
 
 @pytest.fixture
-def env(start_arm, monkeypatch):
+def env(lockstep_arm, monkeypatch):
     monkeypatch.setattr(gates, "SETTLED_S", 0.0)
     monkeypatch.setattr(reset, "PATIENCE", 30)  # control periods
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     yield opened
     opened.close()

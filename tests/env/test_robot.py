@@ -21,9 +21,9 @@ MakeEnv = Callable[..., RobotEnv]
 
 
 @pytest.fixture
-def make_env(start_arm) -> Iterator[MakeEnv]:
+def make_env(lockstep_arm) -> Iterator[MakeEnv]:
     """`make_env(obs="state", max_steps=5)`: the environment with some of the task changed."""
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened: list[RobotEnv] = []
 
     def make(obs="state", render_mode=None, **changes) -> RobotEnv:

@@ -26,7 +26,7 @@ from robot_rl.machine.processes import GONE, PR_SET_PDEATHSIG
 from tests.faults.disks import keep_and_unmount, small_disk
 from tests.faults.proxy import Proxy
 from tests.faults.witness import Witness, logged
-from tests.system.main_job import SHORT, descendants, start
+from tests.system.main_job import SHORT, descendants, start, still_running
 
 PATIENCE_S = 300.0
 """For anything that is waited for: a slow and busy machine may need minutes for the start of an
@@ -169,7 +169,7 @@ class Bench:
                 raise FaultError(f"waited {PATIENCE_S:g} s in vain for {what}\n{self.all_said()}")
             if tend:
                 self.tend()
-            time.sleep(0.02)
+            time.sleep(0.05)  # a look reads the whole log
 
     def wait_for_steps(self, more: int) -> None:
         """Wait until that many more records are in the log, or the run is over."""
@@ -278,7 +278,7 @@ class SupervisedBench(Bench):
         if "main" in names:
             below = descendants(self.processes["main"].pid)
             super().kill("main")
-            self.wait_for(lambda: not any(_is_alive(pid) for pid in below),
+            self.wait_for(lambda: not still_running(below),
                           "the other processes to go", tend=False)  # fmt: skip
             return
         self.wait_for(lambda: all(self._find(name) for name in names), f"the processes {names}")
@@ -308,10 +308,3 @@ class SupervisedBench(Bench):
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

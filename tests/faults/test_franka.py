@@ -20,6 +20,8 @@ from robot_rl.controllers.server import serve
 from robot_rl.links.sockets import free_addresses
 from robot_rl.sim.fci.process import Simulation
 from robot_rl.types import ArmTarget, Compliance, DeviceError, Fault, LinkError
+from tests.helpers import wait_until
+from tests.system.main_job import descendants
 
 pytest.importorskip(
     "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"
@@ -106,21 +108,24 @@ class Bench:
     def fault(self):
         """The fault that ends the motion, once the robot stands still."""
         state = self.move(5.0, until=lambda state: state.fault)
-        deadline = time.monotonic() + 5.0
-        while self.robot.ask("status")["largest_speed"] > STANDS:
-            assert time.monotonic() < deadline, "the robot goes on moving"
-            time.sleep(0.01)
+        self.stands()
         return state
+
+    def stands(self, mode=None):
+        """Waits until the robot does, in that mode if one is given."""
+
+        def is_so():
+            status = self.robot.ask("status")
+            return status["largest_speed"] <= STANDS and mode in (None, status["mode"])
+
+        wait_until(is_so, what="the robot goes on moving")
 
     def black_box(self, event):
         """The last seconds before an event, which it has left on disk, up to the moment itself."""
-        deadline = time.monotonic() + 10.0
-        while not (files := list(self.folder.glob(f"*-{event}.npz"))):
-            assert time.monotonic() < deadline, (
-                f"no black box of {event} in {list(self.folder.iterdir())}"
-            )
-            time.sleep(0.05)
-        recording = load(files[0])
+        wait_until(
+            lambda: list(self.folder.glob(f"*-{event}.npz")), what=f"no black box of {event}"
+        )
+        recording = load(next(self.folder.glob(f"*-{event}.npz")))
         assert recording.about["event"] == event and recording.about["reason"]
         if event != "LOOP_DIED":
             robot = recording.about[
@@ -144,9 +149,9 @@ class Bench:
         return self.moves()
 
     def loop_pid(self):
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:  # noqa: PTH123
-            children = [int(pid) for pid in file.read().split()]
-        return next(pid for pid in children if b"spawn_main" in command_line(pid))
+        assert self.process.pid is not None
+        below = descendants(self.process.pid)
+        return next(pid for pid, command in below.items() if "spawn_main" in command)
 
     def close(self):
         self.arm.close()
@@ -155,11 +160,6 @@ class Bench:
         if self.process.is_alive():
             self.process.kill()
         self.robot.close()
-
-
-def command_line(pid):
-    with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-        return file.read()
 
 
 @pytest.fixture(scope="module")
@@ -275,13 +275,7 @@ def test_a_loop_that_is_killed_leaves_a_robot_that_stands_and_can_be_started_aga
             "an arm's process without its loop is of no use, and must say so by ending"
         )
         assert "exit code -9" in bench.black_box("LOOP_DIED").about["reason"]
-        deadline = time.monotonic() + 5.0
-        while (
-            bench.robot.ask("status")["mode"] != "REFLEX"
-            or bench.robot.ask("status")["largest_speed"] > STANDS
-        ):
-            assert time.monotonic() < deadline, bench.robot.ask("status")
-            time.sleep(0.01)
+        bench.stands("REFLEX")
         bench.arm.close()
         bench.start()
         assert bench.fault().fault == Fault.REFLEX, (

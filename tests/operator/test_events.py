@@ -28,12 +28,12 @@ TASK = replace(config.load_task("peg_insert"), max_steps=LENGTH, reward=Use("ope
 
 
 @pytest.fixture
-def folder(start_arm, tmp_path):
+def folder(lockstep_arm, tmp_path):
     """A run of two episodes without demonstrations, which makes no updates."""
     steps, weights, calls, learner, actor, desk = free_addresses(6)
     settings = RunSettings(
         task="peg_insert", hardware="sim_panda", obs="state", clock="real", steps=2 * LENGTH, demos=0,
-        arm_addresses=(start_arm("lockstep").address,), steps_address=steps, weights_address=weights,
+        arm_addresses=(lockstep_arm,), steps_address=steps, weights_address=weights,
         calls_address=calls, learner_status_address=learner, actor_status_address=actor, desk_address=desk,
     )  # fmt: skip
     learning = replace(CONFIG, schedule=replace(CONFIG.schedule, start_steps=1_000))

@@ -37,9 +37,9 @@ HARDWARE = config.load_hardware("sim_panda")
 
 
 @pytest.fixture
-def env(start_arm, monkeypatch):
+def env(lockstep_arm, monkeypatch):
     monkeypatch.setattr(gates, "SETTLED_S", 0.2)
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     yield opened
     opened.close()
@@ -98,11 +98,9 @@ def test_an_evaluation_waits_for_each_reset_and_keeps_what_it_has_when_it_is_sto
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_simulated_bench_is_rehearsed_with_a_person_if_the_run_says_so(
-    start_arm, tmp_path, alone
+    lockstep_arm, tmp_path, alone
 ):
-    settings = RunSettings(
-        "peg_insert", "sim_panda", "state", arm_addresses=(start_arm("lockstep").address,)
-    )
+    settings = RunSettings("peg_insert", "sim_panda", "state", arm_addresses=(lockstep_arm,))
     sections = {"run": settings, "actor": ActorConfig(acknowledge_faults=alone)}
     folder = RunFolder.create(tmp_path / "run", sections)
     with (

@@ -30,9 +30,9 @@ COUNT = 8
 
 
 @pytest.fixture
-def env(start_arm, monkeypatch):
+def env(lockstep_arm, monkeypatch):
     monkeypatch.setattr(gates, "SETTLED_S", 0.2)
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     opened = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     yield opened
     opened.close()

@@ -71,12 +71,12 @@ SUCCESSES, ALONE, JUDGED = [0, 1, 7], [0, 7], [0, 1, 2, 3, 7, 8]
 
 
 @pytest.fixture
-def run(start_arm, tmp_path, monkeypatch) -> RunFolder:
+def run(lockstep_arm, tmp_path, monkeypatch) -> RunFolder:
     """A run whose training was these episodes, as its actor leaves them."""
     monkeypatch.chdir(tmp_path)
     settings = RunSettings("peg_insert", "sim_panda", obs="state", steps=100, seed=0)
     folder = RunFolder.create(tmp_path / "run", {"run": settings})
-    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    arm = replace(HARDWARE.arms[0], address=lockstep_arm)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
     hand, runner = Hand(), EpisodeRunner(env)
     rows, env_steps = JsonLines(folder.episodes_file), 0

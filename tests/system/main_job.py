@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,8 @@ from robot_rl.stream.log import StepLog
 from robot_rl.types import Mark, RecordId, Step
 
 SHORT = ["--obs", "state", "--demos", "3", "--eval-episodes", "1",
-         "--learner.no-compile", "--learner.agent.batch-size", "32"]  # fmt: skip
+         "--learner.no-compile", "--learner.agent.batch-size", "32", "--learner.agent.critics", "2",
+         "--learner.schedule.utd", "2"]  # fmt: skip
 """Options of a run that is about processes, not about learning."""
 
 
@@ -123,7 +124,7 @@ def descendants(pid: int) -> dict[int, str]:
     return found
 
 
-def still_running(pids: Iterator[int] | dict[int, str]) -> list[str]:
+def still_running(pids: Iterable[int]) -> list[str]:
     """The command lines of those that are still there; a zombie has none."""
     return [command for command in map(_command, pids) if command]
 

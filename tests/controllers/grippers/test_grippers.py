@@ -11,6 +11,7 @@ from robot_rl.controllers.recorder import load
 from robot_rl.interfaces import Given
 from robot_rl.tools.blackbox import describe, draw
 from robot_rl.types import ConfigError, DeviceError, Use
+from tests.helpers import wait_until
 
 OBJECT_M = 0.02
 FAST = 0.1
@@ -75,10 +76,7 @@ def test_nobody_at_the_address_says_what_to_look_at():
 
 
 def finished(process):
-    deadline = time.monotonic() + 10.0
-    while process.state().busy:
-        assert time.monotonic() < deadline, "the hand is never through"
-        time.sleep(0.01)
+    wait_until(lambda: not process.state().busy, what="the hand is never through")
     return process.state()
 
 
@@ -98,11 +96,8 @@ def test_an_order_does_not_wait_for_the_fingers():
 
 def black_box(folder):
     """The file that a fault has left."""
-    deadline = time.monotonic() + 10.0
-    while not (files := list(folder.glob("*GRIPPER.npz"))):
-        assert time.monotonic() < deadline, "no black box"
-        time.sleep(0.02)
-    return files[0]
+    wait_until(lambda: list(folder.glob("*GRIPPER.npz")), what="no black box")
+    return next(folder.glob("*GRIPPER.npz"))
 
 
 def test_a_hand_that_fails_is_a_latched_fault_with_a_black_box_and_a_way_back(robot, tmp_path):
@@ -124,10 +119,9 @@ def test_a_hand_that_fails_is_a_latched_fault_with_a_black_box_and_a_way_back(ro
         assert draw(recording, tmp_path / "hand.png").read_bytes()[:4] == b"\x89PNG"
         robot.ask("jam_hand", False)
         process.acknowledge()
-        deadline = time.monotonic() + 10.0
-        while process.state().reason:
-            assert time.monotonic() < deadline, "the fault outlives its acknowledgement"
-            time.sleep(0.02)
+        wait_until(
+            lambda: not process.state().reason, what="the fault outlives its acknowledgement"
+        )
         process.move(0.05, speed=FAST)
         assert finished(process).succeeded
     finally:
