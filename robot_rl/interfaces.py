@@ -20,6 +20,7 @@ from robot_rl.types import (
     Compliance,
     FoundCamera,
     GripperReading,
+    JudgeInputs,
     Load,
     Observation,
     OperatorCommand,
@@ -360,6 +361,20 @@ class Reward(Driver):
     """Of success, in the observation that was judged last; None if it knows only yes and no. For
     the console.
     """
+    doubtful: bool = False
+    """Whether it cannot tell what the observation that was judged last shows. For the console."""
+    version: int = 0
+    """Which version of a learned judge this is; 0: it has none."""
+
+    @classmethod
+    def inputs(cls, options: Any, task: "Task") -> JudgeInputs:
+        """What it looks at beside what the policy sees: it stands under `judge/...` in the
+        observation, or under `image/NAME` where the policy sees that camera at the same size.
+        """
+        return JudgeInputs()
+
+    def load(self, version: int) -> None:
+        """Between two episodes: go on with that version of what was learnt."""
 
     def begin_episode(self) -> None:
         """A new episode starts: forget the last one, however it ended."""

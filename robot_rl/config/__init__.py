@@ -16,6 +16,7 @@ from robot_rl.config.files import (
     task_from_json,
     with_teleop,
 )
+from robot_rl.config.judge import judge_inputs, with_judge
 from robot_rl.config.kinds import (
     KINDS,
     NAMES_ARE,
@@ -66,6 +67,7 @@ __all__ = [
     "has_hardware",
     "has_task",
     "is_name",
+    "judge_inputs",
     "load_hardware",
     "load_task",
     "make",
@@ -78,5 +80,6 @@ __all__ = [
     "task_from_json",
     "tighten",
     "to_json",
+    "with_judge",
     "with_teleop",
 ]

@@ -19,10 +19,12 @@ from robot_rl.types.arm import (
 from robot_rl.types.data import (
     AXES,
     DRIVER_FAULTS,
+    JUDGE_NUMBERS,
     ActorStream,
     Command,
     FoundCamera,
     Frame,
+    JudgeInputs,
     Mark,
     MarkKind,
     Observation,
@@ -59,6 +61,7 @@ from robot_rl.types.operator import WORDS
 __all__ = [
     "AXES",
     "DRIVER_FAULTS",
+    "JUDGE_NUMBERS",
     "WORDS",
     "ActorStream",
     "ArmDriverError",
@@ -85,6 +88,7 @@ __all__ = [
     "GripperReading",
     "GripperState",
     "JointTarget",
+    "JudgeInputs",
     "LimitFlags",
     "LinkError",
     "Load",

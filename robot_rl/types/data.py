@@ -10,7 +10,9 @@ import numpy as np
 from robot_rl.types.arm import ArmTarget, Array, Fault, JointTarget
 
 Observation = Mapping[str, Array]
-"""Flat names: `state/...` float32 `(n,)`, `image/NAME` uint8 `(H, W, 3)` RGB."""
+"""Flat names: `state/...` float32 `(n,)`, `image/NAME` uint8 `(H, W, 3)` RGB; `judge/...`, of both
+kinds, is for the task's judge alone: nothing that acts or learns sees it.
+"""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,22 @@ class RewardResult(NamedTuple):
     reward: float
     terminated: bool = False
     success: bool = False
+
+
+@dataclass(frozen=True)
+class JudgeInputs:
+    """What a judge looks at beside what the policy sees; the log holds it, under `judge/...`."""
+
+    cameras: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Cameras of the bench, with the height and width of the pictures [pixels]."""
+    numbers: tuple[str, ...] = ()
+    """Of `JUDGE_NUMBERS`, one for each arm."""
+
+
+JUDGE_NUMBERS = ("height", "force", "width")
+"""Height of the tool in the arm's base frame [m], norm of the force on it [N], and the opening of
+the gripper [m].
+"""
 
 
 class MarkKind(StrEnum):
