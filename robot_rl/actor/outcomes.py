@@ -23,8 +23,8 @@ class LabelJudge(interfaces.Reward):
     """The label of each frame as its reward. It stands in for the task's judge.
 
     `judge` is whom it asks. An operator speaks when something changes, and what they said holds
-    until then; the simulator's truth is asked anew for each frame. An episode ends when it has
-    `per_episode` positives.
+    until then; the simulator's truth is asked anew for each frame, and a program's FAILURE ends an
+    episode that shows a near miss. Else it ends when it has `per_episode` positives.
     """
 
     def __init__(self, judge: Reward, per_episode: int):
@@ -51,7 +51,8 @@ class LabelJudge(interfaces.Reward):
             self._label = float(success)
         self._positives += self._label > 0.0
         enough = self._positives >= self._per_episode
-        return RewardResult(self._label, enough, enough)
+        shown = outcome == OperatorCommand.FAILURE and not self.needs_operator
+        return RewardResult(self._label, enough or shown, enough)
 
 
 class OutcomeRecorder:
