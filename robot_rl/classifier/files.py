@@ -1,0 +1,178 @@
+"""A classifier on the disk: `classifiers/NAME/v0001.safetensors` and `v0001.json`, and so on.
+
+The JSON is written last, so that a version is whole or not there; it holds the checksum of the
+weights and of itself.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+
+from robot_rl.classifier.frames import look, numbers_of
+from robot_rl.classifier.network import Network
+from robot_rl.classifier.options import Inputs
+from robot_rl.classifier.score import Rule
+from robot_rl.classifier.statistics import Platt
+from robot_rl.machine.small_files import read_json, require_seal, seal, write_json
+from robot_rl.machine.sync import sync_path
+from robot_rl.machine.validation import from_json
+from robot_rl.types import Array, ConfigError, DataError, Observation
+
+FOLDER = "classifiers"
+"""Where a user's classifiers lie, and a run's own."""
+BATCH = 64
+"""Frames that are looked at together, so that a long episode needs little memory."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What stands in the JSON file of a version."""
+
+    version: int
+    data_sha256: str
+    weights_sha256: str
+    trunk: str
+    inputs: Inputs
+    rule: Rule
+    platt: Platt
+    metrics: Mapping[str, Any]
+    sources: tuple[str, ...] = ()
+
+
+class Classifier:
+    """One version of a classifier, ready to judge."""
+
+    def __init__(self, about: About, network: Network):
+        self.about = about
+        self.version, self.rule = about.version, about.rule
+        self.metrics, self.inputs = about.metrics, about.inputs
+        self._network = network.eval()
+
+    def probability(self, observation: Observation) -> float:
+        """Of success, in one observation. Raises DataError if it lacks what this looks at."""
+        return float(self.probabilities([observation])[0])
+
+    def probabilities(self, observations: Sequence[Observation]) -> Array:
+        """Of success, in each of several observations, `(n,)`."""
+        images = {
+            camera: np.stack([look(each, camera, self.inputs) for each in observations])
+            for camera in self.inputs.cameras
+            if observations
+        }
+        numbers = [numbers_of(each, self.inputs) for each in observations]
+        return self.of_frames(images, np.stack(numbers) if numbers else np.zeros((0, 0)))
+
+    def of_frames(self, images: Mapping[str, Array], numbers: Array) -> Array:
+        """Of success, in frames as `frames.look` gives them, `(n,)`."""
+        return self.about.platt(logits_of(self._network, images, numbers))
+
+
+def logits_of(network: Network, images: Mapping[str, Array], numbers: Array) -> Array:
+    """The network's answers to frames, `(n,)`, before they are calibrated."""
+    answers = [np.zeros(0, np.float32)]
+    with torch.no_grad():
+        for first in range(0, len(numbers), BATCH):
+            part = slice(first, first + BATCH)
+            seen = {camera: torch.from_numpy(each[part]) for camera, each in images.items()}
+            answers.append(network(seen, torch.from_numpy(numbers[part])).numpy())
+    return np.concatenate(answers)
+
+
+def versions(folder: Path) -> list[int]:
+    """The versions of a classifier that are whole, oldest first."""
+    found = (re.fullmatch(r"v(\d{4,})\.json", path.name) for path in Path(folder).glob("v*.json"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def write(folder: Path, about: Mapping[str, Any], network: Network) -> Classifier:
+    """Write the next version of a classifier. `about` is the rest of what its JSON file says."""
+    folder.mkdir(parents=True, exist_ok=True)
+    version = max(versions(folder), default=0) + 1
+    weights = save({name: each.contiguous() for name, each in network.state_dict().items()})
+    whole = About(version=version, weights_sha256=_sha256(weights), **about)
+    _write_bytes(_weights_file(folder, version), weights)
+    write_json(_about_file(folder, version), seal(asdict(whole)), indent=2)
+    return Classifier(whole, network)
+
+
+def load_version(folder: Path, version: int = 0) -> Classifier:
+    """A version of a classifier; 0: the newest.
+
+    Raises ConfigError if there is none, DataError if its files are damaged.
+    """
+    folder, there = Path(folder), versions(Path(folder))
+    if not there or (version and version not in there):
+        what = f"version {version} of classifier" if there else "classifier"
+        has = f"; there are versions {', '.join(map(str, there))}" if there else ""
+        raise ConfigError(
+            f"there is no {what} {folder.name!r} in {folder.parent}{has}. One is made of labelled"
+            " frames: robot-rl outcomes TASK collects them, and then: robot-rl reward train"
+            f" {folder.name} --from RUN"
+        )
+    version = version or there[-1]
+    try:
+        about, weights = _read(folder, version)
+        inputs = about.inputs
+        network = Network(inputs.cameras, inputs.size, len(inputs.numbers), about.trunk)
+        network.load_state_dict(load(weights))
+    except (DataError, ConfigError, OSError, RuntimeError, ValueError) as error:
+        file = _about_file(folder, version)
+        raise DataError(
+            f"version {version} of classifier {folder.name!r} is damaged: {_first_line(error)}. Put"
+            f" back a copy of {file.stem}.json and {file.stem}.safetensors in {folder}, or remove"
+            " both to go on with the version before it, or train anew: robot-rl reward train"
+            f" {folder.name} --from RUN"
+        ) from error
+    return Classifier(about, network)
+
+
+def _read(folder: Path, version: int) -> tuple[About, bytes]:
+    data = read_json(_about_file(folder, version))
+    require_seal(data)
+    data.pop("crc32", None)
+    about = from_json(About, data, source=_about_file(folder, version).name)
+    weights = _weights_file(folder, version).read_bytes()
+    if _sha256(weights) != about.weights_sha256 or about.version != version:
+        raise DataError("the weights are not those that its JSON file was written with")
+    return about, weights
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole. DataError if the disk refuses."""
+    draft = path.with_name(f".writing_{path.name}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        sync_path(path.parent)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written: {error.strerror}: make room on that disk, or make it"
+            " writable, then start again"
+        ) from error
+
+
+def _weights_file(folder: Path, version: int) -> Path:
+    return folder / f"v{version:04d}.safetensors"
+
+
+def _about_file(folder: Path, version: int) -> Path:
+    return folder / f"v{version:04d}.json"
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,332 @@
+"""Labelled frames for a classifier, by episode and by sitting, out of the logs of runs.
+
+Which frames are trusted:
+
+- of `outcomes.log` those that `dataset/outcomes.py` calls usable: a person or the simulator has
+  said of each what it shows;
+- of other logs, as positives, the last frame of an episode that somebody vouches for: the operator
+  by a word, a person who showed the task, or a judge that does not learn; where a classifier had
+  said success and the operator confirms it, the three frames that it said it of;
+- as negatives the frames of episodes without success, and those until shortly before one. The
+  moment before a success is neither, but for the simulator's truth, which is exact;
+- of an episode that only a classifier has judged there are no positives, and its negatives are
+  `unspoken`: those that look like success to the next one are left out (`training.py`).
+
+Hard negatives are marked as such: after a "no", the withdrawal after a success, the seconds before
+the operator took over.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import cv2
+import numpy as np
+
+from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.score import number, picture
+from robot_rl.config.run_folder import RunFolder
+from robot_rl.dataset.outcomes import LabelledEpisode
+from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
+from robot_rl.stream.log import StepLog, read_space
+from robot_rl.types import (
+    Array,
+    ConfigError,
+    DataError,
+    Mark,
+    MarkKind,
+    Observation,
+    Provenance,
+    Step,
+)
+
+Part = Literal["fit", "calibrate", "test"]
+PARTS: tuple[Part, ...] = ("fit", "fit", "fit", "calibrate", "test")
+"""Of five episodes so many are for each."""
+MANY_SITTINGS = 5
+"""From so many on, whole sittings are held out."""
+NO_S = 2.0
+"""So long before a "no", or before the operator takes over, frames are hard negatives [s]."""
+MARGIN_S = 1.0
+"""So long before a success frames are neither [s]."""
+LEAVING_S = 2.0
+"""After so long the arm has left the goal that it wanders away from [s]."""
+CONFIRMED = 3
+"""So many frames a classifier's success is said of."""
+DENY = "deny"
+TRUTH, LEARNED = "simulator", "classifier"
+"""The judges whose word is exact, and whose word is no label."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The frames of one episode that are learnt from, T of them.
+
+    `images` per camera `(T, size, size, 3)` uint8, `numbers (T, n)` float32; `label` and `hard
+    (T,)` bool. `timed_out`: it came to its end without success, so that its frames nearest to one
+    are hard. `unspoken`: nobody but a classifier has judged it, or nobody at all; it is fitted to,
+    and proves nothing.
+    """
+
+    key: str
+    sitting: str
+    images: Mapping[str, Array]
+    numbers: Array
+    label: Array
+    hard: Array
+    timed_out: bool = False
+    unspoken: bool = False
+
+    @property
+    def has_success(self) -> bool:
+        """Whether any frame shows success."""
+        return bool(self.label.any())
+
+
+@dataclass
+class Told:
+    """What a log tells of one episode, in its order: its frames as a classifier sees them, and what
+    was said of it.
+    """
+
+    images: dict[str, list[Array]] = field(default_factory=lambda: defaultdict(list))
+    numbers: list[Array] = field(default_factory=list)
+    authors: list[Provenance] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    times_wall: list[float] = field(default_factory=list)
+    label: EpisodeLabel = field(default_factory=EpisodeLabel)
+    outcome: LabelledEpisode = field(default_factory=LabelledEpisode)
+    words: list[Mark] = field(default_factory=list)
+
+    def hear(self, said: Step | Mark, inputs: Inputs) -> None:
+        """The next frame, or a word on the episode."""
+        self.label.hear(said)
+        self.outcome.hear(said)
+        if isinstance(said, Step):
+            for camera in inputs.cameras:
+                self.images[camera].append(look(said.observation, camera, inputs))
+            self.numbers.append(numbers_of(said.observation, inputs))
+            self.authors.append(said.provenance)
+            self.times.append(said.t_monotonic)
+            self.times_wall.append(said.t_wall)
+        elif said.kind == MarkKind.UNDO:
+            del self.words[-1:]
+        elif said.kind in (*OUTCOMES, MarkKind.DISCARD, DENY):
+            self.words.append(said)
+
+    def frames(self, key: str, sitting: str, judge: str) -> Frames:
+        """Those that are learnt from. `judge` is who judged the episode, "" for outcomes."""
+        label, sure, hard = (
+            self._labels(judge) if judge else _outcome_labels(self.outcome, len(self.times))
+        )
+        spoken = self.label.said is not None or self.label.is_demonstration
+        unspoken = judge == LEARNED and not spoken or self.label.authors <= {Provenance.SCRIPT}
+        return Frames(
+            key,
+            sitting,
+            {camera: np.stack(seen)[sure] for camera, seen in self.images.items()},
+            np.stack(self.numbers)[sure],
+            label[sure],
+            (hard & ~label)[sure],
+            timed_out=bool(judge) and self.label.has_failed,
+            unspoken=unspoken,
+        )
+
+    def _labels(self, judge: str) -> tuple[Array, Array, Array]:
+        """Which frames show success, which are sure, and which are hard, of an episode that was not
+        labelled frame by frame.
+        """
+        times, wall = np.array(self.times), np.array(self.times_wall)
+        label, hard = np.zeros((2, len(times)), bool)
+        if not self.label.counts:
+            return label, label.copy(), hard
+        # wandering begins at a goal that was just reached, and never comes back into it
+        if self.label.authors <= {Provenance.SCRIPT}:
+            away = times - times[0] > LEAVING_S
+            return label, away, away
+        # the moment before an end may show either, unless the judge is exact
+        margin = 0.0 if judge == TRUTH or self.label.has_failed else MARGIN_S
+        sure = times[-1] - times >= margin if margin else np.ones(len(times), bool)
+        # before the operator took over, something had gone wrong
+        for i in range(1, len(times)):
+            if (self.authors[i - 1], self.authors[i]) == (Provenance.POLICY, Provenance.HUMAN):
+                hard |= (times >= times[i] - NO_S) & (times < times[i])
+        for word in self.words:
+            if word.kind in (DENY, MarkKind.FAILURE):
+                end = min(word.t_wall, wall[-1]) if word.kind == DENY else wall[-1]
+                seen = (wall >= end - NO_S) & (wall <= end)
+                hard, sure = hard | seen, sure | seen
+        if self.label.succeeded:
+            self._mark_success(label, sure, judge)
+        return label, sure, hard
+
+    def _mark_success(self, label: Array, sure: Array, judge: str) -> None:
+        """The last frames of an episode with success, where somebody vouches for it."""
+        spoken = self.label.said is not None or self.label.is_demonstration
+        vouched = spoken or judge != LEARNED
+        last = CONFIRMED if judge == LEARNED and self.label.success else 1
+        label[-last:] = sure[-last:] = vouched
+
+
+def _outcome_labels(episode: LabelledEpisode, frames: int) -> tuple[Array, Array, Array]:
+    """The same of an episode that was labelled frame by frame: after its first success, what shows
+    none is hard.
+    """
+    label = np.array(episode.labels, bool)
+    return label, episode.usable, np.logical_or.accumulate(label) & ~label
+
+
+# ---------------------------------------------------------------------------------------- reading
+
+
+def look(observation: Observation, camera: str, inputs: Inputs) -> Array:
+    """What a classifier sees of a camera, `(size, size, 3)` uint8."""
+    image = picture(observation, camera)
+    height, width = image.shape[:2]
+    x, y, w, h = inputs.crops.get(camera, (0.0, 0.0, 1.0, 1.0))
+    left, top = min(int(x * width), width - 1), min(int(y * height), height - 1)
+    right, bottom = max(round((x + w) * width), left + 1), max(round((y + h) * height), top + 1)
+    part = image[top:bottom, left:right]
+    shrinks = min(part.shape[:2]) > inputs.size
+    resized: Array = cv2.resize(
+        part,
+        (inputs.size, inputs.size),
+        interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR,
+    )
+    return resized
+
+
+def numbers_of(observation: Observation, inputs: Inputs) -> Array:
+    """What a classifier is told beside the pictures, `(n,)` float32."""
+    told = [number(observation, name) for name in inputs.numbers]
+    return np.concatenate([np.zeros(0), *told]).astype(np.float32)
+
+
+def logs_of(source: Path) -> list[tuple[Path, str]]:
+    """The logs of a run folder, or one by its path, each with who judged its episodes: "" where
+    each frame was labelled. Raises ConfigError if there is none.
+    """
+    if source.is_file():
+        return [(source, "" if source.name.startswith("outcomes") else LEARNED)]
+    run = RunFolder(source)
+    judge = run.load_task().reward.name
+    logs = [(run.outcomes_log, ""), (run.demos_log, judge), (run.steps_log, judge)]
+    if not (found := [(path, by) for path, by in logs if path.exists()]):
+        raise ConfigError(
+            f"'{source}' holds no recorded frames yet: collect some with: robot-rl outcomes TASK"
+        )
+    return found
+
+
+def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
+    """What a classifier of these sources looks at: the cameras that are named, or all there are.
+
+    Raises ConfigError for cameras that a log does not have, or where there are none.
+    """
+    spaces = [read_space(path) for source in sources for path, _ in logs_of(source)]
+    seen = [
+        {
+            name.partition("/")[2]
+            for name, (shape, _) in space.observations.items()
+            if len(shape) == 3
+        }
+        for space in spaces
+    ]
+    there = sorted(set.intersection(*seen)) if seen else []
+    wanted = options.cameras or tuple(there)
+    if not wanted or not set(wanted) | set(options.crops) <= set(there):
+        raise ConfigError(
+            f"cameras {', '.join(wanted) or 'none'} and crops {', '.join(options.crops) or 'none'}:"
+            f" the frames are of the cameras {', '.join(there) or 'none'}; a classifier needs one"
+        )
+    return Inputs(wanted, options.crops, options.size, options.numbers)
+
+
+def read_frames(sources: Sequence[Path], inputs: Inputs) -> list[Frames]:
+    """The frames of all episodes in the logs of these sources that have any to learn from."""
+    episodes = []
+    for source in sources:
+        for path, judge in logs_of(source):
+            told = _read(path, inputs)
+            named = {f"{a}/{epoch:x}/{n}": each for (a, epoch, n), each in told.items()}
+            episodes += [
+                each.frames(key, str(source), judge) for key, each in named.items() if each.times
+            ]
+    return [episode for episode in episodes if len(episode.label)]
+
+
+def _read(path: Path, inputs: Inputs) -> dict[EpisodeOf, Told]:
+    """What a log tells of each episode. A word on an episode that is not in it is passed over."""
+    told: defaultdict[EpisodeOf, Told] = defaultdict(Told)
+    with StepLog(path, read_space(path), read_only=True) as log:
+        for identity, said in log.entries():
+            told[episode_of(identity.stream, said)].hear(said, inputs)
+    return dict(told)
+
+
+def hash_of(episodes: Sequence[Frames]) -> str:
+    """SHA-256 of all that a classifier learns from."""
+    digest = hashlib.sha256()
+    for each in episodes:
+        digest.update(f"{each.key} {each.timed_out} {each.unspoken}".encode())
+        for values in (each.label, each.hard, each.numbers, *each.images.values()):
+            digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------------------------- split
+
+
+def split(episodes: Sequence[Frames], seed: int = 0) -> dict[Part, list[Frames]]:
+    """Of five episodes three to fit, one to calibrate, one to test; of many sittings whole ones.
+
+    Successes and failures are dealt apart, each five in an order drawn for them, so that an episode
+    stays where it is when others come behind it. Raises DataError where a part would lack either.
+    """
+    parts = {}
+    if len({each.sitting for each in episodes}) >= MANY_SITTINGS:
+        parts = _deal(episodes, seed, by_sitting=True)
+    if not parts or _lacks(parts):
+        parts = _deal(episodes, seed, by_sitting=False)
+    if lacking := _lacks(parts):
+        successes = sum(each.has_success for each in episodes)
+        raise DataError(
+            f"there are {successes} episodes with success in {len(episodes)}, and {lacking} to"
+            f" {'fit, calibrate and test' if len(episodes) < 5 else 'do without'}: a classifier needs at"
+            " least 5 with and 5 without success or with frames of before it; collect more with:"
+            " robot-rl outcomes TASK"
+        )
+    return parts
+
+
+def _deal(episodes: Sequence[Frames], seed: int, by_sitting: bool) -> dict[Part, list[Frames]]:
+    dealt: dict[Part, list[Frames]] = {"fit": [], "calibrate": [], "test": []}
+    place: dict[tuple[str, bool], Part] = {}
+    counts = {True: 0, False: 0}
+    for each in episodes:
+        unit = (each.sitting, False) if by_sitting else (each.key, each.has_success)
+        if unit not in place:
+            place[unit] = (
+                "fit" if each.unspoken and not by_sitting else _part(counts[unit[1]], seed)
+            )
+            counts[unit[1]] += 1
+        dealt[place[unit]].append(each)
+    return dealt
+
+
+def _part(number: int, seed: int) -> Part:
+    """Of the number-th episode of its kind."""
+    order = np.random.default_rng([seed, number // len(PARTS)]).permutation(len(PARTS))
+    return PARTS[order[number % len(PARTS)]]
+
+
+def _lacks(parts: Mapping[Part, Sequence[Frames]]) -> str:
+    """Which part has no success, or no failure, in words; "": none."""
+    for part, episodes in parts.items():
+        labels = np.concatenate([each.label for each in episodes] or [np.zeros(0, bool)])
+        if not labels.any() or labels.all():
+            return f"none {'with' if not labels.any() else 'without'} success is left to {part}"
+    return ""

@@ -1,0 +1,257 @@
+"""Training a classifier: fit on some episodes, calibrated on others, tested on yet others.
+
+Balanced batches, label smoothing and random shifts as HIL-SERL (arXiv 2410.21845) has them; what
+stops the fit, calibrates it and chooses its threshold are whole episodes that it never saw, and
+what is said of it is counted on others again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from robot_rl.classifier import files
+from robot_rl.classifier.files import Classifier, logits_of
+from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_frames, split
+from robot_rl.classifier.network import Network
+from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
+from robot_rl.classifier.worth import episode_scores, figures
+from robot_rl.networks.augment import photometric, random_shift
+from robot_rl.networks.resnet10 import load_weights
+from robot_rl.types import Array, DataError
+
+HALF = 128
+"""Frames of either kind in a batch."""
+LOOK_EVERY, PATIENCE = 25, 4
+"""Batches between two looks at the calibration episodes, and looks without a better one."""
+MINE_AT, MINED = (50, 200), 5
+"""After so many batches the network says which frames are hard, and how many of an episode."""
+WEIGHT_DECAY = 1e-4
+HELD_OUT: tuple[Part, ...] = ("calibrate", "test")
+VARIANTS = 4
+"""Of each frame where a frozen trunk looks at it once: as it is, and shifted in other light."""
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (batches so far, at most)."""
+
+
+@dataclass
+class Table:
+    """The frames of several episodes in a row, and of which episode each is."""
+
+    images: dict[str, Array]
+    numbers: Array
+    label: Array
+    hard: Array
+    episode: Array
+
+    @classmethod
+    def of(cls, episodes: Sequence[Frames]) -> "Table":
+        """All of their frames."""
+        return cls(
+            {
+                camera: np.concatenate([each.images[camera] for each in episodes])
+                for camera in episodes[0].images
+            },
+            np.concatenate([each.numbers for each in episodes]),
+            np.concatenate([each.label for each in episodes]),
+            np.concatenate([each.hard for each in episodes]),
+            np.repeat(np.arange(len(episodes)), [len(each.label) for each in episodes]),
+        )
+
+
+def train(
+    folder: Path,
+    sources: Sequence[Path],
+    options: ClassifierConfig,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda done, most: None,
+) -> Classifier:
+    """Train a classifier on the logs of `sources` (run folders, .log files), and write it as the
+    next version in `folder`.
+
+    Raises ConfigError for sources without frames or cameras, DataError where there are too few
+    episodes.
+    """
+    inputs = inputs_for(sources, options)
+    return train_on(
+        folder, read_frames(sources, inputs), inputs, options, seed=seed, progress=progress,
+        sources=map(str, sources),
+    )  # fmt: skip
+
+
+def train_on(
+    folder: Path,
+    episodes: Sequence[Frames],
+    inputs: Inputs,
+    options: ClassifierConfig,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda done, most: None,
+    sources: Iterable[str] = (),
+) -> Classifier:
+    """The same of frames that were read already."""
+    parts = split(episodes, seed)
+    network, batches = Fitter(parts["fit"], parts["calibrate"], inputs, options, seed).fit(progress)
+    # at the frequency at which successes occur, and not in balanced batches
+    held = {part: [_logits(network, each) for each in parts[part]] for part in HELD_OUT}
+    labels = np.concatenate([each.label for each in parts["calibrate"]])
+    calibration = platt(np.concatenate(held["calibrate"]), labels)
+    judged = {part: [calibration(z) for z in logits] for part, logits in held.items()}
+    scores = episode_scores(judged["calibrate"], parts["calibrate"], options.frames)
+    rule = choose_rule(*scores, options.bound, options.frames)
+    metrics = {
+        "episodes": {part: len(each) for part, each in parts.items()},
+        "positives": sum(int(each.label.sum()) for each in episodes),
+        "negatives": sum(int((~each.label).sum()) for each in episodes),
+        "hard": sum(int(each.hard.sum()) for each in episodes),
+        "batches": batches,
+        "wanted_bound": options.bound,
+    } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
+    about = {
+        "data_sha256": hash_of(episodes), "trunk": options.trunk, "inputs": inputs, "rule": rule,
+        "platt": calibration, "metrics": metrics, "sources": tuple(sources),
+    }  # fmt: skip
+    return files.write(folder, about, network)
+
+
+def test(classifier: Classifier, sources: Sequence[Path]) -> dict[str, Any]:
+    """What a classifier is worth on all episodes of these sources that somebody vouches for, which
+    it should not have learnt from. Raises ConfigError or DataError as `train`.
+    """
+    read = read_frames(sources, classifier.inputs)
+    episodes = [each for each in read if not each.unspoken]
+    if not episodes:
+        raise DataError(
+            f"nobody has said of an episode in {', '.join(map(str, sources))} whether it succeeded:"
+            " test on outcomes (robot-rl outcomes TASK), or on a run with words of the operator"
+        )
+    probabilities = [classifier.of_frames(each.images, each.numbers) for each in episodes]
+    return figures(probabilities, episodes, classifier.rule)
+
+
+def _logits(network: Network, episode: Frames) -> Array:
+    return logits_of(network, episode.images, episode.numbers)
+
+
+class Fitter:
+    """Fits a network to the frames of some episodes, and keeps the one that says most of others."""
+
+    def __init__(
+        self,
+        fit: Sequence[Frames],
+        others: Sequence[Frames],
+        inputs: Inputs,
+        options: ClassifierConfig,
+        seed: int,
+    ):
+        self._episodes, self._options = fit, options
+        self._fit, self._others = Table.of(fit), Table.of(others)
+        self._generator = np.random.default_rng(seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = Network(inputs.cameras, inputs.size, len(inputs.numbers), options.trunk)
+        self.network.fit_numbers(torch.from_numpy(self._fit.numbers))
+        if options.resnet10_weights:
+            load_weights(self.network.trunk, Path(options.resnet10_weights))
+        self._hard = self._fit.hard.copy()
+        self._left_out = np.zeros(len(self._hard), bool)
+        self._kept = self._keep() if self.network.frozen else None
+        trained = [each for each in self.network.parameters() if each.requires_grad]
+        self._optimiser = torch.optim.Adam(
+            trained, options.learning_rate, weight_decay=WEIGHT_DECAY
+        )
+
+    def fit(self, progress: Progress) -> tuple[Network, int]:
+        """The network, and after how many batches it was best."""
+        best, best_at, state = np.inf, 0, deepcopy(self.network.state_dict())
+        for done in range(1, self._options.steps + 1):
+            self._step()
+            if done in MINE_AT:
+                self._mine()
+            if done % LOOK_EVERY and done != self._options.steps:
+                continue
+            progress(done, self._options.steps)
+            loss = self._loss_on_others()
+            if loss < best:
+                best, best_at, state = loss, done, deepcopy(self.network.state_dict())
+            elif done - best_at >= PATIENCE * LOOK_EVERY:
+                break
+        self.network.load_state_dict(state)
+        return self.network, best_at
+
+    def _step(self) -> None:
+        """One batch: as many that show success as not, of these at most half hard ones."""
+        negative = ~self._fit.label & ~self._left_out
+        hard = np.flatnonzero(negative & self._hard)
+        rest = np.flatnonzero(negative & ~self._hard)
+        many = min(HALF // 2, len(hard)) if len(rest) else HALF
+        rows = np.concatenate([
+            self._generator.choice(frames, count)
+            for frames, count in (
+                (np.flatnonzero(self._fit.label), HALF), (hard, many), (rest, HALF - many)
+            ) if count
+        ])  # fmt: skip
+        smoothing = self._options.smoothing
+        target = torch.from_numpy(np.where(self._fit.label[rows], 1.0 - smoothing, smoothing))
+        numbers = torch.from_numpy(self._fit.numbers[rows])
+        logits = self.network.judge(self._look(rows), numbers)
+        loss = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype))
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+
+    def _look(self, rows: Array) -> Tensor:
+        """What the trunk makes of these frames, each changed in its own way."""
+        if self._kept is not None:
+            variant = self._generator.integers(0, VARIANTS, len(rows))
+            return self._kept[torch.from_numpy(variant), torch.from_numpy(rows)].float()
+        return self.network.look(self._augmented(rows))
+
+    def _augmented(self, rows: Array) -> dict[str, Tensor]:
+        """Pictures shifted, and in another light."""
+        changed = {}
+        for camera, images in self._fit.images.items():
+            shifted = images[rows]
+            if self._options.shift_pixels:
+                shifted = random_shift(shifted, self._generator, self._options.shift_pixels)
+            changed[camera] = photometric(
+                torch.from_numpy(shifted), self._generator, self._options.light, torch.float32
+            )
+        return changed
+
+    def _keep(self) -> Tensor:
+        """What a frozen trunk makes of every frame, `(variants, N, F)`: it looks at each once."""
+        variants = []
+        with torch.no_grad():
+            for _ in range(VARIANTS):
+                parts = np.array_split(np.arange(len(self._hard)), len(self._hard) // HALF + 1)
+                seen = [self.network.look(self._augmented(part)) for part in parts]
+                variants.append(torch.cat(seen).half())
+        return torch.stack(variants)
+
+    def _mine(self) -> None:
+        """The frames of a timed-out episode that look most like success are hard; those of one that
+        nobody has spoken of are left out if they look like it, since they may show it.
+        """
+        logits = logits_of(self.network, self._fit.images, self._fit.numbers)
+        for number, episode in enumerate(self._episodes):
+            rows = np.flatnonzero(self._fit.episode == number)
+            if episode.unspoken:
+                self._left_out[rows] = logits[rows] > 0.0
+            if episode.timed_out:
+                self._hard[rows[np.argsort(logits[rows])[-MINED:]]] = True
+
+    def _loss_on_others(self) -> float:
+        """Of the calibration episodes, as often as successes occur in them."""
+        logits = logits_of(self.network, self._others.images, self._others.numbers)
+        label = self._others.label
+        return negative_log_likelihood(platt(logits, label)(logits), label)
