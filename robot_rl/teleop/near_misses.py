@@ -16,12 +16,12 @@ from robot_rl.types import Array
 PRESS_M = 0.004
 """So far [m] beyond what it touches the operator pushes."""
 ARRIVED_M = 0.002
-MOST_STEPS, MORE_STEPS = 14, 8
+MOST_STEPS, MORE_STEPS = 16, 8
 """So many control steps a near miss may take, the way to it included; the first one of an episode
 takes more, and one that is put in."""
 HELD = (3, 6)
 """The least and the most steps that it is shown for."""
-MISSES_PER_EPISODE = 3
+MISSES_PER_EPISODE = 2
 SUCCESSES_PER_WITHDRAWAL = 5
 """Of so many successes one is taken back after `SEATED_STEPS` frames."""
 SEATED_STEPS, WITHDRAWAL_STEPS = 8, 6

@@ -16,6 +16,7 @@ from robot_rl.sim.socket import Socket
 from robot_rl.teleop.near_misses import PRESS_M, Plan
 from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
+COLLECTING_PACE = 0.85  # the least: what is shown matters, and not the way to it
 SIDEWAYS = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
 ALIGNED, ALIGNED_RAD_PER_M = (
     0.7,
@@ -92,7 +93,8 @@ class Teleop(interfaces.Teleop):
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """Lean back and choose a pace for this episode."""
-        self._pace = self._rng.uniform(self._habits.slowest_pace, 1.0)
+        slowest = self._habits.slowest_pace if self._plan is None else COLLECTING_PACE
+        self._pace = self._rng.uniform(slowest, 1.0)
         self._steps_left = 0
         self._watch = _Watch(self._habits)
         if self._plan is not None:
