@@ -16,7 +16,7 @@ from robot_rl.config.files import (
     task_from_json,
     with_teleop,
 )
-from robot_rl.config.judge import judge_inputs, with_judge
+from robot_rl.config.judge import judge_inputs, with_classifiers, with_judge
 from robot_rl.config.kinds import (
     KINDS,
     NAMES_ARE,
@@ -80,6 +80,7 @@ __all__ = [
     "task_from_json",
     "tighten",
     "to_json",
+    "with_classifiers",
     "with_judge",
     "with_teleop",
 ]

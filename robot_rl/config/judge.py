@@ -36,6 +36,13 @@ def with_judge(task: "Task", name: str = "") -> "Task":
     return replace(task, reward=Use(name))
 
 
+def with_classifiers(task: "Task", folder: str) -> "Task":
+    """The task with its learned judge, if it has one, in this folder of classifiers."""
+    if task.reward.name != LEARNED:
+        return task
+    return replace(task, reward=Use(LEARNED, {**task.reward.options, "folder": folder}))
+
+
 def judge_inputs(task: "Task") -> JudgeInputs:
     """What the task's judge asks for; nothing where this machine lacks a package that it needs."""
     found = driver_here("rewards", task.reward.name)

@@ -31,6 +31,7 @@ recorded depends on it.
 
 NEVER = {
     "hardware": "its demonstrations are of this bench",
+    "judge": "its episodes are judged by the one that it has",
     "obs": "its demonstrations hold these observations",
     "name": "it has one",
     "listen": "its demonstrations lie where they were recorded",
@@ -53,6 +54,7 @@ def options_of(folder: RunFolder) -> TrainConfig:
         demos=settings.demos,
         wander_steps=settings.wander_steps,
         teleop=settings.teleop,
+        judge=settings.judge,
         clock=settings.clock,
         eval_episodes=settings.eval_episodes,
         actor=folder.read("actor", ActorConfig),

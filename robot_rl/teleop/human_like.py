@@ -56,9 +56,10 @@ class Teleop(interfaces.Teleop):
 
     def __init__(self, options: HumanHabits, given: Given):
         """Raises DeviceError without a simulated arm."""
-        mode = "correct" if given.mode == "correct" else "demonstrate"
-        self._eye = scripted.Teleop(SLOW_TO_ACT, replace(given, mode=mode))
-        self._late = mode == "demonstrate"
+        if given.mode == "collect":  # it shows successes, as a person who asks for nothing
+            given = replace(given, mode="demonstrate")
+        self._eye = scripted.Teleop(SLOW_TO_ACT, given)
+        self._late = given.mode == "demonstrate"
         self._habits = options
         self._rng = np.random.default_rng([given.seed, 1])
         self.reports = 0
