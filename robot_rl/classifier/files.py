@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
 
 from robot_rl.classifier.frames import look, numbers_of
 from robot_rl.classifier.network import Network
@@ -96,14 +97,14 @@ def write(folder: Path, about: Mapping[str, Any], network: Network) -> Classifie
     """Write the next version of a classifier. `about` is the rest of what its JSON file says."""
     folder.mkdir(parents=True, exist_ok=True)
     version = max(versions(folder), default=0) + 1
-    weights = save({name: each.contiguous() for name, each in network.state_dict().items()})
+    weights = save_tensors({name: each.contiguous() for name, each in network.state_dict().items()})
     whole = About(version=version, weights_sha256=_sha256(weights), **about)
     _write_bytes(_weights_file(folder, version), weights)
     write_json(_about_file(folder, version), seal(asdict(whole)), indent=2)
     return Classifier(whole, network)
 
 
-def load_version(folder: Path, version: int = 0) -> Classifier:
+def load(folder: Path, version: int = 0) -> Classifier:
     """A version of a classifier; 0: the newest.
 
     Raises ConfigError if there is none, DataError if its files are damaged.
@@ -122,7 +123,7 @@ def load_version(folder: Path, version: int = 0) -> Classifier:
         about, weights = _read(folder, version)
         inputs = about.inputs
         network = Network(inputs.cameras, inputs.size, len(inputs.numbers), about.trunk)
-        network.load_state_dict(load(weights))
+        network.load_state_dict(load_tensors(weights))
     except (DataError, ConfigError, OSError, RuntimeError, ValueError) as error:
         file = _about_file(folder, version)
         raise DataError(

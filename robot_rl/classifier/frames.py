@@ -123,7 +123,7 @@ class Told:
             self._labels(judge) if judge else _outcome_labels(self.outcome, len(self.times))
         )
         spoken = self.label.said is not None or self.label.is_demonstration
-        unspoken = judge == LEARNED and not spoken or self.label.authors <= {Provenance.SCRIPT}
+        unspoken = (judge == LEARNED and not spoken) or self.label.authors <= {Provenance.SCRIPT}
         return Frames(
             key,
             sitting,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import make_vision
 
 ENCODERS = {"small": "end_to_end", "resnet10": "resnet10"}
@@ -24,26 +25,21 @@ class Network(nn.Module):
 
     def __init__(self, cameras: tuple[str, ...], size: int, numbers: int, trunk: str):
         super().__init__()
-        self.frozen = trunk == "resnet10"
         self.vision = make_vision(ENCODERS[trunk], cameras, (size, size), FEATURES, 0)
-        if self.frozen:
-            self.trunk.requires_grad_(False)
+        self.frozen = isinstance(self.vision, TrunkVision)
+        if isinstance(self.vision, TrunkVision):
+            self.vision.trunks.requires_grad_(False)
         self.register_buffer("mean", torch.zeros(numbers))
         self.register_buffer("std", torch.ones(numbers))
         self.head = nn.Sequential(
             nn.Linear(self.vision.size + numbers, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1)
         )
 
-    @property
-    def trunk(self) -> nn.Module:
-        """The frozen trunk, which looks through all cameras."""
-        trunk: nn.Module = self.vision.trunks[0]
-        return trunk
-
     def fit_numbers(self, numbers: Tensor) -> None:
         """Scale the numbers by their mean and deviation in `numbers (N, n)`."""
-        self.mean.copy_(numbers.mean(0))
-        self.std.copy_(numbers.std(0, correction=0).clamp_min(1e-4))
+        if self.mean.numel():
+            self.mean.copy_(numbers.mean(0))
+            self.std.copy_(numbers.std(0, correction=0).clamp_min(1e-4))
 
     def look(self, images: Mapping[str, Tensor]) -> Tensor:
         """What is kept of a frame where the trunk is frozen."""
@@ -51,7 +47,7 @@ class Network(nn.Module):
 
     def judge(self, seen: Tensor, numbers: Tensor) -> Tensor:
         """Logits of what was looked at."""
-        if self.frozen:
+        if isinstance(self.vision, TrunkVision):
             seen = self.vision.readouts(seen)
         scaled = ((numbers - self.mean) / self.std).clamp(-10.0, 10.0)
         logits: Tensor = self.head(torch.cat([seen, scaled], -1)).squeeze(-1)

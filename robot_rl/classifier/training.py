@@ -24,7 +24,9 @@ from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
 from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
+from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.resnet10 import load_weights
+from robot_rl.networks.trunks import TrunkVision
 from robot_rl.types import Array, DataError
 
 HALF = 128
@@ -160,8 +162,8 @@ class Fitter:
             torch.manual_seed(seed)
             self.network = Network(inputs.cameras, inputs.size, len(inputs.numbers), options.trunk)
         self.network.fit_numbers(torch.from_numpy(self._fit.numbers))
-        if options.resnet10_weights:
-            load_weights(self.network.trunk, Path(options.resnet10_weights))
+        if isinstance(vision := self.network.vision, TrunkVision):
+            load_weights(vision.trunks[0], Path(options.resnet10_weights))
         self._hard = self._fit.hard.copy()
         self._left_out = np.zeros(len(self._hard), bool)
         self._kept = self._keep() if self.network.frozen else None
@@ -173,6 +175,7 @@ class Fitter:
     def fit(self, progress: Progress) -> tuple[Network, int]:
         """The network, and after how many batches it was best."""
         best, best_at, state = np.inf, 0, deepcopy(self.network.state_dict())
+        self.network.vision.set_dtype(convolution_dtype(torch.device("cpu")))
         for done in range(1, self._options.steps + 1):
             self._step()
             if done in MINE_AT:
@@ -186,6 +189,7 @@ class Fitter:
             elif done - best_at >= PATIENCE * LOOK_EVERY:
                 break
         self.network.load_state_dict(state)
+        self.network.vision.set_dtype(torch.float32)
         return self.network, best_at
 
     def _step(self) -> None:
@@ -206,7 +210,7 @@ class Fitter:
         logits = self.network.judge(self._look(rows), numbers)
         loss = F.binary_cross_entropy_with_logits(logits, target.to(logits.dtype))
         self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._optimiser.step()
 
     def _look(self, rows: Array) -> Tensor:

@@ -19,6 +19,7 @@ from robot_rl.cli import arguments as line
 from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
 from robot_rl.cli.files import data, keys, list_runs
+from robot_rl.cli.rewards import reward
 from robot_rl.cli.runs import (
     actor,
     benchmark,
@@ -52,6 +53,7 @@ GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
         "eval": evaluate,
         "run": let_work,
         "outcomes": outcomes,
+        "reward": reward,
     },
     "what is recorded": {"runs": list_runs, "data": data, "blackbox": blackbox},
     "a machine": {"keys": keys, "benchmark": benchmark},

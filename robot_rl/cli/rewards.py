@@ -1,0 +1,112 @@
+"""The verb about classifiers of success."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from robot_rl.classifier.options import ClassifierConfig
+from robot_rl.classifier.score import Rule
+from robot_rl.cli.arguments import A_RUN, Flat, Json, plain, print_json
+from robot_rl.config.kinds import NAMES_ARE, is_name
+from robot_rl.config.run_folder import run_path
+from robot_rl.types import ConfigError
+
+SOURCE = f"Runs with labelled frames ({A_RUN.lower()}), or .log files."
+ClassifierName = Annotated[
+    tyro.conf.Positional[str],
+    tyro.conf.arg(metavar="NAME", help="Name of the classifier, as task files say it."),
+]
+Sources = Annotated[
+    tuple[str, ...], tyro.conf.arg(name="from", metavar="RUN [RUN ...]", help=SOURCE)
+]
+On = Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN [RUN ...]", help=SOURCE)]
+In = Annotated[
+    str, tyro.conf.arg(help="Folder of the classifiers: a run's own is RUN/classifiers.")
+]
+IN = "classifiers"
+
+
+def reward(arguments: Sequence[str]) -> None:
+    """Train a classifier of success, or say what one is worth."""
+
+    def train(
+        name: ClassifierName,
+        sources: Sources,
+        folder: In = IN,
+        seed: int = 0,
+        json: Json = False,
+        *,
+        options: Annotated[ClassifierConfig, Flat] = ClassifierConfig(),  # noqa: B008
+    ) -> None:
+        """Train a classifier on labelled frames, and say what it is worth on episodes held out.
+
+        Args:
+            seed: Which episodes are held out, and how the network begins.
+            options: How it is made.
+        """
+        from robot_rl.classifier import training
+        from robot_rl.classifier.worth import sentences
+
+        made = training.train(
+            _folder(folder, name), [run_path(each) for each in sources], options, seed=seed,
+            progress=_progress,
+        )  # fmt: skip
+        metrics = dict(made.metrics)
+        if json:
+            print_json({"name": name, "version": made.version, "rule": vars(made.rule), **metrics})
+            return
+        print(
+            f"{_folder(folder, name)}: version {made.version}, from {metrics['positives']} frames that"
+            f" show success and {metrics['negatives']} that do not ({metrics['hard']} of them hard),"
+            f" of {sum(metrics['episodes'].values())} episodes"
+        )
+        print(*sentences("held out", metrics["test"], options.bound), sep="\n")
+        print(_rule(made.rule, metrics["calibrate"]["bound_95"], options.bound))
+
+    def test(
+        name: ClassifierName, on: On, folder: In = IN, version: int = 0, json: Json = False
+    ) -> None:
+        """Say what a classifier is worth on runs that it has not learnt from.
+
+        Args:
+            version: Which version; 0: the newest.
+        """
+        from robot_rl.classifier import files, training
+        from robot_rl.classifier.worth import sentences
+
+        judge = files.load(_folder(folder, name), version)
+        found = training.test(judge, [run_path(each) for each in on])
+        if json:
+            print_json({"name": name, "version": judge.version, "on": on, **found})
+            return
+        if learnt := sorted({str(run_path(each)) for each in on} & set(judge.about.sources)):
+            print(f"it has learnt from {', '.join(learnt)}: what follows proves little")
+        bound = judge.metrics.get("wanted_bound", ClassifierConfig().bound)
+        print(*sentences(f"version {judge.version}", found, bound), sep="\n")
+
+    verbs = {verb.__name__: verb for verb in (train, test)}
+    tyro.extras.subcommand_cli_from_dict(
+        verbs, prog="robot-rl reward", args=plain(arguments), description=reward.__doc__
+    )
+
+
+def _folder(folder: str, name: str) -> Path:
+    if not is_name(name):
+        raise ConfigError(f"a classifier cannot be called {name!r}: {NAMES_ARE}")
+    return Path(folder) / name
+
+
+def _progress(done: int, most: int) -> None:
+    print(f"{done} of at most {most} batches", file=sys.stderr)
+
+
+def _rule(rule: Rule, bound: float, wanted: float) -> str:
+    proved = "which is what was asked for" if bound <= wanted else "the best that so few prove"
+    return (
+        f"it says success from a probability of {rule.threshold:.3f} in {rule.frames} frames in a"
+        f" row, and is doubtful from {rule.doubt:.3f}: on the episodes that chose this, at most"
+        f" {100.0 * bound:.3g} % false successes, {proved}"
+    )
