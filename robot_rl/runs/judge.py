@@ -2,11 +2,10 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robot_rl.config import Task
+from robot_rl.config import Task, judge_inputs, make_options
 from robot_rl.config.judge import LEARNED
 from robot_rl.config.run_folder import CLASSIFIERS, RunFolder, RunSettings
 from robot_rl.machine.processes import Supervisor
@@ -52,7 +51,7 @@ def versions_in(folder: Path) -> list[int]:
 
 def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
     """What puts the task's classifier into the folder of a new run, if there is one: the version
-    that the task names, or the newest. Raises as `load_version`.
+    that the task names, or the newest. Raises as `classifier.files.load`.
     """
 
     def fill(path: Path, settings: RunSettings) -> None:
@@ -60,9 +59,9 @@ def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
         source, target = own_classifiers(task) / name, path / CLASSIFIERS / name
         if not name or not versions_in(source) or versions_in(target):
             return
-        from robot_rl.classifier.files import load_version
+        from robot_rl.classifier.files import load
 
-        version = load_version(source, int(task.reward.options.get("version", 0))).version
+        version = load(source, int(task.reward.options.get("version", 0))).version
         target.mkdir(parents=True, exist_ok=True)
         for ending in ("safetensors", "json"):  # the JSON last: then it is whole
             file = f"v{version:04d}.{ending}"
@@ -113,8 +112,7 @@ def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
 def options_for(task: Task) -> "ClassifierConfig":
     """How the task's classifier is trained: what its file says of it, the rest as usual."""
     from robot_rl.classifier.options import ClassifierConfig
-    from robot_rl.config import from_json
 
-    known = {field.name for field in fields(ClassifierConfig)}
-    said = {name: value for name, value in task.reward.options.items() if name in known}
-    return from_json(ClassifierConfig, said, f"task {task.name!r}: reward")
+    said = make_options("rewards", task.reward)
+    cameras = tuple(judge_inputs(task).cameras)
+    return ClassifierConfig(cameras=cameras, crops=said.crops, numbers=said.numbers)

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_rl import geometry, interfaces
+from robot_rl.config.judge import LEARNED
 from robot_rl.interfaces import Given
 from robot_rl.sim.socket import Socket
 from robot_rl.teleop.near_misses import PRESS_M, Plan
 from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
+HOLDS_STEPS = 10  # in place, for a learned judge to say success, before the operator says it
 COLLECTING_PACE = 0.85  # the least: what is shown matters, and not the way to it
 SIDEWAYS = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
 ALIGNED, ALIGNED_RAD_PER_M = (
@@ -57,7 +59,8 @@ class Teleop(interfaces.Teleop):
     takes over when the arm makes no progress for `patience_steps` or leaves the neighbourhood of
     the goal, drives for a segment, and lets go again; in a share `finishes` of the segments it
     carries the insertion through. In mode "collect" every other episode is a success, and the
-    others are near misses, which FAILURE ends.
+    others are near misses, which FAILURE ends. Where the judge is learned, the operator holds the
+    tool in place and leaves the word to it for `HOLDS_STEPS`.
     """
 
     name = "the scripted operator"
@@ -88,14 +91,15 @@ class Teleop(interfaces.Teleop):
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self._watch = _Watch(self._habits)
         self._pace = 1.0
-        self._steps_left = 0
+        self._steps_left = self._done_steps = 0
+        self._silent_steps = HOLDS_STEPS if task.reward.name == LEARNED else 0
         self.reports = 0
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """Lean back and choose a pace for this episode."""
         slowest = self._habits.slowest_pace if self._plan is None else COLLECTING_PACE
         self._pace = self._rng.uniform(slowest, 1.0)
-        self._steps_left = 0
+        self._steps_left = self._done_steps = 0
         self._watch = _Watch(self._habits)
         if self._plan is not None:
             self._plan.begin_episode()
@@ -107,7 +111,9 @@ class Teleop(interfaces.Teleop):
         goal = self._world.latest.goal_base_tcp
         offset = geometry.pose_delta(goal, arm.pose_base_tcp)
         success = self._world.latest.success
-        word = OperatorCommand.SUCCESS if success else OperatorCommand.NONE
+        self._done_steps = self._done_steps + 1 if success else 0
+        said = success and self._done_steps > self._silent_steps
+        word = OperatorCommand.SUCCESS if said else OperatorCommand.NONE
         if self._plan is not None:
             action = self._show(self._plan, arm, goal, offset)
             word = OperatorCommand.FAILURE if self._plan.is_over else word
