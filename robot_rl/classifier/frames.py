@@ -294,10 +294,9 @@ def split(episodes: Sequence[Frames], seed: int = 0) -> dict[Part, list[Frames]]
     if lacking := _lacks(parts):
         successes = sum(each.has_success for each in episodes)
         raise DataError(
-            f"there are {successes} episodes with success in {len(episodes)}, and {lacking} to"
-            f" {'fit, calibrate and test' if len(episodes) < 5 else 'do without'}: a classifier needs at"
-            " least 5 with and 5 without success or with frames of before it; collect more with:"
-            " robot-rl outcomes TASK"
+            f"{len(episodes)} episodes, {successes} of them with success, are too few to hold some"
+            f" out: {lacking}. A classifier needs at least 5 episodes that show success, and 5 that"
+            " show none or show it late; collect more with: robot-rl outcomes TASK"
         )
     return parts
 
@@ -328,5 +327,5 @@ def _lacks(parts: Mapping[Part, Sequence[Frames]]) -> str:
     for part, episodes in parts.items():
         labels = np.concatenate([each.label for each in episodes] or [np.zeros(0, bool)])
         if not labels.any() or labels.all():
-            return f"none {'with' if not labels.any() else 'without'} success is left to {part}"
+            return f"no frame {'without' if labels.any() else 'with'} success is left to {part}"
     return ""

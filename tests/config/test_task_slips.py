@@ -181,7 +181,7 @@ ALONE = [
     (
         'reward=Use("simulator")',
         'reward=Use("simulater")',
-        "'simulater' is not in robot_rl/rewards; it has: operator, pose, simul",
+        "'simulater' is not in robot_rl/rewards; it has: classifier, operator, pose, simul",
     ),
     (
         'reward=Use("simulator")',

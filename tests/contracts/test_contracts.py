@@ -34,9 +34,12 @@ PLUGGED_IN = {
     "controllers/arms": ("franka", "fci_sim"),
     "controllers/grippers": ("franka",),
     "cameras": ("opencv", "realsense"),
+    "rewards": ("classifier",),
     "teleop": ("gamepad", "keyboard", "spacemouse"),
 }
-"""Drivers of devices, which have simulated benches in tests of their own: here they are not opened."""
+"""Drivers of devices, which have simulated benches in tests of their own, and the judge that has to
+be trained first: here they are not opened.
+"""
 
 KINDS = sorted(set(config.KINDS) - {"learner/agents"})
 DRIVERS = [(kind, name) for kind in KINDS for name in config.names_of(kind)]
