@@ -39,7 +39,8 @@ class RunSettings:
     the run is created, and stands in the heads of its files and greetings, so that no run takes
     another's steps; runs made before there was one have none. The addresses are where the processes
     listen; `arm_addresses`, if given, stand in for those of the hardware file, and so does
-    `teleop`, the name of an operator's device; `judge` is a reward in the place of the task's own.
+    `teleop`, the name of an operator's device; `judge` is a reward in the place of the task's own,
+    `outcomes` how many positives and negatives a learned one is trained on, if there is none yet.
     `remote_actor`: the robot is on another machine than
     the learner. `eval_episodes` are those of the evaluation at the end.
     """
@@ -64,6 +65,7 @@ class RunSettings:
     remote_actor: bool = False
     teleop: str = ""
     judge: str = ""
+    outcomes: tuple[int, int] = (200, 1_000)
     eval_episodes: int = 100
 
     def __post_init__(self) -> None:

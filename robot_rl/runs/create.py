@@ -19,7 +19,7 @@ from robot_rl.links.sockets import free_addresses
 from robot_rl.machine.clock import ClockKind
 from robot_rl.operator.intervention import require_judge
 from robot_rl.runs.demos_from import Origins, copier, look_at
-from robot_rl.runs.judge import COLLECTING_STEPS, copy_classifier, is_lacking
+from robot_rl.runs.judge import collecting_steps, copy_classifier, is_lacking
 from robot_rl.types import ConfigError
 
 NO_DEVICE = (
@@ -41,6 +41,8 @@ class TrainConfig:
             simulation.
         judge: Another judge than the task's, a file of rewards/; simulator is the simulated world's
             own truth.
+        outcomes: How many frames that show success, and how many that do not, are collected before
+            the demonstrations, if the task's classifier has yet to be trained.
         obs: What the policy sees: pixels, the cameras' pictures; state, the simulator's own truth
             instead, the quick variant.
         seed: Seed of everything that is drawn; another one is another run of the same experiment.
@@ -67,6 +69,7 @@ class TrainConfig:
     hardware: str = "sim_panda"
     teleop: str = ""
     judge: str = ""
+    outcomes: tuple[int, int] = (200, 1_000)
     obs: ObsKind = "pixels"
     seed: int = 0
     steps: int = 0
@@ -103,6 +106,9 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     with gathered(problems):
         require_sense(options.learner, demos)
     with gathered(problems):
+        if min(options.outcomes) < 1:
+            raise ConfigError(f"outcomes is {options.outcomes}: ask for at least one of each")
+    with gathered(problems):
         if options.demos_from and options.listen:
             raise ConfigError(
                 "with --listen the robot's machine records the demonstrations: leave"
@@ -115,7 +121,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     learner = options.learner
     if learner.encoder_weights:  # found from everywhere
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
-    collecting = COLLECTING_STEPS if is_lacking(judged) else 0
+    collecting = collecting_steps(judged, options.outcomes)
     wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
     with gathered(problems):
         # in one go: none of them twice
@@ -141,6 +147,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
             remote_actor=bool(options.listen),
             teleop=options.teleop,
             judge=options.judge,
+            outcomes=options.outcomes,
             eval_episodes=options.eval_episodes,
         )
         if verb == "train":

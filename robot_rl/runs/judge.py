@@ -18,10 +18,10 @@ from robot_rl.types import StoppedError
 if TYPE_CHECKING:
     from robot_rl.classifier.options import ClassifierConfig
 
-POSITIVES, NEGATIVES, PER_EPISODE = 200, 1_000, 10
-"""Frames that a training collects for itself: HIL-SERL's numbers, in some forty episodes."""
-COLLECTING_STEPS = 1_400
-"""Control steps that they take the scripted operator, about."""
+PER_EPISODE = 10
+"""Positives of an episode."""
+STEPS_PER_POSITIVE = 7
+"""Control steps that a positive takes the scripted operator, about, near misses included."""
 
 
 def classifier_of(task: Task) -> str:
@@ -47,6 +47,11 @@ def versions_in(folder: Path) -> list[int]:
     from robot_rl.classifier.files import versions
 
     return versions(folder)
+
+
+def collecting_steps(task: Task, outcomes: tuple[int, int]) -> int:
+    """Control steps that outcomes will take, about, if the task's judge has yet to be learnt."""
+    return max(STEPS_PER_POSITIVE * outcomes[0], outcomes[1]) if is_lacking(task) else 0
 
 
 def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
@@ -81,9 +86,10 @@ def prepare_judge(
         return
     name = classifier_of(task)
     display.say(f"there is no classifier '{name}' yet: the operator shows successes and failures")
+    positives, negatives = folder.settings.outcomes
     record_outcomes(
         folder, display, stop, processes,
-        positives=POSITIVES, negatives=NEGATIVES, per_episode=PER_EPISODE,
+        positives=positives, negatives=negatives, per_episode=PER_EPISODE,
     )  # fmt: skip
     summarise_outcomes(folder)
     train_judge(folder, display, stop)
@@ -105,7 +111,7 @@ def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
     made = train(
         target, [folder.outcomes_log], options, seed=folder.settings.seed, progress=progress
     )
-    for sentence in sentences("on episodes held out", made.metrics, options.bound):
+    for sentence in sentences("held out", made.metrics["test"], options.bound):
         display.say(sentence)
 
 
