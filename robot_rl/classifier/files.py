@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from safetensors.torch import save as save_tensors
 
 from robot_rl.classifier.frames import look, numbers_of
 from robot_rl.classifier.network import Network
-from robot_rl.classifier.options import Inputs
+from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.score import Rule
 from robot_rl.classifier.statistics import Platt
 from robot_rl.machine.small_files import read_json, require_seal, seal, write_json
@@ -46,6 +46,7 @@ class About:
     platt: Platt
     metrics: Mapping[str, Any]
     sources: tuple[str, ...] = ()
+    options: ClassifierConfig = field(default_factory=ClassifierConfig)
 
 
 class Classifier:

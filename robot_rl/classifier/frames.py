@@ -27,7 +27,8 @@ import cv2
 import numpy as np
 
 from robot_rl.classifier.options import ClassifierConfig, Inputs
-from robot_rl.classifier.score import number, picture
+from robot_rl.classifier.score import number as number_of
+from robot_rl.classifier.score import picture
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
@@ -201,7 +202,7 @@ def look(observation: Observation, camera: str, inputs: Inputs) -> Array:
 
 def numbers_of(observation: Observation, inputs: Inputs) -> Array:
     """What a classifier is told beside the pictures, `(n,)` float32."""
-    told = [number(observation, name) for name in inputs.numbers]
+    told = [number_of(observation, name) for name in inputs.numbers]
     return np.concatenate([np.zeros(0), *told]).astype(np.float32)
 
 
@@ -226,7 +227,7 @@ def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
 
     Raises ConfigError for cameras that a log does not have, or where there are none.
     """
-    spaces = [read_space(path) for source in sources for path, _ in logs_of(source)]
+    spaces = [read_space(path) for path, _, _ in _all_logs(sources)]
     seen = [
         {
             name.partition("/")[2]
@@ -248,14 +249,20 @@ def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
 def read_frames(sources: Sequence[Path], inputs: Inputs) -> list[Frames]:
     """The frames of all episodes in the logs of these sources that have any to learn from."""
     episodes = []
+    for path, judge, sitting in _all_logs(sources):
+        for (actor, epoch, number), told in _read(path, inputs).items():
+            if told.times:
+                episodes.append(told.frames(f"{actor}/{epoch:x}/{number}", sitting, judge))
+    return [episode for episode in episodes if len(episode.label)]
+
+
+def _all_logs(sources: Sequence[Path]) -> list[tuple[Path, str, str]]:
+    """The logs of all sources, who judged them, and in which source they are: each log once."""
+    found: dict[Path, tuple[Path, str, str]] = {}
     for source in sources:
         for path, judge in logs_of(source):
-            told = _read(path, inputs)
-            named = {f"{a}/{epoch:x}/{n}": each for (a, epoch, n), each in told.items()}
-            episodes += [
-                each.frames(key, str(source), judge) for key, each in named.items() if each.times
-            ]
-    return [episode for episode in episodes if len(episode.label)]
+            found.setdefault(path.resolve(), (path, judge, str(source)))
+    return list(found.values())
 
 
 def _read(path: Path, inputs: Inputs) -> dict[EpisodeOf, Told]:
@@ -323,9 +330,10 @@ def _part(number: int, seed: int) -> Part:
 
 
 def _lacks(parts: Mapping[Part, Sequence[Frames]]) -> str:
-    """Which part has no success, or no failure, in words; "": none."""
+    """Which part has nobody's word for a success, or for a failure, in words; "": none."""
     for part, episodes in parts.items():
-        labels = np.concatenate([each.label for each in episodes] or [np.zeros(0, bool)])
+        spoken = [each.label for each in episodes if not each.unspoken]
+        labels = np.concatenate([np.zeros(0, bool), *spoken])
         if not labels.any() or labels.all():
             return f"no frame {'without' if labels.any() else 'with'} success is left to {part}"
     return ""

@@ -102,7 +102,8 @@ def train_on(
 ) -> Classifier:
     """The same of frames that were read already."""
     parts = split(episodes, seed)
-    network, batches = Fitter(parts["fit"], parts["calibrate"], inputs, options, seed).fit(progress)
+    fitter = Fitter(parts["fit"], parts["calibrate"], inputs, options, seed)
+    network, batches = fitter.fit(progress)
     # at the frequency at which successes occur, and not in balanced batches
     held = {part: [_logits(network, each) for each in parts[part]] for part in HELD_OUT}
     labels = np.concatenate([each.label for each in parts["calibrate"]])
@@ -115,12 +116,14 @@ def train_on(
         "positives": sum(int(each.label.sum()) for each in episodes),
         "negatives": sum(int((~each.label).sum()) for each in episodes),
         "hard": sum(int(each.hard.sum()) for each in episodes),
+        "left_out": int(fitter.left_out.sum()),
         "batches": batches,
         "wanted_bound": options.bound,
     } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
     about = {
         "data_sha256": hash_of(episodes), "trunk": options.trunk, "inputs": inputs, "rule": rule,
         "platt": calibration, "metrics": metrics, "sources": tuple(sources),
+        "options": options,
     }  # fmt: skip
     return files.write(folder, about, network)
 
@@ -145,7 +148,10 @@ def _logits(network: Network, episode: Frames) -> Array:
 
 
 class Fitter:
-    """Fits a network to the frames of some episodes, and keeps the one that says most of others."""
+    """Fits a network to the frames of some episodes, and keeps the one that says most of others.
+
+    `left_out (N,)` are the frames that may show success, which nobody has said.
+    """
 
     def __init__(
         self,
@@ -165,7 +171,10 @@ class Fitter:
         if isinstance(vision := self.network.vision, TrunkVision):
             load_weights(vision.trunks[0], Path(options.resnet10_weights))
         self._hard = self._fit.hard.copy()
-        self._left_out = np.zeros(len(self._hard), bool)
+        # until the network knows better, all of what nobody has spoken of
+        self.left_out = np.repeat(
+            [each.unspoken for each in fit], [len(each.label) for each in fit]
+        )
         self._kept = self._keep() if self.network.frozen else None
         trained = [each for each in self.network.parameters() if each.requires_grad]
         self._optimiser = torch.optim.Adam(
@@ -194,7 +203,7 @@ class Fitter:
 
     def _step(self) -> None:
         """One batch: as many that show success as not, of these at most half hard ones."""
-        negative = ~self._fit.label & ~self._left_out
+        negative = ~self._fit.label & ~self.left_out
         hard = np.flatnonzero(negative & self._hard)
         rest = np.flatnonzero(negative & ~self._hard)
         many = min(HALF // 2, len(hard)) if len(rest) else HALF
@@ -250,7 +259,7 @@ class Fitter:
         for number, episode in enumerate(self._episodes):
             rows = np.flatnonzero(self._fit.episode == number)
             if episode.unspoken:
-                self._left_out[rows] = logits[rows] > 0.0
+                self.left_out[rows] = logits[rows] > 0.0
             if episode.timed_out:
                 self._hard[rows[np.argsort(logits[rows])[-MINED:]]] = True
 

@@ -1,5 +1,6 @@
 """The verb about classifiers of success."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,8 @@ def reward(arguments: Sequence[str]) -> None:
             seed: Which episodes are held out, and how the network begins.
             options: How it is made.
         """
+        # before torch is loaded: threads that spin take the cores of whatever runs beside
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from robot_rl.classifier import training
         from robot_rl.classifier.worth import sentences
 

@@ -76,8 +76,9 @@ def by_height(folder: Path, gain: float = 10.0, rule: Rule | None = None) -> Cla
     with torch.no_grad():
         for each in network.head.parameters():
             each.zero_()
-        network.head[0].weight[:2, -1] = torch.tensor([1.0, -1.0])
-        network.head[2].weight[0, :2] = torch.tensor([gain, -gain])
+        first, _, last = network.head
+        first.weight[:2, -1] = torch.tensor([1.0, -1.0])  # type: ignore[operator]
+        last.weight[0, :2] = torch.tensor([gain, -gain])  # type: ignore[operator]
     about = {
         "data_sha256": "", "trunk": "small", "inputs": inputs, "rule": rule or Rule(0.9, 0.6, 3),
         "platt": Platt(), "metrics": {},

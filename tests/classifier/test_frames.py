@@ -140,8 +140,9 @@ def test_every_episode_is_in_one_part_and_stays_there_when_others_come(kinds, se
     assert sorted(key for of in parts.values() for key in of) == sorted(
         each.key for each in episodes
     )
-    for part, share in (("fit", 0.6), ("calibrate", 0.2), ("test", 0.2)):
-        assert abs(len(parts[part]) - share * len(episodes)) <= 2.4
+    shares = {"fit": 0.6, "calibrate": 0.2, "test": 0.2}
+    for part, of in parts.items():
+        assert abs(len(of) - shares[part] * len(episodes)) <= 2.4
     before = split(episodes[:20], seed)
     assert all(each.key in parts[part] for part, of in before.items() for each in of)
 
