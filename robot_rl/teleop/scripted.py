@@ -14,7 +14,7 @@ from robot_rl import geometry, interfaces
 from robot_rl.config.judge import LEARNED
 from robot_rl.interfaces import Given
 from robot_rl.sim.socket import Socket
-from robot_rl.teleop.near_misses import PRESS_M, Plan
+from robot_rl.teleop._near_misses import PRESS_M, Plan
 from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
 HOLDS_STEPS = 10  # in place, for a learned judge to say success, before the operator says it
