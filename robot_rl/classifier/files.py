@@ -96,7 +96,6 @@ def versions(folder: Path) -> list[int]:
 
 def write(folder: Path, about: Mapping[str, Any], network: Network) -> Classifier:
     """Write the next version of a classifier. `about` is the rest of what its JSON file says."""
-    folder.mkdir(parents=True, exist_ok=True)
     version = max(versions(folder), default=0) + 1
     weights = save_tensors({name: each.contiguous() for name, each in network.state_dict().items()})
     whole = About(version=version, weights_sha256=_sha256(weights), **about)
@@ -151,6 +150,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole. DataError if the disk refuses."""
     draft = path.with_name(f".writing_{path.name}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("wb") as file:
             file.write(data)
             file.flush()

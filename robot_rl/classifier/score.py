@@ -7,7 +7,6 @@ other.
 """
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -155,8 +154,3 @@ def picture(observation: Observation, camera: str) -> Array:
         f"the observation has no picture of camera {camera!r}, which the classifier looks at; it"
         f" has: {', '.join(cameras) or 'none'}"
     )
-
-
-def scores(parts: Sequence[tuple[Array, Array]], frames: int) -> Array:
-    """The scores of several episodes, each `(probabilities, allowed)`."""
-    return np.array([episode_score(*part, frames) for part in parts])

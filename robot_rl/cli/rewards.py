@@ -42,7 +42,7 @@ def reward(arguments: Sequence[str]) -> None:
         *,
         options: Annotated[ClassifierConfig, Flat] = ClassifierConfig(),  # noqa: B008
     ) -> None:
-        """Train a classifier on labelled frames, and say what it is worth on episodes held out.
+        """Train a classifier on labelled frames, and say what it is worth on others.
 
         Args:
             seed: Which episodes are held out, and how the network begins.

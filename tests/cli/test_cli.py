@@ -63,7 +63,8 @@ def test_help_lists_every_verb_in_80_columns(helped: Callable[..., str]) -> None
         assert re.search(rf"(?m)^  {verb} +\S", shown)
 
 
-LINES = [[verb] for verb in verbs.VERBS if verb != "data"]
+LINES = [[verb] for verb in verbs.VERBS if verb not in ("data", "reward")]
+LINES += [["reward", verb] for verb in ("train", "test")]
 LINES += [["data", verb] for verb in ("ls", "show", "stats", "archive", "repair", "convert")]
 
 

@@ -12,7 +12,8 @@ from robot_rl.types import ConfigError
 
 PACKAGED = config.PACKAGE.parent / "tasks" / "peg_insert.py"
 TEXT = (
-    PACKAGED.read_text()
+    PACKAGED
+    .read_text()
     .replace('name="peg_insert",', 'name="mine",')
     .replace('Use("classifier", {"name": "peg_in", "height_below": 0.001})', 'Use("simulator")')
 )
