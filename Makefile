@@ -1,7 +1,7 @@
 # Two commands matter: `make train` and `make test`. Both install what they need into .venv first.
 #
 #   make train                  peg insertion from pixels, on the simulated arm
-#   make train OBS=state        the quick variant, without images
+#   make train OBS=state        the quick variant: the judge alone sees images
 #   make train ARGS="--seed 1"  anything else that `robot-rl train --help` lists
 #   make test                   the tests, three at a time; ARGS goes to pytest (ARGS="-n 0" for one at a time)
 #   make test-fast              those that are not marked slow: under two minutes on two cores
@@ -39,7 +39,7 @@ GL_PROBE := import sys; from robot_rl.cameras.mujoco import gl_problem; sys.exit
 USB_PROBE := import ctypes.util, sys; sys.exit(ctypes.util.find_library("usb-1.0") is None)
 HAS_GL := $(BIN)/python -c '$(GL_PROBE)'
 
-train: $(VENV)/.installed $(if $(filter state,$(OBS)),,gl)
+train: $(VENV)/.installed gl
 	$(BIN)/robot-rl train $(TASK) --hardware $(HARDWARE) $(if $(OBS),--obs $(OBS)) $(ARGS)
 
 # Without root, the tests that draw, open a RealSense, need a display or a browser are skipped and name the command.

@@ -83,7 +83,7 @@ def measure(seconds: float, burners: int, console: Who | None = None) -> list[Ro
             )
             stack.callback(device.unplug)
         with chdir(stack.enter_context(TemporaryDirectory())):  # where the console finds the run
-            folder = create_run("peg_insert", TrainConfig(clock="real"))
+            folder = create_run("peg_insert", TrainConfig(clock="real", judge="simulator"))
             folder = RunFolder(folder.path.resolve())
         start_arms(folder, stack.enter_context(Supervisor(folder.logs)))
         task = replace(folder.load_task(), max_steps=100_000)

@@ -91,7 +91,12 @@ def main(
     print("friction [Nm]  load [kg]  succeeded    mean [s]  longest [s]")
     for friction_nm in friction:
         for load_kg in load:
-            with rubbing_bench(config.load_task(task), friction_nm, load_kg, compliance) as env:
+            with rubbing_bench(
+                config.with_judge(config.load_task(task), "simulator"),
+                friction_nm,
+                load_kg,
+                compliance,
+            ) as env:
                 came = try_resets(env, count)
             line = f"{friction_nm:13.3f} {load_kg:10.1f} {came.succeeded:6d} of {came.asked}"
             print(f"{line} {np.mean(came.seconds):9.1f} {max(came.seconds):12.1f}", flush=True)

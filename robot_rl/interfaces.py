@@ -60,8 +60,9 @@ class Given:
     """Cameras: height and width of the frames that are wanted; None: as they come."""
     task: "Task | None" = None
     """Teleop and rewards: the task, if there is one."""
-    mode: Literal["demonstrate", "correct"] = "correct"
-    """Teleop: what the operator is there for."""
+    mode: Literal["demonstrate", "correct", "collect"] = "correct"
+    """Teleop: what the operator is there for; "collect": to show a classifier successes and
+    failures."""
     seed: int = 0
     """Teleop: of whatever a simulated operator draws."""
     desk: Any = None

@@ -16,6 +16,7 @@ TASK = replace(
     EASY,
     name="peg_insert_hard",
     description="insert the peg into a tighter socket, fully, whatever the light",
+    reward=Use("classifier", {"name": "peg_in_hard", "height_below": 0.001}),
     # 0.25 mm of air on each side of the peg; the socket anywhere within 50 mm and 20 degrees
     scene=Use(
         "peg_insert",

@@ -29,6 +29,10 @@ if "ROBOT_RL_KEYS" not in os.environ:
     os.environ["ROBOT_RL_KEYS"] = tempfile.mkdtemp(prefix="robot_rl-keys-")
     atexit.register(shutil.rmtree, os.environ["ROBOT_RL_KEYS"], ignore_errors=True)
 
+# the simulator's truth judges where a task's own judge is learnt: tests of other things need no
+# classifier
+os.environ.setdefault("ROBOT_RL_JUDGE", "simulator")
+
 # who starts the tests in the background of a script has them ignore Ctrl-C, which every process
 # below inherits
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

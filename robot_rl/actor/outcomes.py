@@ -23,8 +23,8 @@ class LabelJudge(interfaces.Reward):
     """The label of each frame as its reward. It stands in for the task's judge.
 
     `judge` is whom it asks. An operator speaks when something changes, and what they said holds
-    until then; the simulator's truth is asked anew for each frame. An episode ends when it has
-    `per_episode` positives.
+    until then; the simulator's truth is asked anew for each frame, and a program's FAILURE ends an
+    episode that shows a near miss. Else it ends when it has `per_episode` positives.
     """
 
     def __init__(self, judge: Reward, per_episode: int):
@@ -51,7 +51,8 @@ class LabelJudge(interfaces.Reward):
             self._label = float(success)
         self._positives += self._label > 0.0
         enough = self._positives >= self._per_episode
-        return RewardResult(self._label, enough, enough)
+        shown = outcome == OperatorCommand.FAILURE and not self.needs_operator
+        return RewardResult(self._label, enough or shown, enough)
 
 
 class OutcomeRecorder:
@@ -62,11 +63,18 @@ class OutcomeRecorder:
     episodes can be held out.
     """
 
-    def __init__(self, sitting: RecordingSession, *, per_episode: int = 10):
+    def __init__(
+        self,
+        sitting: RecordingSession,
+        *,
+        per_episode: int = 10,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        """`say` is told what a person is to show next, where the task names near misses."""
         self.episodes = labelled_episodes(sitting.log)
         self._next = max(self.episodes, default=-1) + 1
         self._judge = sitting.env.reward = LabelJudge(sitting.env.reward, per_episode)
-        self._sitting = sitting
+        self._sitting, self._say = sitting, say
         sitting.begin(self._next)
         sitting.heard = self._hear
 
@@ -95,8 +103,19 @@ class OutcomeRecorder:
             tell(good, bad)
             if good >= positives and bad >= negatives:
                 return
+            self._ask()
             self._sitting.pass_gate()
             self._drive(good, bad, tell)
+
+    def _ask(self) -> None:
+        """Ask a person for the next success or near miss, in turn; a program has a plan of its own."""
+        misses = self._sitting.env.task.near_misses
+        if not misses or not self._sitting.operator.is_person:
+            return
+        turn, fails = divmod(self._next, 2)
+        wanted = f"a failure, to the end: {misses[turn % len(misses)]}" if fails else "the success"
+        self._say(f"episode {self._next + 1}: show {wanted}")
+        self._sitting.tell(asks=f"show {wanted}")
 
     def _drive(self, good: int, bad: int, tell: Progress) -> None:
         """One episode, counted while it goes on: so many there were before."""

@@ -16,6 +16,7 @@ from robot_rl.config.files import (
     task_from_json,
     with_teleop,
 )
+from robot_rl.config.judge import judge_inputs, with_classifiers, with_judge
 from robot_rl.config.kinds import (
     KINDS,
     NAMES_ARE,

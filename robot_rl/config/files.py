@@ -21,6 +21,7 @@ from robot_rl.config.hardware_problems import (
     machine_problems,
     unused_problems,
 )
+from robot_rl.config.judge import judge_spaces, with_judge
 from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, line_in, name_problems
 from robot_rl.config.python_lines import PythonFile
 from robot_rl.config.task_problems import fit_problems, task_problems
@@ -58,7 +59,7 @@ def load_task(name: str) -> Task:
     if not problems and task.name != name:
         problems = [(("name",), f"= {task.name!r}: the task's name must be the file's, {name!r}")]
     if not problems:
-        task = from_json(Task, to_json(task))
+        task = with_judge(from_json(Task, to_json(task)))
         problems = list(task_problems(task))
     if problems:
         raise ConfigError(source.complaints(problems))
@@ -210,7 +211,7 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     not fit together.
 
     `state/...` is float32 `(6,)`, or `(3,)` of a direction, under `state/ARM/...` if there are
-    several arms; `image/NAME` is uint8 `(H, W, 3)`.
+    several arms; `image/NAME` is uint8 `(H, W, 3)`. `judge/...` is what the judge alone sees.
     """
     _require_fit(task, hardware)
     if obs == "state" and task.scene is None:
@@ -231,6 +232,7 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     }
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
+    observations |= judge_spaces(task, hardware, obs)
     return SpaceSpec(observations, action_size=6 * len(hardware.arms))
 
 

@@ -24,6 +24,8 @@ from robot_rl.types import ConfigError, DataError, SpaceSpec
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 DEMOS_LOG = "demos.log"
+CLASSIFIERS = "classifiers"
+"""The folder of learned judges, where a user works and in a run."""
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
 EVAL_SEED = 1_000_000  # beside the run's own: start poses and scenes that no training draws
@@ -39,7 +41,9 @@ class RunSettings:
     the run is created, and stands in the heads of its files and greetings, so that no run takes
     another's steps; runs made before there was one have none. The addresses are where the processes
     listen; `arm_addresses`, if given, stand in for those of the hardware file, and so does
-    `teleop`, the name of an operator's device. `remote_actor`: the robot is on another machine than
+    `teleop`, the name of an operator's device; `judge` is a reward in the place of the task's own,
+    `outcomes` how many positives and negatives a learned one is trained on, if there is none yet.
+    `remote_actor`: the robot is on another machine than
     the learner. `eval_episodes` are those of the evaluation at the end.
     """
 
@@ -62,6 +66,8 @@ class RunSettings:
     desk_address: str = "local://desk"
     remote_actor: bool = False
     teleop: str = ""
+    judge: str = ""
+    outcomes: tuple[int, int] = (200, 1_000)
     eval_episodes: int = 100
 
     def __post_init__(self) -> None:
@@ -241,8 +247,10 @@ class RunFolder:
         )
 
     def load_task(self) -> Task:
-        """The task as the run holds it."""
-        return self._copy("task", self.settings.task, config.task_from_json, config.load_task)
+        """The task as the run holds it, with this run's judge, and its own classifiers."""
+        task = self._copy("task", self.settings.task, config.task_from_json, config.load_task)
+        task = config.with_judge(task, self.settings.judge)
+        return config.with_classifiers(task, str((self.path / CLASSIFIERS).resolve()))
 
     @property
     def judge(self) -> Path | None:

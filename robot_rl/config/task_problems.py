@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from robot_rl.config.compliance import compliance_problems, leash_problems, posture_problems
+from robot_rl.config.judge import judge_problems
 from robot_rl.config.kinds import driver_here, name_problems, option_problems
 from robot_rl.config.limits import is_unit, outside, tightened
 from robot_rl.config.ranges import Range, beyond
@@ -139,6 +140,7 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
                 ("cameras", i),
                 f"= {name!r}: camera {name!r} is not in hardware {hardware.name!r}; it has: {hint}",
             )
+    yield from judge_problems(task, hardware)
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"

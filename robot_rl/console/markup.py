@@ -227,6 +227,8 @@ def status_html(sight: Snapshot) -> str:
     if sight.view is not None:
         facts, step = sight.view.facts, sight.view.step
         phase = str(facts.get("phase", ""))
+        if facts.get("asks"):
+            rows.append(("now", str(facts["asks"])))
         if facts.get("reason"):
             (
                 alarms.append(str(facts["reason"]))

@@ -27,7 +27,8 @@ class Observer:
     how far the target is ahead of the arm, which the policy must see because targets build on one
     another. `state/projected_gravity` `(3,)`, if the space has it, is the unit vector downwards:
     how far the tool is tilted, which a camera can hardly tell from a shift. `state/sim_goal`, if
-    the space has it, is the simulator's truth: the goal seen from the tool.
+    the space has it, is the simulator's truth: the goal seen from the tool. `judge/height` [m] in
+    the base frame and `judge/force` [N], `(arms,)`, are there if the space has them.
     """
 
     def __init__(self, hardware: Hardware, space: SpaceSpec):
@@ -37,6 +38,8 @@ class Observer:
             any(name.endswith("/" + seen) for name in space.observations)
             for seen in (SIM_GOAL, GRAVITY)
         )
+        self._judge_height = "judge/height" in space.observations
+        self._judge_force = "judge/force" in space.observations
         self._downwards = [
             geometry.quat_rotate(
                 geometry.quat_conjugate(np.array(arm.pose_bench_base[3:])), DOWN_BENCH
@@ -50,9 +53,9 @@ class Observer:
         self._starts = [arm.pose_base_tcp for arm in arms]
 
     def observe(
-        self, arms: Sequence[ArmState], images: Mapping[str, Array], world: WorldState | None
+        self, arms: Sequence[ArmState], pictures: Mapping[str, Array], world: WorldState | None
     ) -> dict[str, Array]:
-        """The observation of this moment; images go in as they are, under `image/NAME`."""
+        """The observation of this moment; pictures go in as they are, under their names."""
         observation: dict[str, Array] = {}
         for prefix, start, down, arm in zip(
             self._prefixes, self._starts, self._downwards, arms, strict=True
@@ -71,5 +74,9 @@ class Observer:
             observation |= {
                 prefix + name: value.astype(np.float32) for name, value in values.items()
             }
-        observation |= {f"image/{name}": image for name, image in images.items()}
-        return observation
+        if self._judge_height:
+            observation["judge/height"] = np.array([a.pose_base_tcp[2] for a in arms], np.float32)
+        if self._judge_force:
+            forces = [np.linalg.norm(arm.wrench_base_tcp[:3]) for arm in arms]
+            observation["judge/force"] = np.array(forces, np.float32)
+        return observation | dict(pictures)

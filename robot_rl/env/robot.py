@@ -1,21 +1,20 @@
 """The Gymnasium environment: one class for every task and every hardware, real or simulated."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from robot_rl import config, geometry
-from robot_rl.cameras import open_camera
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
 from robot_rl.env.observe import Observer
 from robot_rl.env.reset import Resetter, sample_start
 from robot_rl.env.states import ArmStates
-from robot_rl.interfaces import Camera, Given, Reward
+from robot_rl.env.views import Views
+from robot_rl.interfaces import Given, Reward
 from robot_rl.machine.clock import Clock, LockstepClock, RealClock
 from robot_rl.types import (
     ArmFaultError,
@@ -31,6 +30,7 @@ from robot_rl.types import (
     RewardResult,
     SpaceSpec,
     StoppedError,
+    Use,
 )
 
 
@@ -59,7 +59,9 @@ class RobotEnv(gymnasium.Env):
         *,
         obs: ObsKind = "pixels",
         render_mode: str | None = None,
+        judge: Use | None = None,
     ):
+        """`judge` stands in for the task's own; the observation stays the task's."""
         self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
         self.space_spec = config.spaces(task, hardware, obs)
         self.observation_space = observation_space(self.space_spec)
@@ -75,9 +77,10 @@ class RobotEnv(gymnasium.Env):
         self.clock: Clock = (
             LockstepClock() if self.arms[0].info.clock == "lockstep" else RealClock()
         )
-        self.cameras = self._open_cameras(task.cameras if obs == "pixels" or render_mode else ())
+        self._views = Views(task, hardware, self.space_spec, self.world, bool(render_mode))
+        self.cameras = self._views.cameras
         self.reward: Reward = config.make(
-            "rewards", task.reward, Given(world=self.world, task=task)
+            "rewards", judge or task.reward, Given(world=self.world, task=task)
         )
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, self.space_spec)
@@ -110,7 +113,7 @@ class RobotEnv(gymnasium.Env):
         ArmStaleError while an arm has no fresh state: then nothing moves.
         """
         super().reset(seed=seed)
-        self._look()
+        self._views.read()
         self._states.read()
         options = options or {}
         self._judged = not options.get("keep_pose", False)
@@ -161,7 +164,7 @@ class RobotEnv(gymnasium.Env):
     def render(self) -> Array:
         """The camera views of the last observation, or now if it had none, side by side in the
         order of their names, as in every other picture of an episode, `(H, W, 3)` uint8."""
-        views = [view for _, view in sorted((self._images or self._look()).items())]
+        views = [view for _, view in sorted((self._images or self._views.render()).items())]
         return (
             np.concatenate(views, axis=1)
             if views
@@ -170,8 +173,7 @@ class RobotEnv(gymnasium.Env):
 
     def close(self) -> None:
         """Let go of cameras and links; the arms hold by themselves."""
-        for camera in self.cameras.values():
-            camera.close()
+        self._views.close()
         for arm in self.arms:
             arm.close()
         if self.world is not None:
@@ -241,11 +243,9 @@ class RobotEnv(gymnasium.Env):
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None
-        self._images = self._look() if self.obs == "pixels" else {}
-        return self._observer.observe(self.arm_states, self._images, world)
-
-    def _look(self) -> dict[str, Array]:
-        return {name: camera.read() for name, camera in self.cameras.items()}
+        pictures = self._views.read()
+        self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
+        return self._observer.observe(self.arm_states, pictures, world)
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:
         outcome, self.outcome = self.outcome, OperatorCommand.NONE
@@ -260,19 +260,6 @@ class RobotEnv(gymnasium.Env):
             for target, state in zip(before, self.arm_states, strict=True)
         ]
         return np.concatenate(moves).astype(np.float32)
-
-    def _open_cameras(self, names: Sequence[str]) -> dict[str, Camera]:
-        """Open the task's cameras; if one cannot be opened, those before it are closed again."""
-        configs = {camera.name: camera for camera in self.hardware.cameras}
-        cameras: dict[str, Camera] = {}
-        with ExitStack() as opened:
-            for name in names:
-                cameras[name] = open_camera(
-                    configs[name], self.task.image_size, self.world, self.task.scene
-                )
-                opened.callback(cameras[name].close)
-            opened.pop_all()
-        return cameras
 
 
 def evaluate(

@@ -18,7 +18,7 @@ from robot_rl.stream.log import StepLog
 from robot_rl.types import ConfigError
 
 ALWAYS = {
-    "steps", "eval_episodes", "teleop", "actor.corrections", "actor.acknowledge_faults",
+    "steps", "eval_episodes", "teleop", "outcomes", "actor.corrections", "actor.acknowledge_faults",
     "learner.device", "learner.threads", "learner.compile", "learner.capacity", "learner.publish_updates",
     "learner.checkpoint_steps", "learner.keep_checkpoints", "learner.schedule.utd", "learner.schedule.start_steps",
     "learner.schedule.max_behind", "learner.agent.learning_rate", "learner.agent.batch_size",
@@ -31,6 +31,7 @@ recorded depends on it.
 
 NEVER = {
     "hardware": "its demonstrations are of this bench",
+    "judge": "its episodes are judged by the one that it has",
     "obs": "its demonstrations hold these observations",
     "name": "it has one",
     "listen": "its demonstrations lie where they were recorded",
@@ -53,6 +54,8 @@ def options_of(folder: RunFolder) -> TrainConfig:
         demos=settings.demos,
         wander_steps=settings.wander_steps,
         teleop=settings.teleop,
+        judge=settings.judge,
+        outcomes=settings.outcomes,
         clock=settings.clock,
         eval_episodes=settings.eval_episodes,
         actor=folder.read("actor", ActorConfig),
@@ -93,6 +96,7 @@ def change_options(folder: RunFolder, options: TrainConfig) -> None:
     settings = replace(
         folder.settings, seed=options.seed, steps=steps_meant(options), demos=demos, clock=options.clock,
         wander_steps=options.wander_steps, teleop=options.teleop, eval_episodes=options.eval_episodes,
+        outcomes=options.outcomes,
     )  # fmt: skip
     if learner.offline and "steps" in changed and options.steps:
         raise ConfigError(f"{learner.algorithm} makes no steps of its own: --learner.agent.bc-initial-updates "

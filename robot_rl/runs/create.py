@@ -19,6 +19,7 @@ from robot_rl.links.sockets import free_addresses
 from robot_rl.machine.clock import ClockKind
 from robot_rl.operator.intervention import require_judge
 from robot_rl.runs.demos_from import Origins, copier, look_at
+from robot_rl.runs.judge import collecting_steps, copy_classifier, is_lacking
 from robot_rl.types import ConfigError
 
 NO_DEVICE = (
@@ -38,11 +39,16 @@ class TrainConfig:
         hardware: The bench, a file of hardware_configs/.
         teleop: Another operator than the hardware file's; human-like works as a person does, in
             simulation.
+        judge: Another judge than the task's, a file of rewards/; simulator is the simulated world's
+            own truth.
+        outcomes: How many frames that show success, and how many that do not, are collected before
+            the demonstrations, if the task's classifier has yet to be trained.
         obs: What the policy sees: pixels, the cameras' pictures; state, the simulator's own truth
             instead, the quick variant.
         seed: Seed of everything that is drawn; another one is another run of the same experiment.
         steps: Control steps of the whole run, demonstrations and wandering included; 0: 8000 from
-            pixels, 5000 from state. Behaviour cloning makes none of its own, whatever is said.
+            pixels, 5000 from state, and 1400 more if outcomes are collected for a classifier.
+            Behaviour cloning makes none of its own, whatever is said.
         demos: How many successful demonstrations there shall be in all before training; 20, if not
             said, or as many as demos_from gives.
         demos_from: Other runs of the task, folders or names in runs/, whose demonstrations are
@@ -62,6 +68,8 @@ class TrainConfig:
 
     hardware: str = "sim_panda"
     teleop: str = ""
+    judge: str = ""
+    outcomes: tuple[int, int] = (200, 1_000)
     obs: ObsKind = "pixels"
     seed: int = 0
     steps: int = 0
@@ -85,11 +93,12 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     """
     loaded, hardware = config.load_task(task), config.load_hardware(options.hardware)
     operated = config.with_teleop(hardware, options.teleop)
-    config.check_fit(loaded, operated)
-    space = config.spaces(loaded, operated, options.obs)
+    judged = config.with_judge(loaded, options.judge)
+    config.check_fit(judged, operated)
+    space = config.spaces(judged, operated, options.obs)
     problems, origins = list[str](), Origins()
     with gathered(problems):
-        origins = look_at([run_path(run) for run in options.demos_from], loaded, space)
+        origins = look_at([run_path(run) for run in options.demos_from], judged, space)
     demos = options.demos
     if demos is None:
         demos = origins.tally.successes if origins.runs else DEFAULT_DEMOS
@@ -97,18 +106,22 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     with gathered(problems):
         require_sense(options.learner, demos)
     with gathered(problems):
+        if min(options.outcomes) < 1:
+            raise ConfigError(f"outcomes is {options.outcomes}: ask for at least one of each")
+    with gathered(problems):
         if options.demos_from and options.listen:
             raise ConfigError(
                 "with --listen the robot's machine records the demonstrations: leave"
                 " --demos-from out"
             )
     with gathered(problems):
-        require_judge(loaded, operated)
-        if lacking > 0 and operated.teleop is None:
+        require_judge(judged, operated)
+        if (lacking > 0 or is_lacking(judged)) and operated.teleop is None:
             config.complain(hardware, [((), NO_DEVICE)])
     learner = options.learner
     if learner.encoder_weights:  # found from everywhere
         learner = replace(learner, encoder_weights=str(Path(learner.encoder_weights).resolve()))
+    collecting = collecting_steps(judged, options.outcomes)
     wanders = options.obs == "pixels" and learner.pretrains and loaded.wander is not None
     with gathered(problems):
         # in one go: none of them twice
@@ -121,7 +134,7 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
             obs=options.obs,
             clock=options.clock,
             seed=options.seed,
-            steps=steps_meant(options),
+            steps=steps_meant(options, collecting),
             demos=demos,
             wander_steps=options.wander_steps if wanders else 0,
             arm_addresses=tuple(addresses[PORTS:]),
@@ -133,20 +146,28 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
             desk_address=desk,
             remote_actor=bool(options.listen),
             teleop=options.teleop,
+            judge=options.judge,
+            outcomes=options.outcomes,
             eval_episodes=options.eval_episodes,
         )
         if verb == "train":
-            require_steps(settings, options.learner, origins.tally.steps, lacking)
+            taken = origins.tally.steps + collecting
+            require_steps(settings, options.learner, taken, lacking)
     if problems:
         raise ConfigError("\n".join(problems))
     name = options.name or f"{task}-{options.obs}-{options.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     sections: dict[str, Any] = {"run": settings, "actor": options.actor, "learner": learner}
     sections |= {"task": loaded, "hardware": hardware}
-    if not origins.runs:
-        return RunFolder.create(Path("runs") / name, sections, verb=verb)
-    sections["demos_from"] = {"runs": origins.said}
-    folder = RunFolder.create(Path("runs") / name, sections, verb=verb, fill=copier(origins, space))
-    if origins.tally.successes >= demos:
+    if origins.runs:
+        sections["demos_from"] = {"runs": origins.said}
+
+    def fill(path: Path, settings: RunSettings) -> None:
+        if origins.runs:
+            copier(origins, space)(path, settings)
+        copy_classifier(judged)(path, settings)
+
+    folder = RunFolder.create(Path("runs") / name, sections, verb=verb, fill=fill)
+    if origins.runs and not collecting and origins.tally.successes >= demos:
         folder.write_demos(origins.tally.counts)
     return folder
 
@@ -162,9 +183,13 @@ def gathered(problems: list[str]) -> Iterator[None]:
         problems.append(str(error))
 
 
-def steps_meant(options: TrainConfig) -> int:
-    """How many steps the run has: none where only demonstrations are learnt from."""
-    return 0 if options.learner.offline else options.steps or DEFAULT_STEPS[options.obs]
+def steps_meant(options: TrainConfig, collecting: int = 0) -> int:
+    """How many steps the run has: none where only demonstrations are learnt from. `collecting` of
+    them are for outcomes.
+    """
+    if options.learner.offline:
+        return 0
+    return options.steps or DEFAULT_STEPS[options.obs] + collecting
 
 
 def require_sense(learner: LearnerConfig, demos: int) -> None:

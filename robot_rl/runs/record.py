@@ -6,9 +6,9 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from robot_rl import config
 from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
@@ -26,7 +26,7 @@ from robot_rl.operator.mapping import open_operator
 from robot_rl.operator.pause import PauseGate
 from robot_rl.runs.arms import await_arms
 from robot_rl.runs.progress import Display, say_waiting
-from robot_rl.runs.report import plot_demos
+from robot_rl.runs.report import outcome_steps, plot_demos
 from robot_rl.stream.log import StepLog
 from robot_rl.types import DataError, GivenUpError, StoppedError, Use
 
@@ -55,7 +55,7 @@ def record_demos(
     folder.demos_file.unlink(missing_ok=True)
     if not wanted:  # nobody is needed for none
         with StepLog(folder.demos_log, folder.spaces(), run=settings.id) as recorded:
-            folder.write_demos(DemoTally.of(recorded).counts)
+            folder.write_demos(counts_of(folder, DemoTally.of(recorded)))
         return
 
     def progress(done: int, attempts: int) -> None:
@@ -89,7 +89,14 @@ def record_demos(
     finally:  # also of what there is when somebody stops
         if (picture := plot_demos(folder)) is not None:
             display.say(f"{picture}: what was recorded, at a glance")
-    folder.write_demos(recorder.tally.counts | {"missed_resets": missed})
+    folder.write_demos(counts_of(folder, recorder.tally) | {"missed_resets": missed})
+
+
+def counts_of(folder: RunFolder, tally: DemoTally) -> dict[str, int]:
+    """As `demos.json` has them: `steps` are all of before the training, those of outcomes that the
+    run has collected too.
+    """
+    return tally.counts | {"steps": tally.steps + outcome_steps(folder)}
 
 
 def mend_demos(folder: RunFolder) -> None:
@@ -102,7 +109,7 @@ def mend_demos(folder: RunFolder) -> None:
     except DataError:
         with StepLog(folder.demos_log, folder.spaces(), read_only=True) as recorded:
             tally = DemoTally.of(recorded)
-        folder.write_demos(tally.counts)
+        folder.write_demos(counts_of(folder, tally))
         log.warning("%s was damaged: it was counted anew from %s: %d demonstrations, %d attempts, %d steps",
                     folder.demos_file, folder.demos_log.name, tally.successes, tally.attempts, tally.steps)  # fmt: skip
 
@@ -121,11 +128,11 @@ def record_outcomes(
 
     Labels are the operator's words, whatever judge the task names (it may be the one that is to
     learn from them). The scripted operator has no eyes but the simulator's, so there they are the
-    simulator's truth.
+    simulator's truth. The frames hold what the task's judge looks at.
     """
     hardware = folder.load_hardware()
     scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
-    task = replace(folder.load_task(), reward=Use("simulator" if scripted else "operator"))
+    judge = Use("simulator" if scripted else "operator")
 
     def progress(good: int, bad: int) -> None:
         display.show("positives", good, positives)
@@ -135,8 +142,10 @@ def record_outcomes(
             raise StoppedError("stopped")
 
     await_arms(folder, processes, display, stop.is_set)
-    with sitting_for(folder, task, folder.outcomes_log, display, stop, verb="outcomes") as sitting:
-        OutcomeRecorder(sitting, per_episode=per_episode).record(
+    with sitting_for(
+        folder, folder.load_task(), folder.outcomes_log, display, stop, verb="outcomes", judge=judge
+    ) as sitting:
+        OutcomeRecorder(sitting, per_episode=per_episode, say=display.say).record(
             positives, negatives, progress=progress
         )
 
@@ -150,16 +159,20 @@ def sitting_for(
     stop: StopRequest,
     *,
     verb: str,
+    judge: Use | None = None,
 ) -> Iterator[RecordingSession]:
-    """A sitting whose log is `path`, with the run's bench, its operator, a desk and a gate."""
+    """A sitting whose log is `path`, with the run's bench, its operator, a desk and a gate. `judge`
+    is one of outcomes, in the place of the task's.
+    """
     settings, hardware = folder.settings, folder.load_hardware()
     with ExitStack() as opened:
         desk = opened.enter_context(closing(ConsoleLink(settings.desk_address)))
         desk.tell(verb=verb, task=task.name)
-        env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs)))
+        env = opened.enter_context(closing(RobotEnv(task, hardware, obs=settings.obs, judge=judge)))
+        mode: Literal["demonstrate", "collect"] = "collect" if judge else "demonstrate"
         operator = open_operator(
             hardware,
-            Given(task=task, world=env.world, mode="demonstrate", seed=settings.seed, desk=desk),
+            Given(task=task, world=env.world, mode=mode, seed=settings.seed, desk=desk),
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))

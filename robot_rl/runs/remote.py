@@ -29,6 +29,7 @@ from robot_rl.networks.policy import PolicySpec
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import PORTS, require_training
 from robot_rl.runs.evaluate import evaluate_run
+from robot_rl.runs.judge import copy_classifier, prepare_judge
 from robot_rl.runs.progress import Display
 from robot_rl.runs.record import mend_demos, record_demos
 from robot_rl.runs.report import plot_learning, save_summary, training_summary
@@ -55,6 +56,8 @@ def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunF
             fetch(calls, folder.judge)
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl join {address}"):
             start_arms(folder, processes)
+            with timed(phases, "outcomes"):
+                prepare_judge(folder, display, stop, processes)
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
             require_training(folder)
@@ -95,14 +98,16 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
         if not same:
             raise ConfigError(f"'{path}' belongs to another run ({earlier.task}, seed {earlier.seed}) than the "
                               f"learner's ({settings.task}, seed {settings.seed}): choose another --name")  # fmt: skip
-    parts = {
+    parts: dict[str, Any] = {
         "run": settings,
         "actor": config.from_json(ActorConfig, sections["actor"], "the learner's run"),
         "learner": config.from_json(LearnerConfig, sections["learner"], "the learner's run"),
         "task": config.load_task(settings.task),
         "hardware": config.load_hardware(settings.hardware),
     }
-    return RunFolder.create(path, parts, again=True)  # the addresses may be others today
+    judged = config.with_judge(parts["task"], settings.judge)
+    # the addresses may be others today
+    return RunFolder.create(path, parts, again=True, fill=copy_classifier(judged))
 
 
 def with_addresses(

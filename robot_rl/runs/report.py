@@ -70,7 +70,7 @@ def training_summary(
     """
     before = _earlier(folder).get("wall_minutes", 0.0)
     episodes = _columns(folder.episodes_file, EPISODES, "missed_resets")
-    demos = folder.demos()
+    demos, outcomes = folder.demos(), outcome_steps(folder)
     # the learner's count as well: an episode that was cut off has no row; a robot without its
     # learner has only episodes
     counted = (*episodes["env_steps"], *_columns(folder.metrics_file, METRICS)["env_steps"])
@@ -83,7 +83,8 @@ def training_summary(
         "elapsed_minutes": _elapsed_minutes(folder),
         "wall_minutes": (before if is_number(before) else 0.0) + wall_s / 60.0,
         "demonstrations": demos["successes"],
-        "demonstration_steps": demos["steps"],
+        "demonstration_steps": demos["steps"] - outcomes,
+        "outcome_steps": outcomes,
         "training_episodes": len(episodes["success"]),
         "missed_resets": int(np.nansum(episodes["missed_resets"])),
         "interventions": int(sum(episodes["segments"])),
@@ -219,6 +220,14 @@ def _demos(folder: RunFolder) -> tuple[dict[EpisodeOf, list[Any]], list[np.ndarr
                 if views:
                     last[episode] = np.concatenate(views)
     return paths, list(last.values()), tally
+
+
+def outcome_steps(folder: RunFolder) -> int:
+    """Control steps that the run's collection of outcomes has taken."""
+    if not folder.outcomes_log.exists():
+        return 0
+    with StepLog(folder.outcomes_log, folder.spaces(), read_only=True) as log:
+        return sum(len(each.labels) - 1 for each in labelled_episodes(log).values())
 
 
 def summarise_outcomes(folder: RunFolder) -> tuple[dict[str, int], Path | None]:

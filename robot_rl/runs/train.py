@@ -17,6 +17,7 @@ from robot_rl.machine.small_files import Tail
 from robot_rl.runs.arms import start_arms
 from robot_rl.runs.create import require_training
 from robot_rl.runs.evaluate import evaluate_run
+from robot_rl.runs.judge import prepare_judge
 from robot_rl.runs.progress import Display, Newest, training_note
 from robot_rl.runs.record import mend_demos, record_demos, record_outcomes
 from robot_rl.runs.report import (
@@ -53,6 +54,7 @@ def demo(folder: RunFolder, episodes: int = 0, *, review: bool = False) -> None:
             f"{folder.path} is being trained already: record more demonstrations in a new run"
         )
     with recording(folder, f"robot-rl demo --resume {folder.path}") as (display, stop, processes):
+        prepare_judge(folder, display, stop, processes)
         record_demos(folder, display, stop, processes, wanted=episodes, review=review)
         display.say(f"{folder.demos_log}; train on it with: robot-rl train --resume {folder.path}")
 
@@ -109,6 +111,8 @@ def carry_on(folder: RunFolder) -> RunFolder:
         ):
             start_arms(folder, processes)
             processes.start("learner", ["learner", str(folder.path)])
+            with timed(phases, "outcomes"):
+                prepare_judge(folder, display, stop, processes)
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
             require_training(folder)

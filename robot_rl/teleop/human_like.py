@@ -56,6 +56,8 @@ class Teleop(interfaces.Teleop):
 
     def __init__(self, options: HumanHabits, given: Given):
         """Raises DeviceError without a simulated arm."""
+        if given.mode == "collect":  # it shows successes, as a person who asks for nothing
+            given = replace(given, mode="demonstrate")
         self._eye = scripted.Teleop(SLOW_TO_ACT, given)
         self._late = given.mode == "demonstrate"
         self._habits = options

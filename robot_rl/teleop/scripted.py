@@ -11,11 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_rl import geometry, interfaces
+from robot_rl.config.judge import LEARNED
 from robot_rl.interfaces import Given
 from robot_rl.sim.socket import Socket
+from robot_rl.teleop._near_misses import PRESS_M, Plan
 from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
-PRESS_M = 0.004  # how far beyond the goal the operator pushes, so that the peg seats
+HOLDS_STEPS = 10  # in place, for a learned judge to say success, before the operator says it
+COLLECTING_PACE = 0.85  # the least: what is shown matters, and not the way to it
+SIDEWAYS = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
 ALIGNED, ALIGNED_RAD_PER_M = (
     0.7,
     24.0,
@@ -54,7 +58,9 @@ class Teleop(interfaces.Teleop):
     In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it
     takes over when the arm makes no progress for `patience_steps` or leaves the neighbourhood of
     the goal, drives for a segment, and lets go again; in a share `finishes` of the segments it
-    carries the insertion through.
+    carries the insertion through. In mode "collect" every other episode is a success, and the
+    others are near misses, which FAILURE ends. Where the judge is learned, the operator holds the
+    tool in place and leaves the word to it for `HOLDS_STEPS`.
     """
 
     name = "the scripted operator"
@@ -80,17 +86,23 @@ class Teleop(interfaces.Teleop):
         )
         self._gentle = min(1.0, socket.clearance_m / ROOMY_M) ** 2
         self._rng = np.random.default_rng(given.seed)
+        drawn = np.random.default_rng([given.seed, 2])
+        self._plan = Plan(socket, drawn) if given.mode == "collect" else None
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self._watch = _Watch(self._habits)
         self._pace = 1.0
-        self._steps_left = 0
+        self._steps_left = self._done_steps = 0
+        self._silent_steps = HOLDS_STEPS if task.reward.name == LEARNED else 0
         self.reports = 0
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """Lean back and choose a pace for this episode."""
-        self._pace = self._rng.uniform(self._habits.slowest_pace, 1.0)
-        self._steps_left = 0
+        slowest = self._habits.slowest_pace if self._plan is None else COLLECTING_PACE
+        self._pace = self._rng.uniform(slowest, 1.0)
+        self._steps_left = self._done_steps = 0
         self._watch = _Watch(self._habits)
+        if self._plan is not None:
+            self._plan.begin_episode()
         return ()
 
     def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
@@ -98,12 +110,18 @@ class Teleop(interfaces.Teleop):
         (arm,) = arms
         goal = self._world.latest.goal_base_tcp
         offset = geometry.pose_delta(goal, arm.pose_base_tcp)
-        action = self._steer(arm, goal, offset)
-        word = OperatorCommand.SUCCESS if self._world.latest.success else OperatorCommand.NONE
+        success = self._world.latest.success
+        self._done_steps = self._done_steps + 1 if success else 0
+        said = success and self._done_steps > self._silent_steps
+        word = OperatorCommand.SUCCESS if said else OperatorCommand.NONE
+        if self._plan is not None:
+            action = self._show(self._plan, arm, goal, offset)
+            word = OperatorCommand.FAILURE if self._plan.is_over else word
+        else:
+            action = self._steer(arm, goal, offset)
         self.reports += 1
-        return TeleopEvent(
-            self._mode == "demonstrate" or self._corrects(offset), action, "tool", outcome=word
-        )
+        active = self._mode != "correct" or self._corrects(offset)
+        return TeleopEvent(active, action, "tool", outcome=word)
 
     def _corrects(self, offset: Array) -> bool:
         """Whether the operator's hand is on the device in this step of mode "correct"."""
@@ -117,8 +135,26 @@ class Teleop(interfaces.Teleop):
             self._steps_left = 1000 if finishes else int(self._rng.integers(low, high + 1))
         return self._steps_left > 0
 
-    def _steer(self, arm: ArmState, goal: Array, offset: Array) -> Array:
-        """Line up a little above the rim, then push in; an unsteady hand while there is room.
+    def _show(self, plan: Plan, arm: ArmState, goal: Array, offset: Array) -> Array:
+        """What a classifier is to see: the success, in a restless hand, or a near miss."""
+        success = self._world.latest.success
+        miss = plan.step(offset, success)
+        if miss is not None and not (miss.depth_m and plan.is_over_hole(offset)):
+            return self._move(arm, plan.waypoint(goal, arm.pose_base_tcp, miss))
+        action = self._steer(arm, goal, offset, PRESS_M if miss is None else miss.at[2])
+        if success:
+            action += self._rng.normal(0.0, self._habits.unsteadiness, 6) * SIDEWAYS
+        return np.clip(action, -1.0, 1.0)
+
+    def _move(self, arm: ArmState, to: Array) -> Array:
+        """Straight to a pose `(7,)`, with an unsteady hand."""
+        action = self._pace * geometry.pose_delta(arm.target_base_tcp, to) / self._scale
+        hand = self._rng.normal(0.0, self._habits.unsteadiness, 6)
+        return np.clip(action + hand, -1.0, 1.0)
+
+    def _steer(self, arm: ArmState, goal: Array, offset: Array, bottom: float = PRESS_M) -> Array:
+        """Line up a little above the rim, then push in, up to `bottom` [m] beyond the goal; an
+        unsteady hand while there is room.
 
         Out of line just above a tight hole, stay as low as the target has come: backing off would
         swing the tip again.
@@ -130,7 +166,7 @@ class Teleop(interfaces.Teleop):
         inserting = height < depth - 0.0005 or (aligned and height < depth + 2 * HOVER_M)
         above_rim = -geometry.pose_delta(goal, arm.target_base_tcp)[2] - depth
         hover = np.clip(above_rim, HOVER_M * (1.0 if far else self._gentle), HOVER_M)
-        along = PRESS_M if inserting else -(depth + hover)
+        along = bottom if inserting else -(depth + hover)
         waypoint = geometry.pose_move(goal, np.array([0.0, 0.0, along, 0.0, 0.0, 0.0]))
         action = self._pace * geometry.pose_delta(arm.target_base_tcp, waypoint) / self._scale
         hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * (1.0 if far else 0.1)

@@ -193,6 +193,9 @@ class Task:
     observe_gravity: bool = False
     """Whether the policy is told, beside the images, which way is down: where cameras are put back
     askew, they alone do not say how far the tool is tilted."""
+    near_misses: tuple[str, ...] = ()
+    """Failures that look like success, in words: the operator is asked for each in turn while
+    outcomes are collected ("half in")."""
     wander: Wander | None = None
     """Allows, and bounds, the motion about the goal after a demonstration; without it there is
     none.

@@ -99,9 +99,16 @@ def test_a_word_labels_the_frames_after_it_and_none_before(open_env, tmp_path):
             1: [OperatorCommand.SUCCESS]
         },  # while the arm is reset: said of nothing that is seen
     )
+    asked = list[str]()
     recorder, steps, marks = record(
-        open_env("operator"), hand, tmp_path / "log", 18, 28, per_episode=8
+        open_env("operator"), hand, tmp_path / "log", 18, 28, per_episode=8, say=asked.append
     )
+    assert [text.partition(": show ")[2] for text in asked] == [
+        "the success",
+        f"a failure, to the end: {TASK.near_misses[0]}",
+        "the success",
+        f"a failure, to the end: {TASK.near_misses[1]}",
+    ], "a person is asked for both, in turn"
     assert labels(steps, 0) == 12 * "0" + 8 * "1", "the frame that follows the word, and so on"
     assert labels(steps, 1) == 8 * "0" + 8 * "1"
     assert labels(steps, 2) == "000111", "discarded: it ends"

@@ -11,7 +11,12 @@ from robot_rl import cli, config
 from robot_rl.types import ConfigError
 
 PACKAGED = config.PACKAGE.parent / "tasks" / "peg_insert.py"
-TEXT = PACKAGED.read_text().replace('name="peg_insert",', 'name="mine",')
+TEXT = (
+    PACKAGED
+    .read_text()
+    .replace('name="peg_insert",', 'name="mine",')
+    .replace('Use("classifier", {"name": "peg_in", "height_below": 0.001})', 'Use("simulator")')
+)
 STIFF = "stiffness=(2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0)"
 DAMPED = "damping=(89.0, 89.0, 89.0, 7.0, 7.0, 7.0)"
 CLIP = "error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08)"

@@ -4,15 +4,15 @@ of a user's own.
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from robot_rl import cli, config
 from robot_rl.config import kinds
-from robot_rl.env.robot import RobotEnv
+from robot_rl.env.views import Views
 from robot_rl.tools.check import _check_cameras
 from robot_rl.tools.contracts import check_driver, parse_driver
 from robot_rl.types import ConfigError, Use
@@ -99,9 +99,9 @@ def test_a_camera_with_only_read_and_close_is_listed_looked_through_and_checked(
     bench = config.load_hardware("mine")
     (finding,) = _check_cameras(bench)
     assert finding.right and finding.found == "64 x 48, rate and age are not measured"
-    env: Any = SimpleNamespace(hardware=bench, world=None, task=TASK)
-    seen = RobotEnv._open_cameras(env, ["wrist"])
-    assert seen["wrist"].read().shape == (48, 64, 3)
+    task = replace(TASK, cameras=("wrist",))
+    views = Views(task, bench, config.spaces(task, bench, "pixels"), None)
+    assert views.read()["image/wrist"].shape == (48, 64, 3)
 
 
 @pytest.mark.parametrize(

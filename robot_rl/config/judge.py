@@ -1,0 +1,101 @@
+"""What a task's judge looks at beside what the policy sees: from the files alone, without opening
+anything.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robot_rl.config.kinds import driver_here, make_options, name_problems
+from robot_rl.config.ranges import Range
+from robot_rl.machine.validation import Problem, nearest
+from robot_rl.types import JUDGE_NUMBERS, ConfigError, JudgeInputs, Use
+
+if TYPE_CHECKING:
+    from robot_rl.types.files import Hardware, ObsKind, Task
+
+JUDGE = "judge/"
+LEARNED = "classifier"
+"""The reward that is learnt from outcomes."""
+OVERRIDE = "ROBOT_RL_JUDGE"
+"""This variable of the environment names a reward that stands in for every learned one."""
+SIZES = Range(8, 1024, "pixels")
+
+
+def with_judge(task: "Task", name: str = "") -> "Task":
+    """The task with another judge, a file of `rewards` without options; "": its own, or in the
+    place of a learned one what the environment says. Raises ConfigError if there is no such file.
+    """
+    if not name and task.reward.name == LEARNED:
+        name = os.environ.get(OVERRIDE, "")
+    if not name or task.reward.name == name:
+        return task
+    for problem in name_problems("rewards", name):
+        raise ConfigError(f"judge {problem}")
+    return replace(task, reward=Use(name))
+
+
+def with_classifiers(task: "Task", folder: str) -> "Task":
+    """The task with its learned judge, if it has one, in this folder of classifiers."""
+    if task.reward.name != LEARNED:
+        return task
+    return replace(task, reward=Use(LEARNED, {**task.reward.options, "folder": folder}))
+
+
+def judge_inputs(task: "Task") -> JudgeInputs:
+    """What the task's judge asks for; nothing where this machine lacks a package that it needs."""
+    found = driver_here("rewards", task.reward.name)
+    if found is None:
+        return JudgeInputs()
+    asked = found.inputs(make_options("rewards", task.reward), task)
+    if not isinstance(asked, JudgeInputs):
+        raise ConfigError(
+            f"reward {task.reward.name!r}: inputs returned {asked!r:.60}; it returns a"
+            " `robot_rl.types.JudgeInputs`"
+        )
+    return asked
+
+
+def judge_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
+    """What is wrong with what the judge asks for, on a bench."""
+    asked, cameras = judge_inputs(task), [camera.name for camera in hardware.cameras]
+    for name, size in asked.cameras.items():
+        if name not in cameras:
+            hint = nearest(name, cameras)
+            yield (
+                ("reward",),
+                f"looks through camera {name!r}, which is not in hardware {hardware.name!r}; it"
+                f" has: {hint}",
+            )
+        if name in JUDGE_NUMBERS:
+            yield ("reward",), f"looks through camera {name!r}, which is the name of a number"
+        if len(size) != 2 or any(type(side) is not int or side not in SIZES for side in size):
+            yield (
+                ("reward",),
+                f"wants pictures of {tuple(size)!r:.40} of camera {name!r}: wanted height and"
+                f" width, {SIZES.low} to {SIZES.high} pixels",
+            )
+    for name in asked.numbers:
+        if name not in JUDGE_NUMBERS:
+            hint = nearest(name, JUDGE_NUMBERS)
+            yield ("reward",), f"asks for {name!r}, and there is: {hint}"
+        elif name == "width":
+            yield ("reward",), "asks for a gripper's width, and no task drives a gripper yet"
+
+
+def judge_spaces(
+    task: "Task", hardware: "Hardware", obs: "ObsKind"
+) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of each `judge/...`, pictures before numbers.
+
+    What the policy sees at the same size is not seen twice: there `image/NAME` serves.
+    """
+    asked = judge_inputs(task)
+    seen = task.cameras if obs == "pixels" else ()
+    spaces: dict[str, tuple[tuple[int, ...], str]] = {
+        JUDGE + name: ((*size, 3), "uint8")
+        for name, size in sorted(asked.cameras.items())
+        if name not in seen or tuple(size) != tuple(task.image_size)
+    }
+    return spaces | {JUDGE + name: ((len(hardware.arms),), "float32") for name in asked.numbers}

@@ -1,0 +1,124 @@
+"""A run's learned judge: its own copy of a classifier that there is, or outcomes and a training."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robot_rl.config import Task, judge_inputs, make_options
+from robot_rl.config.judge import LEARNED
+from robot_rl.config.run_folder import CLASSIFIERS, RunFolder, RunSettings
+from robot_rl.machine.processes import Supervisor
+from robot_rl.machine.signals import StopRequest
+from robot_rl.runs.progress import Display
+from robot_rl.runs.record import record_outcomes
+from robot_rl.runs.report import summarise_outcomes
+from robot_rl.types import StoppedError
+
+if TYPE_CHECKING:
+    from robot_rl.classifier.options import ClassifierConfig
+
+PER_EPISODE = 10
+"""Positives of an episode."""
+STEPS_PER_POSITIVE = 7
+"""Control steps that a positive takes the scripted operator, about, near misses included."""
+
+
+def classifier_of(task: Task) -> str:
+    """The name of the task's classifier; "" if its judge is not learnt."""
+    return str(task.reward.options["name"]) if task.reward.name == LEARNED else ""
+
+
+def is_lacking(task: Task) -> bool:
+    """Whether the task's judge is learnt, and has yet to be."""
+    name = classifier_of(task)
+    return bool(name) and not versions_in(own_classifiers(task) / name)
+
+
+def own_classifiers(task: Task) -> Path:
+    """Where a user's classifiers lie."""
+    return Path(str(task.reward.options.get("folder", CLASSIFIERS)))
+
+
+def versions_in(folder: Path) -> list[int]:
+    """The versions of a classifier, oldest first. Loads torch only where there is a folder."""
+    if not folder.is_dir():
+        return []
+    from robot_rl.classifier.files import versions
+
+    return versions(folder)
+
+
+def collecting_steps(task: Task, outcomes: tuple[int, int]) -> int:
+    """Control steps that outcomes will take, about, if the task's judge has yet to be learnt."""
+    return max(STEPS_PER_POSITIVE * outcomes[0], outcomes[1]) if is_lacking(task) else 0
+
+
+def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
+    """What puts the task's classifier into the folder of a new run, if there is one: the version
+    that the task names, or the newest. Raises as `classifier.files.load`.
+    """
+
+    def fill(path: Path, settings: RunSettings) -> None:
+        name = classifier_of(task)
+        source, target = own_classifiers(task) / name, path / CLASSIFIERS / name
+        if not name or not versions_in(source) or versions_in(target):
+            return
+        from robot_rl.classifier.files import load
+
+        version = load(source, int(task.reward.options.get("version", 0))).version
+        target.mkdir(parents=True, exist_ok=True)
+        for ending in ("safetensors", "json"):  # the JSON last: then it is whole
+            file = f"v{version:04d}.{ending}"
+            shutil.copyfile(source / file, target / file)
+
+    return fill
+
+
+def prepare_judge(
+    folder: RunFolder, display: Display, stop: StopRequest, processes: Supervisor
+) -> None:
+    """See to it that the run has its learned judge, if its task's is one: collect outcomes and
+    train it on them. Goes on where an earlier sitting stopped.
+    """
+    task = folder.load_task()
+    if not is_lacking(task):
+        return
+    name = classifier_of(task)
+    display.say(f"there is no classifier '{name}' yet: the operator shows successes and failures")
+    positives, negatives = folder.settings.outcomes
+    record_outcomes(
+        folder, display, stop, processes,
+        positives=positives, negatives=negatives, per_episode=PER_EPISODE,
+    )  # fmt: skip
+    summarise_outcomes(folder)
+    train_judge(folder, display, stop)
+
+
+def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
+    """Train the run's classifier on its outcomes, and say what it is worth."""
+    from robot_rl.classifier.training import train
+    from robot_rl.classifier.worth import sentences
+
+    task, options = folder.load_task(), options_for(folder.load_task())
+
+    def progress(done: int, most: int) -> None:
+        display.show("classifier", done, most)
+        if stop.is_set():
+            raise StoppedError("stopped")
+
+    target = own_classifiers(task) / classifier_of(task)
+    made = train(
+        target, [folder.outcomes_log], options, seed=folder.settings.seed, progress=progress
+    )
+    for sentence in sentences("held out", made.metrics["test"], options.bound):
+        display.say(sentence)
+
+
+def options_for(task: Task) -> "ClassifierConfig":
+    """How the task's classifier is trained: what its file says of it, the rest as usual."""
+    from robot_rl.classifier.options import ClassifierConfig
+
+    said = make_options("rewards", task.reward)
+    cameras = tuple(judge_inputs(task).cameras)
+    return ClassifierConfig(cameras=cameras, crops=said.crops, numbers=said.numbers)

@@ -1,0 +1,53 @@
+"""What the scripted operator shows a classifier, and what it leaves to one to say."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from robot_rl import config
+from robot_rl.actor.outcomes import OutcomeRecorder
+from robot_rl.actor.session import RecordingSession
+from robot_rl.env.robot import RobotEnv
+from robot_rl.interfaces import Given
+from robot_rl.operator.mapping import Operator
+from robot_rl.stream.log import StepLog
+from robot_rl.teleop.scripted import HOLDS_STEPS, Options, Teleop
+from robot_rl.types import OperatorCommand, Use
+from tests.teleop.test_scripted import StillWorld, arm_at
+
+TASK = config.load_task("peg_insert")
+HARDWARE = config.load_hardware("sim_panda")
+
+
+def test_every_other_episode_is_a_success_and_the_others_never_are(start_arm, tmp_path):
+    arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
+    env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
+    teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="collect", seed=1))
+    with StepLog(tmp_path / "log", env.space_spec) as log:
+        sitting = RecordingSession(env, Operator(teleop), log, seed=0)
+        recorder = OutcomeRecorder(sitting, per_episode=5)
+        recorder.record(positives=18, negatives=120)
+        steps = list(log.read())
+    env.close()
+    labels = [episode.labels for episode in recorder.episodes.values()]
+    shown = [any(each) for each in labels]
+    assert shown == [number % 2 == 0 for number in range(len(shown))] and len(shown) >= 6
+    assert all(len(each) < 60 for each in labels), "no episode waits for its time limit"
+    failures = [step.observation["state/sim_goal"] for step in steps if step.episode % 2]
+    beside = [np.hypot(*goal[:2]) > 0.04 and abs(goal[2]) < 0.01 for goal in failures]
+    assert any(beside), "as low as the goal, beside the socket: no height tells them apart"
+
+
+def test_it_leaves_the_word_to_a_learned_judge_for_some_steps_and_no_longer():
+    words = []
+    for judge in ("simulator", "classifier"):
+        world = StillWorld()
+        world.latest = replace(StillWorld.latest, success=True)
+        task = replace(TASK, reward=Use(judge))
+        teleop = Teleop(Options(), Given(task=task, world=world, mode="demonstrate"))
+        teleop.begin_episode()
+        said = [teleop.read([arm_at(0.0, 0.0, 0.0)]) for _ in range(HOLDS_STEPS + 2)]
+        words.append([event.outcome == OperatorCommand.SUCCESS for event in said])
+        assert all(event.active for event in said), "it holds the tool in place meanwhile"
+    assert all(words[0])
+    assert words[1] == [False] * HOLDS_STEPS + [True, True]
