@@ -203,7 +203,7 @@ def read_spool(data: bytes, folder: Path) -> Any:
 
 
 def read_weights(data: bytes, folder: Path) -> Any:
-    header = weights._HEADER.pack(1, 1, 1)
+    header = weights._HEADER.pack(1, 1, 1, 1)
     for frame in (
         data,
         weights._PREFIX.pack(weights._MAGIC, crc32c(header + data)) + header + data,

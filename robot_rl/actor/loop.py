@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from robot_rl import config
 from robot_rl.actor.episodes import EpisodeRunner, EpisodeSummary
 from robot_rl.config.run_folder import RunFolder
-from robot_rl.dataset.doubt import DoubtWatch, classifier_of
+from robot_rl.dataset.doubt import DoubtWatch
 from robot_rl.env.robot import RobotEnv
 from robot_rl.links.calls import CallClient
 from robot_rl.links.console_link import ConsoleLink
@@ -150,7 +151,7 @@ class Actor:
         )
         self._runner = EpisodeRunner(self._env, self._desk, self._gate)
         self._marks = OperatorMarks(self._sender.send)
-        self._doubts = DoubtWatch(classifier_of(task.reward))
+        self._doubts = DoubtWatch(config.classifier_of(task))
         self._intervention = open_intervention(
             self._env,
             corrects=self._config.corrections,

@@ -16,7 +16,13 @@ from robot_rl.config.files import (
     task_from_json,
     with_teleop,
 )
-from robot_rl.config.judge import judge_inputs, with_classifiers, with_judge
+from robot_rl.config.judge import (
+    CLASSIFIERS,
+    classifier_of,
+    judge_inputs,
+    with_classifiers,
+    with_judge,
+)
 from robot_rl.config.kinds import (
     KINDS,
     NAMES_ARE,

@@ -5,9 +5,10 @@ anything.
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robot_rl.config.kinds import driver_here, make_options, name_problems
+from robot_rl.config.kinds import NAMES_ARE, driver_here, is_name, make_options, name_problems
 from robot_rl.config.ranges import Range
 from robot_rl.machine.validation import Problem, nearest
 from robot_rl.types import JUDGE_NUMBERS, ConfigError, JudgeInputs, Use
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 JUDGE = "judge/"
 LEARNED = "classifier"
 """The reward that is learnt from outcomes."""
+CLASSIFIERS = "classifiers"
+"""The folder of learned judges, where a user works and in a run."""
 OVERRIDE = "ROBOT_RL_JUDGE"
 """This variable of the environment names a reward that stands in for every learned one."""
 SIZES = Range(8, 1024, "pixels")
@@ -41,6 +44,18 @@ def with_classifiers(task: "Task", folder: str) -> "Task":
     if task.reward.name != LEARNED:
         return task
     return replace(task, reward=Use(LEARNED, {**task.reward.options, "folder": folder}))
+
+
+def classifier_of(task: "Task") -> Path | None:
+    """The folder of the task's classifier and its versions; None: its judge is not learnt. Raises
+    ConfigError for what cannot be the name of a folder.
+    """
+    if task.reward.name != LEARNED:
+        return None
+    name = str(task.reward.options.get("name", ""))
+    if not is_name(name):
+        raise ConfigError(f"a classifier cannot be called {name!r:.100}: {NAMES_ARE}")
+    return Path(str(task.reward.options.get("folder", CLASSIFIERS))) / name
 
 
 def judge_inputs(task: "Task") -> JudgeInputs:

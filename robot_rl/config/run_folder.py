@@ -24,8 +24,6 @@ from robot_rl.types import ConfigError, DataError, SpaceSpec
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 DEMOS_LOG = "demos.log"
-CLASSIFIERS = "classifiers"
-"""The folder of learned judges, where a user works and in a run."""
 DEMO_COUNTS = ("successes", "attempts", "steps")
 MOST_SEEDS = 1 << 32
 EVAL_SEED = 1_000_000  # beside the run's own: start poses and scenes that no training draws
@@ -249,20 +247,14 @@ class RunFolder:
     def load_task(self) -> Task:
         """The task as the run holds it, with this run's judge, and its own classifiers."""
         task = self._copy("task", self.settings.task, config.task_from_json, config.load_task)
-        task = config.with_judge(task, self.settings.judge)
-        return config.with_classifiers(task, str((self.path / CLASSIFIERS).resolve()))
+        if self.settings.judge:
+            task = config.with_judge(task, self.settings.judge)
+        return config.with_classifiers(task, str((self.path / config.CLASSIFIERS).resolve()))
 
     @property
     def judge(self) -> Path | None:
-        """The folder of the run's own versions of its learned judge; None: the judge does not
-        learn.
-        """
-        reward = self.load_task().reward
-        if reward.name != LEARNED:
-            return None
-        name = str(reward.options.get("name", ""))
-        config.require_name("classifiers", name)
-        return self.path.resolve() / "classifiers" / name
+        """The folder of the run's learned judge and its versions; None: its judge does not learn."""
+        return config.classifier_of(self.load_task())
 
     def load_hardware(self) -> Hardware:
         """The bench as the run holds it, with this run's addresses of its arms."""
@@ -370,8 +362,6 @@ def run_path(run: str) -> Path:
     return Path(run) if Path(run).exists() else Path("runs") / run
 
 
-LEARNED = "classifier"
-"""The reward that is learned."""
 CURE = "Restore it from a copy, or start a new run"
 RETIRED = {"actor": {"release_steps"}, "learner": {"imitation"}}
 """Options that runs were made with, by their section, and that are no more."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.machine.small_files import is_number, read_json
-from robot_rl.types import DataError, Use
+from robot_rl.types import DataError
 
 WINDOW = 20
 LEVEL = 0.05
@@ -72,13 +72,6 @@ def at_least(successes: int, trials: int, chance: float) -> float:
         math.comb(trials, k) * chance**k * (1.0 - chance) ** (trials - k)
         for k in range(successes, trials + 1)
     )
-
-
-def classifier_of(reward: Use) -> Path | None:
-    """The folder of the classifier that judges, None where another judge does."""
-    if reward.name != "classifier" or "name" not in reward.options:
-        return None
-    return Path(str(reward.options.get("folder", "classifiers"))) / str(reward.options["name"])
 
 
 def trained_doubt(classifier: Path, version: int) -> float | None:

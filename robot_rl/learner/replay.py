@@ -25,13 +25,7 @@ from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
 from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
 from robot_rl.learner.windows import ONE_STEP, Window, follow, returns
-from robot_rl.stream.episodes import (
-    EpisodeLabel,
-    EpisodeOf,
-    Outcome,
-    Relabel,
-    episode_of,
-)
+from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, Outcome, Relabel, episode_of
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
 _NONE = -1
@@ -237,13 +231,10 @@ class Replay:
 
     def _kinds(self, done: int) -> tuple[Kind, ...]:
         """What the transition that ends in this slot counts as."""
+        shows = bool(self.columns["demo"][done])
         if self._provenance[done] == Provenance.DEMO:
-            return (
-                ("demonstrations",)
-                if self.columns["demo"][done] or self._success[done]
-                else ("own",)
-            )
-        return ("own", "corrections") if self.columns["demo"][done] else ("own",)
+            return ("demonstrations",) if shows or self._success[done] else ("own",)
+        return ("own", "corrections") if shows else ("own",)
 
     def _unlink(self, start: int) -> None:
         """The transition that begins in this slot goes, if there is one."""

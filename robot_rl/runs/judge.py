@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robot_rl.config import Task, judge_inputs, make_options
-from robot_rl.config.judge import LEARNED
-from robot_rl.config.run_folder import CLASSIFIERS, RunFolder, RunSettings
+from robot_rl.config import CLASSIFIERS, Task, classifier_of, judge_inputs, make_options
+from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
 from robot_rl.runs.progress import Display
@@ -24,20 +23,10 @@ STEPS_PER_POSITIVE = 7
 """Control steps that a positive takes the scripted operator, about, near misses included."""
 
 
-def classifier_of(task: Task) -> str:
-    """The name of the task's classifier; "" if its judge is not learnt."""
-    return str(task.reward.options["name"]) if task.reward.name == LEARNED else ""
-
-
 def is_lacking(task: Task) -> bool:
     """Whether the task's judge is learnt, and has yet to be."""
-    name = classifier_of(task)
-    return bool(name) and not versions_in(own_classifiers(task) / name)
-
-
-def own_classifiers(task: Task) -> Path:
-    """Where a user's classifiers lie."""
-    return Path(str(task.reward.options.get("folder", CLASSIFIERS)))
+    folder = classifier_of(task)
+    return folder is not None and not versions_in(folder)
 
 
 def versions_in(folder: Path) -> list[int]:
@@ -60,9 +49,11 @@ def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
     """
 
     def fill(path: Path, settings: RunSettings) -> None:
-        name = classifier_of(task)
-        source, target = own_classifiers(task) / name, path / CLASSIFIERS / name
-        if not name or not versions_in(source) or versions_in(target):
+        source = classifier_of(task)
+        if source is None or not versions_in(source):
+            return
+        target = path / CLASSIFIERS / source.name
+        if versions_in(target):
             return
         from robot_rl.classifier.files import load
 
@@ -82,10 +73,12 @@ def prepare_judge(
     train it on them. Goes on where an earlier sitting stopped.
     """
     task = folder.load_task()
-    if not is_lacking(task):
+    wanted = classifier_of(task)
+    if wanted is None or versions_in(wanted):
         return
-    name = classifier_of(task)
-    display.say(f"there is no classifier '{name}' yet: the operator shows successes and failures")
+    display.say(
+        f"there is no classifier '{wanted.name}' yet: the operator shows successes and failures"
+    )
     positives, negatives = folder.settings.outcomes
     record_outcomes(
         folder, display, stop, processes,
@@ -107,7 +100,8 @@ def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
         if stop.is_set():
             raise StoppedError("stopped")
 
-    target = own_classifiers(task) / classifier_of(task)
+    target = classifier_of(task)
+    assert target is not None, "only a classifier is trained"
     made = train(
         target, [folder.outcomes_log], options, seed=folder.settings.seed, progress=progress
     )

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from robot_rl.dataset.doubt import LEVEL, WINDOW, DoubtWatch, at_least, classifier_of
-from robot_rl.types import Use
+from robot_rl.dataset.doubt import LEVEL, WINDOW, DoubtWatch, at_least
 
 STEPS, TRAINED = 100, 0.03
 
@@ -98,8 +97,5 @@ def test_a_file_that_does_not_say_how_much_it_doubted_is_nothing_to_compare_with
         assert not judge.drift
 
 
-def test_the_classifier_of_a_task_is_where_its_options_say(tmp_path):
-    assert classifier_of(Use("pose", {"name": "peg"})) is None
-    folder = classifier_of(Use("classifier", {"name": "peg", "folder": str(tmp_path)}))
-    assert folder == tmp_path / "peg"
+def test_chances_are_those_of_the_binomial():
     assert at_least(0, 20, 0.1) == pytest.approx(1.0) and at_least(20, 20, 0.5) == 0.5**20
