@@ -332,6 +332,9 @@ class Teleop(Driver):
         """A new episode starts; forget the last one. Returns the words that were said and not read."""
         return self.take_words()
 
+    def end_episode(self, success: bool) -> None:
+        """The episode is over, and this is what the judge has said of it."""
+
     def take_words(self) -> Sequence[OperatorCommand]:
         """Between two episodes, as often as one likes: the words that were said and not read."""
         return ()

@@ -178,6 +178,7 @@ class EpisodeRunner:
                 events.episode = None
             yield self._shown(step, info, intervention.held)
         events.episode = None
+        intervention.end_episode(self.summary.success)
         self.summary.on_last = intervention.take_on_last()
 
     def _begin(

@@ -76,6 +76,11 @@ class Intervention:
             self._put(self._operator.begin_episode())
         self.hears_stop()
 
+    def end_episode(self, success: bool) -> None:
+        """The episode is over: the operator hears what the judge has said of it."""
+        if self._operator is not None:
+            self._operator.end_episode(success)
+
     def begins(self, arms: Sequence[ArmState]) -> bool:
         """Before the first step of an episode that is the operator's: whether they move the arm
         now. Then `decide` goes by the same reading.

@@ -108,6 +108,10 @@ class Operator:
         self._clutch.open()
         return self.device.begin_episode()
 
+    def end_episode(self, success: bool) -> None:
+        """The episode is over, and this is what the judge has said of it."""
+        self.device.end_episode(success)
+
     def take_words(self) -> Sequence[OperatorCommand]:
         """Between two episodes: what was said since the last look."""
         return self.device.take_words()

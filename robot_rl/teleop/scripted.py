@@ -93,6 +93,7 @@ class Teleop(interfaces.Teleop):
         self._pace = 1.0
         self._steps_left = self._done_steps = 0
         self._silent_steps = HOLDS_STEPS if task.reward.name == LEARNED else 0
+        self._words: list[OperatorCommand] = []
         self.reports = 0
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
@@ -103,7 +104,17 @@ class Teleop(interfaces.Teleop):
         self._watch = _Watch(self._habits)
         if self._plan is not None:
             self._plan.begin_episode()
-        return ()
+        return self.take_words()
+
+    def end_episode(self, success: bool) -> None:
+        """A judge that has taken something else for a success is denied it."""
+        if success and not self._world.latest.success and self._plan is None:
+            self._words.append(OperatorCommand.DENY)
+
+    def take_words(self) -> Sequence[OperatorCommand]:
+        """What there was to say of the last episode."""
+        said, self._words = self._words, []
+        return said
 
     def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """Watch the arm, steer it with the clutch closed, and say when the task is done."""

@@ -13,7 +13,15 @@ from robot_rl.interfaces import Given
 from robot_rl.operator.mapping import Operator
 from robot_rl.stream.log import StepLog
 from robot_rl.teleop.scripted import OperatorHabits, Options, Teleop
-from robot_rl.types import ArmState, DeviceError, Fault, Provenance, Use, WorldState
+from robot_rl.types import (
+    ArmState,
+    DeviceError,
+    Fault,
+    OperatorCommand,
+    Provenance,
+    Use,
+    WorldState,
+)
 
 TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda")
@@ -158,3 +166,19 @@ def test_it_steers_towards_the_goal_within_the_action_space():
 def test_a_real_arm_needs_a_real_operator():
     with pytest.raises(DeviceError, match="simulated arm"):
         Teleop(Options(), Given(task=TASK, world=None, mode="demonstrate"))
+
+
+@pytest.mark.parametrize(
+    ("judged", "true", "said"),
+    [
+        (True, False, [OperatorCommand.DENY]),
+        (True, True, []),
+        (False, False, []),
+        (False, True, []),
+    ],
+)
+def test_it_denies_what_a_judge_has_falsely_taken_for_a_success(judged, true, said):
+    teleop = corrector()
+    teleop._world.latest = replace(StillWorld.latest, success=true)
+    teleop.end_episode(judged)
+    assert teleop.take_words() == said and not teleop.take_words()
