@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from robot_rl import config, geometry, interfaces
-from robot_rl.classifier.statistics import upper_bound
 from robot_rl.config.run_folder import EVAL_SEED
+from robot_rl.dataset.statistics import upper_bound
 from robot_rl.env.robot import RobotEnv, evaluate
 from robot_rl.interfaces import Given, Reward
 from robot_rl.links.sockets import free_addresses
