@@ -401,15 +401,11 @@ class Scene(Driver):
     """
 
     looks: Any = None
-    """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes; None: they do
-    not.
-    """
+    """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes, if they do."""
 
     @abstractmethod
     def add_to(self, spec: Any, hand: Any) -> None:
-        """Add table, light, objects and cameras to the `MjSpec` of the arm; the tool goes onto the
-        body `hand`.
-        """
+        """Add table, light, objects, cameras to the arm's `MjSpec`; the tool goes onto body `hand`."""
 
     def place(self, model: Any, data: Any, seed: int) -> None:
         """A reset has put everything where `add_to` did, at rest: move what the seed is to move."""

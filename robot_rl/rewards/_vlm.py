@@ -11,12 +11,12 @@ import json
 import queue
 import re
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic, sleep
 from typing import Any, Literal, TypeVar
 
 import cv2
@@ -85,7 +85,7 @@ class Adviser:
         """Ask about an episode. The order in each pair, and which frames it is of, follow from the
         seed."""
         options, advice = self._options, Advice()
-        begun, rng = time.monotonic(), np.random.default_rng(seed)
+        begun, rng = monotonic(), np.random.default_rng(seed)
         votes = Counter[str]()
         last = [_picture(frame, options.crop) for frame in frames[-options.frames :]]
         for _ in range(options.votes):
@@ -99,7 +99,7 @@ class Adviser:
                 advice.vote, advice.confidence = vote, votes[word] / options.votes  # type: ignore
         if answered := later[True] + later[False]:
             advice.further = later[True] / answered
-        advice.seconds = time.monotonic() - begun
+        advice.seconds = monotonic() - begun
         if advice.asked and sum(advice.unanswered[reason] for reason in LOST) == advice.asked:
             reasons = ", ".join(f"{count} {why}" for why, count in advice.unanswered.items())
             raise LinkError(
@@ -132,11 +132,11 @@ class Adviser:
         """The one of these words that the answer holds; "" without an answer."""
         options = self._options
         advice.asked += 1
-        left = min(options.question_s, begun + options.episode_s - time.monotonic())
+        left = min(options.question_s, begun + options.episode_s - monotonic())
         try:
             if left <= 0.0:
                 raise Unanswered("late")
-            answer = _within(left, lambda: self._chat(text, pictures, time.monotonic() + left))
+            answer = _within(left, lambda: self._chat(text, pictures, monotonic() + left))
             self._count(advice, answer)
             return word_of(_text_of(answer), words)
         except Unanswered as error:
@@ -156,9 +156,9 @@ class Adviser:
                         f"{self._options.address} refuses (HTTP {error.code}): {said}"
                     ) from None
                 wait = max(wait, _retry_after(error))
-            if time.monotonic() + wait >= until:
+            if monotonic() + wait >= until:
                 raise Unanswered("busy")
-            time.sleep(wait)
+            sleep(wait)
             wait *= 2.0
 
     def _post(self, body: bytes, until: float) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class Adviser:
         address += "/chat/completions"
         request = urllib.request.Request(address, body, headers)
         try:
-            with self._opener.open(request, timeout=max(0.01, until - time.monotonic())) as reply:
+            with self._opener.open(request, timeout=max(0.01, until - monotonic())) as reply:
                 raw = reply.read(MOST_BYTES)
                 if reply.length:  # announced, and not come
                     raise Unanswered("broken off")

@@ -101,7 +101,8 @@ def _elapsed_minutes(folder: RunFolder) -> float | None:
     nothing to go by.
     """
     tables = (folder.episodes_file, folder.metrics_file)
-    walls = [each for path in tables for each in _columns(path, ("t_wall",))["t_wall"]]
+    walls = [each for path in tables for each in _columns(path, (), "t_wall")["t_wall"]]
+    walls = [wall for wall in walls if not np.isnan(wall)]  # tables of old runs have none
     if folder.demos_log.exists() and not folder.sections.get("demos_from"):
         try:
             with StepLog(folder.demos_log, folder.spaces(), read_only=True) as demos:

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ import pytest
 
 from robot_rl import cli
 from robot_rl.config.run_folder import RunFolder, RunSettings
+from robot_rl.rewards import _vlm
 from robot_rl.rewards._adviser_options import AdviserOptions
 from robot_rl.rewards._vlm import Adviser, Unanswered, word_of
 from robot_rl.stream.log import StepLog
@@ -203,7 +203,7 @@ def test_a_busy_server_is_asked_again_when_it_says(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(_vlm, "sleep", slept.append)
     busy = iter([(429, {"Retry-After": "3"}, b"slow down"), (503, {}, b"")])
     server.answer = lambda asked: next(busy, None) or sees(asked)
     assert ask(server, episode(250), votes=1, pairs=0).vote == "success"
@@ -229,7 +229,7 @@ def test_a_slow_answer_costs_no_more_than_its_time(how: str, server: Server) -> 
     server.send = dribble  # type: ignore
     with pytest.raises(LinkError, match="3 late"):
         ask(server, episode(9), pairs=0, question_s=0.2, episode_s=0.3)
-    assert len(server.asked) == 2, "there was no time left for the third"
+    assert len(server.asked) <= 2, "there was no time left for the third"
     free.set()
 
 
