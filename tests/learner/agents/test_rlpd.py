@@ -1,5 +1,6 @@
 """Laws of the agent: who moves, who stays, and what a target is made of."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -216,3 +217,18 @@ def test_cloning_reproduces_the_demonstrations() -> None:
     for _ in range(300):
         last = float(agent.clone_behaviour(batch)["bc_loss"])
     assert last < 0.2 * first
+
+
+@pytest.mark.slow
+def test_compiled_updates_are_those_that_were_not_compiled() -> None:
+    plain, compiled = make_agent(), make_agent()
+    compiled.compile()
+    for agent in (plain, compiled):
+        torch.manual_seed(0)
+        for seed in range(2):
+            agent.update(make_batch(agent, seed))
+    functions = (compiled._target_fn, compiled._critic_fn, compiled._actor_fn)
+    assert all(isinstance(each, Compiled) and each._call is not each._plain for each in functions)
+    ours, theirs = compiled.average_parameters(), plain.average_parameters()
+    assert ours.keys() == theirs.keys()
+    assert all(np.allclose(ours[name], theirs[name], atol=1e-5) for name in ours)
