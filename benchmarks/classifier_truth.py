@@ -6,6 +6,10 @@ operator's near misses, and the motion of a policy that has learnt nothing: nois
 the goal, in steps that belong together. An episode whose truth turns out a success is counted as
 one. A fire before the truth's success is a false one if the episode never succeeds; a success is
 missed if the classifier does not fire within ten frames. Seeds are none of a training's.
+
+The last line says how many frames were doubtful, and after how many episodes page and terminal would
+have told that the judge sees something else than it learnt from: with a task file of your own whose
+scene has other `looks` (a camera that is moved, another light) that is what it should do.
 """
 
 import argparse
@@ -19,6 +23,7 @@ import numpy as np
 
 from robot_rl import config, geometry, interfaces
 from robot_rl.config.run_folder import EVAL_SEED
+from robot_rl.dataset.doubt import DoubtWatch
 from robot_rl.dataset.statistics import upper_bound
 from robot_rl.env.robot import RobotEnv, evaluate
 from robot_rl.interfaces import Given, Reward
@@ -39,12 +44,13 @@ class Onlooker(interfaces.Reward):
 
     def __init__(self, judge: Reward, world: interfaces.World):
         self._judge, self._world = judge, world
+        self.version = judge.version
         self.begin_episode()
 
     def begin_episode(self) -> None:
         """Nothing has been said."""
         self._judge.begin_episode()
-        self.frames = 0
+        self.frames = self.doubtful = 0
         self.fired: int | None = None
         self.succeeded: int | None = None
 
@@ -56,6 +62,7 @@ class Onlooker(interfaces.Reward):
         if self.fired is None:
             said = evaluate(self._judge, observation, arms, OperatorCommand.NONE)
             self.fired = self.frames if said.success else None
+            self.doubtful += self._judge.doubtful
         if self.succeeded is None and self._world.latest.success:
             self.succeeded = self.frames
         since = self.frames - self.succeeded if self.succeeded is not None else 0
@@ -148,7 +155,8 @@ def main() -> None:
             "near misses": near_misses(env, said.seed),
             "early policy": early_policy(env, said.seed),
         }
-        number = 0
+        watch = DoubtWatch(config.classifier_of(task))
+        number = doubtful = frames = told = 0
         while True:
             total = sum(counts.values(), Counter[str]())
             failures, successes = total["failure"] + total["fire"], total["success"] + total["miss"]
@@ -159,6 +167,9 @@ def main() -> None:
             plays[kind](number)
             counts[kind][onlooker.verdict] += 1
             number += 1
+            watch.add(env.reward.version, onlooker.doubtful, onlooker.frames)
+            told = told or (number if watch.drift else 0)
+            doubtful, frames = doubtful + onlooker.doubtful, frames + onlooker.frames
         env.close()
     for kind, each in counts.items():
         print(f"{kind}: {dict(sorted(each.items()))}")
@@ -167,6 +178,7 @@ def main() -> None:
     print(f"fires {total['fire']} on {failures} failure episodes: at most {bound:.2%} (95 %)")
     print(f"misses {total['miss']} on {successes} successes: at most {missed:.2%} (95 %)")
     print(f"J {j:.3f}")
+    print(f"doubtful: {doubtful / frames:.2%} of {frames} frames, told after episode {told or '-'}")
 
 
 if __name__ == "__main__":
