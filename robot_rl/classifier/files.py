@@ -5,8 +5,6 @@ weights and of itself.
 """
 
 import hashlib
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,13 +20,11 @@ from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.score import Rule
 from robot_rl.classifier.statistics import Platt
-from robot_rl.machine.small_files import read_json, require_seal, seal, write_json
-from robot_rl.machine.sync import sync_path
+from robot_rl.machine.small_files import read_json, require_seal, seal, write_bytes, write_json
 from robot_rl.machine.validation import from_json
+from robot_rl.machine.versions import files_of, versions_in
 from robot_rl.types import Array, ConfigError, DataError, Observation
 
-FOLDER = "classifiers"
-"""Where a user's classifiers lie, and a run's own."""
 BATCH = 64
 """Frames that are looked at together, so that a long episode needs little memory."""
 
@@ -88,19 +84,20 @@ def logits_of(network: Network, images: Mapping[str, Array], numbers: Array) -> 
     return np.concatenate(answers)
 
 
-def versions(folder: Path) -> list[int]:
-    """The versions of a classifier that are whole, oldest first."""
-    found = (re.fullmatch(r"v(\d{4,})\.json", path.name) for path in Path(folder).glob("v*.json"))
-    return sorted(int(match[1]) for match in found if match)
-
-
 def write(folder: Path, about: Mapping[str, Any], network: Network) -> Classifier:
     """Write the next version of a classifier. `about` is the rest of what its JSON file says."""
-    version = max(versions(folder), default=0) + 1
+    version = max(versions_in(folder), default=0) + 1
     weights = save_tensors({name: each.contiguous() for name, each in network.state_dict().items()})
     whole = About(version=version, weights_sha256=_sha256(weights), **about)
-    _write_bytes(_weights_file(folder, version), weights)
-    write_json(_about_file(folder, version), seal(asdict(whole)), indent=2)
+    files = files_of(folder, version)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"{folder} cannot be made: {error.strerror}: make room on that disk, or make it writable"
+        ) from error
+    write_bytes(files["safetensors"], weights)
+    write_json(files["json"], seal(asdict(whole)), indent=2)
     return Classifier(whole, network)
 
 
@@ -109,7 +106,7 @@ def load(folder: Path, version: int = 0) -> Classifier:
 
     Raises ConfigError if there is none, DataError if its files are damaged.
     """
-    folder, there = Path(folder), versions(Path(folder))
+    folder, there = Path(folder), versions_in(Path(folder))
     if not there or (version and version not in there):
         what = f"version {version} of classifier" if there else "classifier"
         has = f"; there are versions {', '.join(map(str, there))}" if there else ""
@@ -125,7 +122,7 @@ def load(folder: Path, version: int = 0) -> Classifier:
         network = Network(inputs.cameras, inputs.size, len(inputs.numbers), about.trunk)
         network.load_state_dict(load_tensors(weights))
     except (DataError, ConfigError, OSError, RuntimeError, ValueError) as error:
-        file = _about_file(folder, version)
+        file = files_of(folder, version)["json"]
         raise DataError(
             f"version {version} of classifier {folder.name!r} is damaged: {_first_line(error)}. Put"
             f" back a copy of {file.stem}.json and {file.stem}.safetensors in {folder}, or remove"
@@ -136,40 +133,15 @@ def load(folder: Path, version: int = 0) -> Classifier:
 
 
 def _read(folder: Path, version: int) -> tuple[About, bytes]:
-    data = read_json(_about_file(folder, version))
+    files = files_of(folder, version)
+    data = read_json(files["json"])
     require_seal(data)
     data.pop("crc32", None)
-    about = from_json(About, data, source=_about_file(folder, version).name)
-    weights = _weights_file(folder, version).read_bytes()
+    about = from_json(About, data, source=files["json"].name)
+    weights = files["safetensors"].read_bytes()
     if _sha256(weights) != about.weights_sha256 or about.version != version:
         raise DataError("the weights are not those that its JSON file was written with")
     return about, weights
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole. DataError if the disk refuses."""
-    draft = path.with_name(f".writing_{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-        sync_path(path.parent)
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be written: {error.strerror}: make room on that disk, or make it"
-            " writable, then start again"
-        ) from error
-
-
-def _weights_file(folder: Path, version: int) -> Path:
-    return folder / f"v{version:04d}.safetensors"
-
-
-def _about_file(folder: Path, version: int) -> Path:
-    return folder / f"v{version:04d}.json"
 
 
 def _sha256(data: bytes) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_rl.machine.small_files import is_number, read_json
+from robot_rl.machine.versions import files_of
 from robot_rl.types import DataError
 
 WINDOW = 20
@@ -77,7 +78,7 @@ def at_least(successes: int, trials: int, chance: float) -> float:
 def trained_doubt(classifier: Path, version: int) -> float | None:
     """The share of doubtful frames in the test of a version, None if its file does not say."""
     try:
-        metrics: Any = read_json(classifier / f"v{version:04d}.json").get("metrics")
+        metrics: Any = read_json(files_of(classifier, version)["json"]).get("metrics")
     except DataError:
         return None
     rate: Any = metrics.get("doubtful_rate") if isinstance(metrics, dict) else None

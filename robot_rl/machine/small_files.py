@@ -40,10 +40,15 @@ def write_json(path: Path, value: Any, indent: int | None = None) -> None:
     """Write a JSON file whole: on the disk when this returns, and as it was before if that fails
     (DataError).
     """
+    write_bytes(path, (json.dumps(finite(value), indent=indent, allow_nan=False) + "\n").encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write any file whole, as `write_json` does."""
     draft = path.with_name(f".writing_{path.name}")
     try:
-        with draft.open("w") as file:
-            file.write(json.dumps(finite(value), indent=indent, allow_nan=False) + "\n")
+        with draft.open("wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)

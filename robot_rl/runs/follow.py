@@ -15,9 +15,9 @@ from typing import Protocol
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.interfaces import Given, Reward
-from robot_rl.links.judges import versions_in
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import JsonLines, read_lines
+from robot_rl.machine.versions import versions_in
 from robot_rl.stream.episodes import EpisodeOf, Relabel, episode_of
 from robot_rl.stream.log import StepLog
 from robot_rl.stream.relabels import Portion, Refits, RelabelReader, row_of

@@ -9,6 +9,7 @@ from robot_rl.config import CLASSIFIERS, Task, classifier_of, judge_inputs, make
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
+from robot_rl.machine.versions import files_of, versions_in
 from robot_rl.runs.progress import Display
 from robot_rl.runs.record import record_outcomes
 from robot_rl.runs.report import summarise_outcomes
@@ -27,15 +28,6 @@ def is_lacking(task: Task) -> bool:
     """Whether the task's judge is learnt, and has yet to be."""
     folder = classifier_of(task)
     return folder is not None and not versions_in(folder)
-
-
-def versions_in(folder: Path) -> list[int]:
-    """The versions of a classifier, oldest first. Loads torch only where there is a folder."""
-    if not folder.is_dir():
-        return []
-    from robot_rl.classifier.files import versions
-
-    return versions(folder)
 
 
 def collecting_steps(task: Task, outcomes: tuple[int, int]) -> int:
@@ -59,9 +51,8 @@ def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
 
         version = load(source, int(task.reward.options.get("version", 0))).version
         target.mkdir(parents=True, exist_ok=True)
-        for ending in ("safetensors", "json"):  # the JSON last: then it is whole
-            file = f"v{version:04d}.{ending}"
-            shutil.copyfile(source / file, target / file)
+        for file in files_of(source, version).values():
+            shutil.copyfile(file, target / file.name)
 
     return fill
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from robot_rl.classifier import files
-from robot_rl.classifier.files import load, versions
+from robot_rl.classifier.files import load
+from robot_rl.machine.versions import versions_in
 from robot_rl.types import ConfigError, DataError, RobotRLError
 from tests.classifier.synthetic import at_height, by_height
 
@@ -35,7 +36,7 @@ def test_a_version_without_its_last_file_is_none(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         by_height(tmp_path / "c")
     monkeypatch.undo()
-    assert versions(tmp_path / "c") == [1] and load(tmp_path / "c").version == 1
+    assert versions_in(tmp_path / "c") == [1] and load(tmp_path / "c").version == 1
     assert by_height(tmp_path / "c").version == 2
 
 
@@ -98,4 +99,4 @@ def test_a_disk_that_refuses_is_said_and_leaves_what_there_was(tmp_path):
     (tmp_path / "c" / ".writing_v0002.safetensors").mkdir()
     with pytest.raises(DataError, match=r"v0002\.safetensors cannot be written"):
         by_height(tmp_path / "c")
-    assert versions(tmp_path / "c") == [1]
+    assert versions_in(tmp_path / "c") == [1]

@@ -12,8 +12,9 @@ import pytest
 from robot_rl.actor.loop import Actor
 from robot_rl.links import judges
 from robot_rl.links.calls import CallClient, CallServer
-from robot_rl.links.judges import answerer, fetch, files_of, versions_in
+from robot_rl.links.judges import answerer, fetch
 from robot_rl.links.weights import WeightsPublisher, WeightsSubscriber
+from robot_rl.machine.versions import files_of, versions_in
 from robot_rl.types import DataError, LinkError, Mark, MarkKind
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_rl.config.run_folder import RunFolder
-from robot_rl.links.judges import files_of, versions_in
 from robot_rl.machine.signals import StopRequest
+from robot_rl.machine.versions import files_of, versions_in
 from robot_rl.runs.follow import follow
 from robot_rl.types import Step
 

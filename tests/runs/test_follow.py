@@ -17,9 +17,9 @@ import pytest
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.dataset.archive import Archive, archive
-from robot_rl.links.judges import versions_in
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import read_lines
+from robot_rl.machine.versions import versions_in
 from robot_rl.runs.follow import Follower, LearnedJudge, follow, follow_run
 from robot_rl.stream.codec import StepCodec, encode_mark
 from robot_rl.stream.episodes import Relabel

@@ -10,10 +10,10 @@ import pytest
 
 from robot_rl import config
 from robot_rl.classifier import training
-from robot_rl.classifier.files import versions
 from robot_rl.classifier.options import ClassifierConfig
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import labelled_episodes
+from robot_rl.machine.versions import versions_in
 from robot_rl.runs import judge, train
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.stream.log import StepLog
@@ -62,13 +62,13 @@ def test_outcomes_come_first_then_the_classifier_then_what_it_judges(place, gl, 
     with monkeypatch.context() as patched, pytest.raises(StoppedError):
         patched.setattr(training.Fitter, "fit", stop)
         train.demo(folder)
-    assert not folder.demos_file.exists() and not versions(folder.path / "classifiers" / "in")
+    assert not folder.demos_file.exists() and not versions_in(folder.path / "classifiers" / "in")
     collected, shown = logged(folder)
     assert shown.count(True) >= 5 and shown.count(False) >= 5, "failures of their own as well"
     train.demo(folder)
     assert logged(folder)[0] == collected
     own = folder.path / "classifiers" / "in"
-    assert versions(own) == [1] and not (place / "classifiers").exists()
+    assert versions_in(own) == [1] and not (place / "classifiers").exists()
     counts = json.loads(folder.demos_file.read_text())
     assert counts["successes"] == 2 and counts["attempts"] == 2, "it holds still for the judge"
     with StepLog(folder.demos_log, folder.spaces(), read_only=True) as log:
@@ -81,7 +81,7 @@ def test_outcomes_come_first_then_the_classifier_then_what_it_judges(place, gl, 
     (place / "classifiers").mkdir()
     own.rename(place / "classifiers" / "in")
     later = create_run("tiny", replace(OPTIONS, name="later"))
-    assert later.settings.steps == 5_000 and versions(later.path / "classifiers" / "in") == [1]
+    assert later.settings.steps == 5_000 and versions_in(later.path / "classifiers" / "in") == [1]
     ours = later.load_task().reward.options["folder"]
     assert ours == str((later.path / "classifiers").resolve())
     (place / "classifiers" / "in" / "v0001.safetensors").write_bytes(b"torn")
