@@ -45,9 +45,10 @@ LENGTH, BLOCK = 8, 10
 ACTOR = ("arm", 5)
 
 
-def make_run(path: Path, reward: str = "classifier") -> RunFolder:
+def make_run(path: Path, reward: str = "classifier", **seen: object) -> RunFolder:
+    """A run without steps, whose judge has these options beside its name, if it learns."""
     settings = RunSettings("peg_insert", "sim_panda", obs="state", block_steps=BLOCK, id="cafe")
-    options = {"name": "peg_in"} if reward == "classifier" else {}
+    options = {"name": "peg_in", **seen} if reward == "classifier" else {}
     task = replace(config.load_task("peg_insert"), reward=Use(reward, options))
     return RunFolder.create(path, {"run": settings, "task": task})
 
