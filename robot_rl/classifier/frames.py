@@ -159,9 +159,12 @@ class Told:
         if self.label.authors <= {Provenance.SCRIPT}:
             away = times - times[0] > LEAVING_S
             return label, away, away
-        # the moment before an end may show either, unless the judge is exact
+        # the moment before an end may show either, unless the judge is exact, and what follows a
+        # success that was found afterwards is not of the episode
         margin = 0.0 if judge == TRUTH or self.label.has_failed else MARGIN_S
-        sure = times[-1] - times >= margin if margin else np.ones(len(times), bool)
+        reached = np.array([self.label.reaches(index) for index in self.indices])
+        last = int(np.flatnonzero(reached)[-1]) if reached.any() else 0
+        sure = reached & (times[last] - times >= margin if margin else True)
         # before the operator took over, something had gone wrong
         for i in range(1, len(times)):
             if (self.authors[i - 1], self.authors[i]) == (Provenance.POLICY, Provenance.HUMAN):
@@ -171,7 +174,7 @@ class Told:
                 end = min(word.t_wall, wall[-1]) if word.kind == MarkKind.DENY else wall[-1]
                 seen = (wall >= end - NO_S) & (wall <= end)
                 hard, sure = hard | seen, sure | seen
-        if self.label.succeeded:
+        if self.label.succeeded and self.label.success_at is None:
             self._mark_success(label, sure, judge)
         return label, sure, hard
 
