@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_rl.classifier import frames
-from robot_rl.classifier.frames import LEARNED, Told, look, numbers_of, read_frames, split
+from robot_rl.classifier.frames import Told, look, numbers_of, read_frames, split
 from robot_rl.classifier.options import Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.training import ClassifierConfig
+from robot_rl.config.judge import LEARNED
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ConfigError, DataError, Mark, MarkKind, Provenance
 from tests.classifier.synthetic import EYES, SIZE, episode, step, write_log

@@ -175,7 +175,7 @@ def test_a_fit_that_cannot_be_made_leaves_the_judge_as_it_is(tmp_path: Path, mon
     folder = make_run(tmp_path / "run")
     play(folder, range(24), words=1)
 
-    def fails(_: FakeJudge) -> None:
+    def fails(_: FakeJudge, records: int) -> None:
         raise DataError("too few episodes")
 
     monkeypatch.setattr(FakeJudge, "fit", fails)

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from robot_rl.classifier import training
+from robot_rl.classifier import files, training
+from robot_rl.classifier.frames import hash_of, read_frames
 from robot_rl.classifier.options import ClassifierConfig
 from robot_rl.config.run_folder import RunFolder
+from robot_rl.machine.small_files import read_lines
 from robot_rl.runs.follow import Follower, LearnedJudge
 from robot_rl.stream.episodes import counted_steps
 from robot_rl.stream.log import StepLog
@@ -114,6 +116,11 @@ def test_after_twenty_words_a_judge_fires_falsely_on_half_as_many_fresh_failures
     follower = Follower(run, judge)
     follower.look()
     follower.close()
+    # it was fitted to the log as far as to where that was due, and not to what was said since
+    about = files.load(run.judge, 2).about
+    due = {run.steps_log.resolve(): next(iter(read_lines(run.refits_file)))["records"]}
+    assert about.data_sha256 == hash_of(read_frames([run.path], about.inputs, ends=due))
+    assert about.data_sha256 != hash_of(read_frames([run.path], about.inputs))
     # fresh episodes, which neither has seen
     assert list(judge.versions()) == [1, 2]
     after, seen = false_successes(space, judge, 2)
