@@ -18,7 +18,16 @@ from torch import Tensor
 
 from robot_rl.classifier import files
 from robot_rl.classifier.files import Classifier, logits_of
-from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_frames, split
+from robot_rl.classifier.frames import (
+    NO_ENDS,
+    Ends,
+    Frames,
+    Part,
+    hash_of,
+    inputs_for,
+    read_frames,
+    split,
+)
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
@@ -78,17 +87,19 @@ def train(
     *,
     seed: int = 0,
     progress: Progress = lambda done, most: None,
+    ends: Ends = NO_ENDS,
 ) -> Classifier:
-    """Train a classifier on the logs of `sources` (run folders, .log files), and write it as the
-    next version in `folder`; the verdicts that lie there win over what was recorded.
+    """Train a classifier on the logs of `sources` (run folders, .log files), each up to its end or
+    to where it `ends`, and write it as the next version in `folder`; the verdicts that lie there
+    win over what was recorded.
 
     Raises ConfigError for sources without frames or cameras, DataError where there are too few
     episodes.
     """
     inputs = inputs_for(sources, options)
     return train_on(
-        folder, read_frames(sources, inputs, read_verdicts(folder)), inputs, options, seed=seed, progress=progress,
-        sources=map(str, sources),
+        folder, read_frames(sources, inputs, read_verdicts(folder), ends), inputs, options,
+        seed=seed, progress=progress, sources=map(str, sources),
     )  # fmt: skip
 
 

@@ -45,9 +45,10 @@ LENGTH, BLOCK = 8, 10
 ACTOR = ("arm", 5)
 
 
-def make_run(path: Path, reward: str = "classifier") -> RunFolder:
+def make_run(path: Path, reward: str = "classifier", **seen: object) -> RunFolder:
+    """A run without steps, whose judge has these options beside its name, if it learns."""
     settings = RunSettings("peg_insert", "sim_panda", obs="state", block_steps=BLOCK, id="cafe")
-    options = {"name": "peg_in"} if reward == "classifier" else {}
+    options = {"name": "peg_in", **seen} if reward == "classifier" else {}
     task = replace(config.load_task("peg_insert"), reward=Use(reward, options))
     return RunFolder.create(path, {"run": settings, "task": task})
 
@@ -174,7 +175,7 @@ def test_a_fit_that_cannot_be_made_leaves_the_judge_as_it_is(tmp_path: Path, mon
     folder = make_run(tmp_path / "run")
     play(folder, range(24), words=1)
 
-    def fails(_: FakeJudge) -> None:
+    def fails(_: FakeJudge, records: int) -> None:
         raise DataError("too few episodes")
 
     monkeypatch.setattr(FakeJudge, "fit", fails)
