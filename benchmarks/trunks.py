@@ -23,7 +23,7 @@ import numpy as np
 from robot_rl.classifier import network, training
 from robot_rl.classifier.encoder import Encoder
 from robot_rl.classifier.frames import Frames, inputs_for, read_frames
-from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.options import SIZE, ClassifierConfig, Inputs
 from robot_rl.classifier.worth import figures
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.networks.encoders import SmallCNN, SmallMaps, Vision
@@ -87,10 +87,8 @@ def main() -> None:
         def __init__(self) -> None:
             super().__init__(policy.spec.image_size, policy.spec.camera_features)
 
-    small = replace(seen, size=64)
     for name, inputs, encoder, maps in (
-        ("small", small, None, SmallMaps),
-        ("small, at the encoder's size", seen, None, SmallMaps),
+        ("small", replace(seen, size=SIZE), None, SmallMaps),
         ("encoder", seen, Encoder.of_policy(policy), SmallMaps),
         ("encoder, projected", seen, projected(policy), Projected),
     ):
@@ -101,7 +99,7 @@ def main() -> None:
             for seed in said.seeds:
                 with patch.object(network, "SmallMaps", maps):
                     found = row(fit, held, inputs, encoder, seed)
-                print(f"{name:<28} {what:<8} seed {seed}: {found}", flush=True)
+                print(f"{name:<18} {what:<8} seed {seed}: {found}", flush=True)
 
 
 if __name__ == "__main__":
