@@ -78,6 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", default=["small", "encoder", "projected"])
     said = parser.parse_args()
     first, others = [said.runs[0] / "outcomes.log"], [run / "outcomes.log" for run in said.runs[1:]]
     policy = load_policy(said.runs[0])
@@ -90,8 +91,10 @@ def main() -> None:
     for name, inputs, encoder, maps in (
         ("small", replace(seen, size=SIZE), None, SmallMaps),
         ("encoder", seen, Encoder.of_policy(policy), SmallMaps),
-        ("encoder, projected", seen, projected(policy), Projected),
+        ("projected", seen, projected(policy), Projected),
     ):
+        if name not in said.only:
+            continue
         fit, held = read_frames(first, inputs), read_frames(others, inputs)
         for what in ("recorded", "mark"):
             if what == "mark":
@@ -99,7 +102,7 @@ def main() -> None:
             for seed in said.seeds:
                 with patch.object(network, "SmallMaps", maps):
                     found = row(fit, held, inputs, encoder, seed)
-                print(f"{name:<18} {what:<8} seed {seed}: {found}", flush=True)
+                print(f"{name:<9} {what:<8} seed {seed}: {found}", flush=True)
 
 
 if __name__ == "__main__":
