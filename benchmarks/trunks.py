@@ -5,7 +5,7 @@
 The first run's encoder ("goal" or "end_to_end") and its labelled frames (`outcomes.log`); what they
 are worth is counted on those of the other runs, which were trained with other seeds. "projected" is
 the same encoder with its last layer, from which a policy goes on. Once the labels are as recorded;
-and once success is a mark in the last camera's picture, 10 x 10 pixels 40 brighter, drawn into the
+and once success is a mark in the last camera's picture, 10 x 10 of 128 pixels 40 brighter, drawn into the
 second half of every other episode: nothing that an encoder of poses looks for. Times are of the
 processor, for machines that do other things meanwhile.
 """
@@ -29,7 +29,8 @@ from robot_rl.learner.checkpoint import load_policy
 from robot_rl.networks.encoders import SmallCNN, SmallMaps, Vision
 from robot_rl.networks.policy import LivePolicy
 
-MARK, BRIGHTER = (slice(20, 30), slice(100, 110)), 40
+MARK, BRIGHTER = (20, 30, 100, 110), 40
+"""Rows and columns in a picture of 128 pixels, and how much brighter [of 255]."""
 
 
 def marked(episodes: Sequence[Frames], camera: str) -> list[Frames]:
@@ -40,7 +41,8 @@ def marked(episodes: Sequence[Frames], camera: str) -> list[Frames]:
 def _marked(episode: Frames, camera: str, success: bool) -> Frames:
     label = success & (np.arange(len(episode.label)) >= len(episode.label) // 2)
     images = {**episode.images, camera: episode.images[camera].copy()}
-    part = images[camera][:, *MARK]
+    top, bottom, left, right = (each * images[camera].shape[1] // 128 for each in MARK)
+    part = images[camera][:, top:bottom, left:right]
     part[label] = np.minimum(part[label], 255 - BRIGHTER) + BRIGHTER
     hard = np.zeros_like(label)
     return replace(episode, images=images, label=label, hard=hard, timed_out=False)
