@@ -16,7 +16,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from robot_rl.classifier.frames import look, numbers_of
-from robot_rl.classifier.network import Network
+from robot_rl.classifier.network import Network, Trunk
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.score import Rule
 from robot_rl.classifier.statistics import Platt
@@ -36,7 +36,7 @@ class About:
     version: int
     data_sha256: str
     weights_sha256: str
-    trunk: str
+    trunk: Trunk
     inputs: Inputs
     rule: Rule
     platt: Platt
@@ -52,7 +52,7 @@ class Classifier:
         self.about = about
         self.version, self.rule = about.version, about.rule
         self.metrics, self.inputs = about.metrics, about.inputs
-        self._network = network.eval()
+        self.network = network.eval()
 
     def probability(self, observation: Observation) -> float:
         """Of success, in one observation. Raises DataError if it lacks what this looks at."""
@@ -70,7 +70,7 @@ class Classifier:
 
     def of_frames(self, images: Mapping[str, Array], numbers: Array) -> Array:
         """Of success, in frames as `frames.look` gives them, `(n,)`."""
-        return self.about.platt(logits_of(self._network, images, numbers))
+        return self.about.platt(logits_of(self.network, images, numbers))
 
 
 def logits_of(network: Network, images: Mapping[str, Array], numbers: Array) -> Array:

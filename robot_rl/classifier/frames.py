@@ -27,7 +27,7 @@ from typing import Literal
 import cv2
 import numpy as np
 
-from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.options import SIZE, ClassifierConfig, Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.score import number as number_of
 from robot_rl.classifier.score import picture
@@ -262,7 +262,7 @@ def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
             f"cameras {', '.join(wanted) or 'none'} and crops {', '.join(options.crops) or 'none'}:"
             f" the frames are of the cameras {', '.join(there) or 'none'}; a classifier needs one"
         )
-    return Inputs(wanted, options.crops, options.size, options.numbers)
+    return Inputs(wanted, options.crops, options.size or SIZE, options.numbers)
 
 
 def read_frames(

@@ -37,7 +37,8 @@ class Options(Predicates):
     version: int = 0
     """Which version of it; 0: the newest."""
     stages: tuple[str, ...] = ()
-    """Classifiers that have to fire before, one after the other, in this order."""
+    """Classifiers that have to fire before, one after the other, in this order; a run keeps those
+    as they are, and fits the last again."""
     cameras: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Cameras that it looks through, with height and width of their pictures; those of the task, as
     the policy sees them, if not said."""
@@ -110,7 +111,7 @@ class Reward(interfaces.Reward):
         self.probability = classifier.probability(observation)
         allowed = not is_last or self.options.allow(observation)
         said = self._firing.see(self.probability, allowed=allowed)
-        self.doubtful = said == "doubtful"
+        self.doubtful = is_last and said == "doubtful"
         if outcome in ENDS:
             success = outcome == OperatorCommand.SUCCESS
             return RewardResult(float(success), True, success)
