@@ -367,6 +367,8 @@ class Reward(Driver):
     """
     doubtful: bool = False
     """Whether it cannot tell what the observation that was judged last shows. For the console."""
+    strangeness: float | None = None
+    """How far what it saw in this episode lies from what it learnt from; None if it cannot tell."""
     version: int = 0
     """Which version of a learned judge this is; 0: it has none."""
 

@@ -16,13 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from robot_rl.classifier import files
+from robot_rl.classifier import files, strange
 from robot_rl.classifier.files import Classifier, logits_of
 from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_frames, split
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
-from robot_rl.classifier.score import doubtful_share
+from robot_rl.classifier.score import doubtful_share, unsure
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
 from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
@@ -113,6 +113,13 @@ def train_on(
     judged = {part: [calibration(z) for z in logits] for part, logits in held.items()}
     scores = episode_scores(judged["calibrate"], parts["calibrate"], options.frames)
     rule = choose_rule(*scores, options.bound, options.frames)
+    # what nobody vouches for may have been seen by a camera that had moved
+    vouched = [each for each in episodes if not each.unspoken]
+    usual, left_out, strangeness = strange.fit(vouched)
+    seen = {id(each): frames > 1.0 for each, frames in zip(vouched, left_out, strict=True)}
+    for part, each in judged.items():
+        held_out = zip(each, parts[part], strict=True)
+        judged[part] = [unsure(p, seen.get(id(of), np.False_), rule) for p, of in held_out]
     metrics = {
         "episodes": {part: len(each) for part, each in parts.items()},
         "positives": sum(int(each.label.sum()) for each in episodes),
@@ -122,13 +129,14 @@ def train_on(
         "batches": batches,
         "wanted_bound": options.bound,
         "doubtful_rate": doubtful_share(judged["test"], rule),
+        "strangeness": strangeness,
     } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
     about = {
         "data_sha256": hash_of(episodes), "trunk": options.trunk, "inputs": inputs, "rule": rule,
         "platt": calibration, "metrics": metrics, "sources": tuple(sources),
         "options": options,
     }  # fmt: skip
-    return files.write(folder, about, network)
+    return files.write(folder, about, network, usual)
 
 
 def test(classifier: Classifier, sources: Sequence[Path]) -> dict[str, Any]:
