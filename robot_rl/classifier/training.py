@@ -22,7 +22,7 @@ from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_f
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
-from robot_rl.classifier.score import doubtful_share, unsure
+from robot_rl.classifier.score import doubtful_share
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
 from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
@@ -114,12 +114,7 @@ def train_on(
     scores = episode_scores(judged["calibrate"], parts["calibrate"], options.frames)
     rule = choose_rule(*scores, options.bound, options.frames)
     # what nobody vouches for may have been seen by a camera that had moved
-    vouched = [each for each in episodes if not each.unspoken]
-    usual, left_out, strangeness = strange.fit(vouched)
-    seen = {id(each): frames > 1.0 for each, frames in zip(vouched, left_out, strict=True)}
-    for part, each in judged.items():
-        held_out = zip(each, parts[part], strict=True)
-        judged[part] = [unsure(p, seen.get(id(of), np.False_), rule) for p, of in held_out]
+    usual, _, strangeness = strange.fit([each for each in episodes if not each.unspoken])
     metrics = {
         "episodes": {part: len(each) for part, each in parts.items()},
         "positives": sum(int(each.label.sum()) for each in episodes),
