@@ -1,5 +1,5 @@
-"""Whether a judge that learns still sees what it learnt from: how strange the frames are to it, and how
-often it abstains, against the episodes that it was trained and tested on.
+"""Whether a judge that learns still sees what it learnt from: how strange the frames are to it, and
+how often it abstains, against the episodes that it was trained and tested on.
 
 The frames of an episode look alike, so an episode counts once.
 
@@ -141,12 +141,12 @@ def trained(classifier: Path, version: int) -> Trained:
     except DataError:
         return Trained()
     said: dict[str, Any] = metrics if isinstance(metrics, dict) else {}
-    rate, strange = said.get("doubtful_rate"), said.get("strangeness")
+    rate: Any = said.get("doubtful_rate")
     doubtful = float(rate) if is_number(rate) and 0.0 <= rate <= 1.0 else None
-    if not isinstance(strange, dict):
-        return Trained(doubtful)
+    strange: Any = said.get("strangeness")
+    strange = strange if isinstance(strange, dict) else {}
     level, above, episodes = (strange.get(name) for name in ("level", "above", "episodes"))
     counted = type(above) is int and type(episodes) is int and 1 <= above <= episodes
-    if not (is_number(level) and level >= 0.0 and counted):
+    if not (counted and is_number(level) and level >= 0.0):
         return Trained(doubtful)
     return Trained(doubtful, float(level), above, episodes)
