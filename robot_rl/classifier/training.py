@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from robot_rl.classifier import files
+from robot_rl.classifier import files, strange
 from robot_rl.classifier.encoder import Encoder
 from robot_rl.classifier.files import Classifier, logits_of
 from robot_rl.classifier.frames import (
@@ -130,6 +130,8 @@ def train_on(
     judged = {part: [calibration(z) for z in logits] for part, logits in held.items()}
     scores = episode_scores(judged["calibrate"], parts["calibrate"], options.frames)
     rule = choose_rule(*scores, options.bound, options.frames)
+    # what nobody vouches for may have been seen by a camera that had moved
+    usual, _, strangeness = strange.fit([each for each in episodes if not each.unspoken])
     metrics = {
         "episodes": {part: len(each) for part, each in parts.items()},
         "positives": sum(int(each.label.sum()) for each in episodes),
@@ -139,13 +141,14 @@ def train_on(
         "batches": batches,
         "wanted_bound": options.bound,
         "doubtful_rate": doubtful_share(judged["test"], rule),
+        "strangeness": strangeness,
     } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
     about = {
         "data_sha256": hash_of(episodes), "trunk": network.trunk, "inputs": inputs, "rule": rule,
         "platt": calibration, "metrics": metrics, "sources": tuple(sources),
         "options": options,
     }  # fmt: skip
-    return files.write(folder, about, network)
+    return files.write(folder, about, network, usual)
 
 
 def test(classifier: Classifier, sources: Sequence[Path]) -> dict[str, Any]:
