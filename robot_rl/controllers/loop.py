@@ -124,6 +124,7 @@ class ArmLoop:
         speed, turn = self._limits.max_reference_speed, self._limits.max_reference_rotation_speed
         if self.excursion.under_way:
             speed, turn = min(CRAWL[0], speed), min(CRAWL[1], turn)
+        self._fastest = np.array([speed, turn])
         self.law = self.law.at_speed(speed, turn)
 
     def tune(self, compliance: Compliance) -> None:
@@ -167,13 +168,19 @@ class ArmLoop:
         if target.seen_t is not None:
             expires = min(expires, target.seen_t + target.lease_s + target.period_s)
         if isinstance(target, ArmTarget):
-            self.command(target.pose_base_tcp, expires, target.seen_t)
+            self.command(target.pose_base_tcp, expires, target.seen_t, target.period_s)
         else:
             self.move_joints(target.q, target.speed, expires, target.seen_t)
 
-    def command(self, pose_base_tcp: Array, expires: float, seen_t: float | None = None) -> None:
-        """Follow a target `(7,)` until `expires`, within all limits. The verdict is in the next
-        state.
+    def command(
+        self,
+        pose_base_tcp: Array,
+        expires: float,
+        seen_t: float | None = None,
+        period_s: float = math.inf,
+    ) -> None:
+        """Follow a target `(7,)` until `expires`, within all limits; the next one comes after
+        `period_s`. The verdict is in the next state.
 
         A target that is not a pose latches a fault. While a fault is latched, targets are refused;
         so are those made from a state too old, or older than the last target's.
@@ -186,7 +193,7 @@ class ArmLoop:
         pose[3:] /= np.linalg.norm(pose[3:])
         bounds = self._bounds
         self.control.target[:], bits = safety.limit_target(
-            pose, self._reading.pose, self.control.reference, self._leash,
+            pose, self._reading.pose, self.control.reference, period_s * self._fastest, self._leash,
             bounds.workspace, bounds.keep_out, bounds.middle_quat, bounds.cone,
         )  # fmt: skip
         self._take(bits, expires)

@@ -178,18 +178,27 @@ def differ(a, b, first, last):
 
 
 @njit
-def limit_target(pose, measured, reference, leash, box, boxes, middle_quat, angle):
+def is_beyond(pose, origin, distance):
+    """Whether a pose is further from `origin` than `distance (2,)` [m, rad]."""
+    error = pose_error(origin, pose)
+    return norm(error, 0) > distance[0] or norm(error, 3) > distance[1]
+
+
+@njit
+def limit_target(pose, measured, reference, reach, leash, box, boxes, middle_quat, angle):
     """A valid target `(7,)` made allowed, and what had to be done for it (`LimitFlags` bits).
 
-    In this order: onto the leash `(2,)` [m, rad] of the measured pose, into the workspace, out of
-    the keep-out boxes on the side where the reference is. What comes out is inside all but the
-    leash, whatever went in.
+    In this order: within `reach (2,)` [m, rad] of the reference, which is how far it goes until the
+    next target, so that it does not run after targets that are over; onto the leash `(2,)` [m, rad]
+    of the measured pose, into the workspace, out of the keep-out boxes on the side where the
+    reference is. What comes out is inside the last two, whatever went in.
     """
-    leashed = clip_to_leash(pose, measured, leash[0], leash[1])
-    error = pose_error(measured, pose)
     bits = 0
-    long = math.sqrt(error[0] ** 2 + error[1] ** 2 + error[2] ** 2) > leash[0]
-    if long or math.sqrt(error[3] ** 2 + error[4] ** 2 + error[5] ** 2) > leash[1]:
+    if is_beyond(pose, reference, reach):
+        pose = clip_to_leash(pose, reference, reach[0], reach[1])
+        bits |= SLOWED
+    leashed = clip_to_leash(pose, measured, leash[0], leash[1])
+    if is_beyond(pose, measured, leash):
         bits |= LEASHED
     inside = clip_to_workspace(leashed, box, middle_quat, angle)
     if differ(inside, leashed, 0, 3):
