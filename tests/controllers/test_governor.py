@@ -47,6 +47,23 @@ def test_the_verdict_says_what_limited_a_command(loop):
     )
 
 
+def test_a_target_is_no_further_ahead_than_the_reference_goes_until_the_next_one():
+    loop = make_loop(max_reference_speed=0.05)
+    run(loop, 1000)
+    for delta in ((0.008, 0.008, 0.0), (-0.008, -0.008, 0.0), (0.0, 0.0, 0.004)):
+        reference = loop.control.reference.copy()
+        asked = ArmTarget(moved(loop, *delta), 0.1, seen_t=loop.t)
+        loop.obey(asked, loop.t + 0.3)
+        target = loop.state().target_base_tcp
+        ahead = np.linalg.norm(target[:3] - reference[:3])
+        is_far = np.linalg.norm(asked.pose_base_tcp[:3] - reference[:3]) > 0.005
+        assert ahead <= 0.005 + 1e-12 and bool(loop.state().verdict & LimitFlags.SPEED) == is_far
+        run(loop, 100)
+        # it has gone there; the filter keeps back a part, and nothing is left to make up for
+        left = np.linalg.norm(target[:3] - loop.control.reference[:3])
+        assert left < 0.3 * 0.005
+
+
 def test_a_target_in_a_keep_out_box_stops_at_its_face():
     p = make_loop().observe().pose_base_tcp[:3]
     box = Box(tuple(p + [0.004, -0.05, -0.05]), tuple(p + [0.1, 0.05, 0.05]))
