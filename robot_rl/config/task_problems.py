@@ -183,14 +183,18 @@ def _gripper_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     for i, arm in enumerate(hardware.arms):
         use, gripper = task.gripper(i), hardware.gripper_of(arm)
         if use == "moved" and gripper is None:
-            why = f"arm {arm.name!r} of hardware {hardware.name!r} has no gripper that moves"
-            yield ("grippers",), f"= {list(task.grippers)}: {why}: add one to its `grippers:`"
-        if use == "none" and gripper is not None:
-            why = f"arm {arm.name!r} of hardware {hardware.name!r} has the gripper {gripper.name!r}"
+            why = f"which in hardware {hardware.name!r} has no gripper that moves"
             yield (
                 ("grippers",),
-                f"= {list(task.grippers)}: the task says 'none' of it, and {why}: say 'held' or"
-                " 'moved' of it, or use a hardware file without it",
+                f"says 'moved' of arm {arm.name!r}, {why}: say 'held' or 'none' of it, or add one to"
+                " the hardware's `grippers:`",
+            )
+        if use == "none" and gripper is not None:
+            why = f"which in hardware {hardware.name!r} has the gripper {gripper.name!r}"
+            yield (
+                ("grippers",),
+                f"says 'none' of arm {arm.name!r}, {why}: say 'held' or 'moved' of it, or use a"
+                " hardware file without it",
             )
 
 

@@ -131,13 +131,11 @@ class Operator:
     def read(self, arms: Sequence[ArmState]) -> TeleopAction:
         """What the operator does now. Never blocks."""
         arm = arms[self._arm]
-        said = self.device.read([arm])
-        reading = self.interpret(said, arm.target_base_tcp, arm.t)
+        reading = self.interpret(self.device.read([arm]), arm.target_base_tcp, arm.t)
         moves = np.zeros((len(arms), 6))
         moves[self._arm] = reading.action
         actions = self._actions or ActionSpec.unnamed(moves.size)
-        own = np.array([arm == self._arm for arm in actions.holders])
-        choices = np.where(own & reading.engaged, np.sign(said.gripper), STAY)
+        choices = [reading.gripper if arm == self._arm else STAY for arm in actions.holders]
         return replace(reading, action=actions.pick(moves, choices))
 
     def look(self, arms: Sequence[ArmState]) -> tuple[bool, OperatorCommand]:
@@ -150,7 +148,8 @@ class Operator:
         """The same for one arm, from its target in force and its time [s]."""
         held = self._clutch.hold(*self._pull(said), t)
         action = self._steering.action(said, target_base_tcp) if held else np.zeros(6)
-        return TeleopAction(self._clutch.closed, action, said.outcome, said.problem)
+        gripper = float(np.sign(said.gripper)) if held else STAY
+        return TeleopAction(self._clutch.closed, action, said.outcome, said.problem, gripper)
 
     def _pull(self, said: TeleopEvent) -> tuple[bool, float]:
         """Whether the device is active, and its deflection, in shares: full while a button for a

@@ -13,7 +13,7 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 """What a twist's six numbers are called, in a hardware file, a task file and an action's names."""
 
 CLOSE, STAY, OPEN = -1.0, 0.0, 1.0
-"""A gripper's entry of an action is one of these."""
+"""What a gripper's entry of an action, and an operator's button for it, may be."""
 
 _MOST = 1 << 16
 
@@ -82,6 +82,11 @@ class ActionSpec:
             ends = [name.rpartition(".")[2] for name in names]
             names = tuple("gripper" if i in self.discrete else ends[i] for i in range(self.size))
         return () if names == AXES else names
+
+    def fits(self, other: "ActionSpec") -> bool:
+        """Whether the two mean the same numbers, in the same order."""
+        sides = [(spec.size, spec.discrete, spec.plain) for spec in (self, other)]
+        return sides[0] == sides[1]
 
     def moves(self, action: Array) -> Array:
         """The action as six numbers for each arm `(arms, 6)`: 0 along the axes that are held."""
