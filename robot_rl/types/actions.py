@@ -128,6 +128,8 @@ class ActionSpec:
         """Of what holds `actions`, as `to_json` makes them, or the `action_size` of before there
         were names. DataError for anything else.
         """
+        if not isinstance(data, Mapping):
+            raise DataError(f"this names no action's numbers: {data!r:.100}")
         actions, size = data.get("actions"), data.get("action_size")
         if actions is None and type(size) is int and 0 <= size <= _MOST:
             return ActionSpec.unnamed(size)
