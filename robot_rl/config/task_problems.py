@@ -103,9 +103,8 @@ def _action_problems(task: "Task") -> Iterator[Problem]:
     if not task.axes:
         yield ("axes",), f"is empty: wanted some of {', '.join(AXES)}"
     if task.wander is not None:
-        held = [axis for axis, way in zip(AXES, task.wander.way_out, strict=False) if way
-                and axis not in task.axes]  # fmt: skip
-        if held:
+        along = [axis for axis, way in zip(AXES, task.wander.way_out, strict=False) if way]
+        if held := [axis for axis in along if axis not in task.axes]:
             what = f"leads along {', '.join(held)}, which the task's axes do not free"
             yield ("wander", "way_out"), f"= {list(task.wander.way_out)} {what}"
 

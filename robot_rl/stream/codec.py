@@ -73,8 +73,9 @@ def space_words(space: SpaceSpec) -> str:
 
 
 def space_hash(space: SpaceSpec) -> str:
-    """16 hex digits that are equal for spaces whose recordings can be told from each other by
-    nothing: of the actions their `plain` names count, and what has none is as before there were.
+    """16 hex digits that are equal for spaces whose numbers mean the same, whatever the order of the
+    observations. Of the actions the `plain` names count; without any it is that of before there
+    were names.
     """
     told: dict[str, Any] = {"observations": space_json(space)["observations"]}
     told["action_size"] = space.action_size

@@ -90,9 +90,11 @@ class ActionSpec:
         return mine == theirs
 
     def moves(self, action: Array) -> Array:
-        """The action as six numbers for each arm `(arms, 6)`: 0 along the axes that are held."""
-        full = np.zeros(6 * len(self._arms))
-        full[list(self._places)] = np.asarray(action, np.float64)[list(self.continuous)]
+        """The action as six numbers for each arm `(arms, 6)`: 0 along the axes that are held.
+        ValueError for an action of another size.
+        """
+        numbers, full = np.reshape(action, self.size), np.zeros(6 * len(self._arms))
+        full[list(self._places)] = numbers[list(self.continuous)]
         return full.reshape(-1, 6)
 
     def choices(self, action: Array | Sequence[float]) -> Array:

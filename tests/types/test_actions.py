@@ -50,6 +50,12 @@ def test_a_choice_is_the_nearest_of_the_three():
     ]
 
 
+def test_an_action_of_another_size_is_an_error():
+    for size in (0, 3, 6):
+        with pytest.raises(ValueError, match="reshape"):
+            ONE.moves(np.zeros(size))
+
+
 FOUR = ("x", "y", "z", "rz")
 ONE = ActionSpec(tuple(f"panda.{axis}" for axis in FOUR))
 
