@@ -27,6 +27,8 @@ class Fingers(Hand):
     through leaves the drive as it is: a grasp goes on with its force until another order comes.
     """
 
+    has_world = True
+
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, places: Array):
         super().__init__()
         self._data, self._places = data, places

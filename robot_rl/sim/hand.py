@@ -37,6 +37,9 @@ class Hand:
     `jammed` makes it fail, as a hand does that lost its power or its calibration.
     """
 
+    has_world = False
+    """Whether its fingers are bodies of a world, which steps it with everything else."""
+
     def __init__(self, object_width_m: float | None = None, width: float = MAX_WIDTH):
         self.object_width = object_width_m
         self.width = max(width, object_width_m or 0.0)

@@ -333,7 +333,8 @@ class HandPort(Listener):
 
     def step(self) -> None:
         """One millisecond of the hand."""
-        self._hand.step(layout.TICK_S)
+        if not self._hand.has_world:
+            self._hand.step(layout.TICK_S)
         self._report_end()
         self._ticks += 1
         if self._ticks % HAND_EVERY_TICKS == 0:
