@@ -15,7 +15,7 @@ import numpy as np
 from robot_rl.config import ArmConfig, GripperConfig, driver
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmLink
-from robot_rl.controllers.gripper import LARGEST, GripperProcess, Order
+from robot_rl.controllers.gripper import LARGEST, GripperProcess, Order, Orders
 from robot_rl.controllers.messages import Kind
 from robot_rl.types import (
     ConfigError,
@@ -30,6 +30,8 @@ THIN_M = 0.001
 """What is thinner, or leaves less than this to the range's ends, counts as nothing held."""
 PATIENCE = 60
 """Control periods for which the fingers are waited for at an episode's beginning."""
+SLACK_S = 1e-6
+"""Of the shortest time between toggles: the arm's time is a sum of ticks."""
 RECOVERS_S = 5.0
 """For so long an acknowledged fault may take to go."""
 
@@ -58,7 +60,7 @@ class Hand:
         where the hand is there already or on its way, where it toggled less than `toggle_s` ago,
         where it has a fault.
         """
-        if choice in (0, self._wanted) or t - self._toggled < self._config.toggle_s:
+        if choice in (0, self._wanted) or t - self._toggled < self._config.toggle_s - SLACK_S:
             return 0
         state = self.state()
         if state.reason or state.moving:
@@ -81,9 +83,7 @@ class Hand:
             )
         return self._last._replace(reason=self._reason or self._last.reason)
 
-    def begin_episode(
-        self, t: float, width: float | None, wait: Callable[[], None] = lambda: None
-    ) -> None:
+    def begin_episode(self, width: float | None, wait: Callable[[], None] = lambda: None) -> None:
         """Bring the fingers to where an episode is to start [m], letting time go by with `wait`;
         None leaves them as they are.
 
@@ -91,7 +91,8 @@ class Hand:
         """
         self._toggled = -math.inf
         state = self.state()
-        if width is not None and not state.reason and abs(state.width - width) > THIN_M:
+        away = width is not None and (state.moving or abs(state.width - width) > THIN_M)
+        if width is not None and away and not state.reason:
             self._try(lambda: self._gripper.move(width, self._config.speed))
             state = self._through(wait)
             if not state.reason and abs(state.width - width) > 5 * THIN_M:
@@ -150,7 +151,7 @@ class Hand:
         return not self._reason
 
 
-class SimulatedGripper:
+class SimulatedGripper(Orders):
     """The fingers in the world of the arm at an address, with the calls of `GripperProcess`. Used by
     one thread.
 
@@ -164,26 +165,6 @@ class SimulatedGripper:
         self.there = messages.to_info(
             messages.body_as(messages.INFO, self._link.ask(Kind.INFO))
         ).fingers
-
-    def home(self) -> None:
-        """Find out the largest width; nothing may be between the fingers."""
-        self._send(Order.HOME)
-
-    def move(self, width_m: float, speed: float = 0.05) -> None:
-        """Go to a width [m] at a speed [m/s]."""
-        self._send(Order.MOVE, width_m=width_m, speed=speed)
-
-    def grasp(
-        self, width_m: float, speed: float = 0.05, force_n: float = 20.0, tolerance_m: float = 0.005
-    ) -> None:
-        """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`."""
-        self._send(
-            Order.GRASP, width_m=width_m, speed=speed, force_n=force_n, tolerance_m=tolerance_m
-        )
-
-    def stop(self) -> None:
-        """Stand still."""
-        self._send(Order.STOP)
 
     def acknowledge(self) -> None:
         """Somebody has looked: clear the fault."""

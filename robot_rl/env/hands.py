@@ -50,10 +50,10 @@ class Hands:
         self._states = [hand.state() for hand in self._hands]
         return self._states
 
-    def open(self, arms: Sequence[ArmState], wait: Callable[[], None]) -> None:
+    def open(self, wait: Callable[[], None]) -> None:
         """For the beginning of an episode; what goes wrong is a fault."""
-        for hand, config, holder in zip(self._hands, self._configs, self._holders, strict=True):
-            hand.begin_episode(arms[holder].t, config.open_m, wait)
+        for hand, config in zip(self._hands, self._configs, strict=True):
+            hand.begin_episode(config.open_m, wait)
         self.read()
 
     def observe(self) -> dict[str, Array]:

@@ -130,7 +130,8 @@ class RobotEnv(gymnasium.Env):
             if self.world is not None:
                 self.world.reset(int(self.np_random.integers(2**31)))
             self.arm_states = [arm.refresh() for arm in self.arms]
-            self.hands.open(self.arm_states, self._resetter.wait)
+            self.require_no_fault()
+            self.hands.open(self._resetter.wait)
             self.require_no_fault()
             drawn = [sample_start(start, self.np_random) for start in self.task.start]
             self.starts = [np.array(pose) for pose in self.wanted_starts] or drawn

@@ -57,7 +57,7 @@ def hand(monkeypatch):
 
 
 def test_a_choice_is_begun_once_and_not_before_the_last_toggle_is_old_enough(hand):
-    hand.begin_episode(0.0, 0.08)
+    hand.begin_episode(0.08)
     said = [(0, 0.0), (1, 0.1), (-1, 0.2), (-1, 0.3), (1, 0.4), (1, 0.69), (1, 0.71), (-1, 1.3)]
     begun = [hand.choose(choice, t) for choice, t in said]
     assert begun == [0, 0, -1, 0, 0, 0, 1, -1]
@@ -67,7 +67,7 @@ def test_a_choice_is_begun_once_and_not_before_the_last_toggle_is_old_enough(han
 
 
 def test_while_the_fingers_move_nothing_else_is_begun(hand):
-    hand.begin_episode(0.0, 0.08)
+    hand.begin_episode(0.08)
     hand._gripper.busy = True
     assert hand.choose(-1, 1.0) == 0 and hand.state().moving
     hand._gripper.busy = False
@@ -91,7 +91,7 @@ def test_a_fault_is_latched_until_somebody_acknowledges_it_and_opens_nothing(han
 def test_fingers_that_do_not_get_to_the_start_are_a_fault_that_says_what_to_look_at(hand):
     hand._gripper.move = lambda width, speed: None
     hand._gripper.width = 0.03
-    hand.begin_episode(0.0, 0.08)
+    hand.begin_episode(0.08)
     assert "30.0 mm" in hand.state().reason and "open_m" in hand.state().reason
 
 

@@ -8,7 +8,7 @@ import pytest
 from robot_rl import config
 from robot_rl.config import GripperConfig
 from robot_rl.env.robot import RobotEnv
-from robot_rl.types import ArmFaultError, JudgeInputs, RewardResult, Use
+from robot_rl.types import ArmFaultError, ArmTarget, JudgeInputs, RewardResult, Use
 from tests.controllers.bench import served
 
 HARDWARE = config.load_hardware("sim_panda")
@@ -104,3 +104,15 @@ def test_a_hands_fault_ends_the_episode_and_lasts_until_it_is_acknowledged(env, 
     env.acknowledge_faults()
     env.reset(seed=1)
     assert not env.step(np.zeros(4))[3]
+
+
+def test_a_reset_opens_no_hand_while_the_arm_has_a_fault(env, monkeypatch):
+    env.reset(seed=0)
+    play(env, [CLOSE] + [STAY] * 10)
+    env.arms[0].command(ArmTarget(np.full(7, np.nan), 0.1))
+    with monkeypatch.context() as patch, pytest.raises(ArmFaultError, match="arm 'panda'"):
+        patch.setattr(env.world, "reset", lambda seed: None)  # it would move the fingers, too
+        env.reset(seed=1)
+    assert env.hands.read()[0].width < 1e-3
+    env.acknowledge_faults()
+    assert env.reset(seed=1)[0]["state/gripper"][0] > 0.98
