@@ -7,9 +7,10 @@ the goal, in steps that belong together. An episode whose truth turns out a succ
 one. A fire before the truth's success is a false one if the episode never succeeds; a success is
 missed if the classifier does not fire within ten frames. Seeds are none of a training's.
 
-The last line says how many frames were doubtful, and after how many episodes page and terminal would
-have told that the judge sees something else than it learnt from: with a task file of your own whose
-scene has other `looks` (a camera that is moved, another light) that is what it should do.
+The last lines say how strange the episodes were to it, how many frames were doubtful, and after how
+many episodes page and terminal would have told that the judge sees something else than it learnt
+from: with a task file of your own whose scene has other `looks` (a camera that is moved, another
+light) that is what it should do.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import numpy as np
 
 from robot_rl import config, geometry, interfaces
 from robot_rl.config.run_folder import EVAL_SEED
-from robot_rl.dataset.doubt import DoubtWatch
+from robot_rl.dataset.doubt import DoubtWatch, trained
 from robot_rl.dataset.statistics import upper_bound
 from robot_rl.env.robot import RobotEnv, evaluate
 from robot_rl.interfaces import Given, Reward
@@ -51,6 +52,7 @@ class Onlooker(interfaces.Reward):
         """Nothing has been said."""
         self._judge.begin_episode()
         self.frames = self.doubtful = 0
+        self.strangeness = None
         self.fired: int | None = None
         self.succeeded: int | None = None
 
@@ -63,6 +65,7 @@ class Onlooker(interfaces.Reward):
             said = evaluate(self._judge, observation, arms, OperatorCommand.NONE)
             self.fired = self.frames if said.success else None
             self.doubtful += self._judge.doubtful
+            self.strangeness = self._judge.strangeness
         if self.succeeded is None and self._world.latest.success:
             self.succeeded = self.frames
         since = self.frames - self.succeeded if self.succeeded is not None else 0
@@ -155,7 +158,9 @@ def main() -> None:
             "near misses": near_misses(env, said.seed),
             "early policy": early_policy(env, said.seed),
         }
-        watch = DoubtWatch(config.classifier_of(task))
+        watch, strange = DoubtWatch(classifier := config.classifier_of(task)), []
+        assert classifier is not None
+        level = trained(classifier, env.reward.version).level
         number = doubtful = frames = told = 0
         while True:
             total = sum(counts.values(), Counter[str]())
@@ -167,7 +172,8 @@ def main() -> None:
             plays[kind](number)
             counts[kind][onlooker.verdict] += 1
             number += 1
-            watch.add(env.reward.version, onlooker.doubtful, onlooker.frames)
+            watch.add(env.reward.version, onlooker.doubtful, onlooker.frames, onlooker.strangeness)
+            strange.append(onlooker.strangeness)
             told = told or (number if watch.drift else 0)
             doubtful, frames = doubtful + onlooker.doubtful, frames + onlooker.frames
         env.close()
@@ -178,6 +184,10 @@ def main() -> None:
     print(f"fires {total['fire']} on {failures} failure episodes: at most {bound:.2%} (95 %)")
     print(f"misses {total['miss']} on {successes} successes: at most {missed:.2%} (95 %)")
     print(f"J {j:.3f}")
+    if level is not None and None not in strange:
+        above = sum(each > level for each in strange)
+        middle = float(np.median(strange))
+        print(f"strangeness {middle:.3g} (median), {above} of {number} above {level:.3g}")
     print(f"doubtful: {doubtful / frames:.2%} of {frames} frames, told after episode {told or '-'}")
 
 

@@ -52,7 +52,7 @@ def spoil(run: Path, share: float, folder: Path) -> Rule:
     about |= {"rule": rule, "options": ClassifierConfig(cameras=made.inputs.cameras)}
     for derived in ("version", "weights_sha256"):
         del about[derived]
-    files.write(folder / "classifiers" / NAME, about, made._network)
+    files.write(folder / "classifiers" / NAME, about, made.network)
     (folder / "tasks").mkdir(exist_ok=True)
     (folder / "tasks" / f"{TASK}.py").write_text(TASK_FILE)
     return replace(rule)

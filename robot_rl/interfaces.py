@@ -361,11 +361,11 @@ class Reward(Driver):
     too.
     """
     probability: float | None = None
-    """Of success, in the observation that was judged last; None if it knows only yes and no. For
-    the console.
-    """
+    """Of success, in what was judged last, for the console; None if it knows only yes and no."""
     doubtful: bool = False
     """Whether it cannot tell what the observation that was judged last shows. For the console."""
+    strangeness: float | None = None
+    """How far what it saw in this episode lies from what it learnt from; None if it cannot tell."""
     version: int = 0
     """Which version of a learned judge this is; 0: it has none."""
 

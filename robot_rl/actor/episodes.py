@@ -35,7 +35,7 @@ UNMOVED = "waiting for you to move: the episode begins with your first motion"
 # one after the other, in simulation, before somebody has to come and look
 FAILED_RESETS_AT_MOST = 3
 
-FIRST = {"late_s": 0.0, "probability": None, "doubtful": False}
+FIRST = {"late_s": 0.0, "probability": None, "doubtful": False, "strangeness": None}
 """What the environment says of a step in which nothing was done yet."""
 OVER = "cut short: the run was over"
 """The `reason` of an episode that was neither judged nor ended by the operator or a device."""
@@ -47,7 +47,8 @@ Act = Callable[[Observation], Array]
 @dataclass
 class EpisodeSummary:
     """What one episode came to. `success` is the judge's word; `human_steps` of `steps` were the
-    operator's, and in `doubtful` of them the judge abstained.
+    operator's, and in `doubtful` of them the judge abstained; `strangeness` is how far it was from
+    what the judge learnt from, if that can tell.
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `on_last` are their words on the episode before. `missed_resets` came
@@ -63,6 +64,7 @@ class EpisodeSummary:
     fault: bool = False
     late_steps: int = 0
     doubtful: int = 0
+    strangeness: float | None = None
     # nothing was observed behind its last step; a mark TRUNCATED is to say so
     broken_off: bool = False
     reason: str = ""
@@ -80,6 +82,7 @@ class EpisodeSummary:
         self.fault |= any(info["faults"]) or bool(info["hand_faults"])
         self.late_steps += info["late_s"] > 0.0
         self.doubtful += int(info["doubtful"])
+        self.strangeness = info["strangeness"]
 
 
 class EpisodeRunner:

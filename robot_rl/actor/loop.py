@@ -331,7 +331,8 @@ class Actor:
             "weights_version": self._runner.weights_version,
             "t_wall": time.time(),
         }
-        self._doubts.add(self._env.reward.version, summary.doubtful, summary.steps)
+        version, strange = self._env.reward.version, summary.strangeness
+        self._doubts.add(version, summary.doubtful, summary.steps, strange)
         self._desk.tell(env_steps=self._step, drift=self._doubts.drift)
         self._episodes_file.append(row)
         self._status.publish({**row, "drift": self._doubts.drift})

@@ -11,8 +11,8 @@ from robot_rl.interfaces import Given
 from robot_rl.types import ArmState, Observation, OperatorCommand, RewardResult, Use
 
 TRUTH = Use("simulator")
-SHOWN = ("probability", "doubtful")
-"""What the console shows of a judge."""
+SHOWN = ("probability", "doubtful", "strangeness")
+"""What is told of a judge."""
 PATIENCE = 10
 """For so many steps after the truth's success the judge may still fire, before it has missed it."""
 

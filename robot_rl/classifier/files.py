@@ -16,10 +16,11 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from robot_rl.classifier.frames import look, numbers_of
-from robot_rl.classifier.network import Network
+from robot_rl.classifier.network import Network, Trunk
 from robot_rl.classifier.options import ClassifierConfig, Inputs
-from robot_rl.classifier.score import Rule
+from robot_rl.classifier.score import Rule, unsure
 from robot_rl.classifier.statistics import Platt
+from robot_rl.classifier.strange import Usual
 from robot_rl.machine.small_files import read_json, require_seal, seal, write_bytes, write_json
 from robot_rl.machine.validation import from_json
 from robot_rl.machine.versions import files_of, versions_in
@@ -27,6 +28,10 @@ from robot_rl.types import Array, ConfigError, DataError, Observation
 
 BATCH = 64
 """Frames that are looked at together, so that a long episode needs little memory."""
+USUAL = "usual/"
+"""What the camera behind it usually sees, among the tensors of a version; those of versions before
+it was measured have none.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class About:
     version: int
     data_sha256: str
     weights_sha256: str
-    trunk: str
+    trunk: Trunk
     inputs: Inputs
     rule: Rule
     platt: Platt
@@ -48,29 +53,50 @@ class About:
 class Classifier:
     """One version of a classifier, ready to judge."""
 
-    def __init__(self, about: About, network: Network):
+    def __init__(self, about: About, network: Network, usual: Usual | None = None):
         self.about = about
         self.version, self.rule = about.version, about.rule
         self.metrics, self.inputs = about.metrics, about.inputs
-        self._network = network.eval()
+        self.network, self._usual = network.eval(), usual
 
     def probability(self, observation: Observation) -> float:
         """Of success, in one observation. Raises DataError if it lacks what this looks at."""
-        return float(self.probabilities([observation])[0])
+        return self.judge(observation)[0]
+
+    def judge(self, observation: Observation) -> tuple[float, float | None]:
+        """The probability of success in one observation, and how strange that is: above 1 it is
+        doubtful, whatever it looks like; None if this version does not know what is usual.
+        """
+        images, numbers = self._look([observation])
+        strange = self._usual.strangeness(images) if self._usual else None
+        probability = self._of_frames(images, numbers, strange)
+        return float(probability[0]), None if strange is None else float(strange[0])
 
     def probabilities(self, observations: Sequence[Observation]) -> Array:
         """Of success, in each of several observations, `(n,)`."""
+        return self.of_frames(*self._look(observations))
+
+    def of_frames(self, images: Mapping[str, Array], numbers: Array) -> Array:
+        """Of success, in frames as `frames.look` gives them, `(n,)`."""
+        known = self._usual if len(numbers) else None
+        return self._of_frames(images, numbers, known.strangeness(images) if known else None)
+
+    def _look(self, observations: Sequence[Observation]) -> tuple[dict[str, Array], Array]:
+        """What it sees of observations, and is told beside it."""
         images = {
             camera: np.stack([look(each, camera, self.inputs) for each in observations])
             for camera in self.inputs.cameras
             if observations
         }
         numbers = [numbers_of(each, self.inputs) for each in observations]
-        return self.of_frames(images, np.stack(numbers) if numbers else np.zeros((0, 0)))
+        return images, np.stack(numbers) if numbers else np.zeros((0, 0))
 
-    def of_frames(self, images: Mapping[str, Array], numbers: Array) -> Array:
-        """Of success, in frames as `frames.look` gives them, `(n,)`."""
-        return self.about.platt(logits_of(self._network, images, numbers))
+    def _of_frames(
+        self, images: Mapping[str, Array], numbers: Array, strange: Array | None
+    ) -> Array:
+        """Probabilities of frames of this strangeness."""
+        p = self.about.platt(logits_of(self.network, images, numbers))
+        return p if strange is None else unsure(p, strange > 1.0, self.rule)
 
 
 def logits_of(network: Network, images: Mapping[str, Array], numbers: Array) -> Array:
@@ -84,10 +110,15 @@ def logits_of(network: Network, images: Mapping[str, Array], numbers: Array) -> 
     return np.concatenate(answers)
 
 
-def write(folder: Path, about: Mapping[str, Any], network: Network) -> Classifier:
+def write(
+    folder: Path, about: Mapping[str, Any], network: Network, usual: Usual | None = None
+) -> Classifier:
     """Write the next version of a classifier. `about` is the rest of what its JSON file says."""
     version = max(versions_in(folder), default=0) + 1
-    weights = save_tensors({name: each.contiguous() for name, each in network.state_dict().items()})
+    tensors = {name: each.contiguous() for name, each in network.state_dict().items()}
+    ranges = usual.ranges if usual else {}
+    tensors |= {USUAL + name: torch.from_numpy(each) for name, each in ranges.items()}
+    weights = save_tensors(tensors)
     whole = About(version=version, weights_sha256=_sha256(weights), **about)
     files = files_of(folder, version)
     try:
@@ -98,7 +129,7 @@ def write(folder: Path, about: Mapping[str, Any], network: Network) -> Classifie
         ) from error
     write_bytes(files["safetensors"], weights)
     write_json(files["json"], seal(asdict(whole)), indent=2)
-    return Classifier(whole, network)
+    return Classifier(whole, network, usual)
 
 
 def load(folder: Path, version: int = 0) -> Classifier:
@@ -120,7 +151,9 @@ def load(folder: Path, version: int = 0) -> Classifier:
         about, weights = _read(folder, version)
         inputs = about.inputs
         network = Network(inputs.cameras, inputs.size, len(inputs.numbers), about.trunk)
-        network.load_state_dict(load_tensors(weights))
+        tensors = load_tensors(weights)
+        usual = _usual(tensors, inputs)
+        network.load_state_dict(tensors)
     except (DataError, ConfigError, OSError, RuntimeError, ValueError) as error:
         file = files_of(folder, version)["json"]
         raise DataError(
@@ -129,7 +162,18 @@ def load(folder: Path, version: int = 0) -> Classifier:
             " both to go on with the version before it, or train anew: robot-rl reward train"
             f" {folder.name} --from RUN"
         ) from error
-    return Classifier(about, network)
+    return Classifier(about, network, usual)
+
+
+def _usual(tensors: dict[str, torch.Tensor], inputs: Inputs) -> Usual | None:
+    """What a version's cameras usually see, taken out of its tensors. Raises DataError if it is not
+    known of each of them, or of none.
+    """
+    names = [name for name in tensors if name.startswith(USUAL)]
+    ranges = {name.removeprefix(USUAL): tensors.pop(name).numpy() for name in names}
+    if ranges and ranges.keys() != {*inputs.cameras}:
+        raise DataError("what its cameras usually see is not there of each of them")
+    return Usual(ranges) if ranges else None
 
 
 def _read(folder: Path, version: int) -> tuple[About, bytes]:

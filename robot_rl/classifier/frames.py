@@ -21,15 +21,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import cv2
 import numpy as np
 
-from robot_rl.classifier.options import ClassifierConfig, Inputs
+from robot_rl.classifier.options import SIZE, ClassifierConfig, Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.score import number as number_of
 from robot_rl.classifier.score import picture
+from robot_rl.config.judge import LEARNED
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
@@ -58,8 +60,11 @@ LEAVING_S = 2.0
 """After so long the arm has left the goal that it wanders away from [s]."""
 CONFIRMED = 3
 """So many frames a classifier's success is said of."""
-TRUTH, LEARNED = "simulator", "classifier"
-"""The judges whose word is exact, and whose word is no label."""
+TRUTH = "simulator"
+"""The judge whose word is exact; that of the learned one is no label."""
+Ends = Mapping[Path, int]
+"""Of logs that are read up to a record, by their resolved paths, its number."""
+NO_ENDS: Ends = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -159,9 +164,12 @@ class Told:
         if self.label.authors <= {Provenance.SCRIPT}:
             away = times - times[0] > LEAVING_S
             return label, away, away
-        # the moment before an end may show either, unless the judge is exact
+        # the moment before an end may show either, unless the judge is exact, and what follows a
+        # success that was found afterwards is not of the episode
         margin = 0.0 if judge == TRUTH or self.label.has_failed else MARGIN_S
-        sure = times[-1] - times >= margin if margin else np.ones(len(times), bool)
+        reached = np.array([self.label.reaches(index) for index in self.indices])
+        last = int(np.flatnonzero(reached)[-1]) if reached.any() else 0
+        sure = reached & (times[last] - times >= margin if margin else True)
         # before the operator took over, something had gone wrong
         for i in range(1, len(times)):
             if (self.authors[i - 1], self.authors[i]) == (Provenance.POLICY, Provenance.HUMAN):
@@ -171,7 +179,7 @@ class Told:
                 end = min(word.t_wall, wall[-1]) if word.kind == MarkKind.DENY else wall[-1]
                 seen = (wall >= end - NO_S) & (wall <= end)
                 hard, sure = hard | seen, sure | seen
-        if self.label.succeeded:
+        if self.label.succeeded and self.label.success_at is None:
             self._mark_success(label, sure, judge)
         return label, sure, hard
 
@@ -254,18 +262,22 @@ def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
             f"cameras {', '.join(wanted) or 'none'} and crops {', '.join(options.crops) or 'none'}:"
             f" the frames are of the cameras {', '.join(there) or 'none'}; a classifier needs one"
         )
-    return Inputs(wanted, options.crops, options.size, options.numbers)
+    return Inputs(wanted, options.crops, options.size or SIZE, options.numbers)
 
 
 def read_frames(
-    sources: Sequence[Path], inputs: Inputs, verdicts: Mapping[FrameId, bool | None] | None = None
+    sources: Sequence[Path],
+    inputs: Inputs,
+    verdicts: Mapping[FrameId, bool | None] | None = None,
+    ends: Ends = NO_ENDS,
 ) -> list[Frames]:
     """The frames of all episodes in the logs of these sources that have any to learn from; of a
     frame with one of the `verdicts` that is its label, and None leaves it out.
     """
     episodes = []
     for path, judge, sitting in _all_logs(sources):
-        for (actor, epoch, number), told in _read(path, inputs, verdicts or {}).items():
+        end = ends.get(path.resolve())
+        for (actor, epoch, number), told in _read(path, inputs, verdicts or {}, end).items():
             if told.times:
                 episodes.append(told.frames(f"{actor}/{epoch:x}/{number}", sitting, judge))
     return [episode for episode in episodes if len(episode.label)]
@@ -281,12 +293,12 @@ def _all_logs(sources: Sequence[Path]) -> list[tuple[Path, str, str]]:
 
 
 def _read(
-    path: Path, inputs: Inputs, verdicts: Mapping[FrameId, bool | None]
+    path: Path, inputs: Inputs, verdicts: Mapping[FrameId, bool | None], end: int | None
 ) -> dict[EpisodeOf, Told]:
     """What a log tells of each episode. A word on an episode that is not in it is passed over."""
     told: defaultdict[EpisodeOf, Told] = defaultdict(Told)
     with StepLog(path, read_space(path), read_only=True) as log:
-        for identity, said in log.entries():
+        for identity, said in log.entries(0, end):
             told[episode_of(identity.stream, said)].hear(said, inputs)
         run = log.run
     for frame, verdict in verdicts.items():

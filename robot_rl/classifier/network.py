@@ -1,15 +1,16 @@
 """The network of a classifier: a trunk that looks at each frame once, and a head."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from robot_rl.networks.encoders import SmallMaps, Vision
+from robot_rl.networks.resnet10 import ResNet10
 from robot_rl.networks.trunks import TrunkVision
-from robot_rl.networks.vision import make_vision
 
-ENCODERS = {"small": "end_to_end", "resnet10": "resnet10"}
-"""The encoder that a classifier's trunk is."""
+Trunk = Literal["small", "resnet10", "encoder"]
 FEATURES, HIDDEN = 64, 64
 
 
@@ -18,14 +19,16 @@ class Network(nn.Module):
 
     What its frozen trunk makes of a frame is computed once (`look`); `judge` goes on from there. A
     trunk that is trained with it has nothing to keep: then `look` and `judge` are called together.
+    "small" is trained; "resnet10" and "encoder", the maps of a small CNN per camera, are frozen.
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, cameras: tuple[str, ...], size: int, numbers: int, trunk: str):
+    def __init__(self, cameras: tuple[str, ...], size: int, numbers: int, trunk: Trunk):
         super().__init__()
-        self.vision = make_vision(ENCODERS[trunk], cameras, (size, size), FEATURES, 0)
+        self.trunk, self.cameras = trunk, cameras
+        self.vision = _vision(trunk, cameras, (size, size))
         self.frozen = isinstance(self.vision, TrunkVision)
         if isinstance(self.vision, TrunkVision):
             self.vision.trunks.requires_grad_(False)
@@ -41,6 +44,12 @@ class Network(nn.Module):
             self.mean.copy_(numbers.mean(0))
             self.std.copy_(numbers.std(0, correction=0).clamp_min(1e-4))
 
+    def trunk_of(self, camera: str) -> nn.Module:
+        """The frozen trunk that looks at a camera's frames."""
+        assert isinstance(self.vision, TrunkVision), "a small network of its own has none"
+        trunks = self.vision.trunks
+        return trunks[self.cameras.index(camera) % len(trunks)]
+
     def look(self, images: Mapping[str, Tensor]) -> Tensor:
         """What is kept of a frame where the trunk is frozen."""
         return self.vision.look(images)
@@ -55,3 +64,9 @@ class Network(nn.Module):
 
     def forward(self, images: Mapping[str, Tensor], numbers: Tensor) -> Tensor:
         return self.judge(self.look(images), numbers)
+
+
+def _vision(trunk: Trunk, cameras: tuple[str, ...], size: tuple[int, int]) -> Vision | TrunkVision:
+    if trunk == "small":
+        return Vision(cameras, size, FEATURES)
+    return TrunkVision(cameras, size, FEATURES, ResNet10 if trunk == "resnet10" else SmallMaps)

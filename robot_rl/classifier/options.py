@@ -8,6 +8,8 @@ from robot_rl.types import JUDGE_NUMBERS, ConfigError
 
 Crop = tuple[float, float, float, float]
 """x, y, width, height as shares of the frame."""
+SIZE = 64
+"""Of a picture, if nothing is said [pixels]."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Inputs:
     crops: Mapping[str, Crop] = field(default_factory=dict)
     """The part of a camera's frame that it sees, x y width height as shares of the frame; all of
     it, if not said."""
-    size: int = 64
+    size: int = SIZE
     """Height and width to which that part is resized [pixels]."""
     numbers: tuple[str, ...] = ()
     """Of `judge/height`, `judge/force` and `judge/width` those that it is told."""
@@ -47,14 +49,17 @@ class ClassifierConfig:
     """Cameras that it looks at; all that the frames have, if not said."""
     crops: Mapping[str, Crop] = field(default_factory=dict)
     """Per camera the part that it sees: x y width height as shares of the frame."""
-    size: int = 64
-    """That part is resized to so many pixels, along both sides."""
+    size: int = 0
+    """That part is resized to so many pixels, along both sides; 0: 64, or what the encoder has learnt
+    from."""
     numbers: tuple[str, ...] = ()
     """What it is told beside the pictures, of height, force and width."""
-    trunk: Literal["small", "resnet10"] = "small"
-    """A small network of its own, trained with it; or a frozen ResNet-10."""
+    trunk: Literal["small", "resnet10", "encoder"] = "small"
+    """A small network of its own, trained with it; or, frozen, a ResNet-10 or a run's encoder."""
     resnet10_weights: str = ""
     """File of the ResNet-10's weights (docs/learning.md)."""
+    encoder: str = ""
+    """The run whose encoder it is."""
     frames: int = 3
     """So many frames in a row say success."""
     bound: float = 0.01
@@ -85,4 +90,9 @@ class ClassifierConfig:
                 "trunk resnet10 and resnet10_weights belong together: name the file of its weights"
                 " (docs/learning.md), or take trunk small"
             )
-        Inputs(self.cameras, self.crops, self.size, self.numbers)
+        if (self.trunk == "encoder") != bool(self.encoder):
+            raise ConfigError(
+                "trunk encoder and encoder belong together: name the run whose encoder it is, or"
+                " take trunk small"
+            )
+        Inputs(self.cameras, self.crops, self.size or SIZE, self.numbers)

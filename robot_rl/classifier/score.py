@@ -79,6 +79,15 @@ def first_success(probabilities: Array, allowed: Array, rule: Rule) -> int | Non
     return int(fires[0]) + rule.frames - 1 if len(fires) else None
 
 
+def unsure(probabilities: Array, strange: Array, rule: Rule) -> Array:
+    """Probabilities that may be held against a rule: what `strange (T,)` frames show is doubtful,
+    and supports no success.
+    """
+    below = np.nextafter(rule.threshold, 0.0)
+    said: Array = np.where(strange, min(rule.doubt, below), probabilities)
+    return said
+
+
 def doubtful_share(episodes: Sequence[Array], rule: Rule) -> float:
     """The share of all frames at which a judge with this rule is in doubt, of episodes' probabilities
     `(T,)`, if it goes on where it fires.

@@ -16,9 +16,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from robot_rl.classifier import files
+from robot_rl.classifier import files, strange
+from robot_rl.classifier.encoder import Encoder
 from robot_rl.classifier.files import Classifier, logits_of
-from robot_rl.classifier.frames import Frames, Part, hash_of, inputs_for, read_frames, split
+from robot_rl.classifier.frames import (
+    NO_ENDS,
+    Ends,
+    Frames,
+    Part,
+    hash_of,
+    inputs_for,
+    read_frames,
+    split,
+)
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
@@ -28,7 +38,6 @@ from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
 from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.resnet10 import load_weights
-from robot_rl.networks.trunks import TrunkVision
 from robot_rl.types import Array, DataError
 
 HALF = 128
@@ -78,17 +87,24 @@ def train(
     *,
     seed: int = 0,
     progress: Progress = lambda done, most: None,
+    ends: Ends = NO_ENDS,
+    encoder: Encoder | None = None,
 ) -> Classifier:
-    """Train a classifier on the logs of `sources` (run folders, .log files), and write it as the
-    next version in `folder`; the verdicts that lie there win over what was recorded.
+    """Train a classifier on the logs of `sources` (run folders, .log files), each up to its end or
+    to where it `ends`, and write it as the next version in `folder`; the verdicts that lie there
+    win over what was recorded. `encoder` is its trunk, where the options say so; that of the newest
+    version in `folder`, if not given.
 
-    Raises ConfigError for sources without frames or cameras, DataError where there are too few
-    episodes.
+    Raises ConfigError for sources without frames or cameras, or cameras that the encoder does not
+    know, DataError where there are too few episodes.
     """
     inputs = inputs_for(sources, options)
+    if options.trunk == "encoder":
+        encoder = encoder or Encoder.of_classifier(files.load(folder))
+        inputs = encoder.inputs(inputs, options)
     return train_on(
-        folder, read_frames(sources, inputs, read_verdicts(folder)), inputs, options, seed=seed, progress=progress,
-        sources=map(str, sources),
+        folder, read_frames(sources, inputs, read_verdicts(folder), ends), inputs, options,
+        seed=seed, progress=progress, sources=map(str, sources), encoder=encoder,
     )  # fmt: skip
 
 
@@ -101,10 +117,11 @@ def train_on(
     seed: int = 0,
     progress: Progress = lambda done, most: None,
     sources: Iterable[str] = (),
+    encoder: Encoder | None = None,
 ) -> Classifier:
     """The same of frames that were read already."""
     parts = split(episodes, seed)
-    fitter = Fitter(parts["fit"], parts["calibrate"], inputs, options, seed)
+    fitter = Fitter(parts["fit"], parts["calibrate"], inputs, options, seed, encoder)
     network, batches = fitter.fit(progress)
     # at the frequency at which successes occur, and not in balanced batches
     held = {part: [_logits(network, each) for each in parts[part]] for part in HELD_OUT}
@@ -113,6 +130,8 @@ def train_on(
     judged = {part: [calibration(z) for z in logits] for part, logits in held.items()}
     scores = episode_scores(judged["calibrate"], parts["calibrate"], options.frames)
     rule = choose_rule(*scores, options.bound, options.frames)
+    # what nobody vouches for may have been seen by a camera that had moved
+    usual, _, strangeness = strange.fit([each for each in episodes if not each.unspoken])
     metrics = {
         "episodes": {part: len(each) for part, each in parts.items()},
         "positives": sum(int(each.label.sum()) for each in episodes),
@@ -122,13 +141,14 @@ def train_on(
         "batches": batches,
         "wanted_bound": options.bound,
         "doubtful_rate": doubtful_share(judged["test"], rule),
+        "strangeness": strangeness,
     } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
     about = {
-        "data_sha256": hash_of(episodes), "trunk": options.trunk, "inputs": inputs, "rule": rule,
+        "data_sha256": hash_of(episodes), "trunk": network.trunk, "inputs": inputs, "rule": rule,
         "platt": calibration, "metrics": metrics, "sources": tuple(sources),
         "options": options,
     }  # fmt: skip
-    return files.write(folder, about, network)
+    return files.write(folder, about, network, usual)
 
 
 def test(classifier: Classifier, sources: Sequence[Path]) -> dict[str, Any]:
@@ -163,16 +183,20 @@ class Fitter:
         inputs: Inputs,
         options: ClassifierConfig,
         seed: int,
+        encoder: Encoder | None = None,
     ):
         self._episodes, self._options = fit, options
         self._fit, self._others = Table.of(fit), Table.of(others)
         self._generator = np.random.default_rng(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = Network(inputs.cameras, inputs.size, len(inputs.numbers), options.trunk)
+            trunk = options.trunk if encoder is None else encoder.trunk
+            self.network = Network(inputs.cameras, inputs.size, len(inputs.numbers), trunk)
         self.network.fit_numbers(torch.from_numpy(self._fit.numbers))
-        if isinstance(vision := self.network.vision, TrunkVision):
-            load_weights(vision.trunks[0], Path(options.resnet10_weights))
+        if encoder is not None:
+            encoder.fill(self.network)
+        elif trunk == "resnet10":
+            load_weights(self.network.trunk_of(inputs.cameras[0]), Path(options.resnet10_weights))
         self._hard = self._fit.hard.copy()
         # until the network knows better, all of what nobody has spoken of
         self.left_out = np.repeat(

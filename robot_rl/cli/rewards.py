@@ -52,11 +52,16 @@ def reward(arguments: Sequence[str]) -> None:
         # before torch is loaded: threads that spin take the cores of whatever runs beside
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from robot_rl.classifier import training
+        from robot_rl.classifier.encoder import Encoder
         from robot_rl.classifier.worth import sentences
+        from robot_rl.learner.checkpoint import load_policy
 
+        encoder = None
+        if options.encoder:
+            encoder = Encoder.of_policy(load_policy(run_path(options.encoder)))
         made = training.train(
             _folder(folder, name), [run_path(each) for each in sources], options, seed=seed,
-            progress=_progress,
+            progress=_progress, encoder=encoder,
         )  # fmt: skip
         metrics = dict(made.metrics)
         if json:

@@ -20,6 +20,7 @@ from robot_rl.config.judge import (
     CLASSIFIERS,
     classifier_of,
     judge_inputs,
+    stages_of,
     with_classifiers,
     with_judge,
 )

@@ -52,10 +52,19 @@ def classifier_of(task: "Task") -> Path | None:
     """
     if task.reward.name != LEARNED:
         return None
-    name = str(task.reward.options.get("name", ""))
-    if not is_name(name):
+    return _folder_of(task, task.reward.options.get("name", ""))
+
+
+def stages_of(task: "Task") -> list[Path]:
+    """The folders of the classifiers that have to fire before it. ConfigError as `classifier_of`."""
+    stages = task.reward.options.get("stages", ()) if task.reward.name == LEARNED else ()
+    return [_folder_of(task, name) for name in stages]
+
+
+def _folder_of(task: "Task", name: object) -> Path:
+    if not is_name(str(name)):
         raise ConfigError(f"a classifier cannot be called {name!r:.100}: {NAMES_ARE}")
-    return Path(str(task.reward.options.get("folder", CLASSIFIERS))) / name
+    return Path(str(task.reward.options.get("folder", CLASSIFIERS))) / str(name)
 
 
 def judge_inputs(task: "Task") -> JudgeInputs:

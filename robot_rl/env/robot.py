@@ -160,6 +160,7 @@ class RobotEnv(gymnasium.Env):
             "late_s": late_s,
             "probability": self.reward.probability if self._judged else None,
             "doubtful": self._judged and self.reward.doubtful,
+            "strangeness": self.reward.strangeness if self._judged else None,
         }
         info["success"] = success
         return observation, reward, terminated, truncated, info

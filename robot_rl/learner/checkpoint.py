@@ -261,7 +261,10 @@ def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, 
     for name in names:
         if zlib.crc32((path / name).read_bytes()) != files[name]:
             raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
-    spec = PolicySpec.from_json(head["spec"])
+    try:
+        spec = PolicySpec.from_json(head["spec"])
+    except DataError as error:
+        raise DataError(f"{path / _HEAD} is damaged: {error}") from error
     if problem := _problem_of(spec):
         raise DataError(f"{path / _HEAD} is damaged: its spec is of no policy: {problem}")
     return spec, head["counters"]

@@ -27,7 +27,33 @@ def convolution_dtype(device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-class SmallCNN(nn.Module):
+class SmallMaps(nn.Module):
+    """Maps `(B, 64, H', W')` of uint8 images `(B, H, W, 3)` of one camera, of any size from 32 x 32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        channels = (3, *(layer[0] for layer in _LAYERS))
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(n_in, out, kernel, stride)
+            for n_in, (out, kernel, stride) in zip(channels, _LAYERS, strict=False)
+        )
+        self.dtype = torch.float32
+
+    def maps(self, image: Tensor) -> Tensor:
+        """What the convolutions make of images, float32."""
+        x = image.permute(0, 3, 1, 2).to(self.dtype)  # 0..255 is exact in bfloat16 as well
+        for i, layer in enumerate(cast(Iterable[nn.Conv2d], self.convolutions)):
+            weight, bias = layer.weight, cast(Tensor, layer.bias)
+            if i == 0:  # conv(x / 127.5 - 1), folded; exact because the layer does not pad
+                weight, bias = weight / 127.5, bias - weight.sum((1, 2, 3))
+            x = F.relu(F.conv2d(x, weight.to(self.dtype), bias.to(self.dtype), layer.stride))
+        return x.float()
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.maps(image)
+
+
+class SmallCNN(SmallMaps):
     """Features `(B, features)` in [-1, 1] of uint8 images `(B, H, W, 3)` of one camera.
 
     The last feature map is flattened, not averaged: where something stands in the picture is what a
@@ -36,29 +62,19 @@ class SmallCNN(nn.Module):
 
     def __init__(self, image_size: tuple[int, int], features: int):
         super().__init__()
-        self.convolutions = nn.ModuleList()
-        channels, (height, width) = 3, image_size
-        for out, kernel, stride in _LAYERS:
-            self.convolutions.append(nn.Conv2d(channels, out, kernel, stride))
-            channels = out
+        height, width = image_size
+        for _, kernel, stride in _LAYERS:
             height = (height - kernel) // stride + 1
             width = (width - kernel) // stride + 1
         if min(height, width) < 1:
             raise ValueError(
                 f"images of {image_size} pixels are too small for the encoder; use at least 32 x 32"
             )
-        self.project = nn.Linear(channels * height * width, features)
+        self.project = nn.Linear(_LAYERS[-1][0] * height * width, features)
         self.norm = nn.LayerNorm(features)
-        self.dtype = torch.float32
 
     def forward(self, image: Tensor) -> Tensor:
-        x = image.permute(0, 3, 1, 2).to(self.dtype)  # 0..255 is exact in bfloat16 as well
-        for i, layer in enumerate(cast(Iterable[nn.Conv2d], self.convolutions)):
-            weight, bias = layer.weight, cast(Tensor, layer.bias)
-            if i == 0:  # conv(x / 127.5 - 1), folded; exact because the layer does not pad
-                weight, bias = weight / 127.5, bias - weight.sum((1, 2, 3))
-            x = F.relu(F.conv2d(x, weight.to(self.dtype), bias.to(self.dtype), layer.stride))
-        return torch.tanh(self.norm(self.project(x.flatten(1).float())))
+        return torch.tanh(self.norm(self.project(self.maps(image).flatten(1))))
 
 
 class Vision(nn.Module):

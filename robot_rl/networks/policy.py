@@ -137,7 +137,8 @@ class PolicySpec:
         before they had names are `ActionSpec.unnamed`.
         """
         fields = dict(data) | {"actions": ActionSpec.from_json(data)}
-        fields.pop("action_size", None)
+        if "actions" not in data:
+            del fields["action_size"]
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden"):
             fields[name] = tuple(fields[name])

@@ -102,9 +102,13 @@ class OperatorMarks:
         """Append what is said of a moment: of the one that was asked about, or of what an episode
         that still goes on shows now."""
         if (moment := event.moment) is not None:
-            kind = MarkKind.SUCCESS if event.command == OperatorCommand.SUCCESS else MarkKind.DENY
+            success = event.command == OperatorCommand.SUCCESS
+            kind = MarkKind.SUCCESS if success else MarkKind.DENY
             mark = Mark(kind, moment.episode, t_wall=moment.t_wall, index=moment.index)
             self._append(mark)
+            for ended in self._ended if success else ():
+                if ended.episode == moment.episode and ended.success is not None:
+                    ended.success, ended.deniable, ended.denied = True, True, False
         elif event.episode is not None:
             self._append(Mark(MarkKind.DENY, event.episode, t_wall=time.time()))
 

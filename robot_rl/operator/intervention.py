@@ -179,6 +179,8 @@ class Intervention:
         for event in events:
             if event.moment is not None:
                 self._note(event)
+                if acting and event.moment.episode == self.events.episode:
+                    self._answer(event.command)
                 continue
             answers = self._gate is not None and self._gate.hear(event)
             if acting and (
@@ -202,6 +204,11 @@ class Intervention:
             self.ends = ENDS[word]
             self.discarded = self.discarded or word == OperatorCommand.DISCARD
 
+    def _answer(self, word: OperatorCommand) -> None:
+        """A yes about a moment of this episode ends it; after a no it goes on."""
+        if word == OperatorCommand.SUCCESS:
+            self.outcome = word
+
     def _annotate(self, event: OperatorEvent) -> None:
         """It is about an episode that is over."""
         about_last = self._marks is None or self._marks.hear(event)
@@ -209,7 +216,7 @@ class Intervention:
             self.on_last.append(event.command)
 
     def _note(self, event: OperatorEvent) -> None:
-        """It says what was seen, and changes nothing of how an episode goes on."""
+        """It says what was seen."""
         if self._marks is not None:
             self._marks.note(event)
 

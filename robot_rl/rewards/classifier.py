@@ -37,7 +37,8 @@ class Options(Predicates):
     version: int = 0
     """Which version of it; 0: the newest."""
     stages: tuple[str, ...] = ()
-    """Classifiers that have to fire before, one after the other, in this order."""
+    """Classifiers that have to fire before, one after the other, in this order; a run keeps those
+    as they are, and fits the last again."""
     cameras: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Cameras that it looks through, with height and width of their pictures; those of the task, as
     the policy sees them, if not said."""
@@ -67,8 +68,9 @@ class Reward(interfaces.Reward):
     def __init__(self, options: Options, given: Given):
         # PyTorch is loaded where somebody judges, not where options are read
         from robot_rl.classifier.files import load
+        from robot_rl.classifier.strange import calm
 
-        self.options = options
+        self.options, self._calm = options, calm
         versions = [(name, 0) for name in options.stages] + [(options.name, options.version)]
         self._stages = [load(Path(options.folder) / name, version) for name, version in versions]
         self.begin_episode()
@@ -98,7 +100,8 @@ class Reward(interfaces.Reward):
 
     def begin_episode(self) -> None:
         """Nothing has been seen of this one."""
-        self.probability, self.doubtful = None, False
+        self.probability, self.strangeness, self.doubtful = None, None, False
+        self._strange: list[float] = []
         self._begin_stage(0)
 
     def judge(
@@ -107,10 +110,13 @@ class Reward(interfaces.Reward):
         """1 at success, which ends the episode, else 0."""
         classifier = self._stages[self._stage]
         is_last = self._stage == len(self._stages) - 1
-        self.probability = classifier.probability(observation)
+        self.probability, strange = classifier.judge(observation)
+        if is_last and strange is not None:
+            self._strange.append(strange)
+            self.strangeness = self._calm(self._strange)
         allowed = not is_last or self.options.allow(observation)
         said = self._firing.see(self.probability, allowed=allowed)
-        self.doubtful = said == "doubtful"
+        self.doubtful = is_last and said == "doubtful"
         if outcome in ENDS:
             success = outcome == OperatorCommand.SUCCESS
             return RewardResult(float(success), True, success)

@@ -13,10 +13,11 @@ from typing import Any
 
 from robot_rl.actor.demonstrate import DemoTally
 from robot_rl.config import Task
+from robot_rl.config.judge import JUDGE
 from robot_rl.config.run_folder import DEMOS_LOG, RunFolder, RunSettings
 from robot_rl.machine.sync import remove_file, sync_path
 from robot_rl.stream import records
-from robot_rl.stream.log import StepLog
+from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ActorStream, ConfigError, RobotRLError, SpaceSpec
 
 ACTION_FIELDS = (
@@ -73,12 +74,24 @@ def _require_task(folder: RunFolder, task: Task) -> None:
             )
 
 
+def _require_judge(folder: RunFolder, space: SpaceSpec) -> None:
+    """Their frames hold what this run's judge looks at, and no other's."""
+    theirs = read_space(folder.demos_log).observations
+    differ = sorted(theirs.keys() ^ space.observations.keys())
+    if differ and all(name.startswith(JUDGE) for name in differ):
+        raise ConfigError(
+            f"they and this run differ in what the judge looks at ({', '.join(differ)}): name the"
+            " judge that they were recorded with (--judge), or record new ones with: robot-rl demo"
+        )
+
+
 def _add(
     origins: Origins, folder: RunFolder, space: SpaceSpec, seen: dict[ActorStream, int]
 ) -> None:
     """Count one run's demonstrations to the others; `seen` is written."""
     if not folder.demos_log.exists():
         raise ConfigError("it has none")
+    _require_judge(folder, space)
     own = DemoTally()
     with StepLog(folder.demos_log, space, read_only=True, run=folder.settings.id) as log:
         for identity, said in log.entries():

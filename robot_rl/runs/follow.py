@@ -33,8 +33,10 @@ class Judge(Protocol):
     def versions(self) -> Sequence[int]:
         """Those that are there, oldest first."""
 
-    def fit(self) -> None:
-        """Fit the next version to the run's log, and write it. DataError where that cannot be done."""
+    def fit(self, records: int) -> None:
+        """Fit the next version to so many records of the run's log, and write it. DataError where
+        that cannot be done.
+        """
 
     def first_success(self, version: int, steps: Sequence[Step]) -> int | None:
         """The index of the step at which a version fires first in an episode, or None."""
@@ -139,7 +141,7 @@ class Follower:
         if version in self._judge.versions():
             return int(version)
         try:
-            self._judge.fit()
+            self._judge.fit(self._refits.records)
         except (ConfigError, DataError) as error:
             log.warning("the judge is not fitted again, and stays as it is: %s", error)
             return self._refits.version
@@ -193,8 +195,10 @@ class LearnedJudge:
         """Those that are there, oldest first."""
         return versions_in(self._path)
 
-    def fit(self) -> None:
-        """Fit the next version: made as the newest one, of the same sources and the run's log."""
+    def fit(self, records: int) -> None:
+        """Fit the next version: made as the newest one, of the same sources and so much of the run's
+        log. What is said later is the next fit's, so that a run in lockstep repeats.
+        """
         from robot_rl.classifier import files, training  # they load torch
 
         about = files.load(self._path).about
@@ -202,7 +206,8 @@ class LearnedJudge:
         others = [path for path in map(Path, about.sources) if path.exists()]
         sources = [path for path in others if path.resolve() != own]
         seed = self._folder.settings.seed
-        training.train(self._path, [*sources, own], about.options, seed=seed)
+        ends = {self._folder.steps_log.resolve(): records}
+        training.train(self._path, [*sources, own], about.options, seed=seed, ends=ends)
 
     def first_success(self, version: int, steps: Sequence[Step]) -> int | None:
         """The index of the step at which a version fires first in an episode, or None."""

@@ -5,7 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robot_rl.config import CLASSIFIERS, Task, classifier_of, judge_inputs, make_options
+from robot_rl.config import (
+    CLASSIFIERS,
+    Task,
+    classifier_of,
+    judge_inputs,
+    make_options,
+    stages_of,
+)
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
@@ -37,24 +44,31 @@ def collecting_steps(task: Task, outcomes: tuple[int, int]) -> int:
 
 def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
     """What puts the task's classifier into the folder of a new run, if there is one: the version
-    that the task names, or the newest. Raises as `classifier.files.load`.
+    that the task names, or the newest; and the newest of each stage before it, which has to be
+    there. Raises as `classifier.files.load`.
     """
 
     def fill(path: Path, settings: RunSettings) -> None:
+        for stage in stages_of(task):
+            _copy_version(stage, 0, path)
         source = classifier_of(task)
-        if source is None or not versions_in(source):
-            return
-        target = path / CLASSIFIERS / source.name
-        if versions_in(target):
-            return
-        from robot_rl.classifier.files import load
-
-        version = load(source, int(task.reward.options.get("version", 0))).version
-        target.mkdir(parents=True, exist_ok=True)
-        for file in files_of(source, version).values():
-            shutil.copyfile(file, target / file.name)
+        if source is not None and versions_in(source):
+            _copy_version(source, int(task.reward.options.get("version", 0)), path)
 
     return fill
+
+
+def _copy_version(source: Path, version: int, run: Path) -> None:
+    """Put a version of a classifier into a run, unless it has one."""
+    target = run / CLASSIFIERS / source.name
+    if versions_in(target):
+        return
+    from robot_rl.classifier.files import load
+
+    version = load(source, version).version
+    target.mkdir(parents=True, exist_ok=True)
+    for file in files_of(source, version).values():
+        shutil.copyfile(file, target / file.name)
 
 
 def prepare_judge(

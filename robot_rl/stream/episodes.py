@@ -78,9 +78,9 @@ class EpisodeLabel:
     def hear(self, said: Step | Mark | Relabel) -> None:
         """Take in the newest step, a mark, or what a version says, in whatever order versions come.
 
-        UNDO takes back the newest DISCARD, SUCCESS, FAILURE or DENY. GAP and TRUNCATED end an
-        episode that is open. Other kinds say nothing of it, nor do DENY while it is open and an
-        answer about a single step.
+        UNDO takes back the newest DISCARD, SUCCESS, FAILURE or DENY of the whole episode. GAP and
+        TRUNCATED end an episode that is open. Other kinds say nothing of it, nor do DENY while it
+        is open and an answer about a single step other than yes.
         """
         if isinstance(said, Relabel):
             if self.relabel is None or said.version >= self.relabel.version:
@@ -88,12 +88,15 @@ class EpisodeLabel:
         elif isinstance(said, Step):
             self.newest, self.success, self.end = said.index, said.success, end_of(said)
             self.authors.add(said.provenance)
-        elif said.index >= 0 or (said.kind == MarkKind.DENY and self.end == "open"):
+        elif (said.index >= 0 and said.kind != MarkKind.SUCCESS) or (
+            said.kind == MarkKind.DENY and self.end == "open"
+        ):
             return
         elif said.kind == MarkKind.DISCARD or said.kind in OUTCOMES:
             self.words.append(said)
-        elif said.kind == MarkKind.UNDO and self.words:
-            self.words.pop()
+        elif said.kind == MarkKind.UNDO:
+            if whole := [place for place, word in enumerate(self.words) if word.index < 0]:
+                del self.words[whole[-1]]
         elif said.kind in (MarkKind.GAP, MarkKind.TRUNCATED) and self.end == "open":
             self.end = "cut off" if said.kind == MarkKind.GAP else "cut short"
 
@@ -121,26 +124,34 @@ class EpisodeLabel:
             return self.said.kind == MarkKind.SUCCESS
         return self.success if self.in_force is None else self.in_force.fires is not None
 
+    @property
+    def success_at(self) -> int | None:
+        """The index of the step at which it succeeded, where somebody has looked at its steps again:
+        the operator, who was asked about that one, or the newest version.
+        """
+        if self.said is not None:
+            return self.said.index if self.said.index >= 0 else None
+        return None if self.in_force is None else self.in_force.fires
+
     def reaches(self, index: int) -> bool:
         """Whether the step of this index is of the episode: not behind its success, as it is known
         now.
         """
-        fires = self.in_force.fires if self.in_force is not None else None
-        return fires is None or index <= fires
+        return self.success_at is None or index <= self.success_at
 
     def of(self, index: int, recorded: Outcome) -> Outcome:
         """What the step of this index comes to, which was `recorded` as this.
 
-        The operator's SUCCESS and FAILURE are about the last step. A success that was denied, or
-        that the newest version does not see there, is taken back: nobody knows what would have
-        followed, so that the episode is truncated at this frame.
+        The operator's SUCCESS and FAILURE are about the last step, an answer is about its own. A
+        success that was denied, or that the newest version does not see there, is taken back:
+        nobody knows what would have followed, so that the episode is truncated at this frame.
         """
         said, relabel = self.said, self.in_force
-        if said is not None and said.kind != MarkKind.DENY:
+        if said is not None and said.kind != MarkKind.DENY and said.index < 0:
             succeeds = said.kind == MarkKind.SUCCESS
             is_last = index == self.newest
             return Outcome(said.reward, True, success=succeeds) if is_last else recorded
-        if relabel is not None and relabel.fires == index:
+        if self.success_at == index:
             return Outcome(1.0, terminated=True, success=True)
         is_doubted = said is not None or relabel is not None
         return Outcome(0.0, truncated=True) if recorded.success and is_doubted else recorded

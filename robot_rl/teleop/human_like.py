@@ -56,10 +56,9 @@ class Teleop(interfaces.Teleop):
 
     def __init__(self, options: HumanHabits, given: Given):
         """Raises DeviceError without a simulated arm."""
-        if given.mode == "collect":  # it shows successes, as a person who asks for nothing
-            given = replace(given, mode="demonstrate")
         self._eye = scripted.Teleop(SLOW_TO_ACT, given)
-        self._late = given.mode == "demonstrate"
+        # who shows outcomes has begun already, and does not let go when it is done
+        self._late, self._collects = given.mode == "demonstrate", given.mode == "collect"
         self._habits = options
         self._rng = np.random.default_rng([given.seed, 1])
         self.reports = 0
@@ -78,13 +77,14 @@ class Teleop(interfaces.Teleop):
         self.reports += 1
         if self._rests_until is None:
             self._rests_until = t + self._between(self._habits.begins_s) * self._late
-        if said.outcome == OperatorCommand.SUCCESS and self._done_t is None:
+        is_done = said.outcome == OperatorCommand.SUCCESS and not self._collects
+        if is_done and self._done_t is None:
             self._finish(t)
         if self._done_t is not None:
             return self._let_go(t)
         if t < self._rests_until or not said.active:
             self._motion = np.zeros(6)
-            return TeleopEvent(False, np.zeros(6), said.frame)
+            return TeleopEvent(False, np.zeros(6), said.frame, outcome=said.outcome)
         if self._rng.random() < self._habits.rests:
             self._rests_until = t + self._between(self._habits.rests_s)
         self._motion = self._follow(said.twist)

@@ -112,7 +112,7 @@ def recorded_labels(log: StepLog, is_labelled: bool) -> dict[EpisodeOf, dict[int
     """Of each episode that counts, which of its steps are known to show success, or none.
 
     Where each frame `is_labelled`, that is said of each; else of an episode that failed, and of the
-    last frame of one that succeeded.
+    frame at which one succeeded.
     """
     told: defaultdict[EpisodeOf, tuple[LabelledEpisode, EpisodeLabel, list[int]]]
     told = defaultdict(lambda: (LabelledEpisode(), EpisodeLabel(), []))
@@ -130,7 +130,7 @@ def recorded_labels(log: StepLog, is_labelled: bool) -> dict[EpisodeOf, dict[int
             known = zip(indices, frames.labels, frames.usable, strict=True)
             labels[key] = {index: shows for index, shows, sure in known if sure}
         elif label.succeeded:
-            labels[key] = {indices[-1]: True}
+            labels[key] = {indices[-1] if label.success_at is None else label.success_at: True}
         else:
             labels[key] = dict.fromkeys(indices if label.has_failed else (), False)
     return labels

@@ -52,7 +52,8 @@ class ActionSpec:
     @property
     def continuous(self) -> tuple[int, ...]:
         """The indices of all entries that are no choice."""
-        return tuple(i for i in range(self.size) if i not in self.discrete)
+        choices = set(self.discrete)
+        return tuple(i for i in range(self.size) if i not in choices)
 
     @property
     def freed(self) -> Array:
@@ -85,8 +86,8 @@ class ActionSpec:
 
     def fits(self, other: "ActionSpec") -> bool:
         """Whether the two mean the same numbers, in the same order."""
-        sides = [(spec.size, spec.discrete, spec.plain) for spec in (self, other)]
-        return sides[0] == sides[1]
+        mine, theirs = ((spec.size, spec.discrete, spec.plain) for spec in (self, other))
+        return mine == theirs
 
     def moves(self, action: Array) -> Array:
         """The action as six numbers for each arm `(arms, 6)`: 0 along the axes that are held."""
@@ -128,6 +129,8 @@ class ActionSpec:
         """Of what holds `actions`, as `to_json` makes them, or the `action_size` of before there
         were names. DataError for anything else.
         """
+        if not isinstance(data, Mapping):
+            raise DataError(f"this names no action's numbers: {data!r:.100}")
         actions, size = data.get("actions"), data.get("action_size")
         if actions is None and type(size) is int and 0 <= size <= _MOST:
             return ActionSpec.unnamed(size)

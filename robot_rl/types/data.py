@@ -169,8 +169,9 @@ class Mark:
     begin behind it are judged by `version` of a learned judge, whose name is the `reason`; before
     the first, by version 1.
 
-    With an `index` the word is the operator's answer about that step alone, seen at `t_wall`: a
-    label for a judge that learns, which changes nothing of how the episode ended.
+    With an `index` the word is the operator's answer about that step, seen at `t_wall`, and a label
+    for a judge that learns. SUCCESS: the episode succeeded there, and what follows is not of it.
+    DENY changes nothing of how the episode ends. UNDO takes no answer back.
 
     `episode` is one of the process (`actor`, `epoch`); without a name it is of the process that
     sends the mark.

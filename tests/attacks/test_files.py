@@ -407,6 +407,7 @@ WRONG_HEADS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a spec of texts": lambda head: head["spec"].update(action_size="6"),
     "a spec of an unknown encoder": lambda head: head["spec"].update(encoder="crystal ball"),
     "a spec that is a list": lambda head: head.update(spec=[]),
+    "choices that are texts": lambda head: head["spec"]["actions"].update(discrete=["0"]),
 }
 WRONG_COUNTERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "counters are empty": lambda head: head.update(counters={}),

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_rl.classifier import frames
-from robot_rl.classifier.frames import LEARNED, Told, look, numbers_of, read_frames, split
+from robot_rl.classifier.frames import Told, look, numbers_of, read_frames, split
 from robot_rl.classifier.options import Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.training import ClassifierConfig
+from robot_rl.config.judge import LEARNED
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ConfigError, DataError, Mark, MarkKind, Provenance
 from tests.classifier.synthetic import EYES, SIZE, episode, step, write_log
@@ -49,6 +50,9 @@ def mark(kind, **changes):
         (LEARNED, [*tried(**LAST), mark(MarkKind.SUCCESS)], "0" * 20 + "." * 7 + "111"),
         (LEARNED, [*tried(**OUT), mark(MarkKind.SUCCESS)], "0" * 20 + "." * 9 + "1"),
         (LEARNED, tried(**OUT), "0" * 30),
+        # a yes to a question is the success of the episode, and nobody undoes it
+        (LEARNED, [*tried(**OUT), mark(MarkKind.SUCCESS, index=24), mark(MarkKind.UNDO)],
+         "0" * 15 + "." * 9 + "1" + "." * 5),
         ("operator", [*tried(**OUT), mark(MarkKind.FAILURE)], "0" * 9 + "h" * 21),
         (LEARNED, [*tried(**LAST), mark(MarkKind.FAILURE)], "0" * 9 + "h" * 21),
         ("operator", [*tried(**LAST), mark(MarkKind.DISCARD)], "." * 30),
@@ -163,10 +167,9 @@ def test_too_few_episodes_are_refused_with_what_to_do():
         split([episode(n, "000") for n in range(30)])
 
 
-def test_an_answer_and_a_verdict_label_their_frame_alone_and_win_over_what_was_recorded(tmp_path):
-    answers = [mark(MarkKind.SUCCESS, index=4), mark(MarkKind.DENY, index=7)]
-    said = [*tried(12, **OUT), *answers, mark(MarkKind.UNDO)]
-    assert labels(said, LEARNED)[0] == "000010" + "0h0000"
+def test_a_no_and_a_verdict_label_their_frame_alone_and_win_over_what_was_recorded(tmp_path):
+    said = [*tried(12, **OUT), mark(MarkKind.DENY, index=7), mark(MarkKind.UNDO)]
+    assert labels(said, LEARNED)[0] == "000000" + "0h0000"
     path = write_log(tmp_path / "steps.log", said)
     with StepLog(path, read_space(path), read_only=True) as log:
         (actor, epoch), run = next(identity.stream for identity, _ in log.entries()), log.run

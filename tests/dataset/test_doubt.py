@@ -3,11 +3,12 @@ ever is, however the doubtful frames lie.
 """
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from robot_rl.dataset.doubt import LEVEL, WINDOW, DoubtWatch, at_least
+from robot_rl.dataset.doubt import LEVEL, WINDOW, DoubtWatch, at_least, precede
 
 STEPS, TRAINED = 100, 0.03
 
@@ -99,3 +100,67 @@ def test_a_file_that_does_not_say_how_much_it_doubted_is_nothing_to_compare_with
 
 def test_chances_are_those_of_the_binomial():
     assert at_least(0, 20, 0.1) == pytest.approx(1.0) and at_least(20, 20, 0.5) == 0.5**20
+
+
+TRAINING = {"level": 0.5, "above": 4, "episodes": 45}
+
+
+def strangeness_watch(folder, **changes) -> DoubtWatch:
+    """Of a classifier that was trained on this many episodes."""
+    said = {"doubtful_rate": 0.0, "strangeness": TRAINING | changes}
+    (folder / "v0001.json").write_text(json.dumps({"metrics": said}))
+    return DoubtWatch(folder)
+
+
+def test_where_episodes_are_as_strange_as_in_training_it_hardly_ever_says_so(tmp_path):
+    alarms, runs = 0, 100
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        level = float(np.sort(rng.lognormal(0.0, 2.0, 45))[-4])
+        judge, said = strangeness_watch(tmp_path, level=level), []
+        for _ in range(60):
+            judge.add(1, 0, STEPS, float(rng.lognormal(0.0, 2.0)))
+            said.append(judge.drift)
+        alarms += int(any(said))
+    assert at_least(alarms, runs, LEVEL) > 0.01
+
+
+@pytest.mark.parametrize(("before", "within"), [(0, 4), (100, 15), (5000, WINDOW)])
+def test_strange_episodes_are_told_of_and_no_longer_when_they_are_over(tmp_path, before, within):
+    judge = strangeness_watch(tmp_path)
+    for strangeness, episodes, told in (
+        (0.4, before, False),
+        (0.6, within, True),
+        (0.5, 20, False),
+    ):
+        for _ in range(episodes):
+            judge.add(1, 0, STEPS, strangeness)
+        assert ("as strange" in judge.drift) == told
+    assert not judge.drift
+
+
+def test_of_a_judge_that_does_not_say_how_strange_nothing_is_told(tmp_path):
+    judge = strangeness_watch(tmp_path)
+    for wrong in (
+        {},
+        {"level": "x"},
+        {"above": 0},
+        {"above": 46},
+        {"episodes": 2.5},
+        {"level": -1.0},
+    ):
+        other = strangeness_watch(tmp_path, **wrong)
+        for _ in range(20):
+            other.add(1, 0, STEPS, 3.0 if wrong else None)
+        assert not other.drift
+    assert not judge.drift
+
+
+def test_chances_of_strangers_are_those_of_an_order_of_chance():
+    assert precede(0, 20, 4, 45) == pytest.approx(1.0)
+    assert precede(1, 1, 4, 45) == pytest.approx(4 / 46)
+    assert precede(20, 20, 1, 45) == pytest.approx(1.0 / math.comb(65, 20))
+    rng = np.random.default_rng(0)
+    drawn = rng.random((20_000, 15))
+    many = (drawn[:, 10:] > np.sort(drawn[:, :10])[:, -2:-1]).sum(1)
+    assert (many >= 3).mean() == pytest.approx(precede(3, 5, 2, 10), abs=0.01)

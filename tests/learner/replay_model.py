@@ -107,7 +107,8 @@ def _sent(draw: st.DrawFn, stream: ActorStream, marks: bool) -> list[Event]:
                 named = {"actor": stream[0], "epoch": stream[1]} if draw(st.booleans()) else {}
                 about = draw(st.integers(-1, episode))
                 reward = draw(st.sampled_from([0.0, 0.5, 1.0]))
-                mark = Mark(kind, about, reward=reward, **named)  # type: ignore[arg-type]
+                step = draw(st.sampled_from([-1, -1, 0, 2, index]))  # an answer is about one
+                mark = Mark(kind, about, reward=reward, index=step, **named)  # type: ignore[arg-type]
                 events.append((stream, mark))
     return events
 
@@ -160,11 +161,15 @@ class Model:
         if key not in self.last:
             return
         words = self.words.setdefault(key, [])
+        if mark.index >= 0 and mark.kind != MarkKind.SUCCESS:
+            return
         denied = mark.kind == MarkKind.DENY and self.last[key].ended
         if mark.kind in (MarkKind.DISCARD, MarkKind.SUCCESS, MarkKind.FAILURE) or denied:
             words.append(mark)
-        if mark.kind == MarkKind.UNDO and words:
-            words.pop()
+        if mark.kind == MarkKind.UNDO:
+            answers = [(n, word) for n, word in enumerate(words) if word.index >= 0]
+            whole = [(n, word) for n, word in enumerate(words) if word.index < 0]
+            words[:] = [word for _, word in sorted(answers + whole[:-1], key=lambda each: each[0])]
         if mark.kind in (MarkKind.GAP, MarkKind.TRUNCATED):
             self.last[key].ended = True
 
@@ -183,12 +188,17 @@ class Model:
         pairs = [(a, b) for a, b in pairs if a in self.slots and self.counts(b)]
         return [(a, b) for a, b in pairs if not self.is_behind(b)]
 
-    def said(self, held: Held) -> MarkKind | None:
+    def said(self, held: Held) -> Mark | None:
         words = [w for w in self.words.get(held.key, []) if w.kind != MarkKind.DISCARD]
-        return words[-1].kind if words else None
+        return words[-1] if words else None
 
     def version(self, held: Held) -> Relabel | None:
-        """The newest version's word, where it is in force."""
+        """The newest version's word, where it is in force; a yes to a question is as the newest of
+        all.
+        """
+        said = self.said(held)
+        if said is not None and said.index >= 0 and said.kind == MarkKind.SUCCESS:
+            return Relabel(99, said.index)
         return self.versions.get(held.key) if self.said(held) is None and not held.shown else None
 
     def is_behind(self, held: Held) -> bool:
@@ -203,13 +213,11 @@ class Model:
         """Reward, terminated and success of a step: the operator's word, if it is the last of its
         episode; else the newest version's.
         """
-        said = [w for w in self.words.get(held.key, []) if w.kind != MarkKind.DISCARD]
+        said, version = self.said(held), self.version(held)
         recorded = held.step.reward, held.step.terminated, held.step.success
-        if said and said[-1].kind != MarkKind.DENY:
+        if said is not None and said.kind != MarkKind.DENY and version is None:
             is_last = self.last[held.key] is held
-            success = said[-1].kind == MarkKind.SUCCESS
-            return (said[-1].reward, True, success) if is_last else recorded
-        version = self.version(held)
+            return (said.reward, True, said.kind == MarkKind.SUCCESS) if is_last else recorded
         if version is not None and version.fires == held.step.index:
             return 1.0, True, True
         if held.step.success and (said or version is not None):

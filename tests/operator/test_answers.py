@@ -129,14 +129,50 @@ def test_where_nobody_learns_nothing_is_asked(desk, console):
     assert console.question() is None and console.look().facts["question"] == 0
 
 
-@pytest.mark.parametrize("kind", [MarkKind.SUCCESS, MarkKind.DENY])
-def test_an_answer_changes_nothing_of_how_the_episode_ended(kind):
+def test_a_no_to_a_question_changes_nothing_of_how_the_episode_ended():
     label = EpisodeLabel()
     label.hear(replace(a_step(9), reward=1.0, terminated=True, success=True))
-    label.hear(Mark(kind, a_step(9).episode, index=4))
+    label.hear(Mark(MarkKind.DENY, a_step(9).episode, index=4))
     assert label.succeeded and label.said is None
     label.hear(Mark(MarkKind.UNDO, a_step(9).episode))
     assert label.counts and label.succeeded
+
+
+@pytest.mark.parametrize(("success", "goes_on"), [(True, False), (False, True)])
+def test_a_yes_about_the_episode_that_goes_on_ends_it_with_success_and_a_no_does_not(
+    asking, console, success, goes_on
+):
+    desk, intervention, heard = asking
+    desk.events.episode = 7
+    doubts(desk, 7, 30)
+    console.answer(console.question().number, success=success)
+    intervention.decide(np.zeros(6), ())
+    assert (intervention.outcome == OperatorCommand.NONE) == goes_on and not intervention.ends
+    assert [(mark.episode, mark.index) for mark in heard] == [(7, 30)]
+    intervention.decide(np.zeros(6), ())
+    assert intervention.outcome == OperatorCommand.NONE, "said once"
+
+
+def test_a_yes_about_an_episode_that_is_over_is_its_success_and_can_be_denied(asking, console):
+    desk, intervention, heard = asking
+    marks = intervention._marks
+    label = EpisodeLabel()
+    for index in range(40):
+        label.hear(replace(a_step(index), episode=7, success=False, truncated=index == 39))
+    doubts(desk, 7, 30)
+    marks.end(7, success=False)
+    console.answer(console.question().number, success=True)
+    for word in (SUCCESS, DENY, UNDO):  # it is one already; it was none; it was one after all
+        intervention.events.put(word, "device")
+    intervention.listen()
+    assert [(mark.kind, mark.index) for mark in heard] == [
+        (MarkKind.SUCCESS, 30), (MarkKind.DENY, -1), (MarkKind.UNDO, -1)
+    ]  # fmt: skip
+    succeeded = []
+    for mark in heard:
+        label.hear(mark)
+        succeeded.append((label.succeeded, label.reaches(31)))
+    assert succeeded == [(True, False), (False, True), (True, False)]
 
 
 def test_the_desk_refuses_answers_that_are_none(asking, console: ConsoleLinkClient):

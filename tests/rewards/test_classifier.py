@@ -62,6 +62,10 @@ def test_stages_fire_one_after_the_other():
     assert judged(reward, HIGH, HIGH, HIGH, HIGH) == "....", "the first has not fired"
     assert judged(reward, LOW, LOW, LOW, HIGH, HIGH, HIGH) == ".....s"
     reward.begin_episode()
+    down = judge(name="down", stages=["lifted"])
+    doubt = judged(down, MIDDLE, MIDDLE, MIDDLE, HIGH, HIGH, HIGH, -MIDDLE, -MIDDLE)
+    assert doubt == ".......d", "nobody is asked about a stage"
+    reward.begin_episode()
     assert judged(reward, HIGH, HIGH, HIGH, HIGH) == "...."
 
 

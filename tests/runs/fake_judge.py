@@ -27,7 +27,7 @@ class FakeJudge:
     def versions(self) -> Sequence[int]:
         return versions_in(self._folder)
 
-    def fit(self) -> None:
+    def fit(self, records: int) -> None:
         time.sleep(self._slowness_s)
         self._make(max(self.versions()) + 1)
 

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 from robot_rl import config
+from robot_rl.classifier.score import Rule
 from robot_rl.config.run_folder import RunFolder, RunSettings
 from robot_rl.dataset.archive import Archive, archive
 from robot_rl.machine.signals import StopRequest
 from robot_rl.machine.small_files import read_lines
 from robot_rl.machine.versions import versions_in
 from robot_rl.runs.follow import Follower, LearnedJudge, follow, follow_run
+from robot_rl.runs.judge import copy_classifier
 from robot_rl.stream.codec import StepCodec, encode_mark
 from robot_rl.stream.episodes import Relabel
 from robot_rl.stream.log import StepLog
@@ -38,6 +40,7 @@ from robot_rl.types import (
     Step,
     Use,
 )
+from tests.classifier.synthetic import at_height, by_height
 from tests.helpers import make_step, wait_until
 from tests.runs.fake_judge import FakeJudge, fires
 
@@ -45,9 +48,10 @@ LENGTH, BLOCK = 8, 10
 ACTOR = ("arm", 5)
 
 
-def make_run(path: Path, reward: str = "classifier") -> RunFolder:
+def make_run(path: Path, reward: str = "classifier", **seen: object) -> RunFolder:
+    """A run without steps, whose judge has these options beside its name, if it learns."""
     settings = RunSettings("peg_insert", "sim_panda", obs="state", block_steps=BLOCK, id="cafe")
-    options = {"name": "peg_in"} if reward == "classifier" else {}
+    options = {"name": "peg_in", **seen} if reward == "classifier" else {}
     task = replace(config.load_task("peg_insert"), reward=Use(reward, options))
     return RunFolder.create(path, {"run": settings, "task": task})
 
@@ -174,7 +178,7 @@ def test_a_fit_that_cannot_be_made_leaves_the_judge_as_it_is(tmp_path: Path, mon
     folder = make_run(tmp_path / "run")
     play(folder, range(24), words=1)
 
-    def fails(_: FakeJudge) -> None:
+    def fails(_: FakeJudge, records: int) -> None:
         raise DataError("too few episodes")
 
     monkeypatch.setattr(FakeJudge, "fit", fails)
@@ -218,6 +222,47 @@ def test_a_version_looks_at_an_episode_as_it_does_at_the_bench(tmp_path: Path, m
     ]
     assert LearnedJudge(folder, folder.judge).first_success(2, steps) == 3
     assert seen == ["begins", 1.0, 2.0, 3.0]
+
+
+def test_stages_lie_in_the_run_and_the_log_is_judged_through_all_of_them(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """As at the bench: what the last one says counts behind the others alone, in every version."""
+    monkeypatch.chdir(tmp_path)
+    use = Use("classifier", {"name": "lifted", "stages": ["down"]})
+    task = replace(config.load_task("peg_insert"), reward=use)
+    settings = RunSettings("peg_insert", "sim_panda", obs="state", id="cafe")
+    by_height(Path("classifiers/lifted"), rule=Rule(0.9, 0.6, 2))
+    with pytest.raises(ConfigError, match=r"no classifier 'down' .*: robot-rl outcomes TASK"):
+        copy_classifier(task)(tmp_path / "other", settings)
+    by_height(Path("classifiers/down"), gain=-10.0, rule=Rule(0.9, 0.6, 2))
+    folder = RunFolder.create(
+        Path("run"), {"run": settings, "task": task}, fill=copy_classifier(task)
+    )
+    # what is made anew where the user works is none of the run's; the run makes the last one anew
+    by_height(Path("classifiers/down"), gain=10.0)
+    assert folder.judge is not None
+    by_height(folder.judge, gain=40.0, rule=Rule(0.9, 0.6, 2))
+    judge = LearnedJudge(folder, folder.judge)
+    low, middle, high = -0.4, 0.1, 0.4
+
+    def fires(version: int, *heights: float) -> int | None:
+        seen = [make_step(i, observation=at_height(h)) for i, h in enumerate((low, *heights))]
+        return judge.first_success(version, seen)
+
+    assert judge.versions() == [1, 2]
+    assert fires(1, high, high, high) is None, "the first stage has not fired"
+    assert fires(1, low, low, high, high) == 4, "at once, in the first frames"
+    assert fires(1, low, low, middle, middle) is None and fires(2, low, low, middle, middle) == 4
+    assert fires(1, middle, high, high) is None, "nothing is left of the episode before"
+
+
+@pytest.mark.parametrize("name", ["../down", ".", ""])
+def test_a_stage_whose_name_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
+    use = Use("classifier", {"name": "lifted", "stages": [name]})
+    task = replace(config.load_task("peg_insert"), reward=use)
+    with pytest.raises(ConfigError, match="cannot be called"):
+        copy_classifier(task)(tmp_path, RunSettings("peg_insert", "sim_panda"))
 
 
 def test_tables_and_archive_say_what_the_newest_version_makes_of_an_episode(tmp_path: Path) -> None:

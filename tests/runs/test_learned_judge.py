@@ -17,7 +17,8 @@ from robot_rl.machine.versions import versions_in
 from robot_rl.runs import judge, train
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.stream.log import StepLog
-from robot_rl.types import ConfigError, DataError, StoppedError
+from robot_rl.types import ConfigError, DataError, Provenance, StoppedError
+from tests.helpers import make_step
 
 TASK = """
 from dataclasses import replace
@@ -100,3 +101,15 @@ def test_another_judge_for_a_run_is_its_own_and_stays(place):
         create_run("tiny", replace(OPTIONS, name="other", judge="simulatr"))
     with pytest.raises(ConfigError, match="at least one of each"):
         create_run("tiny", replace(OPTIONS, name="other", outcomes=(0, 5)))
+
+
+@pytest.mark.parametrize(("first", "second"), [("simulator", ""), ("", "simulator")])
+def test_demonstrations_recorded_for_another_judge_are_refused_with_what_to_do(
+    place, first, second
+):
+    folder = create_run("tiny", replace(OPTIONS, judge=first))
+    with StepLog(folder.demos_log, folder.spaces(), run=folder.settings.id) as log:
+        log.append_step(make_step(0, folder.spaces(), provenance=Provenance.DEMO))
+    wanted = replace(OPTIONS, name="other", judge=second, demos_from=(str(folder.path),))
+    with pytest.raises(ConfigError, match=r"what the judge looks at \(judge/.*--judge"):
+        create_run("tiny", wanted)

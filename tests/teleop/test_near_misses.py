@@ -1,8 +1,10 @@
 """What the scripted operator shows a classifier, and what it leaves to one to say."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from robot_rl import config
 from robot_rl.actor.outcomes import OutcomeRecorder
@@ -11,6 +13,7 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.operator.mapping import Operator
 from robot_rl.stream.log import StepLog
+from robot_rl.teleop import human_like, scripted
 from robot_rl.teleop.scripted import HOLDS_STEPS, Options, Teleop
 from robot_rl.types import OperatorCommand, Use
 from tests.teleop.test_scripted import StillWorld, arm_at
@@ -19,10 +22,11 @@ TASK = config.load_task("peg_insert")
 HARDWARE = config.load_hardware("sim_panda")
 
 
-def test_every_other_episode_is_a_success_and_the_others_never_are(start_arm, tmp_path):
+@pytest.mark.parametrize("kind", [scripted, human_like])
+def test_every_other_episode_is_a_success_and_the_others_never_are(start_arm, tmp_path, kind):
     arm = replace(HARDWARE.arms[0], address=start_arm("lockstep").address)
     env = RobotEnv(TASK, replace(HARDWARE, arms=(arm,)), obs="state")
-    teleop = Teleop(Options(), Given(task=TASK, world=env.world, mode="collect", seed=1))
+    teleop = kind.Teleop(kind.Options(), Given(task=TASK, world=env.world, mode="collect", seed=1))
     with StepLog(tmp_path / "log", env.space_spec) as log:
         sitting = RecordingSession(env, Operator(teleop), log, seed=0)
         recorder = OutcomeRecorder(sitting, per_episode=5)
@@ -31,9 +35,9 @@ def test_every_other_episode_is_a_success_and_the_others_never_are(start_arm, tm
     env.close()
     labels = [episode.labels for episode in recorder.episodes.values()]
     shown = [any(each) for each in labels]
-    assert shown == [number % 2 == 0 for number in range(len(shown))] and len(shown) >= 6
+    assert all(a != b for a, b in pairwise(shown)) and len(shown) >= 6
     assert all(len(each) < 60 for each in labels), "no episode waits for its time limit"
-    failures = [step.observation["state/sim_goal"] for step in steps if step.episode % 2]
+    failures = [step.observation["state/sim_goal"] for step in steps if not shown[step.episode]]
     beside = [np.hypot(*goal[:2]) > 0.04 and abs(goal[2]) < 0.01 for goal in failures]
     assert any(beside), "as low as the goal, beside the socket: no height tells them apart"
 

@@ -92,6 +92,7 @@ def test_six_axes_of_one_arm_fit_what_had_no_names():
         {"action_size": -1},
         {"action_size": 1 << 40},
         {},
+        [],
     ],
 )
 def test_what_is_no_spec_is_a_data_error(damaged):
