@@ -1,9 +1,12 @@
 """The simulated bench of peg_insert, in this process: what the tests of the loop share."""
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -55,7 +58,9 @@ def served(
 ) -> Iterator[tuple[ArmClient, ArmConfig]]:
     """An arm's process in a thread, and a client that has set it up."""
     stop, arm = threading.Event(), replace(HARDWARE, address=address)
-    thread = threading.Thread(target=serve, args=(arm, scene, clock, stop.is_set), daemon=True)
+    blackbox = Path(tempfile.mkdtemp())
+    job = (arm, scene, clock, stop.is_set, blackbox)
+    thread = threading.Thread(target=serve, args=job, daemon=True)
     thread.start()
     client = ArmClient(address)
     try:
@@ -65,3 +70,4 @@ def served(
         client.close()
         stop.set()
         thread.join(20.0)
+        shutil.rmtree(blackbox, ignore_errors=True)
