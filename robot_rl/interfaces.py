@@ -417,3 +417,9 @@ class Scene(Driver):
     @abstractmethod
     def success(self, data: Any) -> bool:
         """Whether the task is done now."""
+
+    def phases(self, data: Any) -> Sequence[Any]:
+        """The way to success as waypoints, `sim/phases.py: Phase`, as things stand now and always
+        as many; a scripted operator plays them.
+        """
+        return ()
