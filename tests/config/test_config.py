@@ -330,6 +330,32 @@ def test_the_workspace_may_turn_inside_itself(limits: ArmLimits) -> None:
         tighten(limits, {"workspace_quat": turned})
 
 
+def test_a_turn_of_its_own_may_be_narrowed_and_given_up_and_not_turned_away(
+    limits: ArmLimits,
+) -> None:
+    wide = replace(limits, workspace_angle=0.2, workspace_turn=1.5)
+    assert tighten(wide, {"workspace_turn": 1.0}).workspace_turn == 1.0
+    turned = [math.cos(0.05), math.sin(0.05), 0.0, 0.0]  # 0.1 rad about z
+    assert tighten(wide, {"workspace_quat": turned, "workspace_angle": 0.1, "workspace_turn": 0.0})
+    for changes, complaint in (
+        ({"workspace_turn": 1.6}, "workspace_turn = 1.6: a task may tighten"),
+        (
+            {"workspace_turn": 0.1},
+            "workspace_turn = 0.1: wanted 0, or at least workspace_angle, 0.2",
+        ),
+        ({"workspace_quat": turned, "workspace_angle": 0.1}, "wanted workspace_turn = 0 beside it"),
+    ):
+        with pytest.raises(ConfigError, match=complaint):
+            tighten(wide, changes)
+    at = (0.5, 0.0, 0.1)
+    yawed = (math.cos(0.6), math.sin(0.6), 0.0, 0.0)  # 1.2 rad about z
+    assert not outside(wide, (*at, *yawed), (0.0,) * 3, (0.1, 0.1, 0.2))
+    assert "turns up to 1.6 rad about z" in outside(
+        wide, (*at, *yawed), (0.0,) * 3, (0.0, 0.0, 0.4)
+    )
+    assert "tilts up to 0.3 rad" in outside(wide, (*at, *yawed), (0.0,) * 3, (0.3, 0.0, 0.0))
+
+
 def test_an_unknown_limit_names_the_nearest(limits: ArmLimits) -> None:
     with pytest.raises(
         ConfigError, match=r"the task's limits: max_forc is not a known key; .*mean 'max_force'"
