@@ -66,9 +66,7 @@ class Given:
     seed: int = 0
     """Teleop: of whatever a simulated operator draws."""
     desk: Any = None
-    """Teleop: the link to the console's page (`links/console_link.py`), if the program has one
-    open.
-    """
+    """Teleop: the link to the console's page (`links/console_link.py`), if one is open."""
 
 
 class Driver(ABC):
@@ -147,9 +145,7 @@ class Arm(Driver):
 
     @abstractmethod
     def set_tool(self, pose_flange_tool: Array) -> None:
-        """Move the controlled point to `pose_flange_tool (7,)`: pose, Jacobian and wrench belong to
-        it from now on.
-        """
+        """Move the controlled point to `pose_flange_tool (7,)`, for all that is measured there."""
 
     @abstractmethod
     def read(self) -> ArmReading:
@@ -176,9 +172,7 @@ class Arm(Driver):
         raise NotImplementedError("an arm of mode 'pose' has `follow`")
 
     def set_load(self, load: Load) -> None:
-        """The load of the hardware file, once, before anything moves. Nothing to do for an arm that
-        knows its own.
-        """
+        """The load of the hardware file, once, before anything moves, if the arm has to know it."""
 
     def set_compliance(self, compliance: Compliance) -> None:
         """Be as stiff as the task wants it. Raises ConfigError for what this arm cannot be."""
@@ -402,6 +396,8 @@ class Scene(Driver):
 
     looks: Any = None
     """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes, if they do."""
+    fingers: bool = False
+    """Whether the hand's fingers move, and grip by friction alone; else the tool is part of it."""
 
     @abstractmethod
     def add_to(self, spec: Any, hand: Any) -> None:

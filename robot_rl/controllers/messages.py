@@ -41,7 +41,7 @@ from robot_rl.types import (
 )
 
 HEADER = struct.Struct("<4sBBHIII16s")
-MAGIC = b"RRA7"
+MAGIC = b"RRA8"
 NO_SECRET = bytes(16)
 SETUPS = 1 << 16
 OK, ERROR, WRONG = 0, 1, 2
@@ -143,6 +143,7 @@ def world_layout(joints: int, objects: int, scene_joints: int) -> np.dtype:
         ("success", "?"),
         ("seed", "<i8"),
         ("scene_q", "<f8", (scene_joints,)),
+        ("width_m", "<f8"),
     ])
 
 

@@ -1,5 +1,6 @@
 """Steps, marks and what they are called by."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -47,8 +48,9 @@ class WorldState:
     success.
 
     An object is a body of the scene with joints of its own, or one that a reset places. `scene_q
-    (m,)` are the positions of all joints that are not the arm's, in the model's order: how far a
-    lid is open.
+    (m,)` are the positions of all joints that are neither the arm's nor its fingers', in the
+    model's order: how far a lid is open. `width_m` is between the fingers; NaN where they do not
+    move.
 
     Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators
     (`teleop/scripted.py`, `human_like.py`) may look at it, a task's state-only variant, under its
@@ -64,6 +66,7 @@ class WorldState:
     success: bool
     seed: int = 0
     scene_q: Array = field(default_factory=lambda: np.zeros(0))
+    width_m: float = math.nan
 
 
 class Provenance(IntEnum):

@@ -328,7 +328,7 @@ class HandPort(Listener):
             case HandCommand.MOVE:
                 hand.move(values[0], values[1])
             case HandCommand.GRASP:
-                hand.grasp(values[0], values[1], values[2], values[3])
+                hand.grasp(*values)
         self._pending = (command, command_id)
 
     def step(self) -> None:
