@@ -14,10 +14,8 @@ import numpy as np
 from robot_rl.geometry import quat_from_rotvec, quat_multiply
 from robot_rl.types import Array, ConfigError
 
-SURFACES = ("table", "peg", "socket", "cube", "plug", "receptacle")
-"""What is dyed and textured where a scene has it: the geoms of these names, also with a dash and a
-number behind.
-"""
+SURFACES = ("table", "peg", "socket")
+"""What is dyed and textured: the geoms of these names, also with a dash and a number behind."""
 
 TEXELS = 64
 TABLE_TILE_M = 0.1
@@ -72,8 +70,7 @@ def add_textures(spec: mujoco.MjSpec, looks: Looks) -> None:
     """
     if looks.texture == 0.0:
         return
-    there = {surface_of(geom.name) for geom in spec.geoms}
-    for name in (name for name in SURFACES if name in there):
+    for name in SURFACES:
         flat, cube = name == "table", mujoco.mjtTexture.mjTEXTURE_CUBE
         kind = mujoco.mjtTexture.mjTEXTURE_2D if flat else cube
         texture = spec.add_texture(
@@ -107,9 +104,7 @@ class Appearance:
         self._cam_pos, self._cam_quat = model.cam_pos.copy(), model.cam_quat.copy()
         names = [surface_of(model.geom(i).name) for i in range(model.ngeom)]
         self._geoms = [
-            [i for i, name in enumerate(names) if name == surface]
-            for surface in SURFACES
-            if surface in names
+            [i for i, name in enumerate(names) if name == surface] for surface in SURFACES
         ]
         textures = range(model.ntex) if looks.texture else ()
         self.textures = tuple(i for i in textures if model.texture(i).name in SURFACES)

@@ -48,7 +48,7 @@ AXIS_Z, HOUSING = 0.020, (0.020, 0.040, 0.032)
 STEEL_ON_STEEL, ON_TABLE = 0.3, 0.4
 """Coulomb's coefficients: nickel on steel, sliding; plastic on wood."""
 SPRING_RADIUS, SPRING_X, SPRING_Y, SPRING_OVERLAP = 0.002, -0.004, 0.003, 0.00025
-SPRING = {"priority": 1, "solref": [0.003, 1.0], "solimp": [0.965, 0.965, 0.001, 0.5, 2.0]}
+SPRING = {"priority": 1, "solref": [0.009, 1.0], "solimp": [0.9, 0.9, 0.001, 0.5, 2.0]}
 """The springs of the receptacle that press on the shell, two above and two below: balls that stand in
 its way a little, as soft as lets the plug in with some 15 N (`tests/sim/test_usb_insert.py`)."""
 BLACK, SILVER, BLUE = (0.12, 0.12, 0.14), (0.78, 0.79, 0.80, 1.0), (0.20, 0.45, 0.75)
