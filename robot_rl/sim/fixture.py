@@ -19,6 +19,7 @@ from robot_rl.geometry import pose_inverse, pose_multiply, quat_multiply
 from robot_rl.interfaces import Given
 from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.panda import HAND_TO_FINGERTIPS_M, POSE_FLANGE_HAND
+from robot_rl.sim.parts import pose_of
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
 
@@ -115,10 +116,8 @@ class FixtureScene(interfaces.Scene):
 
     def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
         """Pose `(7,)` of the tool when the task is done."""
-        w, x, y, z = data.mocap_quat[0]
-        fixture = np.array([*data.mocap_pos[0], x, y, z, w])
         pose_tip_tool = pose_multiply(pose_inverse(self.pose_flange_tip), pose_flange_tool)
-        goal_base_tip = pose_multiply(fixture, self.goal_fixture_tip())
+        goal_base_tip = pose_multiply(pose_of(data.body(FIXTURE)), self.goal_fixture_tip())
         goal: Array = pose_multiply(goal_base_tip, pose_tip_tool)
         return goal
 
