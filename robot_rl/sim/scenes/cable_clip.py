@@ -2,8 +2,8 @@
 taut over both, and down until it snaps in.
 
 The fixture is the block with the clips, its frame on the table below the middle between them; the
-cable runs along x, from the post at its near end to the hand. It is a chain of capsules with ball
-joints whose springs bend as its jacket does.
+cable runs along x, from the post at its near end to the hand. It is a chain of capsules; two
+hinges between them bend as its jacket does, and nothing twists.
 """
 
 import math
@@ -21,7 +21,7 @@ from robot_rl.sim.parts import pose_of
 from robot_rl.sim.phases import Phase
 from robot_rl.types import Array, ConfigError
 
-SEGMENTS, SEGMENT_M, RADIUS = 20, 0.010, 0.002
+SEGMENTS, SEGMENT_M, RADIUS = 16, 0.0125, 0.002
 """20 cm of a cable 4 mm thick: USB 2.0, section 6.6.2, allows 3.4 to 5.3 mm."""
 METRE_KG = 0.025
 ARMATURE, DAMPING = 1e-6, 2e-4
@@ -104,10 +104,12 @@ class Scene(FixtureScene):
         look = {"rgba": WHITE, "mass": 3e-4, "group": 0, **self._contact(WORLD_CONTACT)}
         wall = {"size": [0.004, 0.0005, LIP_Z / 2], "pos": [0.0, 0.0, LIP_Z / 2]}
         jaw.add_geom(type=BOX, **wall, **look)
-        lip, out = side * (MOUTH / 2 + LIP_RADIUS - JAW_Y), side * 0.004
-        for y, z in ((lip, LIP_Z), (lip + out / 2, LIP_Z + 0.0025), (lip + out, LIP_Z + 0.005)):
-            ends = [-0.004, y, z, 0.004, y, z]
-            jaw.add_geom(type=CAPSULE, fromto=ends, size=[LIP_RADIUS, 0.0, 0.0], **look)
+        lip = side * (MOUTH / 2 + LIP_RADIUS - JAW_Y)
+        ends = [-0.004, lip, LIP_Z, 0.004, lip, LIP_Z]
+        jaw.add_geom(type=CAPSULE, fromto=ends, size=[LIP_RADIUS, 0.0, 0.0], **look)
+        tilt = -side * math.pi / 8
+        flare = {"size": [0.004, 0.0005, 0.0035], "quat": [math.cos(tilt), math.sin(tilt), 0, 0]}
+        jaw.add_geom(type=BOX, pos=[0.0, lip + side * 0.0025, LIP_Z + 0.0025], **flare, **look)
 
     def _add_cable(self, spec: mujoco.MjSpec, fixture: mujoco.MjsBody) -> None:
         """The chain, and what holds its end to the hand."""
@@ -115,16 +117,17 @@ class Scene(FixtureScene):
         parent, place = fixture, [POST_X, 0.0, POST_Z]
         for number in range(SEGMENTS):
             parent = parent.add_body(name=f"cable{number}", pos=place)
-            joint = parent.add_joint(name=f"cable{number}", type=mujoco.mjtJoint.mjJNT_BALL)
-            joint.stiffness = [self.options.bending_nm2 / SEGMENT_M, 0.0, 0.0]
-            joint.armature, joint.damping = ARMATURE, [DAMPING, 0.0, 0.0]
+            for name, axis in (("aside", [0, 0, 1]), ("down", [0, 1, 0])):
+                joint = parent.add_joint(name=f"cable{number}-{name}", axis=axis)
+                joint.stiffness = [self.options.bending_nm2 / SEGMENT_M, 0.0, 0.0]
+                joint.armature, joint.damping = ARMATURE, [DAMPING, 0.0, 0.0]
             ends, mass = [0.0, 0.0, 0.0, SEGMENT_M, 0.0, 0.0], METRE_KG * SEGMENT_M
             parent.add_geom(fromto=ends, size=[RADIUS, 0.0, 0.0], mass=mass, **look)
             place = [SEGMENT_M, 0.0, 0.0]
         parent.add_site(name="cable-end", pos=place, group=4)
         held = spec.add_equality(name="held", type=mujoco.mjtEq.mjEQ_CONNECT, name1="cable-end")
         held.objtype, held.name2 = mujoco.mjtObj.mjOBJ_SITE, "tip"
-        held.solref, held.solimp = [0.005, 1.0], [0.95, 0.99, 0.001, 0.5, 2.0]
+        held.solref, held.solimp = [0.005, 1.0], [0.999, 0.9999, 0.001, 0.5, 2.0]
 
     def _contact(self, kind: dict[str, int]) -> dict[str, object]:
         return {**kind, "friction": [self.options.friction, 0.005, 0.0001]}
@@ -138,10 +141,9 @@ class Scene(FixtureScene):
         turn = arc(float(np.linalg.norm(away)))
         yaw = math.atan2(away[1], away[0])
         up = math.atan2(away[2], math.hypot(away[0], away[1])) + turn * (SEGMENTS - 1) / 2
-        first = np.empty(4)
-        mujoco.mju_mulQuat(first, _turned(2, yaw), _turned(1, -up))
-        for number in range(SEGMENTS):
-            data.joint(f"cable{number}").qpos[:] = _turned(1, turn) if number else first
+        data.joint("cable0-aside").qpos[0], data.joint("cable0-down").qpos[0] = yaw, -up
+        for number in range(1, SEGMENTS):
+            data.joint(f"cable{number}-down").qpos[0] = turn
 
     def goal_fixture_tip(self) -> Array:
         """The hand beyond the clips, as low as the post, the cable taut between them."""
@@ -158,11 +160,13 @@ class Scene(FixtureScene):
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Out over the block until the cable is taut, and down."""
-        high, taut = upright(0.075, 0.0, 0.060), upright(TAUT_X - 0.004, 0.0, 0.040)
+        high, taut = upright(0.070, 0.0, 0.085), upright(0.103, 0.0, 0.100)
+        half = upright(TAUT_X + 0.004, 0.0, 0.055)
         down, fine = upright(TAUT_X + 0.008, 0.0, LOW_Z - 0.004), {"at": FIXTURE, "near_rad": 0.1}
         return (
             Phase("over", high, near_m=0.004, **fine),
-            Phase("taut", taut, near_m=0.004, force_n=8.0, unsteady=0.3, **fine),
+            Phase("taut", taut, near_m=0.004, force_n=6.0, unsteady=0.3, **fine),
+            Phase("half down", half, near_m=0.008, unsteady=0.3, **fine),
             Phase("down", down, unsteady=0.3, **fine),
         )
 
@@ -190,10 +194,3 @@ def arc(chord: float) -> float:
         spans = SEGMENT_M * math.sin(SEGMENTS * turn / 2) / math.sin(turn / 2)
         low, high = (turn, high) if spans > chord else (low, turn)
     return low
-
-
-def _turned(axis: int, angle: float) -> Array:
-    """The quaternion (wxyz) of a turn about an axis."""
-    quat = np.array([math.cos(angle / 2), 0.0, 0.0, 0.0])
-    quat[1 + axis] = math.sin(angle / 2)
-    return quat
