@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from robot_rl.geometry import pose_delta, pose_multiply
-from robot_rl.sim.parts import Parts
+from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
 from robot_rl.types import Array, Use, WorldState
 
@@ -69,13 +69,10 @@ class Phases:
 
     def _pose(self, name: str) -> Array:
         """The pose `(7,)` in the base of a body, or else of a site, of this name."""
-        quat = np.array([1.0, 0.0, 0.0, 0.0])
         if not name:
             return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
         is_body = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
-        place = self._data.body(name) if is_body else self._data.site(name)
-        mujoco.mju_mat2Quat(quat, place.xmat)
-        return np.array([*place.xpos, *quat[1:], quat[0]])
+        return pose_of(self._data.body(name) if is_body else self._data.site(name))
 
 
 def off_the_way(start: Array, end: Array, tool: Array, free: Array) -> tuple[float, float]:
