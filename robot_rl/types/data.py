@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from robot_rl.types.actions import STAY, ActionSpec
 from robot_rl.types.arm import ArmTarget, Array, Fault, JointTarget
 
 Observation = Mapping[str, Array]
@@ -215,8 +216,6 @@ class OperatorCommand(IntEnum):
 
 
 Frame = Literal["base", "tool"]
-AXES = ("x", "y", "z", "rx", "ry", "rz")
-"""What a twist's six numbers are called in a hardware file."""
 
 
 @dataclass(frozen=True)
@@ -277,13 +276,15 @@ class TeleopAction:
     held.
 
     `outcome` is the word on the episode, if it was given since the last reading: a key, a button,
-    the console. `problem` says why the device is not there, if it is not.
+    the console. `problem` says why the device is not there, if it is not. `gripper` is what is said
+    to the gripper of the device's arm: CLOSE, STAY or OPEN.
     """
 
     engaged: bool
     action: Array
     outcome: OperatorCommand = OperatorCommand.NONE
     problem: str = ""
+    gripper: float = STAY
 
 
 @dataclass(frozen=True)
@@ -291,11 +292,23 @@ class SpaceSpec:
     """Observation and action spaces, known from task and hardware file alone, without opening
     anything.
 
-    `observations` maps each name to (shape, dtype name); `action_size` is A.
+    `observations` maps each name to (shape, dtype name).
     """
 
     observations: Mapping[str, tuple[tuple[int, ...], str]]
-    action_size: int
+    actions: ActionSpec
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        return self.actions.size
+
+    @staticmethod
+    def unnamed(
+        observations: Mapping[str, tuple[tuple[int, ...], str]], action_size: int
+    ) -> "SpaceSpec":
+        """Spaces whose actions have no names, as those of old recordings."""
+        return SpaceSpec(observations, ActionSpec.unnamed(action_size))
 
 
 ActorStream = tuple[str, int]
