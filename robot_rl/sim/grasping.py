@@ -10,6 +10,7 @@ import numpy as np
 
 from robot_rl.geometry import pose_inverse, pose_multiply, quat_multiply
 from robot_rl.sim.panda import FINGERS, HAND_TO_FINGERTIPS_M, LOOSE_CONTACT, POSE_FLANGE_HAND
+from robot_rl.sim.parts import pose_of
 from robot_rl.types import Array
 
 POINTING_DOWN = np.array([1.0, 0.0, 0.0, 0.0])
@@ -66,15 +67,9 @@ def nearest_yaw(yaw: float, alike: float, hand: float) -> float:
     return yaw - alike * round((yaw - 0.5 * hand) / alike)
 
 
-def pose_of(data: mujoco.MjData, body: str) -> Array:
-    """The pose `(7,)` of a body in the base."""
-    place = data.body(body)
-    return np.concatenate([place.xpos, place.xquat[[1, 2, 3, 0]]])
-
-
 def tcp_pose(data: mujoco.MjData) -> Array:
     """The pose `(7,)` in the base of the point between the fingertips."""
-    pose: Array = pose_multiply(pose_of(data, "hand"), POSE_HAND_TCP)
+    pose: Array = pose_multiply(pose_of(data.body("hand")), POSE_HAND_TCP)
     return pose
 
 

@@ -17,7 +17,7 @@ from robot_rl.types import Array, ConfigError
 SURFACES = ("table", "peg", "socket")
 """What is dyed and textured: the geoms of these names, also with a dash and a number behind."""
 
-ALIASES = {"tool": "peg", "object": "socket"}
+ALIASES = {"tool": "peg", "cube": "peg", "plug": "peg", "object": "socket", "receptacle": "socket"}
 """Other names of a surface, for scenes without a peg and a socket."""
 
 TEXELS = 64

@@ -25,13 +25,13 @@ from robot_rl.sim.grasping import (
     add_loose,
     down_at,
     is_between,
-    pose_of,
     slippery,
     tcp_pose,
     tool_at,
 )
 from robot_rl.sim.looks import Looks, add_textures
 from robot_rl.sim.panda import GREY, WORLD_CONTACT
+from robot_rl.sim.parts import pose_of
 from robot_rl.sim.phases import Phase
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
@@ -211,9 +211,9 @@ class Scene(interfaces.Scene):
         """Where the fingertips are when the plug is in line with the opening, its middle `x` [m] in front
         of it.
         """
-        wanted = pose_multiply(pose_of(data, "receptacle"), _at(x))
+        wanted = pose_multiply(pose_of(data.body("receptacle")), _at(x))
         if is_between(data, data.body("plug").xpos):
-            held = pose_multiply(pose_inverse(pose_of(data, "plug")), tcp_pose(data))
+            held = pose_multiply(pose_inverse(pose_of(data.body("plug"))), tcp_pose(data))
         else:
             held = down_at((0.0, 0.0, GRASP_Z), 0.0)
         pose: Array = pose_multiply(wanted, held)
@@ -221,7 +221,9 @@ class Scene(interfaces.Scene):
 
     def depth(self, data: mujoco.MjData) -> float:
         """How much of the shell is inside the opening [m]; 0 if it is not between its walls."""
-        seen = pose_multiply(pose_inverse(pose_of(data, "receptacle")), pose_of(data, "plug"))
+        seen = pose_multiply(
+            pose_inverse(pose_of(data.body("receptacle"))), pose_of(data.body("plug"))
+        )
         tip, collar = (pose_multiply(seen, _at(x))[:3] for x in (TIP_X, TIP_X + SHELL[0]))
         # half a millimetre of give for soft contacts; outside the walls it would be 4 mm
         room = np.array([OPENING[0] - SHELL[1], OPENING[1] - SHELL[2]]) / 2 + 0.0005
@@ -236,7 +238,7 @@ class Scene(interfaces.Scene):
         """Above the plug, down around it, fingers shut, up, in front of the opening, in line with
         it, and in.
         """
-        plug, here = pose_of(data, "plug"), tcp_pose(data)
+        plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, plug[:3])
         yaw = 2.0 * math.atan2(plug[5], plug[6])
         lying = down_at(plug[:3] + [0.0, 0.0, GRASP_Z], math.remainder(yaw, 2.0 * math.pi))
