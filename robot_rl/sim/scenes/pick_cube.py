@@ -38,6 +38,7 @@ WOOD_ON_WOOD = 0.4
 RED = (0.78, 0.16, 0.14)
 QUARTER = math.pi / 2
 ABOVE_M, OVER_M = 0.06, 0.012
+"""The operator's: height of the way to above the cube, and how much further it lifts [m]."""
 NO_LOOKS = Looks()
 RANGES = {
     "cube_m": Range(0.01, 0.07, "m"),
@@ -92,12 +93,12 @@ class Scene(interfaces.Scene):
         look = {"rgba": [*self.options.cube_rgb, 1.0], "group": 0, **slippery(WOOD_ON_WOOD)}
         box = mujoco.mjtGeom.mjGEOM_BOX
         cube.add_geom(name="cube", type=box, size=[self._half] * 3, density=BEECH, **look)
-        # between the open sides of the fingers, wide: from 20 cm above, most of the table
+        # below the hand's edge, wide: what lies on the arm's side of the fingers, and between them
         add_camera(
             hand,
             "wrist",
-            at=(0.07, 0.0, 0.045),
-            look_at=(0.0, 0.0, 0.14),
+            at=(0.075, 0.0, 0.062),
+            look_at=(0.0, 0.0, 0.135),
             up=(0.0, 0.0, -1.0),
             fovy=75.0,
         )

@@ -1,0 +1,111 @@
+"""The cube: it lies anywhere, can be picked up and dropped, and nothing else counts as a success."""
+
+import math
+
+import numpy as np
+import pytest
+
+from robot_rl.geometry import pose_move, pose_multiply, quat_from_rotvec
+from robot_rl.sim.grasping import down_at, nearest_yaw, tcp_pose
+from robot_rl.sim.stage import find_scene, tried
+from robot_rl.types import ConfigError, Use
+from tests.sim.picking import Bench, Still
+
+SEEDS = range(1000, 1010)  # on which nobody has tuned anything
+LYING = 0.02
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return Bench("pick_cube")
+
+
+def test_the_operator_picks_it_up_wherever_it_lies(bench):
+    done = []
+    for seed in SEEDS:
+        bench.begin(seed)
+        done.append(bench.play())
+    assert sum(done) >= 9
+
+
+def test_a_cube_that_is_dropped_can_be_picked_up_again(bench):
+    bench.begin(7)
+    assert bench.play() and bench.latest.objects[0, 2] > 0.1 + LYING
+    bench.wait_for(7, gripper=1.0)
+    dropped = bench.latest
+    assert not dropped.success and abs(dropped.objects[0, 2] - LYING) < 0.001
+    bench.operator.begin_episode()
+    assert bench.play()
+
+
+def test_the_seed_lays_it_anywhere_in_40_by_40_cm_at_any_yaw():
+    still = Still("pick_cube")
+    laid = []
+    for seed in range(300):
+        still.scene.place(still.model, still.data, seed)
+        laid.append(still.data.joint("cube").qpos.copy())
+    places, quats = np.array(laid)[:, :3], np.array(laid)[:, 3:]
+    away = places[:, :2] - [0.5, 0.0]
+    assert np.abs(away).max(axis=0).min() > 0.19 and np.abs(away).max() <= 0.2
+    yaws = 2.0 * np.arctan2(quats[:, 3], quats[:, 0])
+    assert yaws.min() < -3.0 and yaws.max() > 3.0 and (places[:, 2] == LYING).all()
+
+
+def test_a_success_is_a_cube_in_the_fingers_high_enough_and_nothing_else():
+    still = Still("pick_cube")
+    held = pose_move(tcp_pose(still.data), np.zeros(6))
+    assert held[2] > 0.1 + LYING, "the arm is at home"
+    pinched = 0.0398
+
+    def cube(x=0.0, y=0.0, z=0.0, **how) -> bool:
+        pose = held.copy()
+        pose[:3] += (x, y, z)
+        return still.success_with("cube", pose, **how)
+
+    assert cube(width=pinched)
+    assert not cube(width=0.08), "between the open fingers, flying"
+    assert not cube(0.0, 0.0, 0.1, width=pinched), "above the hand, flying"
+    assert not cube(0.0, 0.0005, 0.0, width=0.0405), "on one finger"
+    assert not cube(0.0, 0.0, 0.0, width=pinched, velocity=np.array([0, 0, 0.3, 0, 0, 0]))
+    on_top = held.copy()
+    on_top[2] -= 0.009 + LYING - 0.0002
+    assert not still.success_with("cube", on_top, width=0.0), "touched by shut fingers from above"
+    below = held.copy()
+    below[2] = LYING
+    assert not still.success_with("cube", below, width=0.0), "on the table, the hand high"
+
+
+def test_the_goal_is_around_the_cube_as_high_as_it_is_to_be_whatever_the_tool():
+    _, goal, success = tried(find_scene(Use("pick_cube")), 3)
+    assert not success and goal[2] == pytest.approx(0.0 + LYING + 0.1 + 0.1034)
+    tilt = pose_multiply(goal, np.array([0, 0, 1.0, 0, 0, 0, 1]))[:3] - goal[:3]
+    np.testing.assert_allclose(tilt, [0, 0, -1], atol=1e-9)
+
+
+def test_a_hand_takes_hold_at_the_nearest_of_the_yaws_that_are_alike():
+    quarter = math.pi / 2
+    for yaw, hand in np.random.default_rng(0).uniform([-4, -0.8], [4, 0.8], (100, 2)):
+        chosen = nearest_yaw(yaw, quarter, hand)
+        turns = (chosen - yaw) / quarter
+        assert (
+            abs(turns - round(turns)) < 1e-9 and abs(chosen) <= quarter / 2 + abs(hand) / 2 + 1e-9
+        )
+        # committed: once the hand is there, it stays the one
+        assert nearest_yaw(yaw, quarter, chosen) == pytest.approx(chosen)
+    np.testing.assert_allclose(
+        down_at((0, 0, 0), 0.3)[3:], np.array([math.cos(0.15), math.sin(0.15), 0, 0]), atol=1e-12
+    )
+    assert quat_from_rotvec(np.zeros(3))[3] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"cube_m": 40}, r"cube_m = 40: wanted 0.01 to 0.07 m; 40 mm are 0.04 m"),
+        ({"cube_rgb": (255.0, 0.0, 0.0)}, "red, green and blue"),
+        ({"edge_m": 0.04}, "edge_m"),
+    ],
+)
+def test_a_cube_that_cannot_be_is_refused(options, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        find_scene(Use("pick_cube", options))
