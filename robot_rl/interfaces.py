@@ -136,6 +136,8 @@ class Arm(Driver):
     facts: ArmFacts | None = None
     """What its maker says of it. A hardware file beyond that is refused; with its kinematics the
     links are guarded, and joint moves are looked through before they begin."""
+    fingers: Any = None
+    """Simulated: the `sim/hand.py: Hand` whose fingers move in its world, if they do."""
     lost_cycles: int = 0
     """How many cycles of its own went by without a command."""
     success_rate: float | None = None
@@ -229,6 +231,9 @@ class Gripper(Driver):
 
     Any call raises DeviceError if the hand is gone or cannot.
     """
+
+    simulated: bool = False
+    """Whether its fingers are those of a simulated arm's world, where these move."""
 
     @abstractmethod
     def read(self) -> GripperReading:

@@ -230,6 +230,9 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     observations: dict[str, tuple[tuple[int, ...], str]] = {
         prefix + name: ((size,), "float32") for prefix in prefixes for name, size in sizes.items()
     }
+    for i, prefix in enumerate(prefixes):
+        if task.gripper(i) == "moved":
+            observations[prefix + "gripper"] = ((3,), "float32")
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
     observations |= judge_spaces(task, hardware, obs)

@@ -10,6 +10,7 @@ from robot_rl import config, geometry
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
+from robot_rl.env.hands import Hands
 from robot_rl.env.observe import Observer
 from robot_rl.env.reset import Resetter, sample_start
 from robot_rl.env.states import ArmStates
@@ -42,8 +43,9 @@ class RobotEnv(gymnasium.Env):
     target on its leash and inside its limits and reports it, so `info["executed"]` holds the action
     that was really carried out, in the same units. Where a limit moves the target along an axis
     that is held, the next step puts it back. The episode terminates when the judge
-    says so and is truncated at the task's time limit or when an arm faults; a fault is acknowledged
-    by `acknowledge_faults` alone. Where a camera has no fresh frame, there is no observation:
+    says so and is truncated at the task's time limit or when an arm or a hand faults; a fault is
+    acknowledged by `acknowledge_faults` alone. A gripper's number is a choice, rounded to close,
+    stay or open; what was begun of it is executed. Where a camera has no fresh frame, there is no observation:
     `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
     where an arm has no fresh state, they raise ArmStaleError.
 
@@ -67,12 +69,6 @@ class RobotEnv(gymnasium.Env):
         self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
         self.space_spec = config.spaces(task, hardware, obs)
         self._actions = self.space_spec.actions
-        if self._actions.discrete:
-            moved = ", ".join(self._actions.names[i] for i in self._actions.discrete)
-            raise ConfigError(
-                f"task '{task.name}' moves the gripper {moved}, which is not driven yet: say 'held'"
-                " of it in its `grippers`"
-            )
         self._freed = self._actions.freed
         self.observation_space = observation_space(self.space_spec)
         self.action_space = gymnasium.spaces.Box(
@@ -95,6 +91,7 @@ class RobotEnv(gymnasium.Env):
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
+        self.hands = Hands(hardware, self.space_spec)
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self._states = ArmStates(self.arms, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
@@ -133,6 +130,7 @@ class RobotEnv(gymnasium.Env):
             if self.world is not None:
                 self.world.reset(int(self.np_random.integers(2**31)))
             self.arm_states = [arm.refresh() for arm in self.arms]
+            self.hands.open(self.arm_states, self._resetter.wait)
             self.require_no_fault()
             drawn = [sample_start(start, self.np_random) for start in self.task.start]
             self.starts = [np.array(pose) for pose in self.wanted_starts] or drawn
@@ -153,10 +151,11 @@ class RobotEnv(gymnasium.Env):
         reward, terminated, success = self._judge(observation)
         faults = [state.fault for state in self.arm_states]
         over_time = self._judged and self._steps >= self.task.max_steps
-        truncated = not terminated and (over_time or any(faults))
+        truncated = not terminated and (over_time or any(faults) or bool(self.hands.faults))
         info = {
             "executed": executed,
             "faults": faults,
+            "hand_faults": self.hands.faults,
             "late_s": late_s,
             "probability": self.reward.probability if self._judged else None,
             "doubtful": self._judged and self.reward.doubtful,
@@ -171,7 +170,7 @@ class RobotEnv(gymnasium.Env):
         Returns the newest observation, and whether an arm has a fault. Raises as `step`.
         """
         self._move(np.zeros(self.space_spec.action_size))
-        return self._observe(), any(state.fault for state in self.arm_states)
+        return self._observe(), any(s.fault for s in self.arm_states) or bool(self.hands.faults)
 
     def render(self) -> Array:
         """The camera views of the last observation, or now if it had none, side by side in the
@@ -186,6 +185,7 @@ class RobotEnv(gymnasium.Env):
     def close(self) -> None:
         """Let go of cameras and links; the arms hold by themselves."""
         self._views.close()
+        self.hands.close()
         for arm in self.arms:
             arm.close()
         if self.world is not None:
@@ -194,14 +194,17 @@ class RobotEnv(gymnasium.Env):
     # --------------------------------------------------------------------------------------- faults
 
     def acknowledge_faults(self) -> None:
-        """Somebody has looked at the arms: clear their latched faults. They hold until the next
-        command.
+        """Somebody has looked at arms and hands: clear their latched faults. The arms hold until the
+        next command.
         """
+        self.hands.acknowledge()
         for arm in self.arms:
             arm.acknowledge_fault()
 
     def require_no_fault(self) -> None:
-        """Raise ArmFaultError if an arm holds because of a fault."""
+        """Raise ArmFaultError if an arm holds because of a fault, or a hand has one."""
+        for reason in self.hands.faults:
+            raise ArmFaultError(f"{reason}; look at it, then acknowledge")
         for arm, state in zip(self.hardware.arms, self.arm_states, strict=False):
             if state.fault:
                 name = Fault(state.fault).name
@@ -241,6 +244,7 @@ class RobotEnv(gymnasium.Env):
         and the action that was executed.
         """
         moves = np.clip(self._actions.moves(action), -1.0, 1.0) * self._scale
+        begun = self.hands.choose(self._actions.choices(action), self.arm_states)
         for arm, target, move in zip(self.arms, self._targets, moves, strict=True):
             arm.command(ArmTarget(geometry.pose_move(target, move), self.period_s))
         self._deadline += self.period_s
@@ -250,13 +254,15 @@ class RobotEnv(gymnasium.Env):
                 late_s  # after a stall go on at the same rate instead of hurrying to catch up
             )
         self.arm_states = self._states.read(after=self.arm_states)
-        return late_s, self._executed()
+        self.hands.read()
+        return late_s, self._executed(begun)
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None
         pictures = self._views.read()
         self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
-        return self._observer.observe(self.arm_states, pictures, world)
+        seen = self._observer.observe(self.arm_states, pictures, world)
+        return seen | self.hands.observe()
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:
         outcome, self.outcome = self.outcome, OperatorCommand.NONE
@@ -264,9 +270,9 @@ class RobotEnv(gymnasium.Env):
             return RewardResult(0.0)
         return evaluate(self.reward, observation, self.arm_states, outcome)
 
-    def _executed(self) -> Array:
-        """The move from the last targets to those in force, in units of the action space; from here
-        on actions build on these.
+    def _executed(self, begun: Sequence[float]) -> Array:
+        """The move from the last targets to those in force, in units of the action space, and what
+        the hands have begun; from here on actions build on these targets.
         """
         in_force = [state.target_base_tcp for state in self.arm_states]
         moves = np.array([
@@ -279,7 +285,7 @@ class RobotEnv(gymnasium.Env):
                 self._targets, in_force, self._freed, moves, strict=True
             )
         ]
-        return self._actions.pick(moves / self._scale)
+        return self._actions.pick(moves / self._scale, begun)
 
 
 def evaluate(

@@ -60,7 +60,7 @@ class PauseGate:
         """
         self.missed_resets = 0
         self._stop, self._say = stop, say
-        self._paused = self._halted = self._refused = False
+        self._paused = self._halted = self._refused = self._asks_for_hand = False
         # since when everybody sees what is asked, or that it is stopped
         self._asked_t = self._stopped_t = math.inf
         self._answer = DONE
@@ -185,4 +185,16 @@ class PauseGate:
                     f"arm '{arm.name}' holds because of fault {Fault(state.fault).name}:"
                     f" {state.reason}; look at it, then acknowledge it in the console"
                 )
+        self._see_to_hands()
         return ""
+
+    def _see_to_hands(self) -> None:
+        """A hand's fault waits for a person as a manual reset does; their word acknowledges it."""
+        faults = self._env.hands.faults
+        if faults and (self.acknowledges or (self._asks_for_hand and not self._by_hand)):
+            log.warning("%s; acknowledged", faults[0])
+            self._asks_for_hand = False
+            self._env.acknowledge_faults()
+        elif faults and not self._asks_for_hand:
+            self._asks_for_hand = True
+            self._by_hand = f"{faults[0]}; look at it"

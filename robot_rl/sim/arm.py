@@ -79,7 +79,6 @@ class SimulatedPanda(interfaces.Arm):
         self._model = build_model(self._scene, facts, unmodelled)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
         self._reading = ArmReading(JOINTS)
-        self.fingers: Fingers | None = None
         if len(self._parts.fingers):
             self.fingers = Fingers(self._model, self._data, self._parts.fingers)
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)

@@ -13,6 +13,7 @@ from robot_rl.types.arm import (
     Fault,
     GripperReading,
     GripperState,
+    HandState,
     JointTarget,
     LimitFlags,
     Load,

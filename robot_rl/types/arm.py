@@ -4,6 +4,7 @@ quaternion xyzw.
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 import numpy as np
 
@@ -304,6 +305,19 @@ class GripperReading:
     width_m: float
     max_width_m: float
     grasped: bool
+
+
+class HandState(NamedTuple):
+    """A hand as an episode sees it: the width between its fingers [m] and the largest there is,
+    whether it moves, whether something is between the fingers, and a latched fault in words, "" if
+    there is none.
+    """
+
+    width: float
+    max_width: float
+    moving: bool
+    held: bool
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class JudgeInputs:
     cameras: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Cameras of the bench, with the height and width of the pictures [pixels]."""
     numbers: tuple[str, ...] = ()
-    """Of `JUDGE_NUMBERS`, one for each arm."""
+    """Of `JUDGE_NUMBERS`, one for each arm; a width for each gripper that moves."""
 
 
 JUDGE_NUMBERS = ("height", "force", "width")

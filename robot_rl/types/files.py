@@ -89,6 +89,16 @@ class GripperConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     arm: str = ""
     """The arm that it sits on; with one arm it may be left out."""
+    open_m: float = 0.08
+    """Width to which it is opened [m]."""
+    closed_m: float = 0.0
+    """Width at which its fingers meet [m]."""
+    speed: float = 0.1
+    """Of the width [m/s]."""
+    force_n: float = 40.0
+    """With which it closes upon something [N]."""
+    toggle_s: float = 0.6
+    """Between two toggles, of the policy's or the operator's, at least [s]."""
 
 
 @dataclass(frozen=True)
