@@ -21,8 +21,12 @@ TASK = Task(
         ),
     ),
     cameras=("wrist", "front"),
-    # By the pictures of both cameras, where the hand is as high as it is with a cube that is lifted
-    reward=Use("classifier", {"name": "cube_lifted", "height_above": LIFT_M + 0.010}),
+    # By the pictures of both cameras, where the hand is as high as with a cube that is lifted, and
+    # its fingers as far apart as with a cube between them
+    reward=Use(
+        "classifier",
+        {"name": "cube_lifted", "height_above": LIFT_M + 0.010, "width_between": (0.037, 0.043)},
+    ),
     near_misses=(
         "the empty hand as high as with the cube, the cube below it",
         "the hand high, its fingers shut, without the cube",

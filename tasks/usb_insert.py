@@ -23,8 +23,12 @@ TASK = Task(
         ),
     ),
     cameras=("wrist", "front"),
-    # By the pictures of both cameras, where the hand is as low as it is with a plug that is in
-    reward=Use("classifier", {"name": "usb_in", "height_below": 0.035}),
+    # By the pictures of both cameras, where the hand is as low as with a plug that is in, and its
+    # fingers as far apart as with a plug between them
+    reward=Use(
+        "classifier",
+        {"name": "usb_in", "height_below": 0.035, "width_between": (0.013, 0.019)},
+    ),
     near_misses=(
         "in front of the opening, in line with it",
         "the tip in the mouth of the opening",

@@ -44,11 +44,11 @@ def test_a_clipped_target_is_inside_the_workspace(pose):
 @given(poses())
 def test_a_target_may_turn_further_than_it_may_tilt(pose):
     out = safety.clip_to_workspace(pose, BOX, DOWN, WIDE)
-    tilt, turn = tilt_and_turn(DOWN, out[3:])
+    tilt, turn = tilt_and_turn((1.0, 0.0, 0.0, 0.0), out[3:].tolist())
     assert tilt <= WIDE[0] + 1e-6 and abs(turn) <= WIDE[1] + 1e-6
     again = safety.clip_to_workspace(out, BOX, DOWN, WIDE)
     assert angle_between(again[3:], out[3:]) < 1e-6
-    before = tilt_and_turn(DOWN, pose[3:])
+    before = tilt_and_turn((1.0, 0.0, 0.0, 0.0), pose[3:].tolist())
     if before[0] < 0.2 and abs(before[1]) < 1.75:
         assert angle_between(out[3:], pose[3:]) < 1e-6, "what is inside stays"
     elif before[0] < 3.0:

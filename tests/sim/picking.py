@@ -1,5 +1,7 @@
 """A simulated hand that picks things up, in this process: what the tests of such scenes share."""
 
+from typing import Any
+
 import mujoco
 import numpy as np
 
@@ -41,7 +43,7 @@ class Bench:
         """A new episode, at the arm's home, with an open hand."""
         self.arm.reset(seed)
         self.state = self.arm.configure(self.setup)
-        self.choice, self.wait = 1, 0
+        self.choice, self.wait = 1.0, 0
         self.driver.fingers.move(0.08, 0.1)
         self.operator.begin_episode()
 
@@ -77,7 +79,7 @@ class Still:
     """A task's scene without an arm's law: for putting things where they cannot get by themselves."""
 
     def __init__(self, name: str):
-        self.scene = find_scene(config.load_task(name).scene)
+        self.scene: Any = find_scene(config.load_task(name).scene)
         self.model = build_model(self.scene)
         self.data = mujoco.MjData(self.model)
         self.data.qpos[self.model.joint("joint1").qposadr[0] :][:7] = ARM.home

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import mujoco
 import numpy as np
@@ -254,15 +255,15 @@ class Scene(interfaces.Scene):
         lifted = between and plug[2] > 0.75 * AXIS_Z
         before = self._tcp_with_plug_at(data, BEFORE_M - TIP_X)
         inside = self._tcp_with_plug_at(data, -TIP_X - SHELL[0] - PRESS_M)
-        held = {"gripper": -1, "ready": between}
+        held = partial(Phase, gripper=-1, ready=between)
         return (
             Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=lifted),
             Phase("down", lying, gripper=1, near_m=0.002, near_rad=0.04, pace=0.8, done=lifted),
-            Phase("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1, **held),
-            Phase("lift", up, near_m=0.004, near_rad=0.1, done=lifted, **held),
-            Phase("carry", before, near_m=0.003, near_rad=0.05, **held),
-            Phase("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05, **held),
-            Phase("press", inside, pace=0.5, unsteady=0.1, **held),
+            held("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1),
+            held("lift", up, near_m=0.004, near_rad=0.1, done=lifted),
+            held("carry", before, near_m=0.003, near_rad=0.05),
+            held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
+            held("press", inside, pace=0.5, unsteady=0.1),
         )
 
 
