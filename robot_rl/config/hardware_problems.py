@@ -28,6 +28,15 @@ _NEAR = Range(-1.0, 1.0, "m")
 _BENCH = Range(-10.0, 10.0, "m")
 _ON_FLANGE = Range(-0.5, 0.5, "m")
 _RADIUS = Range(0.0, 0.3, "m", above=True)
+_GRIPPER = {
+    "open_m": Range(0.0, 0.3, "m", above=True),
+    "closed_m": Range(0.0, 0.3, "m"),
+    "speed": Range(0.0, 0.5, "m/s", above=True),
+    "force_n": Range(0.0, 200.0, "N", above=True),
+    "toggle_s": Range(0.0, 10.0, "s"),
+}
+LEAST_TRAVEL_M = 0.01
+"""Between a gripper's open and closed width."""
 _MASS = Range(0.0, 20.0, "kg")
 _ADDRESS = re.compile(
     r"tcp://([\w.-]+@)?[^\s:@/]+:(\*|\d{1,5})|local://[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
@@ -97,6 +106,11 @@ def _gripper_problems(hardware: "Hardware") -> Iterator[Problem]:
     held: dict[str, str] = {}
     for i, gripper in enumerate(hardware.grippers):
         place: Place = ("grippers", i)
+        for name, allowed in _GRIPPER.items():
+            yield from beyond((*place, name), getattr(gripper, name), allowed)
+        if not gripper.open_m - gripper.closed_m >= LEAST_TRAVEL_M:
+            least = f"at least {LEAST_TRAVEL_M:g} m less than open_m, {gripper.open_m:g}"
+            yield (*place, "closed_m"), f"= {gripper.closed_m:g}: wanted {least}"
         if "." in gripper.name:
             yield (*place, "name"), f"= {gripper.name!r}: wanted a name without a dot"
         if not gripper.arm and len(arms) > 1:

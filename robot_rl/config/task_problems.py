@@ -102,12 +102,6 @@ def _action_problems(task: "Task") -> Iterator[Problem]:
             yield ("axes", i), f"= {axis!r} stands there twice"
     if not task.axes:
         yield ("axes",), f"is empty: wanted some of {', '.join(AXES)}"
-    if task.grippers and len(task.grippers) != len(task.start):
-        yield (
-            ("grippers",),
-            f"has {len(task.grippers)} words for {len(task.start)} arms: wanted one for each, or"
-            " none at all",
-        )
     if task.wander is not None:
         held = [axis for axis, way in zip(AXES, task.wander.way_out, strict=False) if way
                 and axis not in task.axes]  # fmt: skip
@@ -168,6 +162,9 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
+    elif task.grippers and len(task.grippers) != len(hardware.arms):
+        arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
+        yield ("grippers",), f"has {len(task.grippers)} words for {arms}: wanted one for each"
     else:
         yield from _gripper_problems(task, hardware)
     for i, arm in enumerate(hardware.arms):

@@ -60,7 +60,7 @@ class PauseGate:
         """
         self.missed_resets = 0
         self._stop, self._say = stop, say
-        self._paused = self._halted = self._refused = self._asks_for_hand = False
+        self._paused = self._halted = self._refused = False
         # since when everybody sees what is asked, or that it is stopped
         self._asked_t = self._stopped_t = math.inf
         self._answer = DONE
@@ -81,6 +81,7 @@ class PauseGate:
     def end_episode(self) -> None:
         """An episode is over: a manual reset shuts the gate."""
         self._by_hand = "" if self.acknowledges else self._env.task.manual_reset
+        self._asks_for_hand = False
 
     def hear(self, event: OperatorEvent) -> bool:
         """Obey an event. Returns whether it was no more than the answer to what the gate has asked."""
@@ -197,4 +198,4 @@ class PauseGate:
             self._env.acknowledge_faults()
         elif faults and not self._asks_for_hand:
             self._asks_for_hand = True
-            self._by_hand = f"{faults[0]}; look at it"
+            self._by_hand = "; ".join(filter(None, [faults[0], "look at it", self._by_hand]))

@@ -94,7 +94,7 @@ class ActionSpec:
         full[list(self._places)] = np.asarray(action, np.float64)[list(self.continuous)]
         return full.reshape(-1, 6)
 
-    def choices(self, action: Array) -> Array:
+    def choices(self, action: Array | Sequence[float]) -> Array:
         """What the action wants of each gripper: the nearest of CLOSE, STAY, OPEN."""
         return np.clip(np.rint(np.asarray(action, np.float64)[list(self.discrete)]), CLOSE, OPEN)
 

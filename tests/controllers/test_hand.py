@@ -2,7 +2,6 @@
 
 import multiprocessing
 import threading
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +12,8 @@ from robot_rl.config import GripperConfig
 from robot_rl.controllers import messages
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.hand import Hand, SimulatedGripper
-from robot_rl.controllers.server import serve
 from robot_rl.types import ArmTarget, DeviceError, GripperReading, GripperState, Use
+from tests.controllers.bench import served
 from tests.helpers import wait_until
 
 (ARM,) = config.load_hardware("sim_panda").arms
@@ -95,22 +94,6 @@ def test_fingers_that_do_not_get_to_the_start_are_a_fault_that_says_what_to_look
     assert "30.0 mm" in hand.state().reason and "open_m" in hand.state().reason
 
 
-@contextmanager
-def served(address, clock, scene=BLOCK):
-    """An arm's process in a thread, set up by a client."""
-    stop, arm = threading.Event(), replace(ARM, address=address)
-    thread = threading.Thread(target=serve, args=(arm, scene, clock, stop.is_set), daemon=True)
-    thread.start()
-    client = ArmClient(address)
-    try:
-        client.configure(np.array(ARM.pose_flange_tcp), config.Task.compliance, ARM.limits)
-        yield client, arm
-    finally:
-        client.close()
-        stop.set()
-        thread.join(20.0)
-
-
 def let_pass(client, periods):
     pose = client.state().pose_base_tcp
     for _ in range(periods):
@@ -118,7 +101,7 @@ def let_pass(client, periods):
 
 
 def test_in_lockstep_fingers_move_with_the_arms_time_and_with_nothing_else(address):
-    with served(address, "lockstep") as (client, arm):
+    with served(address, "lockstep", BLOCK) as (client, arm):
         hand = Hand(CONFIG, arm)
         try:
             assert hand.state().held and hand.state().width == pytest.approx(0.03, abs=1e-3)
@@ -138,7 +121,7 @@ def test_in_lockstep_fingers_move_with_the_arms_time_and_with_nothing_else(addre
 
 
 def test_who_may_not_move_the_arm_may_look_at_its_fingers_and_not_move_them(address):
-    with served(address, "lockstep"):
+    with served(address, "lockstep", BLOCK):
         stranger = SimulatedGripper("hand", address)
         stranger._link._secret = b"x" * 16
         try:
@@ -151,7 +134,7 @@ def test_who_may_not_move_the_arm_may_look_at_its_fingers_and_not_move_them(addr
 
 
 def test_an_arm_without_fingers_says_so_and_its_hand_is_the_gripper_of_the_file(address):
-    with served(address, "lockstep", None) as (_, arm):
+    with served(address, "lockstep") as (_, arm):
         link = SimulatedGripper("hand", address)
         body = np.zeros((), messages.FINGER_ORDER)
         body["order"] = 2
@@ -180,7 +163,7 @@ def hold_and_wait(address, begun):
 @pytest.mark.slow
 def test_who_holds_something_and_is_killed_drops_nothing(address, tmp_path):
     spawn = multiprocessing.get_context("spawn")
-    with served(address, "real") as (client, _):
+    with served(address, "real", BLOCK) as (client, _):
         seen, said = spawn.Pipe(duplex=False)
         holder = spawn.Process(target=hold_and_wait, args=(address, said))
         holder.start()
