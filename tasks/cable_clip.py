@@ -39,7 +39,7 @@ TASK = Task(
         },
     ),
     rate_hz=10.0,
-    max_steps=100,
+    max_steps=120,
     image_size=(128, 128),
     action_translation=0.008,
     action_rotation=0.05,
