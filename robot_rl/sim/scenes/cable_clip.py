@@ -52,7 +52,7 @@ class Options(FixtureOptions):
     """Bending stiffness E I of the cable [N m^2]. Of a jacket of plasticised PVC (30 MPa) 4 mm
     thick outside and 3 mm inside: 2.6e-4; 28 loose strands of copper (117 GPa) of 0.127 mm, as in
     four wires AWG 28, add 0.4e-4."""
-    jaw_n: float = 1.2
+    jaw_n: float = 2.0
     """What opens a jaw by as much as the cable needs, at its lip [N]."""
     friction: float = 0.3
     """Coulomb's coefficient between cable and clips."""
