@@ -103,7 +103,7 @@ class FixtureScene(interfaces.Scene):
         wrist = (self.wrist_x, 0.0, 0.045)
         add_camera(hand, "wrist", at=wrist, look_at=tip, up=(0.0, 0.0, -1.0), fovy=62.0)
         at, look_at, fovy = self.front
-        eye, seen = place + at, place + look_at
+        eye, seen = (place + at).tolist(), (place + look_at).tolist()
         add_camera(spec.worldbody, "front", at=eye, look_at=seen, up=(0.0, 0.0, 1.0), fovy=fovy)
         add_textures(spec, self.looks)
 

@@ -1,7 +1,7 @@
 """A task's simulated arm in lockstep and the operator who plays its phases, in this process."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from robot_rl.interfaces import Given
 from robot_rl.teleop.scripted import OperatorHabits, Teleop
 from robot_rl.types import ArmState, ArmTarget, Array, Fault, OperatorCommand, Use, WorldState
 
+Mode = Literal["demonstrate", "correct", "collect"]
 HARDWARE = config.load_hardware("sim_panda").arms[0]
 
 
@@ -21,7 +22,7 @@ class Player:
     [N], `drove` says in which steps the operator had hold.
     """
 
-    def __init__(self, task: str | Task, mode: str = "demonstrate", seed: int = 0, **habits: Any):
+    def __init__(self, task: str | Task, mode: Mode = "demonstrate", seed: int = 0, **habits: Any):
         self.task = task = config.load_task(task) if isinstance(task, str) else task
         tool = geometry.pose_multiply(
             np.array(HARDWARE.pose_flange_tcp), np.array(task.pose_tcp_tool)
@@ -33,17 +34,21 @@ class Player:
         self.arm = LockstepArm(self.driver, setup)
         self.latest: WorldState = self.arm.world()
         judged = replace(task, reward=Use("simulator"))  # no steps in wait for a learned one's word
-        given = Given(task=judged, world=self, mode=mode, seed=seed)  # type: ignore[arg-type]
-        self.operator = Teleop(OperatorHabits(**habits), given)
+        given = Given(task=judged, world=self, mode=mode, seed=seed)
+        self.operator: Any = Teleop(OperatorHabits(**habits), given)
         self.scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
 
     def refresh(self) -> WorldState:
         self.latest = self.arm.world()
         return self.latest
 
+    def reset(self, seed: int) -> WorldState:
+        self.latest = self.arm.reset(seed)
+        return self.latest
+
     def begin(self, seed: int) -> ArmState:
         """Reset the scene, and go to a start pose."""
-        self.arm.reset(seed)
+        self.reset(seed)
         rng, start = np.random.default_rng([seed, 9]), self.task.start[0]
         pose = np.array(start.pose_base_tool)
         pose[:3] += rng.uniform(-1.0, 1.0, 3) * start.translation

@@ -101,7 +101,7 @@ def test_a_cable_is_held_by_its_end_and_stays_in_the_clips_when_it_is_let_slack(
     off = data.site("cable-end").xpos - data.site("tip").xpos
     assert np.linalg.norm(off) < 0.002
     pose = player.arm.state().pose_base_tcp.copy()
-    pose[:3] += [-0.01, 0.0, 0.02]
+    pose[:3] += [-0.005, 0.0, 0.01]
     player.go(pose, 8)
     assert player.latest.success
     pose[2] += 0.15

@@ -63,8 +63,6 @@ def test_an_axis_that_the_task_holds_neither_counts_nor_is_aimed_along():
 
 def test_it_plays_on_where_a_policy_is_stuck_and_leaves_alone_one_that_gets_on():
     player = Player("drawer", "correct", patience_steps=5, finishes=1.0)
-    cabinet = player.arm.reset(11).objects[0]
-    player.begin(11)
     assert player.play(11) == OperatorCommand.SUCCESS
     assert player.drove.index(True) in (5, 6)
     # hooked already: the first thing it does is to pull
@@ -74,9 +72,8 @@ def test_it_plays_on_where_a_policy_is_stuck_and_leaves_alone_one_that_gets_on()
         state = player.go(phase.pose, 20)
     player.operator.begin_episode()
     said = [player.operator.read([state]) for _ in range(7)]
-    assert [event.active for event in said] == [False] * 5 + [True] * 2 or said[6].active
+    assert not said[4].active and said[6].active
     assert said[6].twist[0] < -0.5 and abs(said[6].twist[2]) < 0.3
-    assert cabinet.shape == (7,)
 
 
 def test_an_arm_on_its_way_out_is_fetched_back():

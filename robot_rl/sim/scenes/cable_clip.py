@@ -162,13 +162,15 @@ class Scene(FixtureScene):
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Up, so that the cable hangs over the block and not beside it; out, until it is taut; down."""
         high, taut = upright(0.010, 0.0, 0.165), upright(0.103, 0.0, 0.105)
-        half = upright(TAUT_X + 0.004, 0.0, 0.055)
-        down, fine = upright(TAUT_X + 0.008, 0.0, LOW_Z - 0.004), {"at": FIXTURE, "near_rad": 0.1}
+        half, down = (
+            upright(TAUT_X + 0.004, 0.0, 0.055),
+            upright(TAUT_X + 0.008, 0.0, LOW_Z - 0.004),
+        )
         return (
-            Phase("lifted off", high, near_m=0.006, **fine),
-            Phase("taut", taut, near_m=0.004, force_n=6.0, unsteady=0.3, **fine),
-            Phase("half down", half, near_m=0.008, unsteady=0.3, **fine),
-            Phase("down", down, unsteady=0.3, **fine),
+            Phase("lifted off", high, FIXTURE, near_m=0.006, near_rad=0.1),
+            Phase("taut", taut, FIXTURE, near_m=0.004, near_rad=0.1, force_n=6.0, unsteady=0.3),
+            Phase("half down", half, FIXTURE, near_m=0.008, near_rad=0.1, unsteady=0.3),
+            Phase("down", down, FIXTURE, near_rad=0.1, unsteady=0.3),
         )
 
 

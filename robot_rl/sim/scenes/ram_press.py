@@ -14,7 +14,7 @@ import mujoco
 
 from robot_rl.config.ranges import Range
 from robot_rl.geometry import pose_inverse, pose_multiply
-from robot_rl.sim.fixture import BOX, CAPSULE, FixtureOptions, FixtureScene, upright
+from robot_rl.sim.fixture import BOX, CAPSULE, FIXTURE, FixtureOptions, FixtureScene, upright
 from robot_rl.sim.panda import GREY, TOOL_CONTACT, WORLD_CONTACT
 from robot_rl.sim.parts import pose_of
 from robot_rl.sim.phases import Phase
@@ -193,7 +193,7 @@ class Scene(FixtureScene):
     def success(self, data: mujoco.MjData) -> bool:
         """Whether the module is seated in the slot and both latches are shut."""
         x, y, z = pose_multiply(
-            pose_inverse(pose_of(data.body("fixture"))), pose_of(data.site("tip"))
+            pose_inverse(pose_of(data.body(FIXTURE))), pose_of(data.site("tip"))
         )[:3]
         seated = z - FLOOR < SEATED_M and abs(x) < ASIDE_M and abs(y) < ASIDE_M
         shut = all(data.joint(f"latch{side}").qpos[0] < IS_SHUT_RAD for side in ("-1", "+1"))
@@ -201,11 +201,11 @@ class Scene(FixtureScene):
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Over the slot, down to its rim, into the chamfer, and a press that ends beyond the floor."""
-        over, at_rim = upright(0.0, 0.0, RIM + 0.012), upright(0.0, 0.0, RIM + 0.001)
-        fine = {"at": "fixture", "unsteady": 0.1}
+        at, rim, inside = FIXTURE, upright(0.0, 0.0, RIM + 0.001), FLOOR + WIPED
+        over, press = upright(0.0, 0.0, RIM + 0.012), upright(0.0, 0.0, FLOOR - PRESS_M)
         return (
-            Phase("over", over, near_m=0.002, near_rad=0.02, **fine),
-            Phase("at the rim", at_rim, near_m=0.001, near_rad=0.012, pace=0.6, **fine),
-            Phase("in", upright(0.0, 0.0, FLOOR + WIPED), near_m=0.0015, pace=0.4, **fine),
-            Phase("press", upright(0.0, 0.0, FLOOR - PRESS_M), pace=0.4, **fine),
+            Phase("over", over, at, near_m=0.002, near_rad=0.02, unsteady=0.1),
+            Phase("at the rim", rim, at, near_m=0.001, near_rad=0.012, pace=0.6, unsteady=0.1),
+            Phase("in", upright(0.0, 0.0, inside), at, near_m=0.0015, pace=0.4, unsteady=0.1),
+            Phase("press", press, at, pace=0.4, unsteady=0.1),
         )
