@@ -274,9 +274,7 @@ class Camera(Driver):
     simulated: bool = False
     """Whether it draws a simulated world, so that it needs one to be opened."""
     whole: Array | None = None
-    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console; None:
-    there is none.
-    """
+    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console."""
 
     @abstractmethod
     def read(self) -> Array:
@@ -361,9 +359,7 @@ class Reward(Driver):
     too.
     """
     probability: float | None = None
-    """Of success, in the observation that was judged last; None if it knows only yes and no. For
-    the console.
-    """
+    """Of success, in the observation judged last, for the console; None: it knows yes and no."""
     doubtful: bool = False
     """Whether it cannot tell what the observation that was judged last shows. For the console."""
     version: int = 0
@@ -420,7 +416,5 @@ class Scene(Driver):
         """Whether the task is done now."""
 
     def phases(self, data: Any) -> Sequence[Any]:
-        """The way to success as waypoints, `sim/phases.py: Phase`, as things stand now and always
-        as many; a scripted operator plays them.
-        """
+        """The way to success as `sim/phases.py: Phase`, as things stand now: always as many."""
         return ()

@@ -67,6 +67,8 @@ class FixtureScene(interfaces.Scene):
     """
 
     tool_m: float
+    wrist_x: float = 0.07
+    """On which side of the fingers the wrist camera is [m]."""
     front: tuple[tuple[float, float, float], tuple[float, float, float], float]
     """Where the front camera stands and what it looks at, as seen from the nominal place [m], and
     its field of view [degrees]."""
@@ -98,11 +100,10 @@ class FixtureScene(interfaces.Scene):
         place = np.array([*self.options.nominal, 0.0])
         self.add_fixture(spec, spec.worldbody.add_body(name=FIXTURE, mocap=True, pos=place))
         # between the open sides of the fingers: tip and fixture in one view
-        add_camera(
-            hand, "wrist", at=(0.07, 0.0, 0.045), look_at=tip, up=(0.0, 0.0, -1.0), fovy=62.0
-        )
+        wrist = (self.wrist_x, 0.0, 0.045)
+        add_camera(hand, "wrist", at=wrist, look_at=tip, up=(0.0, 0.0, -1.0), fovy=62.0)
         at, look_at, fovy = self.front
-        eye, seen = place + at, place + look_at
+        eye, seen = (place + at).tolist(), (place + look_at).tolist()
         add_camera(spec.worldbody, "front", at=eye, look_at=seen, up=(0.0, 0.0, 1.0), fovy=fovy)
         add_textures(spec, self.looks)
 

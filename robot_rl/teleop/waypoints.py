@@ -20,6 +20,8 @@ MOST_STEPS = 40
 """So many control steps a near miss may take, the way to it included."""
 HELD = (3, 6)
 """The least and the most steps that it is shown for."""
+EARLY = (0.1, 0.6)
+"""After such a share of its way a phase ends; the last one always does, or it would be a success."""
 ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
 """So far aside, in tolerances of the phase, and so high [m] a near miss is."""
 
@@ -136,13 +138,17 @@ class Teleop(SeeingOperator):
         self._miss_steps += 1
         if self._index >= miss.phase:
             last, phase = phases[miss.phase - 1], phases[miss.phase]
+            if miss.phase == len(phases) - 1:  # it may press beyond the goal, a near miss must not
+                phase = replace(phase, pose=self._world.latest.goal_base_tcp)
             back = geometry.pose_delta(phase.pose, last.pose)
             pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * back)
             phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
             self._index, self._held = miss.phase, 0
             shown = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tool)
             self._misses[0] = replace(miss, held=miss.held - shown)
-        if self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS or self._done_steps:
+        if self._done_steps:  # that was none
+            self._misses.clear()
+        elif self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS:
             self._misses.pop(0)
             self._miss_steps = 0
         return phase
@@ -151,14 +157,13 @@ class Teleop(SeeingOperator):
         """Some near misses, in the order of their phases: ended too early, aside, too high."""
         rng, misses = self._drawn, []
         for number in sorted(rng.integers(1, len(phases), MISSES_PER_EPISODE)):
-            kind, share, aside = rng.integers(3), 1.0, np.zeros(6)
-            if kind == 0:
-                share = rng.uniform(0.2, 0.8)
-            elif kind == 1:
+            kind, aside, last = rng.integers(3), np.zeros(6), number == len(phases) - 1
+            share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
+            if kind == 1:
                 angle = rng.uniform(0.0, 2.0 * np.pi)
                 far = rng.uniform(*ASIDE) * phases[number].near_m
                 aside[:2] = far * np.cos(angle), far * np.sin(angle)
-            else:
+            elif kind == 2:
                 aside[2] = -rng.uniform(*HIGH_M)
             misses.append(NearMiss(int(number), share, aside, int(rng.integers(*HELD))))
         return misses

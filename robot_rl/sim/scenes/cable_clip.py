@@ -52,7 +52,7 @@ class Options(FixtureOptions):
     """Bending stiffness E I of the cable [N m^2]. Of a jacket of plasticised PVC (30 MPa) 4 mm
     thick outside and 3 mm inside: 2.6e-4; 28 loose strands of copper (117 GPa) of 0.127 mm, as in
     four wires AWG 28, add 0.4e-4."""
-    jaw_n: float = 1.2
+    jaw_n: float = 2.0
     """What opens a jaw by as much as the cable needs, at its lip [N]."""
     friction: float = 0.3
     """Coulomb's coefficient between cable and clips."""
@@ -69,6 +69,7 @@ class Scene(FixtureScene):
     """The block with its clips, the post, and the cable, whose end the hand holds."""
 
     tool_m = 0.030
+    wrist_x = -0.07  # on the cable's side
     front = ((0.02, 0.36, 0.22), (0.02, 0.0, 0.02), 42.0)
     options: Options
 
@@ -159,15 +160,17 @@ class Scene(FixtureScene):
         return all(lies_in(points, clip) for clip in CLIPS)
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
-        """Out over the block until the cable is taut, and down."""
-        high, taut = upright(0.070, 0.0, 0.085), upright(0.103, 0.0, 0.100)
-        half = upright(TAUT_X + 0.004, 0.0, 0.055)
-        down, fine = upright(TAUT_X + 0.008, 0.0, LOW_Z - 0.004), {"at": FIXTURE, "near_rad": 0.1}
+        """Up, so that the cable hangs over the block and not beside it; out, until it is taut; down."""
+        high, taut = upright(0.010, 0.0, 0.165), upright(0.103, 0.0, 0.105)
+        half, down = (
+            upright(TAUT_X + 0.004, 0.0, 0.055),
+            upright(TAUT_X + 0.008, 0.0, LOW_Z - 0.004),
+        )
         return (
-            Phase("over", high, near_m=0.004, **fine),
-            Phase("taut", taut, near_m=0.004, force_n=6.0, unsteady=0.3, **fine),
-            Phase("half down", half, near_m=0.008, unsteady=0.3, **fine),
-            Phase("down", down, unsteady=0.3, **fine),
+            Phase("lifted off", high, FIXTURE, near_m=0.006, near_rad=0.1),
+            Phase("taut", taut, FIXTURE, near_m=0.004, near_rad=0.1, force_n=6.0, unsteady=0.3),
+            Phase("half down", half, FIXTURE, near_m=0.008, near_rad=0.1, unsteady=0.3),
+            Phase("down", down, FIXTURE, near_rad=0.1, unsteady=0.3),
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import mujoco
 
 from robot_rl.config.ranges import Range
-from robot_rl.sim.fixture import BOX, CAPSULE, FixtureOptions, FixtureScene, upright
+from robot_rl.sim.fixture import BOX, CAPSULE, FIXTURE, FixtureOptions, FixtureScene, upright
 from robot_rl.sim.panda import GREY, LOOSE_CONTACT, TOOL_CONTACT, WORLD_CONTACT
 from robot_rl.sim.phases import Phase
 from robot_rl.types import Array, ConfigError
@@ -132,5 +132,5 @@ class Scene(FixtureScene):
                 near_m=0.004,
                 unsteady=0.5,
             ),
-            Phase("out", self.goal_fixture_tip(), "fixture", near_rad=0.1, unsteady=0.5),
+            Phase("out", self.goal_fixture_tip(), FIXTURE, near_rad=0.1, unsteady=0.5),
         )
