@@ -3,6 +3,7 @@
 import multiprocessing
 import threading
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,6 +147,12 @@ def test_an_arm_without_fingers_says_so_and_its_hand_is_the_gripper_of_the_file(
             assert hand.state().width == pytest.approx(0.08) and hand.choose(-1, 0.0) == -1
             wait_until(lambda: not hand.state().moving, what="the fingers never get there")
             assert hand.state().width < 1e-3 and not hand.state().held
+            process: Any = hand._gripper
+            process._process.kill()
+            process._process.join()
+            assert "its process has died" in hand.state().reason and hand.choose(1, 9.0) == 0
+            hand.acknowledge()
+            assert not hand.state().reason and hand.choose(1, 9.0) == 1
         finally:
             hand.close()
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from robot_rl import config, geometry
-from robot_rl.config import GripperConfig
 from robot_rl.env.robot import RobotEnv
-from robot_rl.types import AXES, ArmState, ArmTarget, Array, ConfigError
+from robot_rl.types import AXES, ArmState, ArmTarget, Array
 
 TASK = replace(config.load_task("peg_insert"), max_steps=10_000, wander=None)
 HARDWARE = config.load_hardware("sim_panda")
@@ -72,9 +71,3 @@ def test_in_free_space_what_is_executed_is_commanded_whatever_is_freed(make_env)
             np.testing.assert_allclose(info["executed"], action, atol=1e-5)
             delta = geometry.pose_delta(before, env.arm_states[0].target_base_tcp)
             assert np.abs(delta[[axis not in axes for axis in AXES]]).max(initial=0.0) < 1e-9
-
-
-def test_a_gripper_that_the_task_moves_is_refused_while_nothing_drives_it():
-    bench = replace(HARDWARE, grippers=(GripperConfig("hand", "mujoco"),))
-    with pytest.raises(ConfigError, match="moves the gripper hand, which is not driven yet"):
-        RobotEnv(replace(TASK, grippers=("moved",)), bench, obs="state")
