@@ -15,6 +15,8 @@ from robot_rl.types import ArmState, ArmTarget, Array, Fault, OperatorCommand, U
 
 Mode = Literal["demonstrate", "correct", "collect"]
 HARDWARE = config.load_hardware("sim_panda").arms[0]
+HAND = config.load_hardware("sim_hand").arms[0]
+TOGGLE_STEPS = 6
 
 
 class Player:
@@ -24,12 +26,11 @@ class Player:
 
     def __init__(self, task: str | Task, mode: Mode = "demonstrate", seed: int = 0, **habits: Any):
         self.task = task = config.load_task(task) if isinstance(task, str) else task
-        tool = geometry.pose_multiply(
-            np.array(HARDWARE.pose_flange_tcp), np.array(task.pose_tcp_tool)
-        )
-        self.driver = open_driver(HARDWARE, task.scene)
+        arm = HAND if "moved" in task.grippers else HARDWARE
+        tool = geometry.pose_multiply(np.array(arm.pose_flange_tcp), np.array(task.pose_tcp_tool))
+        self.driver: Any = open_driver(arm, task.scene)
         setup = ArmSetup(
-            tool, task.compliance, HARDWARE.limits, task.leash_translation, task.leash_rotation
+            tool, task.compliance, arm.limits, task.leash_translation, task.leash_rotation
         )
         self.arm = LockstepArm(self.driver, setup)
         self.latest: WorldState = self.arm.world()
@@ -47,8 +48,9 @@ class Player:
         return self.latest
 
     def begin(self, seed: int) -> ArmState:
-        """Reset the scene, and go to a start pose."""
+        """Reset the scene, and go to a start pose, with an open hand."""
         self.reset(seed)
+        self._choice, self._wait = 1.0, 0
         rng, start = np.random.default_rng([seed, 9]), self.task.start[0]
         pose = np.array(start.pose_base_tool)
         pose[:3] += rng.uniform(-1.0, 1.0, 3) * start.translation
@@ -63,8 +65,16 @@ class Player:
             state = self.act(state, move / max(1.0, float(np.abs(move).max())))
         return state
 
-    def act(self, state: ArmState, action: Array) -> ArmState:
-        """One control step."""
+    def act(self, state: ArmState, action: Array, choice: float = 0.0) -> ArmState:
+        """One control step, and what is said to the fingers, where they move."""
+        self._wait -= 1
+        if choice not in (0.0, self._choice) and self._wait <= 0:
+            self._choice, self._wait = choice, TOGGLE_STEPS
+            hand = self.driver.fingers
+            if choice > 0.0:
+                hand.move(0.08, 0.1)
+            else:
+                hand.grasp(0.04, 0.04, 0.04, 0.1, 40.0)
         target = geometry.pose_move(state.target_base_tcp, action * self.scale)
         state = self.arm.command(ArmTarget(target, 0.1))
         assert state.fault == Fault.NONE
@@ -73,14 +83,17 @@ class Player:
 
     def play(self, seed: int) -> OperatorCommand:
         """One episode, up to the operator's word; the policy stands still where it is left alone."""
-        state = self.begin(seed)
+        return self.go_on(self.begin(seed), self.task.max_steps)
+
+    def go_on(self, state: ArmState, steps: int) -> OperatorCommand:
+        """So many steps of an episode at most, up to the operator's word."""
         self.operator.begin_episode()
         self.worst_n, self.drove = 0.0, []
-        for _ in range(self.task.max_steps):
+        for _ in range(steps):
             said = self.operator.read([state])
             self.drove.append(said.active)
             if said.outcome != OperatorCommand.NONE:
                 return said.outcome
-            state = self.act(state, said.twist * said.active)
+            state = self.act(state, said.twist * said.active, said.gripper * said.active)
             self.worst_n = max(self.worst_n, float(np.linalg.norm(state.wrench_base_tcp[:3])))
         return OperatorCommand.NONE
