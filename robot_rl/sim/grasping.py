@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from robot_rl.geometry import pose_inverse, pose_multiply, quat_multiply
+from robot_rl.geometry import pose_inverse, pose_multiply
 from robot_rl.sim.panda import FINGERS, HAND_TO_FINGERTIPS_M, LOOSE_CONTACT, POSE_FLANGE_HAND
 from robot_rl.sim.parts import pose_of
 from robot_rl.types import Array
 
-POINTING_DOWN = np.array([1.0, 0.0, 0.0, 0.0])
 POSE_HAND_TCP = np.array([0.0, 0.0, HAND_TO_FINGERTIPS_M, 0.0, 0.0, 0.0, 1.0])
 NEAR_M = 0.012
 """What is so near the point between the fingertips is between them."""
@@ -21,11 +20,9 @@ STILL_M_S = 0.01
 """What is held moves with the hand: this much slip [m/s] at most."""
 
 
-def add_loose(
-    spec: mujoco.MjSpec, name: str, at: Sequence[float], quat: Sequence[float] = (1, 0, 0, 0)
-) -> mujoco.MjsBody:
+def add_loose(spec: mujoco.MjSpec, name: str, at: Sequence[float]) -> mujoco.MjsBody:
     """A body that lies about and can be picked up; its shapes are the caller's."""
-    body = spec.worldbody.add_body(name=name, pos=list(at), quat=list(quat))
+    body = spec.worldbody.add_body(name=name, pos=list(at))
     body.add_freejoint(name=name)
     return body
 
@@ -35,14 +32,6 @@ def slippery(friction: float) -> dict[str, object]:
     table's is 1 unless it is said otherwise; rubber pads bring their own.
     """
     return {**LOOSE_CONTACT, "friction": [friction, 0.005, 0.0001]}
-
-
-def down_at(place: Sequence[float] | Array, yaw: float) -> Array:
-    """The pose `(7,)` of a tool that points down at a place [m] in the base, turned by `yaw` [rad]
-    about the base's z.
-    """
-    turn = np.array([0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)])
-    return np.concatenate([np.asarray(place, float), quat_multiply(turn, POINTING_DOWN)])
 
 
 def yaw_of(data: mujoco.MjData, body: str) -> float:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from robot_rl import config, geometry
-from robot_rl.config import Task
+from robot_rl.config import Task, tighten
 from robot_rl.controllers.lockstep import LockstepArm
 from robot_rl.controllers.setup import ArmSetup, open_driver
 from robot_rl.interfaces import Given
@@ -29,9 +29,8 @@ class Player:
         arm = HAND if "moved" in task.grippers else HARDWARE
         tool = geometry.pose_multiply(np.array(arm.pose_flange_tcp), np.array(task.pose_tcp_tool))
         self.driver: Any = open_driver(arm, task.scene)
-        setup = ArmSetup(
-            tool, task.compliance, arm.limits, task.leash_translation, task.leash_rotation
-        )
+        leash = task.leash_translation, task.leash_rotation
+        setup = ArmSetup(tool, task.compliance, tighten(arm.limits, task.limits), *leash)
         self.arm = LockstepArm(self.driver, setup)
         self.latest: WorldState = self.arm.world()
         judged = replace(task, reward=Use("simulator"))  # no steps in wait for a learned one's word

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from robot_rl.geometry import pose_multiply
-from robot_rl.sim.grasping import down_at, nearest_yaw, tcp_pose
+from robot_rl.sim.grasping import nearest_yaw, tcp_pose
 from robot_rl.sim.stage import find_scene, tried
 from robot_rl.types import ConfigError, OperatorCommand, Use
 from tests.sim.picking import Still
@@ -90,9 +90,6 @@ def test_a_hand_takes_hold_at_the_nearest_of_the_yaws_that_are_alike():
         )
         # committed: once the hand is there, it stays the one
         assert nearest_yaw(yaw, quarter, chosen) == pytest.approx(chosen)
-    np.testing.assert_allclose(
-        down_at((0, 0, 0), 0.3)[3:], np.array([math.cos(0.15), math.sin(0.15), 0, 0]), atol=1e-12
-    )
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import numpy as np
 from robot_rl import interfaces
 from robot_rl.config.ranges import Range
 from robot_rl.interfaces import Given
+from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
-    down_at,
     hand_yaw,
     is_between,
     is_held,
@@ -123,7 +123,8 @@ class Scene(interfaces.Scene):
     def _around(self, data: mujoco.MjData, height: float) -> Array:
         """The fingertips over the cube's middle at a height [m], beside two of its sides."""
         x, y, _ = data.body("cube").xpos
-        return down_at((x, y, height), nearest_yaw(yaw_of(data, "cube"), QUARTER, hand_yaw(data)))
+        yaw = nearest_yaw(yaw_of(data, "cube"), QUARTER, hand_yaw(data))
+        return upright(x, y, height, yaw)
 
     def success(self, data: mujoco.MjData) -> bool:
         """Whether the cube is `lift_m` above the table, and held between the fingers."""

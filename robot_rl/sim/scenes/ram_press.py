@@ -76,7 +76,7 @@ class Scene(FixtureScene):
     """The socket with its latches, and the module in a carrier between the fingers."""
 
     tool_m = HEIGHT - GRIPPED
-    front = ((0.02, 0.30, 0.16), (0.0, 0.0, 0.01), 34.0)
+    front = ((0.02, 0.32, 0.18), (0.0, 0.0, 0.03), 40.0)
     options: Options
 
     def add_tool(self, hand: mujoco.MjsBody) -> None:

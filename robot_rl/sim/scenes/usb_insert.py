@@ -23,9 +23,9 @@ from robot_rl import interfaces
 from robot_rl.config.ranges import Range
 from robot_rl.geometry import pose_inverse, pose_multiply
 from robot_rl.interfaces import Given
+from robot_rl.sim.fixture import upright
 from robot_rl.sim.grasping import (
     add_loose,
-    down_at,
     is_between,
     slippery,
     tcp_pose,
@@ -220,7 +220,7 @@ class Scene(interfaces.Scene):
         if is_between(data, data.body("plug").xpos):
             held = pose_multiply(pose_inverse(pose_of(data.body("plug"))), tcp_pose(data))
         else:
-            held = down_at((0.0, 0.0, GRASP_Z), 0.0)
+            held = upright(0.0, 0.0, GRASP_Z)
         pose: Array = pose_multiply(wanted, held)
         return pose
 
@@ -248,7 +248,8 @@ class Scene(interfaces.Scene):
         plug, here = pose_of(data.body("plug")), tcp_pose(data)
         between = is_between(data, plug[:3])
         yaw = 2.0 * math.atan2(plug[5], plug[6])
-        lying = down_at(plug[:3] + [0.0, 0.0, GRASP_Z], math.remainder(yaw, 2.0 * math.pi))
+        x, y, z = plug[:3]
+        lying = upright(x, y, z + GRASP_Z, math.remainder(yaw, 2.0 * math.pi))
         above, up = lying.copy(), here.copy()
         above[2] += ABOVE_M
         up[2] = AXIS_Z + 2.0 * GRASP_Z
