@@ -274,9 +274,7 @@ class Camera(Driver):
     simulated: bool = False
     """Whether it draws a simulated world, so that it needs one to be opened."""
     whole: Array | None = None
-    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console; None:
-    there is none.
-    """
+    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console."""
 
     @abstractmethod
     def read(self) -> Array:
@@ -357,11 +355,9 @@ class Reward(Driver):
     """
 
     needs_operator: bool = False
-    """Whether it cannot judge without the operator's word: then a device is opened for evaluations,
-    too.
-    """
+    """Whether it cannot judge without the operator's word: evaluations open a device then."""
     probability: float | None = None
-    """Of success, in what was judged last, for the console; None if it knows only yes and no."""
+    """Of success, in the observation judged last, for the console; None: it knows yes and no."""
     doubtful: bool = False
     """Whether it cannot tell what the observation that was judged last shows. For the console."""
     strangeness: float | None = None
@@ -418,3 +414,7 @@ class Scene(Driver):
     @abstractmethod
     def success(self, data: Any) -> bool:
         """Whether the task is done now."""
+
+    def phases(self, data: Any) -> Sequence[Any]:
+        """The way to success as `sim/phases.py: Phase`, as things stand now: always as many."""
+        return ()

@@ -173,6 +173,12 @@ def has_task(name: str) -> bool:
     return is_name(name) and any((folder / f"{name}.py").is_file() for folder in _folders("tasks"))
 
 
+def task_names() -> list[str]:
+    """The names of all task files."""
+    files = (path.stem for folder in _folders("tasks") for path in folder.glob("*.py"))
+    return sorted({name for name in files if is_name(name) and not name.startswith("_")})
+
+
 def has_hardware(name: str) -> bool:
     """Whether there is a hardware file of this name."""
     return is_name(name) and any(

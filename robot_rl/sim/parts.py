@@ -1,6 +1,7 @@
 """Which parts of a compiled model are the arm's, found by name, and what else of a scene moves."""
 
 import math
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -62,6 +63,13 @@ class Parts:
         data.qpos[self.positions] = world.scene_q
         data.mocap_pos[self._mocap] = world.objects[self._rows, :3]
         data.mocap_quat[self._mocap] = world.objects[self._rows][:, [6, 3, 4, 5]]
+
+
+def pose_of(part: Any) -> Array:
+    """The pose `(7,)` in the base of a body or site, `data.body(NAME)` or `data.site(NAME)`."""
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, part.xmat)
+    return np.array([*part.xpos, *quat[1:], quat[0]])
 
 
 def _in_a_row(places: list[int], what: str) -> slice:

@@ -164,6 +164,10 @@ class ArmLimits:
     `body_low`, `body_high` (3,) [m], base frame: the room that the guarded bodies of the arm
     (elbow, forearm, hand, and the hardware file's `guards`) must stay in: table and walls. Empty:
     no room, but they keep out of the boxes all the same.
+
+    `workspace_turn` [rad]: how far a target may turn about the z of `workspace_quat`, if that is
+    further than it may tilt; `workspace_angle` then bounds the tilt of the z axis alone. 0:
+    `workspace_angle` bounds both together.
     """
 
     workspace_low: tuple[float, float, float]
@@ -191,6 +195,7 @@ class ArmLimits:
     keep_out: tuple[Box, ...] = ()
     body_low: tuple[float, ...] = ()
     body_high: tuple[float, ...] = ()
+    workspace_turn: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,9 @@ def line_of(text: str) -> int:
 @pytest.mark.parametrize(
     "task_name", [path.stem for path in (PACKAGED.parents[1] / "tasks").glob("*.py")]
 )
-def test_every_packaged_task_fits_the_simulated_panda(task_name: str, hardware: Hardware) -> None:
-    config.check_fit(load_task(task_name), hardware)
+def test_every_packaged_task_fits_its_simulated_bench(task_name: str) -> None:
+    task = load_task(task_name)
+    config.check_fit(task, load_hardware("sim_hand" if task.grippers else "sim_panda"))
 
 
 @pytest.mark.parametrize("name", [path.stem for path in PACKAGED.parent.glob("*.yaml")])
@@ -328,6 +329,32 @@ def test_the_workspace_may_turn_inside_itself(limits: ArmLimits) -> None:
         ConfigError, match=r"turned by 0.2 rad, so that workspace_angle may be 0.2 rad at most"
     ):
         tighten(limits, {"workspace_quat": turned})
+
+
+def test_a_turn_of_its_own_may_be_narrowed_and_given_up_and_not_turned_away(
+    limits: ArmLimits,
+) -> None:
+    wide = replace(limits, workspace_angle=0.2, workspace_turn=1.5)
+    assert tighten(wide, {"workspace_turn": 1.0}).workspace_turn == 1.0
+    turned = [math.cos(0.05), math.sin(0.05), 0.0, 0.0]  # 0.1 rad about z
+    assert tighten(wide, {"workspace_quat": turned, "workspace_angle": 0.1, "workspace_turn": 0.0})
+    for changes, complaint in (
+        ({"workspace_turn": 1.6}, "workspace_turn = 1.6: a task may tighten"),
+        (
+            {"workspace_turn": 0.1},
+            "workspace_turn = 0.1: wanted 0, or at least workspace_angle, 0.2",
+        ),
+        ({"workspace_quat": turned, "workspace_angle": 0.1}, "wanted workspace_turn = 0 beside it"),
+    ):
+        with pytest.raises(ConfigError, match=complaint):
+            tighten(wide, changes)
+    at = (0.5, 0.0, 0.1)
+    yawed = (math.cos(0.6), math.sin(0.6), 0.0, 0.0)  # 1.2 rad about z
+    assert not outside(wide, (*at, *yawed), (0.0,) * 3, (0.1, 0.1, 0.2))
+    assert "turns up to 1.6 rad about z" in outside(
+        wide, (*at, *yawed), (0.0,) * 3, (0.0, 0.0, 0.4)
+    )
+    assert "tilts up to 0.3 rad" in outside(wide, (*at, *yawed), (0.0,) * 3, (0.3, 0.0, 0.0))
 
 
 def test_an_unknown_limit_names_the_nearest(limits: ArmLimits) -> None:
