@@ -25,4 +25,4 @@ def test_a_picture_of_a_simulated_task_shows_something(gl, tmp_path):
     from robot_rl.tools.tasks import PICTURE, draw
 
     picture = cv2.imread(str(draw(config.load_task("drawer"), "sim_panda", tmp_path)))
-    assert picture.shape == (*PICTURE, 3) and picture.std() > 10.0
+    assert picture is not None and picture.shape == (*PICTURE, 3) and picture.std() > 10.0
