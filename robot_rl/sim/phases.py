@@ -15,7 +15,7 @@ import numpy as np
 from robot_rl.geometry import pose_delta, pose_multiply
 from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
-from robot_rl.types import Array, Use, WorldState
+from robot_rl.types import Array, ConfigError, Use, WorldState
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,22 @@ class Phases:
     """
 
     def __init__(self, use: Use | None):
-        """Raises ConfigError as the scene itself does."""
+        """Raises ConfigError as the scene itself does, or if it offers no way of two phases."""
         self._scene = find_scene(use)
         self._model = build_model(self._scene)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
+        if len(self._now()) < 2:
+            raise ConfigError(
+                f"scene {(use or Use('empty')).name!r}: its `phases` are fewer than 2: a scripted"
+                " operator needs the way to success (docs/scenes.md)"
+            )
 
     def at(self, world: WorldState) -> list[Phase]:
         """All phases, with their poses in the base frame."""
         self._parts.take_over(self._data, world)
+        return self._now()
+
+    def _now(self) -> list[Phase]:
         with blamed_on(self._scene):
             mujoco.mj_kinematics(self._model, self._data)
             return [

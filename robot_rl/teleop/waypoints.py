@@ -49,7 +49,7 @@ class Teleop(SeeingOperator):
         assert given.task is not None
         self._phases = Phases(given.task.scene)
         axes = getattr(given.task, "axes", AXES)
-        self._free = np.array([float(axis in axes) for axis in AXES])
+        self._free = np.array([1.0 if axis in axes else 0.0 for axis in AXES])
         self._drawn = np.random.default_rng([given.seed, 2])
         self._episode = -1
         self._forget()
@@ -105,7 +105,8 @@ class Teleop(SeeingOperator):
         if self._index < 0 or not phases[self._index].ready:
             self._index, self._held = fitting(phases, tool, self._free), 0
         phase = phases[self._index]
-        self._held += self._is_there(phase, tool)
+        if self._is_there(phase, tool):
+            self._held += 1
         force = float(np.linalg.norm(arm.wrench_base_tcp[:3]))
         over = phase.done or self._held > phase.steps or force >= phase.force_n
         if over and self._index < len(phases) - 1:
@@ -144,8 +145,8 @@ class Teleop(SeeingOperator):
             pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * back)
             phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
             self._index, self._held = miss.phase, 0
-            shown = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tool)
-            self._misses[0] = replace(miss, held=miss.held - shown)
+            if self._is_there(replace(phase, near_m=2.0 * phase.near_m), tool):
+                self._misses[0] = replace(miss, held=miss.held - 1)
         if self._done_steps:  # that was none
             self._misses.clear()
         elif self._misses[0].held <= 0 or self._miss_steps >= MOST_STEPS:
@@ -165,5 +166,7 @@ class Teleop(SeeingOperator):
                 aside[:2] = far * np.cos(angle), far * np.sin(angle)
             elif kind == 2:
                 aside[2] = -rng.uniform(*HIGH_M)
-            misses.append(NearMiss(int(number), share, aside, int(rng.integers(*HELD))))
+            misses.append(
+                NearMiss(int(number), share, aside, int(rng.integers(HELD[0], HELD[1] + 1)))
+            )
         return misses

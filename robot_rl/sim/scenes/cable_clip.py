@@ -53,9 +53,9 @@ class Options(FixtureOptions):
     thick outside and 3 mm inside: 2.6e-4; 28 loose strands of copper (117 GPa) of 0.127 mm, as in
     four wires AWG 28, add 0.4e-4."""
     jaw_n: float = 2.0
-    """What opens a jaw by as much as the cable needs, at its lip [N]."""
+    """What opens a jaw by as much as the cable needs, at its lip [N]: our choice."""
     friction: float = 0.3
-    """Coulomb's coefficient between cable and clips."""
+    """Coulomb's coefficient between cable and clips: our choice."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -38,10 +38,10 @@ class Options(FixtureOptions):
     mass_kg: float = 2.0
     """Of the drawer with what is in it."""
     friction_n: float = 6.0
-    """Coulomb friction of the slides [N]. Kitchen drawers took 10 N or so to open, and nobody
-    should need more than 22 N (ADA Standards 2010, section 309.4)."""
+    """Coulomb friction of the slides [N]: our choice. Nobody should need more than 22 N to open a
+    drawer (ADA Standards 2010, section 309.4)."""
     damping_ns_m: float = 10.0
-    """Viscous friction of the slides [Ns/m]."""
+    """Viscous friction of the slides [Ns/m]: our choice."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

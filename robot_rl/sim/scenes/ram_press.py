@@ -54,11 +54,11 @@ class Options(FixtureOptions):
     clearance_m: float = 0.0002
     """The gap on each side of the module in the slot [m]."""
     contacts_n: float = 20.0
-    """The friction of the contacts [N]: 288 of them, at 0.07 N each."""
+    """The friction of the contacts [N]: our choice, 0.07 N for each of the 288."""
     latches_n: float = 20.0
-    """What the feet of both latches take before their springs throw them over [N]."""
+    """What the feet of both latches take before their springs throw them over [N]: our choice."""
     friction: float = 0.3
-    """Coulomb's coefficient between module and socket: laminate on nylon."""
+    """Coulomb's coefficient between module and socket: our choice."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
