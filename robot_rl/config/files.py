@@ -36,7 +36,7 @@ from robot_rl.machine.validation import (
     problems_of,
     to_json,
 )
-from robot_rl.types import Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.types import AXES, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
 from robot_rl.types.files import Hardware, ObsKind, StartPose, Task, Wander
 
 
@@ -233,7 +233,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
     observations |= judge_spaces(task, hardware, obs)
-    return SpaceSpec(observations, action_size=6 * len(hardware.arms))
+    names = tuple(f"{arm.name}.{axis}" for arm in hardware.arms for axis in AXES)
+    return SpaceSpec(observations, ActionSpec(names))
 
 
 def check_fit(task: Task, hardware: Hardware) -> None:

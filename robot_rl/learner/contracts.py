@@ -19,8 +19,10 @@ from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.networks.vision import encoder_info
 from robot_rl.types import Provenance, RobotRLError, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/x": ((3,), "float32")}, 2)
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((64, 64, 3), "uint8")}, 2)
+SPACE = SpaceSpec.unnamed({"state/x": ((3,), "float32")}, 2)
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((64, 64, 3), "uint8")}, 2
+)
 
 
 def check_agent(name: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
 from robot_rl.packing import Layout, layout_of
-from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
+from robot_rl.types import ActionSpec, Array, ConfigError, DataError, Observation, SpaceSpec
 
 LOG_STD_RANGE = (-5.0, 2.0)
 """HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range
@@ -40,7 +40,7 @@ class PolicySpec:
     state: tuple[tuple[str, int], ...]
     cameras: tuple[str, ...]
     image_size: tuple[int, int]
-    action_size: int
+    actions: ActionSpec
     hidden: tuple[int, ...] = (256, 256)
     encoder: str = "none"
     camera_features: int = 64
@@ -50,6 +50,11 @@ class PolicySpec:
     def info(self) -> EncoderInfo:
         """What the encoder means for replay, augmentation and training."""
         return encoder_info(self.encoder)
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        return self.actions.size
 
     @property
     def state_size(self) -> int:
@@ -119,7 +124,7 @@ class PolicySpec:
         height, width = sizes.pop() if sizes else (0, 0)
         cameras = tuple(images) if encoder != "none" else ()
         return PolicySpec(
-            state, cameras, (height, width), space.action_size, encoder=encoder, **options
+            state, cameras, (height, width), space.actions, encoder=encoder, **options
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -128,8 +133,11 @@ class PolicySpec:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "PolicySpec":
-        """The spec that `to_json` (and a JSON file in between) described."""
-        fields = dict(data)
+        """The spec that `to_json` (and a JSON file in between) described; the actions of one of
+        before they had names are `ActionSpec.unnamed`.
+        """
+        fields = dict(data) | {"actions": ActionSpec.from_json(data)}
+        fields.pop("action_size", None)
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden"):
             fields[name] = tuple(fields[name])

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from robot_rl.types.actions import ActionSpec
 from robot_rl.types.arm import ArmTarget, Array, Fault, JointTarget
 
 Observation = Mapping[str, Array]
@@ -212,8 +213,6 @@ class OperatorCommand(IntEnum):
 
 
 Frame = Literal["base", "tool"]
-AXES = ("x", "y", "z", "rx", "ry", "rz")
-"""What a twist's six numbers are called in a hardware file."""
 
 
 @dataclass(frozen=True)
@@ -288,11 +287,23 @@ class SpaceSpec:
     """Observation and action spaces, known from task and hardware file alone, without opening
     anything.
 
-    `observations` maps each name to (shape, dtype name); `action_size` is A.
+    `observations` maps each name to (shape, dtype name).
     """
 
     observations: Mapping[str, tuple[tuple[int, ...], str]]
-    action_size: int
+    actions: ActionSpec
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        return self.actions.size
+
+    @staticmethod
+    def unnamed(
+        observations: Mapping[str, tuple[tuple[int, ...], str]], action_size: int
+    ) -> "SpaceSpec":
+        """Spaces whose actions have no names, as those of old recordings."""
+        return SpaceSpec(observations, ActionSpec.unnamed(action_size))
 
 
 ActorStream = tuple[str, int]

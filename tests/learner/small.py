@@ -8,9 +8,13 @@ from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import SpaceSpec
 
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3)
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3
+)
 SPACES = {
-    "none": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3),
+    "none": SpaceSpec.unnamed(
+        {"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3
+    ),
     "goal": PIXELS,
     "end_to_end": PIXELS,
     "resnet10": PIXELS,

@@ -15,7 +15,7 @@ from robot_rl.types import Mark, MarkKind, Provenance, SpaceSpec, Step
 from tests.learner.small import same
 from tests.learner.test_training import CONFIG, SPACE, demonstrations, make, train
 
-ONE = SpaceSpec({"state/goal": ((1,), "float32")}, 1)
+ONE = SpaceSpec.unnamed({"state/goal": ((1,), "float32")}, 1)
 POLICY, HUMAN = Provenance.POLICY, Provenance.HUMAN
 
 

@@ -12,7 +12,7 @@ from robot_rl.learner.columns import Column
 from robot_rl.learner.replay import Replay
 from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec(
+SPACE = SpaceSpec.unnamed(
     {"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")},
     2,
 )
@@ -134,7 +134,7 @@ def test_a_column_of_ones_own_is_in_every_batch() -> None:
 
 
 def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> None:
-    space = SpaceSpec({"state/x": ((1,), "float32"), "image/a": ((6, 5, 3), "uint8")}, 2)
+    space = SpaceSpec.unnamed({"state/x": ((1,), "float32"), "image/a": ((6, 5, 3), "uint8")}, 2)
     plain, padded, rng = Replay(space, 9), Replay(space, 9, pad=2), np.random.default_rng(0)
     for index in range(6):
         frame = rng.integers(0, 256, (6, 5, 3)).astype(np.uint8)

@@ -33,7 +33,7 @@ from robot_rl.types import (
     Step,
 )
 
-SPACE = SpaceSpec({"state/goal": ((2,), "float32")}, 2)
+SPACE = SpaceSpec.unnamed({"state/goal": ((2,), "float32")}, 2)
 CONFIG = LearnerConfig(
     agent=RLPDConfig(hidden=(64, 64), batch_size=64, critics=2, bc_decay_steps=2_000),
     schedule=ScheduleConfig(utd=4.0, start_steps=50),
@@ -221,7 +221,9 @@ def test_learning_needs_no_demonstrations() -> None:
     assert np.isfinite(training.metrics()["critic_loss"]) and training.due() == 0
 
 
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2
+)
 
 
 def pixel_steps(author: Provenance, episode: int = 0, count: int = 6) -> list[Step]:

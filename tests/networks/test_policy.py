@@ -10,7 +10,7 @@ from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec, squashed_sample
 from robot_rl.types import ConfigError, DataError, SpaceSpec
 
-SPACE = SpaceSpec(
+SPACE = SpaceSpec.unnamed(
     {
         "state/tcp_pose": ((6,), "float32"),
         "image/wrist": ((40, 48, 3), "uint8"),
@@ -87,7 +87,7 @@ def test_weights_that_do_not_fit_are_refused_by_name() -> None:
 
 def test_an_encoder_without_cameras_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs a camera"):
-        PolicySpec.from_space(SpaceSpec({"state/a": ((2,), "float32")}, 3), "goal")
+        PolicySpec.from_space(SpaceSpec.unnamed({"state/a": ((2,), "float32")}, 3), "goal")
 
 
 def test_predicted_goal_is_seen_coarse_and_fine_and_the_cameras_features_as_they_are() -> None:

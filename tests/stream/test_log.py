@@ -138,7 +138,7 @@ def write_records(path, identities) -> list[Record]:
 
 def test_log_of_another_space_is_refused_naming_both(tmp_path):
     write(tmp_path / "steps.log", 1)
-    other = SpaceSpec({"state/sim_goal": ((6,), "float32")}, 6)
+    other = SpaceSpec.unnamed({"state/sim_goal": ((6,), "float32")}, 6)
     with pytest.raises(DataError, match=r"state/tcp_pose.*state/sim_goal"):
         StepLog(tmp_path / "steps.log", other)
     assert read_space(tmp_path / "steps.log") == SPACE
