@@ -40,7 +40,9 @@ class ActionParts(nn.Module):
         self.grippers = len(actions.discrete)
         places = torch.tensor([*actions.continuous, *actions.discrete], dtype=torch.long)
         digits = [torch.tensor([-1.0, 0.0, 1.0])] * self.grippers
-        table = torch.cartesian_prod(*digits).reshape(-1, self.grippers) if digits else torch.empty(0)
+        table = (
+            torch.cartesian_prod(*digits).reshape(-1, self.grippers) if digits else torch.empty(0)
+        )
         # on the policy's device, and in no checkpoint
         for name, tensor in (
             ("continuous", places[: len(actions.continuous)]),
@@ -88,6 +90,6 @@ def expected(values: Tensor, log_choices: Tensor | None) -> Tensor:
     return values if log_choices is None else (log_choices.exp() * values).sum(-1)
 
 
-def entropy(log_choices: Tensor) -> Tensor:
+def entropy_of(log_choices: Tensor) -> Tensor:
     """`-sum_d pi(d|s) log pi(d|s)` `(B,)` in nats; at most G log 3."""
     return -expected(log_choices, log_choices)
