@@ -7,7 +7,6 @@ object, and so does closing while the arm moves on.
 import itertools
 
 import numpy as np
-import pytest
 import torch
 
 from robot_rl.learner.agents.rlpd import Agent
@@ -79,48 +78,45 @@ def experience(rng: np.random.Generator, size: int) -> dict[str, torch.Tensor]:
 
 
 def learned(hand: str, updates: int) -> Agent:
-    spec = PolicySpec.from_space(SPACE, "none", hidden=(32, 32), hand=hand)
+    spec = PolicySpec.from_space(SPACE, "none", hidden=(32,), hand=hand)
     config = RLPDConfig(
-        hand=hand, hidden=(32, 32), batch_size=128, critics=2, actor_period=1, tau=0.02,
-        learning_rate=3e-3, discount=DISCOUNT, toggle_penalty=PENALTY, initial_temperature=1e-3,
+        hand=hand, hidden=(32,), batch_size=64, critics=2, actor_period=1, tau=0.05,
+        learning_rate=3e-3, discount=DISCOUNT, toggle_penalty=PENALTY,
     )  # fmt: skip
     agent, rng = Agent(spec, config, seed=0), np.random.default_rng(0)
     for _ in range(updates):
-        agent.update(experience(rng, 128))
+        agent.update(experience(rng, 64))
     return agent
 
 
+@torch.no_grad()
 def plan(agent: Agent) -> list[tuple[bool, float]]:
     """Whether the arm moves on, and what the hand then does, in each place."""
     modes = agent.policy.modes(agent.policy.features(seen([FAR, AT, HOLDING]), None))
     return [(bool(m > 0), carried_out(s, float(c))) for s, (m, c) in enumerate(modes)]
 
 
-SOLVED = [(True, 0.0), (False, -1.0), (True, 0.0)]
-
-
 @torch.no_grad()
 def joint_values(agent: Agent) -> np.ndarray:
+    """What its critics make of each place, move and choice."""
     features = agent.policy.features(seen([FAR, AT, HOLDING]), None)
     halves = [agent.critics(features, torch.full((3, 1), move)).mean(0) for move in (-0.6, 0.6)]
     return torch.stack(halves, 1).numpy()
 
 
+SOLVED = [(True, 0.0), (False, -1.0), (True, 0.0)]
+
+
 def test_the_joint_critic_has_the_exact_value_of_every_choice_beside_every_move() -> None:
-    agent = learned("joint", 600)
-    print(np.round(joint_values(agent), 2), np.round(exact_values(), 2), sep="\n")
-    print(plan(agent))
+    agent = learned("joint", 800)
     assert plan(agent) == SOLVED
     assert np.abs(joint_values(agent) - exact_values()).max() < 0.12
 
 
-def test_a_separate_critic_solves_it_and_cannot_say_what_closing_is_worth() -> None:
-    """It averages over whatever the arm did meanwhile: half of the time that lost the object."""
-    agent = learned("separate", 600)
-    features = agent.policy.features(seen([FAR, AT, HOLDING]), None)
-    print(np.round(agent.policy.hand_values(features).detach().numpy(), 2))
-    print(plan(agent))
+def test_a_separate_critic_solves_it_but_cannot_say_what_closing_is_worth() -> None:
+    """It averages over whatever the arm did meanwhile, and half of that lost the object."""
+    agent = learned("separate", 500)
     assert plan(agent) == SOLVED
-    blind = float(agent.policy.hand_values(features)[AT, 0])
-    exact = exact_values()[AT, MOVES.index(-1.0), 0]
-    assert blind < exact - 0.2
+    with torch.no_grad():
+        blind = agent.policy.hand_values(agent.policy.features(seen([AT]), None))[0, 0]
+    assert float(blind) < exact_values()[AT, MOVES.index(-1.0), 0] - 0.2
