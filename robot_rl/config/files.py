@@ -233,15 +233,25 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
     observations |= judge_spaces(task, hardware, obs)
-    names = tuple(f"{arm.name}.{axis}" for arm in hardware.arms for axis in AXES)
-    return SpaceSpec(observations, ActionSpec(names))
+    return SpaceSpec(observations, _actions(task, hardware))
+
+
+def _actions(task: Task, hardware: Hardware) -> ActionSpec:
+    """The axes of each arm that the task frees, and behind them its gripper, if the task moves it."""
+    names, discrete = list[str](), list[int]()
+    for i, arm in enumerate(hardware.arms):
+        names += [f"{arm.name}.{axis}" for axis in AXES if axis in task.axes]
+        if task.gripper(i) == "moved" and (gripper := hardware.gripper_of(arm)):
+            discrete.append(len(names))
+            names.append(gripper.name)
+    return ActionSpec(tuple(names), tuple(discrete))
 
 
 def check_fit(task: Task, hardware: Hardware) -> None:
     """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one
     thing per line.
 
-    And for what no task can use yet: a second arm, a gripper that moves.
+    And for what no task can use yet: a second arm.
     """
     _require_fit(task, hardware)
     complain(hardware, unused_problems(hardware))

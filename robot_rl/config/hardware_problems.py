@@ -82,11 +82,32 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
                 ("arms", i, "address"),
                 f"= {arm.address!r} is taken by another arm: each has a process of its own",
             )
+    if hardware.arms:
+        yield from _gripper_problems(hardware)
     if hardware.teleop is not None:
         for place, message in _teleop_problems(
             hardware.teleop, [arm.name for arm in hardware.arms]
         ):
             yield ("teleop", *place), message
+
+
+def _gripper_problems(hardware: "Hardware") -> Iterator[Problem]:
+    """On which arm each gripper sits: one on each at most."""
+    arms = [arm.name for arm in hardware.arms]
+    held: dict[str, str] = {}
+    for i, gripper in enumerate(hardware.grippers):
+        place: Place = ("grippers", i)
+        if "." in gripper.name:
+            yield (*place, "name"), f"= {gripper.name!r}: wanted a name without a dot"
+        if not gripper.arm and len(arms) > 1:
+            yield place, f"does not say on which arm it sits; add `arm:`, one of {', '.join(arms)}"
+        elif gripper.arm and gripper.arm not in arms:
+            hint = nearest(gripper.arm, arms)
+            yield (*place, "arm"), f"= {gripper.arm!r} is not in the file; it has: {hint}"
+        elif (arm := gripper.arm or arms[0]) in held:
+            yield place, f"sits on arm {arm!r}, as {held[arm]!r} does: wanted one for each at most"
+        else:
+            held[arm] = gripper.name
 
 
 def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
@@ -96,9 +117,6 @@ def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
             "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
         )
         yield ("arms", 1), what
-    if hardware.grippers:
-        what = "no task moves a gripper so far: leave them out of a file that tasks use"
-        yield ("grippers",), f"{what}; `robot-rl check` tries a hand from a file of its own"
 
 
 def machine_problems(hardware: "Hardware") -> Iterator[Problem]:

@@ -173,6 +173,7 @@ def sitting_for(
         operator = open_operator(
             hardware,
             Given(task=task, world=env.world, mode=mode, seed=settings.seed, desk=desk),
+            env.space_spec.actions,
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))

@@ -66,6 +66,12 @@ def space_from_json(value: Mapping[str, object]) -> SpaceSpec:
         raise DataError(f"this is no description of spaces: {value!r}") from error
 
 
+def space_words(space: SpaceSpec) -> str:
+    """The names of the spaces on a line, for complaints."""
+    seen = [f"{name} {tuple(shape)}" for name, (shape, _) in sorted(space.observations.items())]
+    return f"{', '.join(seen)}; actions {', '.join(space.actions.names)}"
+
+
 def space_hash(space: SpaceSpec) -> str:
     """16 hex digits that are equal for spaces whose recordings can be told from each other by
     nothing: of the actions their `plain` names count, and what has none is as before there were.

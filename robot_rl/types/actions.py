@@ -13,7 +13,7 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 """What a twist's six numbers are called, in a hardware file, a task file and an action's names."""
 
 CLOSE, STAY, OPEN = -1.0, 0.0, 1.0
-"""A gripper's entry of an action is one of these."""
+"""What a gripper's entry of an action, and an operator's button for it, may be."""
 
 _MOST = 1 << 16
 
@@ -54,6 +54,17 @@ class ActionSpec:
         """The indices of all entries that are no choice."""
         return tuple(i for i in range(self.size) if i not in self.discrete)
 
+    @property
+    def freed(self) -> Array:
+        """Which of the six axes of each arm an action moves: 1 or 0 `(arms, 6)`."""
+        return self.moves(np.ones(self.size))
+
+    @property
+    def holders(self) -> tuple[int, ...]:
+        """The number of the arm that each gripper sits on: its entry stands behind that arm's."""
+        arms = self._arms
+        return tuple(arms.index(self.names[i - 1].rpartition(".")[0]) for i in self.discrete)
+
     @staticmethod
     def unnamed(size: int) -> "ActionSpec":
         """Of a recording or a policy of before actions had names: six numbers for each arm."""
@@ -72,13 +83,18 @@ class ActionSpec:
             names = tuple("gripper" if i in self.discrete else ends[i] for i in range(self.size))
         return () if names == AXES else names
 
+    def fits(self, other: "ActionSpec") -> bool:
+        """Whether the two mean the same numbers, in the same order."""
+        sides = [(spec.size, spec.discrete, spec.plain) for spec in (self, other)]
+        return sides[0] == sides[1]
+
     def moves(self, action: Array) -> Array:
         """The action as six numbers for each arm `(arms, 6)`: 0 along the axes that are held."""
-        full = np.zeros(6 * self._arms)
+        full = np.zeros(6 * len(self._arms))
         full[list(self._places)] = np.asarray(action, np.float64)[list(self.continuous)]
         return full.reshape(-1, 6)
 
-    def choices(self, action: Array) -> Array:
+    def choices(self, action: Array | Sequence[float]) -> Array:
         """What the action wants of each gripper: the nearest of CLOSE, STAY, OPEN."""
         return np.clip(np.rint(np.asarray(action, np.float64)[list(self.discrete)]), CLOSE, OPEN)
 
@@ -93,18 +109,14 @@ class ActionSpec:
         return action
 
     @property
-    def _owners(self) -> list[str]:
+    def _arms(self) -> list[str]:
         """The arms, in their order."""
         return list(dict.fromkeys(self.names[i].rpartition(".")[0] for i in self.continuous))
 
     @property
-    def _arms(self) -> int:
-        return len(self._owners)
-
-    @property
     def _places(self) -> tuple[int, ...]:
         """Where each continuous entry stands among the six numbers of every arm."""
-        arms, parts = self._owners, [self.names[i].rpartition(".") for i in self.continuous]
+        arms, parts = self._arms, [self.names[i].rpartition(".") for i in self.continuous]
         return tuple(6 * arms.index(arm) + AXES.index(axis) for arm, _, axis in parts)
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from robot_rl.types.actions import ActionSpec
+from robot_rl.types.actions import STAY, ActionSpec
 from robot_rl.types.arm import ArmTarget, Array, Fault, JointTarget
 
 Observation = Mapping[str, Array]
@@ -273,13 +273,15 @@ class TeleopAction:
     held.
 
     `outcome` is the word on the episode, if it was given since the last reading: a key, a button,
-    the console. `problem` says why the device is not there, if it is not.
+    the console. `problem` says why the device is not there, if it is not. `gripper` is what is said
+    to the gripper of the device's arm: CLOSE, STAY or OPEN.
     """
 
     engaged: bool
     action: Array
     outcome: OperatorCommand = OperatorCommand.NONE
     problem: str = ""
+    gripper: float = STAY
 
 
 @dataclass(frozen=True)

@@ -273,6 +273,21 @@ FRANKA = [
     ),
     (
         "# What is plugged in",
+        "grippers: [{name: hand, driver: mujoco, arm: fr4}]  # What is plugged in",
+        "grippers[0].arm = 'fr4' is not in the file; it has: ",
+    ),
+    (
+        "# What is plugged in",
+        "grippers: [{name: a.x, driver: mujoco}]  # What is plugged in",
+        "grippers[0].name = 'a.x': wanted a name without a dot",
+    ),
+    (
+        "# What is plugged in",
+        "grippers: [{name: a, driver: mujoco}, {name: b, driver: mujoco}]  # What is plugged in",
+        "as 'a' does: wanted one for each at most",
+    ),
+    (
+        "# What is plugged in",
         "grippers: [{name: hand, driver: franka, options: {pi: 172.16.0.2}}]  # What is plugged in",
         "grippers[0].options.pi is not a known key; allowed: ip",
     ),

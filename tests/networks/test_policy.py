@@ -1,6 +1,7 @@
 """The policy as learner and actor share it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from robot_rl.networks.actor_head import squashed_sample
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
-from robot_rl.types import ConfigError, DataError, SpaceSpec
+from robot_rl.types import ActionSpec, ConfigError, DataError, SpaceSpec
 
 SPACE = SpaceSpec.unnamed(
     {
@@ -66,6 +67,14 @@ def test_one_observation_gives_what_a_batch_gives() -> None:
         mean, _ = policy.head(policy.features(state, policy.vision(images)))
     acted = policy.act(seen, greedy=True, generator=np.random.default_rng(0))
     assert np.allclose(acted, torch.tanh(mean)[0].numpy(), atol=1e-6)
+
+
+def test_a_policy_of_before_actions_had_names_is_read() -> None:
+    old = PolicySpec.from_space(SPACE, "none").to_json()
+    old["action_size"] = len(old.pop("actions")["names"])
+    assert PolicySpec.from_json(json.loads(json.dumps(old))) == PolicySpec.from_space(SPACE, "none")
+    named = replace(PolicySpec.from_space(SPACE, "none"), actions=ActionSpec(("a.x", "hand"), (1,)))
+    assert PolicySpec.from_json(json.loads(json.dumps(named.to_json()))) == named
 
 
 def test_log_density_is_that_of_a_squashed_gaussian() -> None:
