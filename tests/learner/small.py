@@ -33,7 +33,7 @@ def spec_of(encoder: str = "none", actions: ActionSpec | None = None, **options:
 def make_agent(
     encoder: str = "none", seed: int = 0, actions: ActionSpec | None = None, **options: Any
 ) -> Agent:
-    small = {"hidden": (32, 32), "batch_size": 16, "critics": 2, "actor_period": 1}
+    small: dict[str, Any] = {"hidden": (32, 32), "batch_size": 16, "critics": 2, "actor_period": 1}
     config = RLPDConfig(**(small | options))
     return Agent(spec_of(encoder, actions, hand=config.hand), config, seed)
 

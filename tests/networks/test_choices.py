@@ -38,8 +38,8 @@ def test_an_action_without_grippers_is_not_touched() -> None:
 
 def test_an_expectation_is_the_mean_of_what_would_be_drawn() -> None:
     values, log_p = torch.randn(2, 5, 9), torch.log_softmax(torch.randn(5, 9), -1)
-    by_hand = sum(log_p[:, d].exp() * taken(values, torch.full((5,), d)) for d in range(9))
-    assert torch.allclose(expected(values, log_p), by_hand, atol=1e-6)
+    each = [log_p[:, d].exp() * taken(values, torch.full((5,), d)) for d in range(9)]
+    assert torch.allclose(expected(values, log_p), torch.stack(each).sum(0), atol=1e-6)
     even = torch.full((1, 9), 1 / 9).log()
     assert torch.allclose(entropy_of(even), torch.tensor(2 * np.log(3.0), dtype=torch.float32))
 
@@ -55,9 +55,9 @@ def test_a_policy_moves_its_hands_by_whole_orders_as_often_as_its_head_says(
     assert set(np.unique(hands)) == {-1.0, 0.0, 1.0}
     assert abs((hands == 0.0).mean() - INITIAL_STAY) < 0.06
     assert len(np.unique(arms)) == arms.size
-    greedy = [policy.act(SEEN, True, generator) for _ in range(2)]
-    assert np.array_equal(*greedy)
-    assert not greedy[0][list(actions.discrete)].any(), "to stay is likeliest"
+    greedy, again = (policy.act(SEEN, True, generator) for _ in range(2))
+    assert np.array_equal(greedy, again)
+    assert not greedy[list(actions.discrete)].any(), "to stay is likeliest"
 
 
 def test_the_likeliest_choice_is_the_greedy_one() -> None:
@@ -90,5 +90,4 @@ def test_what_is_published_makes_the_same_hand_again(hand: str) -> None:
     for greedy in (True, False):
         for each in (live, again):
             each.begin_episode(3)
-        actions = [each.act(SEEN, greedy) for each in (live, again)]
-        assert np.array_equal(*actions)
+        assert np.array_equal(live.act(SEEN, greedy), again.act(SEEN, greedy))

@@ -1,5 +1,7 @@
 """Laws of learning with grippers: what a target is made of, what a toggle costs, what is imitated."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ from tests.learner.small import TWO_HANDS, make_agent, make_batch, same, snapsho
 K, C, B = 9, 3, 16
 
 
-def make_hands(**options: object) -> Agent:
+def make_hands(**options: Any) -> Agent:
     return make_agent(actions=TWO_HANDS, **options)
 
 
