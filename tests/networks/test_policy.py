@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from robot_rl.networks.actor_head import squashed_sample
 from robot_rl.networks.normalise import Normaliser
-from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec, squashed_sample
+from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
 from robot_rl.types import ActionSpec, ConfigError, DataError, SpaceSpec
 
 SPACE = SpaceSpec.unnamed(
