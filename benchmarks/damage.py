@@ -20,7 +20,7 @@ from robot_rl.stream.records import Kind, Record, frame
 from robot_rl.stream.recovery import repair
 from robot_rl.types import DataError, RecordId, SpaceSpec
 
-SPACE = SpaceSpec({"state/x": ((1,), "float32")}, 1)
+SPACE = SpaceSpec.unnamed({"state/x": ((1,), "float32")}, 1)
 BLOCK = 4096
 
 

@@ -26,7 +26,7 @@ from robot_rl.types import SpaceSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".peers" / "bin" / "python"
-PIXELS = SpaceSpec(
+PIXELS = SpaceSpec.unnamed(
     {
         "image/front": ((128, 128, 3), "uint8"),
         "image/wrist": ((128, 128, 3), "uint8"),
@@ -34,7 +34,7 @@ PIXELS = SpaceSpec(
     },
     action_size=7,
 )
-STATE = SpaceSpec({"state/arm": ((13,), "float32")}, action_size=7)
+STATE = SpaceSpec.unnamed({"state/arm": ((13,), "float32")}, action_size=7)
 OTHERS = {
     "torchrl_tensor": "TorchRL 0.14.1, LazyTensorStorage",
     "torchrl_memmap": "TorchRL 0.14.1, LazyMemmapStorage",

@@ -68,7 +68,7 @@ def build_ours(steps: int, batch: int) -> Built:
     images: dict[str, tuple[tuple[int, ...], str]] = {
         f"image/{name}": (SHAPE, "uint8") for name in CAMERAS
     }
-    replay = Replay(SpaceSpec(images | {"state/arm": ((STATE,), "float32")}, ACTION), steps)
+    replay = Replay(SpaceSpec.unnamed(images | {"state/arm": ((STATE,), "float32")}, ACTION), steps)
     frames, state, action = pool(), np.zeros(STATE, np.float32), np.zeros(ACTION, np.float32)
     for number in range(steps):
         episode, index = divmod(number, EPISODE)

@@ -26,7 +26,7 @@ from robot_rl.stream.records import Kind
 from robot_rl.tools.benchmark_learner import random_steps
 from robot_rl.types import RecordId, SpaceSpec, Step
 
-SPACE = SpaceSpec(
+SPACE = SpaceSpec.unnamed(
     {
         f"state/{n}": ((size,), "float32")
         for n, size in (("pose", 7), ("joints", 14), ("wrench", 6))

@@ -66,9 +66,7 @@ class Given:
     seed: int = 0
     """Teleop: of whatever a simulated operator draws."""
     desk: Any = None
-    """Teleop: the link to the console's page (`links/console_link.py`), if the program has one
-    open.
-    """
+    """Teleop: the link to the console's page (`links/console_link.py`), if one is open."""
 
 
 class Driver(ABC):
@@ -138,6 +136,8 @@ class Arm(Driver):
     facts: ArmFacts | None = None
     """What its maker says of it. A hardware file beyond that is refused; with its kinematics the
     links are guarded, and joint moves are looked through before they begin."""
+    fingers: Any = None
+    """Simulated: the `sim/hand.py: Hand` whose fingers move in its world, if they do."""
     lost_cycles: int = 0
     """How many cycles of its own went by without a command."""
     success_rate: float | None = None
@@ -147,9 +147,7 @@ class Arm(Driver):
 
     @abstractmethod
     def set_tool(self, pose_flange_tool: Array) -> None:
-        """Move the controlled point to `pose_flange_tool (7,)`: pose, Jacobian and wrench belong to
-        it from now on.
-        """
+        """Move the controlled point to `pose_flange_tool (7,)`, for all that is measured there."""
 
     @abstractmethod
     def read(self) -> ArmReading:
@@ -176,9 +174,7 @@ class Arm(Driver):
         raise NotImplementedError("an arm of mode 'pose' has `follow`")
 
     def set_load(self, load: Load) -> None:
-        """The load of the hardware file, once, before anything moves. Nothing to do for an arm that
-        knows its own.
-        """
+        """The load of the hardware file, once, before anything moves, if the arm has to know it."""
 
     def set_compliance(self, compliance: Compliance) -> None:
         """Be as stiff as the task wants it. Raises ConfigError for what this arm cannot be."""
@@ -236,6 +232,9 @@ class Gripper(Driver):
     Any call raises DeviceError if the hand is gone or cannot.
     """
 
+    simulated: bool = False
+    """Whether its fingers are those of a simulated arm's world, where these move."""
+
     @abstractmethod
     def read(self) -> GripperReading:
         """Measure."""
@@ -275,9 +274,7 @@ class Camera(Driver):
     simulated: bool = False
     """Whether it draws a simulated world, so that it needs one to be opened."""
     whole: Array | None = None
-    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console; None:
-    there is none.
-    """
+    """The newest picture before crop and resizing, `(H, W, 3)` uint8 RGB, for the console."""
 
     @abstractmethod
     def read(self) -> Array:
@@ -358,11 +355,9 @@ class Reward(Driver):
     """
 
     needs_operator: bool = False
-    """Whether it cannot judge without the operator's word: then a device is opened for evaluations,
-    too.
-    """
+    """Whether it cannot judge without the operator's word: evaluations open a device then."""
     probability: float | None = None
-    """Of success, in what was judged last, for the console; None if it knows only yes and no."""
+    """Of success, in the observation judged last, for the console; None: it knows yes and no."""
     doubtful: bool = False
     """Whether it cannot tell what the observation that was judged last shows. For the console."""
     strangeness: float | None = None
@@ -402,6 +397,8 @@ class Scene(Driver):
 
     looks: Any = None
     """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes, if they do."""
+    fingers: bool = False
+    """Whether the hand's fingers move, and grip by friction alone; else the tool is part of it."""
 
     @abstractmethod
     def add_to(self, spec: Any, hand: Any) -> None:
@@ -417,3 +414,7 @@ class Scene(Driver):
     @abstractmethod
     def success(self, data: Any) -> bool:
         """Whether the task is done now."""
+
+    def phases(self, data: Any) -> Sequence[Any]:
+        """The way to success as `sim/phases.py: Phase`, as things stand now: always as many."""
+        return ()

@@ -55,6 +55,7 @@ TASK = Task(
     # 8 mm in 0.1 s is 0.08 m/s: 20 mm aside and 85 mm down take 11 steps of the 100
     action_translation=0.008,
     action_rotation=0.05,  # [rad], 3 degrees: 10 + 5 degrees of yaw take 6 steps
+    grippers=("held",),  # a person has put the peg between its fingers
     # A little beyond the clip of the error: the target can press with all the force allowed and
     # lead a fast move, yet a target that ran ahead is back in a step or two (with 20 mm the arm
     # stood still while it unwound)

@@ -9,7 +9,9 @@ import numpy as np
 
 from robot_rl.types import Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/wrist": ((4, 5, 3), "uint8")}, 6)
+SPACE = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/wrist": ((4, 5, 3), "uint8")}, 6
+)
 
 
 def make_step(index: int = 0, space: SpaceSpec = SPACE, **changes: Any) -> Step:

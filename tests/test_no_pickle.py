@@ -49,7 +49,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
     path for folder in ("robot_rl", "tasks", "benchmarks") for path in (ROOT / folder).rglob("*.py")
 )
-SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
+SPACE = SpaceSpec.unnamed({"state/tcp_pose": ((6,), "float32")}, 6)
 
 EXECUTING = {
     "pickle",
@@ -424,7 +424,7 @@ def test_the_space_of_a_log_is_plain_data(tmp_path: Path) -> None:
         pass
     assert space_hash(SPACE).encode() in (tmp_path / "a.log").read_bytes()
     with pytest.raises((DataError, ConfigError)):
-        StepLog(tmp_path / "a.log", SpaceSpec({}, 6))
+        StepLog(tmp_path / "a.log", SpaceSpec.unnamed({}, 6))
 
 
 WATCH = """

@@ -195,6 +195,7 @@ class DemoRecorder:
         if not sitting.permits(motion):
             return
         wanderer.begin_episode(env.arm_states[0])
+        actions = env.space_spec.actions
         person = sitting.operator if sitting.operator.is_person else None
         onlooker = Intervention(
             person,
@@ -211,7 +212,7 @@ class DemoRecorder:
 
         summary = sitting.play(
             episode,
-            lambda observation: wanderer.act(env.arm_states[0]),
+            lambda observation: actions.pick(wanderer.act(env.arm_states[0])),
             onlooker,
             each=each,
             most=count,

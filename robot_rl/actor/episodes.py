@@ -79,7 +79,7 @@ class EpisodeSummary:
         self.human_steps += step.provenance == Provenance.HUMAN
         self.reward += step.reward
         self.success = step.success
-        self.fault |= any(info["faults"])
+        self.fault |= any(info["faults"]) or bool(info["hand_faults"])
         self.late_steps += info["late_s"] > 0.0
         self.doubtful += int(info["doubtful"])
         self.strangeness = info["strangeness"]

@@ -259,7 +259,7 @@ class Player:
         env.arm_states = [arm.refresh() for arm in env.arms]
         if env.world is None:
             env.require_no_fault()
-        elif any(state.fault for state in env.arm_states):
+        elif any(state.fault for state in env.arm_states) or env.hands.faults:
             env.acknowledge_faults()
         return True
 

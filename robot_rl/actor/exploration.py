@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.config import Task, Wander
-from robot_rl.types import ArmLimits, ArmState, Array
+from robot_rl.types import AXES, ArmLimits, ArmState, Array
 
 CLEAR_M = 0.006
 """Beyond the way out when it sets off."""
@@ -37,7 +37,8 @@ class GoalExplorer:
         way_out = np.array(wander.way_out)
         self._depth_m = float(np.linalg.norm(way_out))
         self._out = way_out / self._depth_m
-        self._spread = np.array([wander.aside] * 3 + [*wander.rotation])
+        self._freed = np.isin(AXES, task.axes).astype(float)
+        self._spread = np.array([wander.aside] * 3 + [*wander.rotation]) * self._freed
         self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
         self._goal = geometry.IDENTITY
         self._waypoint = geometry.IDENTITY
@@ -50,10 +51,10 @@ class GoalExplorer:
         self._waypoint = self._clear()
 
     def act(self, arm: ArmState) -> Array:
-        """The action `(6,)` towards the current waypoint. One that the arm's limits keep out of
-        reach is given up.
+        """The action along all axes `(6,)` towards the current waypoint: 0 along those that the
+        task holds. A waypoint that the arm's limits keep out of reach is given up.
         """
-        left = geometry.pose_delta(arm.target_base_tcp, self._waypoint)
+        left = self._left(arm)
         arrived = np.linalg.norm(left[:3]) < 0.002 and np.linalg.norm(left[3:]) < 0.02
         stopped = bool(
             (
@@ -63,9 +64,13 @@ class GoalExplorer:
         self._target = arm.target_base_tcp
         if arrived or stopped:
             self._waypoint = self._choose()
-            left = geometry.pose_delta(arm.target_base_tcp, self._waypoint)
+            left = self._left(arm)
         action = left / self._scale
         return np.clip(action / max(1.0, float(np.abs(action).max())), -1.0, 1.0).astype(np.float32)
+
+    def _left(self, arm: ArmState) -> Array:
+        """The way `(6,)` from the target to the waypoint, along what the task frees."""
+        return geometry.pose_delta(arm.target_base_tcp, self._waypoint) * self._freed
 
     def _choose(self) -> Array:
         """The next waypoint `(7,)`, inside the workspace; where none is found, the end of the way

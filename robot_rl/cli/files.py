@@ -164,6 +164,31 @@ def list_runs(folder: FolderPath = "runs", json: Json = False) -> None:
         print(f"there is no run in {folder}/")
 
 
+def list_tasks(pictures: str = "", hardware: str = "sim_panda", json: Json = False) -> None:
+    """List the skills: the task files here and of the suite.
+
+    Args:
+        pictures: Folder for a picture of each one that is simulated.
+        hardware: The bench whose simulated arm stands in the pictures.
+    """
+    from robot_rl.tools.tasks import draw, tasks
+
+    rows = []
+    for name, task in tasks().items():
+        said = task if isinstance(task, str) else task.description
+        row = {"task": name, "description": said, "picture": ""}
+        if pictures and not isinstance(task, str) and task.scene is not None:
+            row["picture"] = str(draw(task, hardware, Path(pictures)))
+        rows.append(row)
+    if json:
+        print_json({"tasks": rows})
+        return
+    for row in rows:
+        print(f"{row['task']:<16} {row['description']}")
+        if row["picture"]:
+            print(f"{'':<16} {row['picture']}")
+
+
 def keys(trust: Trust = None, revoke: str = "", list: Flag = False, json: Json = False) -> None:
     """This machine's key, and the machines that it trusts.
 

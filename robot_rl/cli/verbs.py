@@ -18,7 +18,7 @@ import robot_rl
 from robot_rl.cli import arguments as line
 from robot_rl.cli.ask import new
 from robot_rl.cli.devices import arm, blackbox, cameras, check, console, pose, teleop
-from robot_rl.cli.files import data, keys, list_runs
+from robot_rl.cli.files import data, keys, list_runs, list_tasks
 from robot_rl.cli.rewards import reward
 from robot_rl.cli.runs import (
     actor,
@@ -47,6 +47,7 @@ from robot_rl.types import (
 GROUPS: dict[str, dict[str, Callable[..., Any]]] = {
     "a bench": {"new": new, "cameras": cameras, "teleop": teleop, "check": check, "pose": pose},
     "a policy": {
+        "tasks": list_tasks,
         "demo": demo,
         "train": train,
         "join": join,

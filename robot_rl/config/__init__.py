@@ -14,6 +14,7 @@ from robot_rl.config.files import (
     require_name,
     spaces,
     task_from_json,
+    task_names,
     with_teleop,
 )
 from robot_rl.config.judge import (

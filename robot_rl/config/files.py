@@ -36,7 +36,7 @@ from robot_rl.machine.validation import (
     problems_of,
     to_json,
 )
-from robot_rl.types import Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.types import AXES, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
 from robot_rl.types.files import Hardware, ObsKind, StartPose, Task, Wander
 
 
@@ -173,6 +173,12 @@ def has_task(name: str) -> bool:
     return is_name(name) and any((folder / f"{name}.py").is_file() for folder in _folders("tasks"))
 
 
+def task_names() -> list[str]:
+    """The names of all task files."""
+    files = (path.stem for folder in _folders("tasks") for path in folder.glob("*.py"))
+    return sorted({name for name in files if is_name(name) and not name.startswith("_")})
+
+
 def has_hardware(name: str) -> bool:
     """Whether there is a hardware file of this name."""
     return is_name(name) and any(
@@ -230,17 +236,31 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     observations: dict[str, tuple[tuple[int, ...], str]] = {
         prefix + name: ((size,), "float32") for prefix in prefixes for name, size in sizes.items()
     }
+    for i, prefix in enumerate(prefixes):
+        if task.gripper(i) == "moved":
+            observations[prefix + "gripper"] = ((3,), "float32")
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
     observations |= judge_spaces(task, hardware, obs)
-    return SpaceSpec(observations, action_size=6 * len(hardware.arms))
+    return SpaceSpec(observations, _actions(task, hardware))
+
+
+def _actions(task: Task, hardware: Hardware) -> ActionSpec:
+    """The axes of each arm that the task frees, and behind them its gripper, if the task moves it."""
+    names, discrete = list[str](), list[int]()
+    for i, arm in enumerate(hardware.arms):
+        names += [f"{arm.name}.{axis}" for axis in AXES if axis in task.axes]
+        if task.gripper(i) == "moved" and (gripper := hardware.gripper_of(arm)):
+            discrete.append(len(names))
+            names.append(gripper.name)
+    return ActionSpec(tuple(names), tuple(discrete))
 
 
 def check_fit(task: Task, hardware: Hardware) -> None:
     """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one
     thing per line.
 
-    And for what no task can use yet: a second arm, a gripper that moves.
+    And for what no task can use yet: a second arm.
     """
     _require_fit(task, hardware)
     complain(hardware, unused_problems(hardware))

@@ -28,6 +28,15 @@ _NEAR = Range(-1.0, 1.0, "m")
 _BENCH = Range(-10.0, 10.0, "m")
 _ON_FLANGE = Range(-0.5, 0.5, "m")
 _RADIUS = Range(0.0, 0.3, "m", above=True)
+_GRIPPER = {
+    "open_m": Range(0.0, 0.3, "m", above=True),
+    "closed_m": Range(0.0, 0.3, "m"),
+    "speed": Range(0.0, 0.5, "m/s", above=True),
+    "force_n": Range(0.0, 200.0, "N", above=True),
+    "toggle_s": Range(0.0, 10.0, "s"),
+}
+LEAST_TRAVEL_M = 0.01
+"""Between a gripper's open and closed width."""
 _MASS = Range(0.0, 20.0, "kg")
 _ADDRESS = re.compile(
     r"tcp://([\w.-]+@)?[^\s:@/]+:(\*|\d{1,5})|local://[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
@@ -82,11 +91,37 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
                 ("arms", i, "address"),
                 f"= {arm.address!r} is taken by another arm: each has a process of its own",
             )
+    if hardware.arms:
+        yield from _gripper_problems(hardware)
     if hardware.teleop is not None:
         for place, message in _teleop_problems(
             hardware.teleop, [arm.name for arm in hardware.arms]
         ):
             yield ("teleop", *place), message
+
+
+def _gripper_problems(hardware: "Hardware") -> Iterator[Problem]:
+    """On which arm each gripper sits: one on each at most."""
+    arms = [arm.name for arm in hardware.arms]
+    held: dict[str, str] = {}
+    for i, gripper in enumerate(hardware.grippers):
+        place: Place = ("grippers", i)
+        for name, allowed in _GRIPPER.items():
+            yield from beyond((*place, name), getattr(gripper, name), allowed)
+        if not gripper.open_m - gripper.closed_m >= LEAST_TRAVEL_M:
+            least = f"at least {LEAST_TRAVEL_M:g} m less than open_m, {gripper.open_m:g}"
+            yield (*place, "closed_m"), f"= {gripper.closed_m:g}: wanted {least}"
+        if "." in gripper.name:
+            yield (*place, "name"), f"= {gripper.name!r}: wanted a name without a dot"
+        if not gripper.arm and len(arms) > 1:
+            yield place, f"does not say on which arm it sits; add `arm:`, one of {', '.join(arms)}"
+        elif gripper.arm and gripper.arm not in arms:
+            hint = nearest(gripper.arm, arms)
+            yield (*place, "arm"), f"= {gripper.arm!r} is not in the file; it has: {hint}"
+        elif (arm := gripper.arm or arms[0]) in held:
+            yield place, f"sits on arm {arm!r}, as {held[arm]!r} does: wanted one for each at most"
+        else:
+            held[arm] = gripper.name
 
 
 def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
@@ -96,9 +131,6 @@ def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
             "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
         )
         yield ("arms", 1), what
-    if hardware.grippers:
-        what = "no task moves a gripper so far: leave them out of a file that tasks use"
-        yield ("grippers",), f"{what}; `robot-rl check` tries a hand from a file of its own"
 
 
 def machine_problems(hardware: "Hardware") -> Iterator[Problem]:

@@ -104,8 +104,8 @@ def judge_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
         if name not in JUDGE_NUMBERS:
             hint = nearest(name, JUDGE_NUMBERS)
             yield ("reward",), f"asks for {name!r}, and there is: {hint}"
-        elif name == "width":
-            yield ("reward",), "asks for a gripper's width, and no task drives a gripper yet"
+        elif name == "width" and "moved" not in task.grippers:
+            yield ("reward",), "asks for a gripper's width, and the task moves no gripper"
 
 
 def judge_spaces(
@@ -122,4 +122,7 @@ def judge_spaces(
         for name, size in sorted(asked.cameras.items())
         if name not in seen or tuple(size) != tuple(task.image_size)
     }
-    return spaces | {JUDGE + name: ((len(hardware.arms),), "float32") for name in asked.numbers}
+    sizes = dict.fromkeys(JUDGE_NUMBERS, len(hardware.arms)) | {
+        "width": task.grippers.count("moved")
+    }
+    return spaces | {JUDGE + name: ((sizes[name],), "float32") for name in asked.numbers}

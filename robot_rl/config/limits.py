@@ -36,6 +36,7 @@ RANGES = {
     "workspace_low": Range(-3.0, 3.0, "m"),
     "workspace_high": Range(-3.0, 3.0, "m"),
     "workspace_angle": Range(0.0, math.pi, "rad", above=True),
+    "workspace_turn": Range(0.0, math.pi, "rad"),
     "workspace_margin_m": Range(0.0, 0.2, "m"),
     "max_reference_speed": Range(0.0, 2.0, "m/s", above=True),
     "max_reference_rotation_speed": Range(0.0, 6.0, "rad/s", above=True),
@@ -132,6 +133,12 @@ def widening_problems(limits: ArmLimits, asked: ArmLimits) -> Iterator[Problem]:
             f" {asked.workspace_angle:.4g}"
         )
         yield ("workspace_quat",), f"is turned by {turn:.4g} rad, so that {room}: {wider}"
+    if not some and turn > 1e-6 and asked.workspace_turn:
+        some = True
+        yield (
+            ("workspace_quat",),
+            "is turned: wanted workspace_turn = 0 beside it, so that workspace_angle bounds all",
+        )
     if not some:
         yield from limit_problems(asked, len(limits.joint_low))
 
@@ -181,6 +188,12 @@ def _order_problems(limits: ArmLimits) -> Iterator[Problem]:
     """What has to be below or inside what."""
     if empty := _empty_axes(limits.workspace_low, limits.workspace_high):
         yield ("workspace_low",), f"must be below workspace_high; it is not on {empty}"
+    if 0.0 < limits.workspace_turn < limits.workspace_angle:
+        yield (
+            ("workspace_turn",),
+            f"= {limits.workspace_turn:g}: wanted 0, or at least workspace_angle,"
+            f" {limits.workspace_angle:g}",
+        )
     for i, (low, high) in enumerate(zip(limits.joint_low, limits.joint_high, strict=False)):
         if not high - low > 2.0 * limits.joint_margin:
             yield (
@@ -256,13 +269,37 @@ def outside(
         reach = zip(pose, translation, box.low, box.high, strict=False)
         if all(at + half > low and at - half < high for at, half, low, high in reach):
             return f"into the keep-out box {list(box.low)} to {list(box.high)}"
-    angle = quat_angle(limits.workspace_quat, pose[3:]) + math.hypot(*rotation)
+    return _turned_out(limits, pose[3:], rotation)
+
+
+def _turned_out(limits: ArmLimits, quat: Sequence[float], rotation: Sequence[float]) -> str:
+    """How an orientation with half-widths `rotation` [rad] leaves the workspace; "" if not."""
+    if not limits.workspace_turn:
+        angle, most = quat_angle(limits.workspace_quat, quat) + math.hypot(*rotation), 0.0
+        verb = "turns"
+    else:
+        tilt, turn = tilt_and_turn(limits.workspace_quat, quat)
+        angle, most, verb = tilt + math.hypot(*rotation[:2]), abs(turn) + abs(rotation[2]), "tilts"
     if angle > limits.workspace_angle:
         return (
-            f"in orientation: it turns up to {angle:.4g} rad away, the workspace allows"
+            f"in orientation: it {verb} up to {angle:.4g} rad away, the workspace allows"
             f" {limits.workspace_angle:.4g}"
         )
+    if most > limits.workspace_turn:
+        return (
+            f"in orientation: it turns up to {most:.4g} rad about z, workspace_turn is"
+            f" {limits.workspace_turn:.4g}"
+        )
     return ""
+
+
+def tilt_and_turn(middle: Sequence[float], quat: Sequence[float]) -> tuple[float, float]:
+    """How far [rad] `quat` tilts the z axis of `middle`, and turns about it; unit quaternions."""
+    (ax, ay, az, aw), (bx, by, bz, bw) = middle, quat
+    z = aw * bz - az * bw - ax * by + ay * bx
+    w = aw * bw + ax * bx + ay * by + az * bz
+    tilt = 2.0 * math.acos(min(1.0, math.hypot(z, w)))
+    return tilt, 2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w)
 
 
 def quat_angle(a: Sequence[float], b: Sequence[float]) -> float:

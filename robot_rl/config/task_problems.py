@@ -12,7 +12,7 @@ from robot_rl.config.kinds import driver_here, name_problems, option_problems
 from robot_rl.config.limits import is_unit, outside, tightened
 from robot_rl.config.ranges import Range, beyond
 from robot_rl.machine.validation import Problem, nearest
-from robot_rl.types import ArmLimits, Compliance
+from robot_rl.types import AXES, ArmLimits, Compliance
 
 if TYPE_CHECKING:
     from robot_rl.types.files import ArmConfig, Hardware, Task, Wander
@@ -74,6 +74,7 @@ def task_problems(task: "Task") -> Iterator[Problem]:
             yield ("start", i, "pose_base_tool"), wrong
         yield from beyond(("start", i, "translation"), start.translation, _HALF_WIDTH[0])
         yield from beyond(("start", i, "rotation"), start.rotation, _HALF_WIDTH[1])
+    yield from _action_problems(task)
     if task.max_drift is not None:
         yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
     if task.wander is not None:
@@ -90,6 +91,22 @@ def task_problems(task: "Task") -> Iterator[Problem]:
                 yield (name, "name"), message
             for place, message in option_problems(kind, use):
                 yield (name, "options", *place), message
+
+
+def _action_problems(task: "Task") -> Iterator[Problem]:
+    """What actions move: axes that there are, and what is done with each arm's gripper."""
+    for i, axis in enumerate(task.axes):
+        if axis not in AXES:
+            yield ("axes", i), f"= {axis!r}: allowed: {nearest(axis, AXES)}"
+        elif axis in task.axes[:i]:
+            yield ("axes", i), f"= {axis!r} stands there twice"
+    if not task.axes:
+        yield ("axes",), f"is empty: wanted some of {', '.join(AXES)}"
+    if task.wander is not None:
+        along = [axis for axis, way in zip(AXES, task.wander.way_out, strict=False) if way]
+        if held := [axis for axis in along if axis not in task.axes]:
+            what = f"leads along {', '.join(held)}, which the task's axes do not free"
+            yield ("wander", "way_out"), f"= {list(task.wander.way_out)} {what}"
 
 
 def _wander_problems(wander: "Wander") -> Iterator[Problem]:
@@ -144,12 +161,37 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
+    elif task.grippers and len(task.grippers) != len(hardware.arms):
+        arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
+        yield ("grippers",), f"has {len(task.grippers)} words for {arms}: wanted one for each"
+    else:
+        yield from _gripper_problems(task, hardware)
     for i, arm in enumerate(hardware.arms):
         limits, problems = tightened(arm.limits, task.limits)
         for place, message in problems:
             yield ("limits", *place), f"{message} (arm {arm.name!r})"
         if not problems:
             yield from _arm_problems(task, i, arm, limits)
+
+
+def _gripper_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
+    """What a task does with the grippers, against those of the bench."""
+    for i, arm in enumerate(hardware.arms):
+        use, gripper = task.gripper(i), hardware.gripper_of(arm)
+        if use == "moved" and gripper is None:
+            why = f"which in hardware {hardware.name!r} has no gripper that moves"
+            yield (
+                ("grippers",),
+                f"says 'moved' of arm {arm.name!r}, {why}: say 'held' or 'none' of it, or add one to"
+                " the hardware's `grippers:`",
+            )
+        if use == "none" and gripper is not None:
+            why = f"which in hardware {hardware.name!r} has the gripper {gripper.name!r}"
+            yield (
+                ("grippers",),
+                f"says 'none' of arm {arm.name!r}, {why}: say 'held' or 'moved' of it, or use a"
+                " hardware file without it",
+            )
 
 
 def _arm_problems(task: "Task", i: int, arm: "ArmConfig", limits: ArmLimits) -> Iterator[Problem]:

@@ -52,7 +52,34 @@ REPORT = np.dtype([
 ])  # fmt: skip
 
 
-class GripperProcess:
+class Orders:
+    """What a gripper can be asked, whoever passes it on; no call waits for the fingers."""
+
+    def _send(self, order: Order, **values: float) -> None:
+        raise NotImplementedError
+
+    def home(self) -> None:
+        """Find out the largest width; nothing may be between the fingers."""
+        self._send(Order.HOME)
+
+    def move(self, width_m: float, speed: float = 0.05) -> None:
+        """Go to a width [m] at a speed [m/s]."""
+        self._send(Order.MOVE, width_m=width_m, speed=speed)
+
+    def grasp(
+        self, width_m: float, speed: float = 0.05, force_n: float = 20.0, tolerance_m: float = 0.005
+    ) -> None:
+        """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`."""
+        self._send(
+            Order.GRASP, width_m=width_m, speed=speed, force_n=force_n, tolerance_m=tolerance_m
+        )
+
+    def stop(self) -> None:
+        """Stand still."""
+        self._send(Order.STOP)
+
+
+class GripperProcess(Orders):
     """The holder's side. No call but the constructor waits for the fingers; `state` tells how they
     get on.
 
@@ -80,26 +107,6 @@ class GripperProcess:
         if reason := self.state().reason:
             self.close()
             raise DeviceError(reason)
-
-    def home(self) -> None:
-        """Find out the largest width; nothing may be between the fingers."""
-        self._send(Order.HOME)
-
-    def move(self, width_m: float, speed: float = 0.05) -> None:
-        """Go to a width [m] at a speed [m/s]."""
-        self._send(Order.MOVE, width_m=width_m, speed=speed)
-
-    def grasp(
-        self, width_m: float, speed: float = 0.05, force_n: float = 20.0, tolerance_m: float = 0.005
-    ) -> None:
-        """Close with a force [N] upon something `width_m` wide, give or take `tolerance_m`."""
-        self._send(
-            Order.GRASP, width_m=width_m, speed=speed, force_n=force_n, tolerance_m=tolerance_m
-        )
-
-    def stop(self) -> None:
-        """Stand still."""
-        self._send(Order.STOP)
 
     def acknowledge(self) -> None:
         """Somebody has looked: clear the fault."""

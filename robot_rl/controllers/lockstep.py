@@ -9,14 +9,26 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from robot_rl.config import Guard
+from robot_rl.controllers import messages
+from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.warm_up import warm_up
 from robot_rl.interfaces import Arm
 from robot_rl.machine.clock import ClockKind
-from robot_rl.types import DRIVER_FAULTS, ArmState, Command, Compliance, ConfigError, WorldState
+from robot_rl.types import (
+    DRIVER_FAULTS,
+    ArmState,
+    Array,
+    Command,
+    Compliance,
+    ConfigError,
+    WorldState,
+)
 
 LONGEST_PERIOD_S = 10.0
 
@@ -35,6 +47,7 @@ class LockstepArm:
         self.joints = arm.joints
         world = arm.world()
         self.objects, self.scene_joints = len(world.objects), len(world.scene_q)
+        self.fingers = arm.fingers is not None
         self._started = time.monotonic()
 
     def configure(self, setup: ArmSetup) -> ArmState:
@@ -76,6 +89,17 @@ class LockstepArm:
     def acknowledge(self) -> ArmState:
         self._loop.acknowledge()
         return self._loop.observe()
+
+    def move_fingers(self, order: Array) -> None:
+        """Begin what a `messages.FINGER_ORDER` says; time goes on with the next target."""
+        obey(self._arm.fingers, order)
+
+    def fingers_state(self) -> Array:
+        """A `messages.FINGERS`."""
+        report = np.zeros((), messages.FINGERS)
+        report_into(report, self._arm.fingers)
+        report["t"] = self._loop.t
+        return report
 
     def reset(self, seed: int) -> WorldState:
         self._loop.reset(seed)

@@ -20,6 +20,7 @@ import numpy as np
 
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import messages
+from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.controllers.setup import ArmSetup, open_driver
@@ -83,6 +84,7 @@ def orders_layout(joints: int) -> np.dtype:
         ("acknowledgements", "<i8"),
         ("tares", "<i8"),
         ("resets", "<i8"), ("seed", "<i8"),
+        ("finger_orders", "<i8"), ("finger_order", messages.FINGER_ORDER),
     ])  # fmt: skip
 
 
@@ -101,7 +103,7 @@ def report_layout(joints: int) -> np.dtype:
         ("state", messages.state_layout(joints)),
         ("phase", "u1"),
         ("setups", "<i8"), ("tunings", "<i8"), ("holds", "<i8"), ("acknowledgements", "<i8"), ("tares", "<i8"),
-        ("resets", "<i8"),
+        ("resets", "<i8"), ("finger_orders", "<i8"), ("has_fingers", "?"), ("fingers", messages.FINGERS),
         ("refusal", f"S{messages.REASON_BYTES}"), ("is_wrong", "?"),
         ("late_ticks", "<i8"), ("worst_s", "<f8"), ("lost_ticks", "<i8"), ("missing", "u1"),
         ("tick_s", "<f8"),
@@ -233,6 +235,7 @@ class _LoopEndpoint:
         self._journal = LatestSlot(JOURNAL, args.journal)
         self._done = np.zeros((), report_layout(args.joints))
         self._done["phase"], self._done["tick_s"] = RUNNING, self.loop.tick_s
+        self._done["has_fingers"] = self._arm.fingers is not None
         self._targets = 0
         self._fault = Fault.NONE
         self._version = -1
@@ -262,6 +265,9 @@ class _LoopEndpoint:
         self._carry_out(order, "acknowledgements", loop.acknowledge)
         self._carry_out(order, "tares", loop.tare)
         self._carry_out(order, "resets", lambda: self._reset(int(order["seed"])))
+        self._carry_out(
+            order, "finger_orders", lambda: obey(self._arm.fingers, order["finger_order"])
+        )
         self.stop = bool(order["stop"])
 
     def _carry_out(self, order: Array, counter: str, action: Callable[[], None]) -> None:
@@ -290,6 +296,8 @@ class _LoopEndpoint:
             self._fault = self.loop.fault
             self._keep_journal()
         done["state"] = messages.record(done.dtype["state"], self.loop.state())
+        if self._arm.fingers is not None:
+            report_into(done["fingers"], self._arm.fingers)
         self._report.write(done)
         if self._simulated and self.loop.ticks % WORLD_EVERY_TICKS == 0:
             self._publish_world()

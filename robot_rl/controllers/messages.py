@@ -41,7 +41,7 @@ from robot_rl.types import (
 )
 
 HEADER = struct.Struct("<4sBBHIII16s")
-MAGIC = b"RRA7"
+MAGIC = b"RRA8"
 NO_SECRET = bytes(16)
 SETUPS = 1 << 16
 OK, ERROR, WRONG = 0, 1, 2
@@ -68,15 +68,17 @@ class Kind(IntEnum):
     MOVE_JOINTS = 10
     STATS = 12
     HOLD = 13
+    MOVE_FINGERS = 14
+    FINGERS = 15
 
 
 MOVING = (Kind.COMMAND, Kind.MOVE_JOINTS, Kind.TUNE, Kind.TARE)
 """What only the client may ask that set the arm up last."""
 
-DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE)
+DELIBERATE = (Kind.CONFIGURE, Kind.ACKNOWLEDGE, Kind.MOVE_FINGERS)
 """What anybody may ask that knows the number of the set-up in force."""
 
-OPEN = (Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD)
+OPEN = (Kind.INFO, Kind.STATE, Kind.STATS, Kind.WORLD, Kind.HOLD, Kind.FINGERS)
 """What may be asked without the secret: to look on, and to stop the arm."""
 
 
@@ -86,7 +88,7 @@ class ArmInfo:
     messages.
 
     `scene_joints` is how many numbers say where the joints of the scene are (7 of a free body, 1 of
-    a hinge).
+    a hinge). `fingers`: whether there are some that move in its world.
     """
 
     name: str
@@ -95,11 +97,12 @@ class ArmInfo:
     scene_joints: int
     clock: ClockKind
     simulated: bool
+    fingers: bool = False
 
 
 INFO = np.dtype([
     ("joints", "<u4"), ("objects", "<u4"), ("scene_joints", "<u4"),
-    ("lockstep", "?"), ("simulated", "?"), ("name", "S64"),
+    ("lockstep", "?"), ("simulated", "?"), ("fingers", "?"), ("name", "S64"),
 ])  # fmt: skip
 TARGET = np.dtype([
     ("pose_base_tcp", "<f8", 7),
@@ -108,6 +111,13 @@ TARGET = np.dtype([
     ("seen_t", "<f8"),
 ])
 STATS = np.dtype([(field.name, "<f8") for field in fields(LoopStats)])
+FINGER_NUMBERS = ("width_m", "speed", "force_n", "tolerance_m")
+FINGER_ORDER = np.dtype([("order", "u1"), *((name, "<f8") for name in FINGER_NUMBERS)])
+FINGERS = np.dtype([
+    ("t", "<f8"), ("width_m", "<f8"), ("max_width_m", "<f8"),
+    ("grasped", "?"), ("busy", "?"), ("succeeded", "?"), ("failed", "?"),
+])  # fmt: skip
+"""What fingers are asked to do, in [m], [m/s], [N], and how they stand (`fingers.py`)."""
 REASON_BYTES = 400
 SEED = np.dtype([("seed", "<i8")])
 
@@ -143,6 +153,7 @@ def world_layout(joints: int, objects: int, scene_joints: int) -> np.dtype:
         ("success", "?"),
         ("seed", "<i8"),
         ("scene_q", "<f8", (scene_joints,)),
+        ("width_m", "<f8"),
     ])
 
 
@@ -295,14 +306,22 @@ def to_info(value: Array) -> ArmInfo:
     joints, objects, scene_joints = (
         int(value[size]) for size in ("joints", "objects", "scene_joints")
     )
-    return ArmInfo(name, joints, objects, scene_joints, clock, bool(value["simulated"]))
+    simulated, fingers = bool(value["simulated"]), bool(value["fingers"])
+    return ArmInfo(name, joints, objects, scene_joints, clock, simulated, fingers)
 
 
 def info_record(info: ArmInfo) -> Array:
     """A structured value of an `ArmInfo`."""
     sizes = (info.joints, info.objects, info.scene_joints)
     return np.array(
-        (*sizes, info.clock == "lockstep", info.simulated, info.name.encode()[:64]), INFO
+        (
+            *sizes,
+            info.clock == "lockstep",
+            info.simulated,
+            info.fingers,
+            info.name.encode()[:64],
+        ),
+        INFO,
     )
 
 

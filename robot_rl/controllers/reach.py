@@ -49,6 +49,25 @@ AXES = tuple(
 """Axes to turn about: along the axes and the diagonals of the box of orientations, either way: 14."""
 
 
+LONGEST_TURN = 0.4
+"""[rad] between two orientations on the way to the edge of the cone; two are looked at in any case."""
+
+
+def turns_of(limits: ArmLimits) -> list[Array]:
+    """Rotation vectors [rad] from the middle orientation to the edge of what is allowed: 14."""
+    if not limits.workspace_turn:
+        return [limits.workspace_angle * np.array(axis) / math.hypot(*axis) for axis in AXES]
+    ends = (-limits.workspace_turn, 0.0, limits.workspace_turn)
+    about_z = [np.array([0.0, 0.0, turn]) for turn in ends]
+    tilts = [limits.workspace_angle * np.array(axis) for axis in AXES if math.hypot(*axis) == 1.0]
+    return [about_z[0], about_z[2]] + [
+        geometry.quat_to_rotvec(
+            geometry.quat_multiply(geometry.quat_from_rotvec(tilt), geometry.quat_from_rotvec(turn))
+        )
+        for tilt, turn in itertools.product((tilt for tilt in tilts if not tilt[2]), about_z)
+    ]
+
+
 @dataclass(frozen=True)
 class OutOfReach:
     """A corner of the workspace, the turn away from its middle orientation [rad], and how near the
@@ -150,10 +169,10 @@ class Reach:
                 ])
                 q = self.solve(goal, q)
             yield from self._missed(corner, np.zeros(3), goal, q)
-            for axis in AXES:
-                turn = limits.workspace_angle * np.array(axis) / math.hypot(*axis)
+            for turn in turns_of(limits):
                 turned, here = goal, q
-                for share in (0.5, 1.0):
+                steps = max(2, math.ceil(math.hypot(*turn) / LONGEST_TURN))
+                for share in np.linspace(0.0, 1.0, steps + 1)[1:]:
                     turned = geometry.pose_move(goal, np.concatenate([np.zeros(3), share * turn]))
                     here = self.solve(turned, here)
                 yield from self._missed(corner, turn, turned, here)

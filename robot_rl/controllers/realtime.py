@@ -115,6 +115,7 @@ class RealTimeArm:
         except BaseException:  # a signal, too
             self.close()
             raise
+        self.fingers = bool(report["has_fingers"])
         for bit, what in MISSING_PRIVILEGES.items():
             if report["missing"] & bit:
                 log.warning("the loop of arm '%s' runs, but %s", config.name, what)
@@ -196,6 +197,19 @@ class RealTimeArm:
     def acknowledge(self) -> ArmState:
         self._send("acknowledgements")
         return self.state()
+
+    def move_fingers(self, order: Array) -> None:
+        """Hand a `messages.FINGER_ORDER` over; the loop takes it up at its next tick."""
+        self._order["finger_order"] = order
+        self._send("finger_orders")
+
+    def fingers_state(self) -> Array:
+        """A `messages.FINGERS`."""
+        self._require_process()
+        report = self._report.read()
+        fingers: Array = report["fingers"].copy()
+        fingers["t"] = report["state"]["t"]
+        return fingers
 
     def reset(self, seed: int) -> WorldState:
         self._order["seed"] = seed

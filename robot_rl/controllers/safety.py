@@ -100,16 +100,32 @@ def pose_is_valid(pose):
 
 
 @njit
-def clip_to_workspace(pose, box, middle_quat, angle):
-    """The nearest pose inside the workspace: position in the box, orientation within `angle` of
-    `middle_quat`.
+def clip_to_workspace(pose, box, middle_quat, cone):
+    """The nearest pose inside the workspace: position in the box, orientation within the `cone`
+    about `middle_quat`.
     """
     out = np.empty(7)
     for i in range(3):
         out[i] = min(max(pose[i], box[LOW, i]), box[HIGH, i])
-    away = quat_to_rotvec(quat_multiply(quat_conjugate(middle_quat), pose[3:]))
-    out[3:] = quat_normalize(quat_multiply(middle_quat, quat_from_rotvec(clip_norm(away, angle))))
+    away = clip_to_cone(quat_multiply(quat_conjugate(middle_quat), pose[3:]), cone)
+    out[3:] = quat_normalize(quat_multiply(middle_quat, away))
     return out
+
+
+@njit
+def clip_to_cone(away, cone):
+    """A rotation, a unit quaternion, within `cone (2,)`: the largest angle [rad], or, if the second
+    is not 0, the largest tilt of the z axis and the largest turn about it.
+    """
+    if cone[1] == 0.0:
+        return quat_from_rotvec(clip_norm(quat_to_rotvec(away), cone[0]))
+    # first the turn about z, then the tilt (swing and twist); the sign has the turn within pi
+    sign = 1.0 if away[3] >= 0.0 else -1.0
+    turn = 2.0 * math.atan2(sign * away[2], sign * away[3])
+    about_z = quat_from_rotvec(np.array([0.0, 0.0, turn]))
+    tilt = clip_norm(quat_to_rotvec(quat_multiply(away, quat_conjugate(about_z))), cone[0])
+    turn = min(max(turn, -cone[1]), cone[1])
+    return quat_multiply(quat_from_rotvec(tilt), quat_from_rotvec(np.array([0.0, 0.0, turn])))
 
 
 @njit
@@ -185,7 +201,7 @@ def is_beyond(pose, origin, distance):
 
 
 @njit
-def limit_target(pose, measured, reference, reach, leash, box, boxes, middle_quat, angle):
+def limit_target(pose, measured, reference, reach, leash, box, boxes, middle_quat, cone):
     """A valid target `(7,)` made allowed, and what had to be done for it (`LimitFlags` bits).
 
     In this order: within `reach (2,)` [m, rad] of the reference, which is how far it goes until the
@@ -200,7 +216,7 @@ def limit_target(pose, measured, reference, reach, leash, box, boxes, middle_qua
     leashed = clip_to_leash(pose, measured, leash[0], leash[1])
     if is_beyond(pose, measured, leash):
         bits |= LEASHED
-    inside = clip_to_workspace(leashed, box, middle_quat, angle)
+    inside = clip_to_workspace(leashed, box, middle_quat, cone)
     if differ(inside, leashed, 0, 3):
         bits |= BOXED
     if differ(pose_error(inside, leashed), np.zeros(6), 3, 6):
@@ -355,10 +371,10 @@ def check_tool(twist, pose, wrench, box, boxes, margin, slack, speeds, forces):
 
 
 @njit
-def retreat_from(pose, wrench, distance, box, boxes, middle_quat, angle):
+def retreat_from(pose, wrench, distance, box, boxes, middle_quat, cone):
     """The pose `distance` [m] away from what presses on the tool: along the force of `wrench (6,)`."""
     force = norm(wrench, 0)
     away = pose.copy()
     if force > 1.0:
         away[:3] += distance / force * wrench[:3]
-    return stay_out(clip_to_workspace(away, box, middle_quat, angle), pose, boxes)
+    return stay_out(clip_to_workspace(away, box, middle_quat, cone), pose, boxes)

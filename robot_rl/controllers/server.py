@@ -148,7 +148,13 @@ class Server:
         kind = driver("controllers/arms", config.driver)
         self._follows_poses = kind.mode == "pose"
         self._info = messages.ArmInfo(
-            config.name, arm.joints, arm.objects, arm.scene_joints, arm.clock, kind.simulated
+            config.name,
+            arm.joints,
+            arm.objects,
+            arm.scene_joints,
+            arm.clock,
+            kind.simulated,
+            arm.fingers,
         )
         about = about_arm(config.name, config.driver, config.limits)
         aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
@@ -298,6 +304,13 @@ class Server:
             case Kind.ACKNOWLEDGE:
                 log.info("arm '%s': fault acknowledged", self._config.name)
                 return self._state(arm.acknowledge())
+            case Kind.MOVE_FINGERS:
+                arm.move_fingers(messages.body_as(messages.FINGER_ORDER, body))
+                return arm.fingers_state()
+            case Kind.FINGERS if self._info.fingers:
+                return arm.fingers_state()
+            case Kind.FINGERS:
+                raise DeviceError(f"arm '{self._config.name}': no fingers move in its world")
         if not self._info.simulated:
             raise DeviceError(
                 f"arm '{self._config.name}' is not simulated: it has no world to ask or to reset"

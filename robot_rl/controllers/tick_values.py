@@ -94,7 +94,7 @@ class Bounds(NamedTuple):
     margin: float
     slack: Array
     middle_quat: Array
-    cone: float
+    cone: Array
     speeds: Array
     forces: Array
     retreat: Array
@@ -149,7 +149,7 @@ def bounds_of(
         margin=float(limits.workspace_margin_m),
         slack=np.zeros(3),
         middle_quat=np.array(limits.workspace_quat, float),
-        cone=float(limits.workspace_angle),
+        cone=np.array([limits.workspace_angle, limits.workspace_turn]),
         speeds=np.array([limits.max_tcp_speed, limits.max_tcp_rotation_speed], float),
         forces=np.array([limits.max_force, limits.max_moment], float),
         retreat=np.array([limits.retreat_force, limits.retreat_moment], float),

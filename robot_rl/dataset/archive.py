@@ -35,7 +35,15 @@ from robot_rl.dataset.archive_index import Entry, Index, read_index
 from robot_rl.dataset.assembly import Assembler, Episode, EpisodeFacts, EpisodeKey
 from robot_rl.machine.sync import sync_path
 from robot_rl.packing import raw
-from robot_rl.stream.codec import ACTIONS, READABLE, SCHEMA, space_from_json, space_hash, space_json
+from robot_rl.stream.codec import (
+    ACTIONS,
+    READABLE,
+    SCHEMA,
+    space_from_json,
+    space_hash,
+    space_json,
+    space_words,
+)
 from robot_rl.stream.episodes import Relabel
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, DataError, SpaceSpec
@@ -212,8 +220,8 @@ class ArchiveWriter:
         if space_hash(theirs) != space_hash(self._space):
             raise DataError(
                 f"archive {self.folder} holds episodes of space {space_hash(theirs)} "
-                f"({', '.join(theirs.observations)}); this log has space {space_hash(self._space)} "
-                f"({', '.join(self._space.observations)}). Use another folder"
+                f"({space_words(theirs)}); this log has space {space_hash(self._space)} "
+                f"({space_words(self._space)}). Use another folder"
             )
         self._index.mend()
         for left in (self.folder / _EPISODES).glob(_TEMPORARY + "*"):

@@ -11,7 +11,7 @@ statistics = collector.result()
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,11 @@ class Entry:
     mean: float
     std: float
     quantiles: tuple[float, ...]
+
+    @property
+    def column(self) -> str:
+        """Which column of the observation or action it is."""
+        return self.name.partition("[")[2].removesuffix("]")
 
     @property
     def still(self) -> bool:
@@ -131,8 +136,9 @@ class _Frames:
 class Collector:
     """Takes episodes one by one; keeps the numbers of each step, but no frames."""
 
-    def __init__(self, rate_hz: float | None = None):
-        self._rate_hz = rate_hz
+    def __init__(self, rate_hz: float | None = None, actions: Sequence[str] = ()):
+        """`actions` are the names of an action's numbers; without them they are counted."""
+        self._rate_hz, self._actions = rate_hz, actions
         self._numbers: dict[str, list[Array]] = defaultdict(list)
         self._periods: list[Array] = []
         self._cameras: dict[str, _Frames] = {}
@@ -160,7 +166,8 @@ class Collector:
         for name, values in numbers.items():
             if len(values):
                 is_action = name.startswith("action/")
-                described[is_action] += entries(name.removeprefix("action/"), values)
+                names = self._actions if is_action else ()
+                described[is_action] += entries(name.removeprefix("action/"), values, names)
         nothing = np.zeros((0, 0))
         commanded = numbers.get("action/commanded", nothing)
         executed = numbers.get("action/executed", nothing)
@@ -190,13 +197,14 @@ class Collector:
         return Statistics(**vars(statistics) | {"warnings": tuple(warnings(statistics))})
 
 
-def entries(name: str, values: Array) -> list[Entry]:
-    """Each column of `values (N, n)`, N > 0."""
+def entries(name: str, values: Array, names: Sequence[str] = ()) -> list[Entry]:
+    """Each column of `values (N, n)`, N > 0; without `names` they are counted."""
+    columns = names or [str(i) for i in range(values.shape[1])]
     wide = values.astype(np.float64)
     figures = np.stack([wide.min(axis=0), wide.max(axis=0), wide.mean(axis=0), wide.std(axis=0)])
     quantiles = np.quantile(wide, QUANTILES, axis=0)
     return [
-        Entry(f"{name}[{i}]", low, high, mean, std, tuple(quantiles[:, i].tolist()))
+        Entry(f"{name}[{columns[i]}]", low, high, mean, std, tuple(quantiles[:, i].tolist()))
         for i, (low, high, mean, std) in enumerate(figures.T.tolist())
     ]
 
@@ -237,12 +245,12 @@ def _about_episodes(statistics: Statistics) -> list[str]:
 
 
 def _about_actions(statistics: Statistics) -> list[str]:
-    size = len(statistics.clipped)
-    executed = {entry.name: entry for entry in statistics.actions}
-    found = [f"action {i} never moves" for i in range(size) if executed[f"executed[{i}]"].still]
+    executed = [e for e in statistics.actions if e.name.startswith("executed[")]
+    found = [f"action {entry.column} never moves" for entry in executed if entry.still]
     found += [
-        f"action {i} is at its limit in {percent(share)} of the steps: its scale may be too small"
-        for i, share in enumerate(statistics.clipped)
+        f"action {entry.column} is at its limit in {percent(share)} of the steps: its scale may be"
+        " too small"
+        for entry, share in zip(executed, statistics.clipped, strict=True)
         if share > 0.3
     ]
     if statistics.differs > 0.05:

@@ -138,6 +138,12 @@ class Resetter:
             self._clock.wait_until(self._clock.now() + SETTLE_S)
         return [arm.refresh() for arm in self._arms]
 
+    def wait(self) -> None:
+        """Let a control period go by, in which every arm holds where it is."""
+        for arm in self._arms:
+            arm.command(ArmTarget(arm.state().pose_base_tcp, self._period_s, AT_ONCE))
+        self._clock.wait_until(self._clock.now() + self._period_s)
+
     def _require_leave(self, stopped: Callable[[], bool]) -> None:
         """Hold every arm and raise StoppedError, if the operator has said so."""
         if stopped():

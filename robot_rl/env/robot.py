@@ -10,6 +10,7 @@ from robot_rl import config, geometry
 from robot_rl.config import Hardware, ObsKind, Task
 from robot_rl.controllers.client import ArmClient
 from robot_rl.controllers.world import WorldClient
+from robot_rl.env.hands import Hands
 from robot_rl.env.observe import Observer
 from robot_rl.env.reset import Resetter, sample_start
 from robot_rl.env.states import ArmStates
@@ -37,11 +38,14 @@ from robot_rl.types import (
 class RobotEnv(gymnasium.Env):
     """Arms, cameras and a judge, stepped at the task's control rate.
 
-    An action is a move of each arm's target in that target's own frame, in [-1, 1]; the arm keeps
-    the new target on its leash and inside its limits and reports it, so `info["executed"]` holds
-    the action that was really carried out, in the same units. The episode terminates when the judge
-    says so and is truncated at the task's time limit or when an arm faults; a fault is acknowledged
-    by `acknowledge_faults` alone. Where a camera has no fresh frame, there is no observation:
+    An action is a move of each arm's target in that target's own frame, in [-1, 1], along and about
+    the axes that the task frees (`space_spec.actions` names its numbers); the arm keeps the new
+    target on its leash and inside its limits and reports it, so `info["executed"]` holds the action
+    that was really carried out, in the same units. Where a limit moves the target along an axis
+    that is held, the next step puts it back. The episode terminates when the judge
+    says so and is truncated at the task's time limit or when an arm or a hand faults; a fault is
+    acknowledged by `acknowledge_faults` alone. A gripper's number is a choice, rounded to close,
+    stay or open; what was begun of it is executed. Where a camera has no fresh frame, there is no observation:
     `reset` and `step` raise CameraStaleError, and the arm holds when the last command's lease ends;
     where an arm has no fresh state, they raise ArmStaleError.
 
@@ -64,6 +68,8 @@ class RobotEnv(gymnasium.Env):
         """`judge` stands in for the task's own; the observation stays the task's."""
         self.task, self.hardware, self.obs, self.render_mode = task, hardware, obs, render_mode
         self.space_spec = config.spaces(task, hardware, obs)
+        self._actions = self.space_spec.actions
+        self._freed = self._actions.freed
         self.observation_space = observation_space(self.space_spec)
         self.action_space = gymnasium.spaces.Box(
             -1.0, 1.0, (self.space_spec.action_size,), np.float32
@@ -85,9 +91,12 @@ class RobotEnv(gymnasium.Env):
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
+        self.hands = Hands(hardware, self.space_spec)
         self._resetter = Resetter(self.arms, self.clock, self.period_s, homes, task.max_drift)
         self._states = ArmStates(self.arms, self.period_s)
         self.arm_states: Sequence[ArmState] = ()
+        # the targets that actions build on `(7,)`: those in force, but for the axes that are held
+        self._targets: Sequence[Array] = ()
         # the operator's word; whoever reads the device says it here before the step
         self.outcome = OperatorCommand.NONE
         # the poses `(7,)` of the tools that the last reset went to; those that the next ones are to
@@ -122,9 +131,12 @@ class RobotEnv(gymnasium.Env):
                 self.world.reset(int(self.np_random.integers(2**31)))
             self.arm_states = [arm.refresh() for arm in self.arms]
             self.require_no_fault()
+            self.hands.open(self._resetter.wait)
+            self.require_no_fault()
             drawn = [sample_start(start, self.np_random) for start in self.task.start]
             self.starts = [np.array(pose) for pose in self.wanted_starts] or drawn
             self.arm_states = self._go(self.starts, options.get("stopped", lambda: False))
+        self._targets = [state.target_base_tcp for state in self.arm_states]
         self._observer.begin_episode(self.arm_states)
         self.reward.begin_episode()
         self._steps = 0
@@ -133,18 +145,18 @@ class RobotEnv(gymnasium.Env):
 
     def step(self, action: Array) -> tuple[dict, float, bool, bool, dict]:
         """Command one move per arm, wait for the period's end, observe, judge."""
-        before = [state.target_base_tcp for state in self.arm_states]
-        late_s = self._move(action)
+        late_s, executed = self._move(action)
         self._steps += 1
 
         observation = self._observe()
         reward, terminated, success = self._judge(observation)
         faults = [state.fault for state in self.arm_states]
         over_time = self._judged and self._steps >= self.task.max_steps
-        truncated = not terminated and (over_time or any(faults))
+        truncated = not terminated and (over_time or any(faults) or bool(self.hands.faults))
         info = {
-            "executed": self._executed(before),
+            "executed": executed,
             "faults": faults,
+            "hand_faults": self.hands.faults,
             "late_s": late_s,
             "probability": self.reward.probability if self._judged else None,
             "doubtful": self._judged and self.reward.doubtful,
@@ -160,7 +172,7 @@ class RobotEnv(gymnasium.Env):
         Returns the newest observation, and whether an arm has a fault. Raises as `step`.
         """
         self._move(np.zeros(self.space_spec.action_size))
-        return self._observe(), any(state.fault for state in self.arm_states)
+        return self._observe(), any(s.fault for s in self.arm_states) or bool(self.hands.faults)
 
     def render(self) -> Array:
         """The camera views of the last observation, or now if it had none, side by side in the
@@ -175,6 +187,7 @@ class RobotEnv(gymnasium.Env):
     def close(self) -> None:
         """Let go of cameras and links; the arms hold by themselves."""
         self._views.close()
+        self.hands.close()
         for arm in self.arms:
             arm.close()
         if self.world is not None:
@@ -183,14 +196,17 @@ class RobotEnv(gymnasium.Env):
     # --------------------------------------------------------------------------------------- faults
 
     def acknowledge_faults(self) -> None:
-        """Somebody has looked at the arms: clear their latched faults. They hold until the next
-        command.
+        """Somebody has looked at arms and hands: clear their latched faults. The arms hold until the
+        next command.
         """
+        self.hands.acknowledge()
         for arm in self.arms:
             arm.acknowledge_fault()
 
     def require_no_fault(self) -> None:
-        """Raise ArmFaultError if an arm holds because of a fault."""
+        """Raise ArmFaultError if an arm holds because of a fault, or a hand has one."""
+        for reason in self.hands.faults:
+            raise ArmFaultError(f"{reason}; look at it, then acknowledge")
         for arm, state in zip(self.hardware.arms, self.arm_states, strict=False):
             if state.fault:
                 name = Fault(state.fault).name
@@ -225,14 +241,14 @@ class RobotEnv(gymnasium.Env):
             if law is not None:
                 arm.tune(law)
 
-    def _move(self, action: Array) -> float:
-        """Command one move per arm and wait for the period's end. Returns how late [s] that was."""
-        moves = (
-            np.clip(np.asarray(action, np.float64), -1.0, 1.0).reshape(len(self.arms), 6)
-            * self._scale
-        )
-        for arm, state, move in zip(self.arms, self.arm_states, moves, strict=True):
-            arm.command(ArmTarget(geometry.pose_move(state.target_base_tcp, move), self.period_s))
+    def _move(self, action: Array) -> tuple[float, Array]:
+        """Command one move per arm and wait for the period's end. Returns how late [s] that was,
+        and the action that was executed.
+        """
+        moves = np.clip(self._actions.moves(action), -1.0, 1.0) * self._scale
+        begun = self.hands.choose(self._actions.choices(action), self.arm_states)
+        for arm, target, move in zip(self.arms, self._targets, moves, strict=True):
+            arm.command(ArmTarget(geometry.pose_move(target, move), self.period_s))
         self._deadline += self.period_s
         late_s = self.clock.wait_until(self._deadline)
         if late_s > self.period_s:
@@ -240,13 +256,15 @@ class RobotEnv(gymnasium.Env):
                 late_s  # after a stall go on at the same rate instead of hurrying to catch up
             )
         self.arm_states = self._states.read(after=self.arm_states)
-        return late_s
+        self.hands.read()
+        return late_s, self._executed(begun)
 
     def _observe(self) -> dict[str, Array]:
         world = self.world.refresh() if self.world is not None else None
         pictures = self._views.read()
         self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
-        return self._observer.observe(self.arm_states, pictures, world)
+        seen = self._observer.observe(self.arm_states, pictures, world)
+        return seen | self.hands.observe()
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:
         outcome, self.outcome = self.outcome, OperatorCommand.NONE
@@ -254,13 +272,22 @@ class RobotEnv(gymnasium.Env):
             return RewardResult(0.0)
         return evaluate(self.reward, observation, self.arm_states, outcome)
 
-    def _executed(self, before: Sequence[Array]) -> Array:
-        """The move from the last target to the one in force, in units of the action space."""
-        moves = [
-            geometry.pose_delta(target, state.target_base_tcp) / self._scale
-            for target, state in zip(before, self.arm_states, strict=True)
+    def _executed(self, begun: Sequence[float]) -> Array:
+        """The move from the last targets to those in force, in units of the action space, and what
+        the hands have begun; from here on actions build on these targets.
+        """
+        in_force = [state.target_base_tcp for state in self.arm_states]
+        moves = np.array([
+            geometry.pose_delta(before, now)
+            for before, now in zip(self._targets, in_force, strict=True)
+        ])
+        self._targets = [
+            now if freed.all() else geometry.pose_move(before, freed * move)
+            for before, now, freed, move in zip(
+                self._targets, in_force, self._freed, moves, strict=True
+            )
         ]
-        return np.concatenate(moves).astype(np.float32)
+        return self._actions.pick(moves / self._scale, begun)
 
 
 def evaluate(

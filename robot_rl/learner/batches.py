@@ -178,6 +178,8 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
         "discount": (),
         "demo": (),
     }
+    if spec.choices:
+        shapes |= {"ordered": (len(spec.actions.discrete),), "toggles": ()}
     batch = {name: torch.zeros(config.plan.size, *shape) for name, shape in shapes.items()}
     if spec.info.cached:
         batch |= {

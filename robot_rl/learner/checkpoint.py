@@ -34,7 +34,7 @@ from robot_rl.learner.divergence import tensor_not_finite
 from robot_rl.learner.tally import Tally
 from robot_rl.machine.small_files import CRC, read_json, require_seal, seal, write_json
 from robot_rl.machine.sync import sync_path
-from robot_rl.networks.policy import LivePolicy, PolicySpec
+from robot_rl.networks.policy import HANDS, LivePolicy, PolicySpec
 from robot_rl.networks.vision import is_encoder
 from robot_rl.types import Array, DataError, RobotRLError
 
@@ -261,7 +261,10 @@ def _read_head(path: Path, names: Sequence[str]) -> tuple[PolicySpec, dict[str, 
     for name in names:
         if zlib.crc32((path / name).read_bytes()) != files[name]:
             raise DataError(f"checkpoint {path} is damaged: {name} does not match its checksum")
-    spec = PolicySpec.from_json(head["spec"])
+    try:
+        spec = PolicySpec.from_json(head["spec"])
+    except DataError as error:
+        raise DataError(f"{path / _HEAD} is damaged: {error}") from error
     if problem := _problem_of(spec):
         raise DataError(f"{path / _HEAD} is damaged: its spec is of no policy: {problem}")
     return spec, head["counters"]
@@ -285,9 +288,11 @@ def _problem_of(spec: PolicySpec) -> str:
         return "names are texts"
     if not is_encoder(spec.encoder):
         return f"there is no encoder {spec.encoder!r}"
-    layers = [spec.state_size + spec.vision_size, *spec.hidden, 2 * spec.action_size]
-    if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
-        return f"it has {weights} weights"
+    if spec.hand not in HANDS:
+        return f"there is no hand {spec.hand!r}"
+    layers = [spec.state_size + spec.vision_size, *spec.hidden, 2 * spec.action_size + spec.choices]
+    if sum(a * b for a, b in pairwise(layers)) > MOST_WEIGHTS:
+        return f"its head has more than {MOST_WEIGHTS} weights"
     return ""
 
 

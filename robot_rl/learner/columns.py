@@ -37,13 +37,20 @@ def columns_of(space: SpaceSpec) -> dict[str, Column]:
     def action(step: Step) -> Array:
         return np.clip(step.executed, -1.0, 1.0)  # outside, tanh has no density
 
-    return {
+    discrete = list(space.actions.discrete)
+    columns = {
         "state": Column(size, state, observed=True),
         "action": Column(space.action_size, action),
         "reward": Column(of=lambda step: step.reward),
         "terminated": Column(of=lambda step: step.terminated),
         "demo": Column(of=shows),
     }
+    if discrete:
+        columns |= {
+            "ordered": Column(len(discrete), lambda step: np.clip(step.commanded[discrete], -1, 1)),
+            "toggles": Column(of=lambda step: np.count_nonzero(np.rint(step.executed[discrete]))),
+        }
+    return columns
 
 
 NO_COLUMNS: Mapping[str, Column] = {}

@@ -17,10 +17,13 @@ from robot_rl.learner.schedule import ScheduleConfig
 from robot_rl.learner.training import Training
 from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.networks.vision import encoder_info
-from robot_rl.types import Provenance, RobotRLError, SpaceSpec, Step
+from robot_rl.types import ActionSpec, Provenance, RobotRLError, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/x": ((3,), "float32")}, 2)
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((64, 64, 3), "uint8")}, 2)
+SPACE = SpaceSpec.unnamed({"state/x": ((3,), "float32")}, 2)
+GRIPPED = replace(SPACE, actions=ActionSpec(("arm.x", "gripper"), (1,)))
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((64, 64, 3), "uint8")}, 2
+)
 
 
 def check_agent(name: str) -> Iterator[str]:
@@ -31,16 +34,19 @@ def check_agent(name: str) -> Iterator[str]:
         schedule = ScheduleConfig(start_steps=0)
         config = LearnerConfig(algorithm=name, schedule=schedule, compile=False)
         config = replace(config, agent=replace(config.agent, hidden=(16, 16), batch_size=16))
-        if not issubclass(find(AGENTS, name).Agent, BaseAgent):
+        agent = find(AGENTS, name).Agent
+        if not issubclass(agent, BaseAgent):
             yield "its class Agent does not build on BaseAgent"
             return
-        yield from _learning_problems(config)
+        yield from _learning_problems(config, SPACE)
+        if agent.moves_grippers:
+            yield from (f"with a gripper: {said}" for said in _learning_problems(config, GRIPPED))
     except Exception as error:  # noqa: BLE001 somebody's code
         yield _said(error)
 
 
-def _learning_problems(config: LearnerConfig) -> Iterator[str]:
-    training, other = (_begun(config) for _ in range(2))
+def _learning_problems(config: LearnerConfig, space: SpaceSpec) -> Iterator[str]:
+    training, other = (_begun(config, space) for _ in range(2))
     frozen = training.agent.frozen_parameters()
     before = training.agent.average.arrays(changing=True)
     for one in (training, other):
@@ -61,7 +67,7 @@ def _learning_problems(config: LearnerConfig) -> Iterator[str]:
     if (published := training.publishable().keys()) | frozen.keys() != whole or published & frozen:
         yield "what it publishes and what it gives once are not the policy's parts"
     yield from _value_problems(training)
-    restored = _begun(config).agent
+    restored = _begun(config, space).agent
     restored.load_state_dict({n: t.clone() for n, t in training.agent.state_dict().items()})
     batch = {n: t.clone() for n, t in next(training._batches.draw(1)).items()}
     untouched = {name: tensor.clone() for name, tensor in batch.items()}
@@ -121,9 +127,9 @@ def check_encoder(name: str) -> Iterator[str]:
         yield _said(error)
 
 
-def _begun(config: LearnerConfig) -> Training:
+def _begun(config: LearnerConfig, space: SpaceSpec) -> Training:
     """A training of a small problem: two demonstrations, and an own episode."""
-    training = Training(SPACE, config, seed=0, run_steps=50)
+    training = Training(space, config, seed=0, run_steps=50)
     training.load_demonstrations([
         step for episode in range(2) for step in _episode(episode, Provenance.DEMO)
     ])

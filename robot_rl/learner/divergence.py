@@ -30,7 +30,7 @@ def diverged_figure(means: Mapping[str, float]) -> str | None:
     there is none.
     """
     for name, value in means.items():
-        largest = LARGEST_TEMPERATURE if name == "temperature" else LARGEST_LOSS
+        largest = LARGEST_TEMPERATURE if name.endswith("temperature") else LARGEST_LOSS
         if not abs(value) <= largest:  # true of NaN as well
             return f"{name} is {value:.4g}"
     return None

@@ -38,7 +38,8 @@ def health(agent: BaseAgent, replay: Replay, discount: float, device: str) -> di
         return figures
     batch = replay.gather(np.concatenate(episodes))
     modes, q = agent.assess(_on(device, batch))
-    figures["saturation"] = float((modes.abs() > SATURATED).float().mean(0).max())
+    axes = modes[:, list(agent.spec.actions.continuous)]
+    figures["saturation"] = float((axes.abs() > SATURATED).float().mean(0).max())
     if not agent.has_critic:
         return figures
     last = replay.gather(np.array([slots[-1] for slots in episodes]))

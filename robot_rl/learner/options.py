@@ -162,7 +162,7 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     features = config.camera_features or info.features
     renewed = info.goal and bool(config.pretrain.renew_at)
     return PolicySpec.from_space(
-        space, encoder, hidden=config.agent.hidden, camera_features=features, renewed=renewed
+        space, encoder, camera_features=features, renewed=renewed, **config.agent.policy_options
     )
 
 

@@ -382,13 +382,14 @@ class Replay:
 
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)`
         float32 (`demo` is 1 for what of demonstrations and corrections shows a motion), further
-        columns by their names, `image/NAME, next/image/NAME (B, H, W, 3)` uint8, `vision,
-        next_vision (B, V)` float16. `variants` selects the cached augmented version `(B,)` of the
-        observation and of the next one. `discount (B,)` is what the value of the next observation
-        counts: `window.discount` to the power of the rewards in `reward`, fewer than `n_step` where
-        the episode ends before. Images and features are written into `out` (of `buffers`), if it is
-        given. `shifts` says by name which pixel `(row, column)` of each padded frame is the first,
-        `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
+        columns by their names (of grippers `ordered (B, G)`, what was commanded, and `toggles
+        (B,)`, what was carried out, summed as rewards are), `image/NAME, next/image/NAME (B, H, W,
+        3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached augmented
+        version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of
+        the next observation counts: `window.discount` to the power of the rewards in `reward`,
+        fewer than `n_step` where the episode ends before. Images and features are written into
+        `out` (of `buffers`), if it is given. `shifts` says by name which pixel `(row, column)` of
+        each padded frame is the first, `(B, 2)` from 0 to 2 `pad`; without it none is shifted.
         """
         first = np.asarray(indices)
         done = self._successor[first]  # the step that tells what was done there
@@ -400,6 +401,8 @@ class Replay:
         last = path[-1]
         batch = self._read_columns(first, done, last)
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
+        if "toggles" in batch:
+            batch["toggles"] = returns(self.columns["toggles"][path], held, window.discount)[0]
         batch["terminated"] = self._terminated[last]
         out = self.buffers(len(first)) if out is None else out
         self._frames.read(first, last, variants, shifts, out)

@@ -6,6 +6,7 @@ without any process.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -330,10 +331,11 @@ class Training:
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Weights, optimisers and update counters; the steps come back with `add`, from the log."""
-        if checkpoint.spec != self.spec:
+        theirs = checkpoint.spec
+        same = replace(theirs, actions=self.spec.actions) == self.spec
+        if not same or not theirs.actions.fits(self.spec.actions):
             raise DataError(
-                f"the checkpoint is of another policy ({checkpoint.spec}) than this run's"
-                f" ({self.spec})"
+                f"the checkpoint is of another policy ({theirs}) than this run's ({self.spec})"
             )
         self.agent.load_state_dict(checkpoint.agent)
         self.governor.restore(checkpoint.counters)

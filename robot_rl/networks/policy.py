@@ -1,30 +1,31 @@
 """The policy: from an observation to an action in [-1, 1], a Gaussian squashed by tanh (SAC, arXiv
-1812.05905).
+1812.05905), and beside it one choice for all grippers.
 
 The learner trains it on batches; the actor holds a copy and calls `act` once per control step.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from robot_rl.networks.actor_head import ActorHead
+from robot_rl.networks.choices import ActionParts
+from robot_rl.networks.critic import Critics, ensemble_values
 from robot_rl.networks.encoders import Vision
 from robot_rl.networks.goal import GoalFilter
 from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
 from robot_rl.packing import Layout, layout_of
-from robot_rl.types import Array, ConfigError, DataError, Observation, SpaceSpec
+from robot_rl.types import ActionSpec, Array, ConfigError, DataError, Observation, SpaceSpec
 
-LOG_STD_RANGE = (-5.0, 2.0)
-"""HIL-SERL bounds the std to [1e-5, 5], RLPD its logarithm to [-20, 2]; 0.007 of the action range
-is small enough.
+HANDS = ("joint", "separate")
+"""What moves the grippers: "joint" is a categorical head beside the Gaussian, "separate" a critic of
+the grippers alone, as in HIL-SERL.
 """
 
 
@@ -34,22 +35,38 @@ class PolicySpec:
 
     `state` are the names and sizes of the state entries, in the order in which they are
     concatenated. `encoder` is one of `networks/vision.py`. `renewed`: it is pretrained again during
-    the run, and so travels with the weights.
+    the run, and so travels with the weights. `hand` is one of HANDS.
     """
 
     state: tuple[tuple[str, int], ...]
     cameras: tuple[str, ...]
     image_size: tuple[int, int]
-    action_size: int
+    actions: ActionSpec
     hidden: tuple[int, ...] = (256, 256)
     encoder: str = "none"
     camera_features: int = 64
     renewed: bool = False
+    hand: str = "joint"
 
     @property
     def info(self) -> EncoderInfo:
         """What the encoder means for replay, augmentation and training."""
         return encoder_info(self.encoder)
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        return self.actions.size
+
+    @property
+    def choices(self) -> int:
+        """K, the joint choices of its grippers; 0 without any."""
+        return 3 ** len(self.actions.discrete) if self.actions.discrete else 0
+
+    @property
+    def joint_choices(self) -> int:
+        """The choices that head and critics have a number for: K, or 0 if nothing is chosen there."""
+        return self.choices if self.hand == "joint" else 0
 
     @property
     def state_size(self) -> int:
@@ -119,7 +136,7 @@ class PolicySpec:
         height, width = sizes.pop() if sizes else (0, 0)
         cameras = tuple(images) if encoder != "none" else ()
         return PolicySpec(
-            state, cameras, (height, width), space.action_size, encoder=encoder, **options
+            state, cameras, (height, width), space.actions, encoder=encoder, **options
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -128,55 +145,16 @@ class PolicySpec:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "PolicySpec":
-        """The spec that `to_json` (and a JSON file in between) described."""
-        fields = dict(data)
+        """The spec that `to_json` (and a JSON file in between) described; the actions of one of
+        before they had names are `ActionSpec.unnamed`.
+        """
+        fields = dict(data) | {"actions": ActionSpec.from_json(data)}
+        if "actions" not in data:
+            del fields["action_size"]
         fields["state"] = tuple((name, size) for name, size in fields["state"])
         for name in ("cameras", "image_size", "hidden"):
             fields[name] = tuple(fields[name])
         return PolicySpec(**fields)
-
-
-INITIAL_LOG_STD = -1.5
-"""A policy begins with a std of 0.22 of the action range, not 1: an arm shaken hard learns little
-in contact.
-"""
-
-
-def squashed_sample(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Action `tanh(mean + std * noise) (B, A)` and its log-density `(B,)`.
-
-    `log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u))` keeps its digits for large u.
-    """
-    u = mean + log_std.exp() * noise
-    gaussian = -0.5 * noise.square() - log_std - 0.9189385332046727  # log sqrt(2 pi)
-    return torch.tanh(u), (gaussian - 2.0 * (0.6931471805599453 - u - F.softplus(-2.0 * u))).sum(-1)
-
-
-class ActorHead(nn.Module):
-    """Mean and log standard deviation `(B, A)` of the Gaussian before the tanh, from features `(B,
-    F)`.
-    """
-
-    def __init__(self, input_size: int, hidden: tuple[int, ...], action_size: int):
-        super().__init__()
-        sizes = (input_size, *hidden)
-        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-        for layer in layers:
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-        self.layers = nn.ModuleList(layers)
-        self.output = nn.Linear(sizes[-1], 2 * action_size)
-        # begins near the middle of the action range
-        nn.init.xavier_uniform_(self.output.weight, gain=0.1)
-        nn.init.zeros_(self.output.bias)
-        nn.init.constant_(self.output.bias[action_size:], INITIAL_LOG_STD)
-
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        x = features
-        for layer in self.layers:
-            x = F.relu(layer(x))
-        mean, log_std = self.output(x).chunk(2, -1)
-        return mean, log_std.clamp(*LOG_STD_RANGE)
 
 
 class Policy(nn.Module):
@@ -202,7 +180,13 @@ class Policy(nn.Module):
                 spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, gravity
             )
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
-        self.head = ActorHead(self.feature_size, spec.hidden, spec.action_size)
+        self.parts = ActionParts(spec.actions)
+        numbers, grippers = len(spec.actions.continuous), len(spec.actions.discrete)
+        joint = grippers if spec.hand == "joint" else 0
+        self.head = ActorHead(self.feature_size, spec.hidden, numbers, joint)
+        self.hand: Critics | None = None
+        if spec.choices and not joint:
+            self.hand = Critics(self.feature_size, spec.hidden, 1, spec.choices)
 
     def fit_normaliser(self, observations: Sequence[Observation]) -> None:
         """Learn the scale of the state entries, if there are any observations to learn it from."""
@@ -219,6 +203,21 @@ class Policy(nn.Module):
         quantities = torch.cat([state, vision[:, cameras:]], -1)
         return torch.cat([self.normaliser(quantities), vision[:, :cameras]], -1)
 
+    def hand_values(self, features: Tensor) -> Tensor:
+        """What a separate hand's critic makes of each choice `(B, K)`."""
+        assert self.hand is not None
+        return ensemble_values(self.hand.weights(), features)[0]
+
+    def modes(self, features: Tensor) -> Tensor:
+        """The likeliest actions `(B, A)`; of a separate hand the choices with the highest values."""
+        mean, _, log_choices = self.head.distributions(features)
+        return self.parts.join(torch.tanh(mean), self._best(features, log_choices))
+
+    def _best(self, features: Tensor, scores: Tensor | None) -> Tensor | None:
+        if self.hand is not None:
+            scores = self.hand_values(features)
+        return None if scores is None else scores.argmax(-1)
+
     @torch.inference_mode()
     def act(
         self,
@@ -227,7 +226,8 @@ class Policy(nn.Module):
         generator: np.random.Generator,
         goals: GoalFilter | None = None,
     ) -> Array:
-        """One action `(A,)` float32: the mode if `greedy`, else a sample drawn with `generator`.
+        """One action `(A,)` float32: the mode if `greedy`, else a sample drawn with `generator`. A
+        separate hand does what its critic rates highest, always (as HIL-SERL).
 
         `goals` has seen the episode's frames so far, if the encoder predicts the goal.
 
@@ -244,18 +244,21 @@ class Policy(nn.Module):
             vision = self.vision(images, torch.from_numpy(self.spec.gravity(observation))[None])
             if goals is not None:
                 goals.filter_into(self.spec.tools(observation), vision[0].numpy())
-        mean, log_std = self.head(self.features(torch.from_numpy(state)[None], vision))
+        features = self.features(torch.from_numpy(state)[None], vision)
+        mean, log_std, scores = self.head.distributions(features)
         if not greedy:
-            noise = generator.standard_normal(self.spec.action_size, dtype=np.float32)
+            noise = generator.standard_normal(mean.shape[-1], dtype=np.float32)
             mean = mean + log_std.exp() * torch.from_numpy(noise)
-        return torch.tanh(mean)[0].numpy()
+            if scores is not None:  # the largest of Gumbel-disturbed log-probabilities is a sample
+                scores = scores + torch.from_numpy(generator.gumbel(size=scores.shape[-1]))
+        return self.parts.join(torch.tanh(mean), self._best(features, scores))[0].numpy()
 
     def trained_names(self) -> list[str]:
-        """What each update changes: the head, and what is trained of the encoder."""
+        """What each update changes: the head, a separate hand, and what is trained of the encoder."""
         vision = {"nothing": (), "readouts": ("vision.readouts.",), "all": ("vision.",)}[
             self.info.trained
         ]
-        return [name for name in self.state_dict() if name.startswith(("head.", *vision))]
+        return [name for name in self.state_dict() if name.startswith(("head.", "hand.", *vision))]
 
     @property
     def cached_size(self) -> int:

@@ -249,7 +249,7 @@ def open_intervention(
     operator = None
     if env.hardware.teleop is not None and (corrects or env.reward.needs_operator):
         given = Given(task=env.task, world=env.world, mode="correct", seed=seed, desk=desk)
-        operator = open_operator(env.hardware, given)
+        operator = open_operator(env.hardware, given, env.space_spec.actions)
     return Intervention(operator, locked_out=not corrects, desk=desk, gate=gate, marks=marks)
 
 

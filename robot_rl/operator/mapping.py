@@ -17,6 +17,8 @@ from robot_rl.interfaces import Given, Teleop
 from robot_rl.machine.validation import dotted, from_json
 from robot_rl.types import (
     AXES,
+    STAY,
+    ActionSpec,
     ArmState,
     Array,
     ConfigError,
@@ -90,15 +92,25 @@ class Operator:
     before the step.
     """
 
-    def __init__(self, device: Teleop, feel: TeleopMapping | None = None, *, arm: int = 0):
+    def __init__(
+        self,
+        device: Teleop,
+        feel: TeleopMapping | None = None,
+        *,
+        arm: int = 0,
+        actions: ActionSpec | None = None,
+    ):
+        """`arm` is the number of the one that the device drives. `actions` is what the task frees
+        of the arms; None: six axes of each.
+        """
         feel = feel or device.feel
         self.device = device
         self._steering = Steering(feel)
-        by_deflection = "deadman" not in device.controls.values()
-        self._clutch = Clutch(
-            feel.engage * by_deflection, feel.release * by_deflection, feel.release_s
-        )
-        self._arm = arm
+        self._by_deflection = "deadman" not in device.controls.values()
+        share = 1.0 if self._by_deflection else 0.0
+        self._clutch = Clutch(feel.engage * share, feel.release * share, feel.release_s)
+        self._arm, self._actions = arm, actions
+        self._grips = actions is not None and arm in actions.holders
         self.is_person = device.is_person
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
@@ -120,28 +132,43 @@ class Operator:
         """What the operator does now. Never blocks."""
         arm = arms[self._arm]
         reading = self.interpret(self.device.read([arm]), arm.target_base_tcp, arm.t)
-        action = np.zeros((len(arms), 6))
-        action[self._arm] = reading.action
-        return replace(reading, action=action.ravel())
+        moves = np.zeros((len(arms), 6))
+        moves[self._arm] = reading.action
+        actions = self._actions or ActionSpec.unnamed(moves.size)
+        choices = [reading.gripper if arm == self._arm else STAY for arm in actions.holders]
+        return replace(reading, action=actions.pick(moves, choices))
 
     def look(self, arms: Sequence[ArmState]) -> tuple[bool, OperatorCommand]:
         """Between two episodes: whether the device is held right now, and what is said there."""
         said = self.device.read([arms[self._arm]])
-        return said.active and float(np.abs(said.twist).max()) >= self._clutch.release, said.outcome
+        active, deflection = self._pull(said)
+        return active and deflection >= self._clutch.release, said.outcome
 
     def interpret(self, said: TeleopEvent, target_base_tcp: Array, t: float) -> TeleopAction:
         """The same for one arm, from its target in force and its time [s]."""
-        held = self._clutch.hold(said.active, float(np.abs(said.twist).max()), t)
+        held = self._clutch.hold(*self._pull(said), t)
         action = self._steering.action(said, target_base_tcp) if held else np.zeros(6)
-        return TeleopAction(self._clutch.closed, action, said.outcome, said.problem)
+        gripper = float(np.sign(said.gripper)) if held else STAY
+        return TeleopAction(self._clutch.closed, action, said.outcome, said.problem, gripper)
+
+    def _pull(self, said: TeleopEvent) -> tuple[bool, float]:
+        """Whether the device is active, and its deflection, in shares: full while a button for a
+        gripper that is moved is held.
+        """
+        if self._grips and said.gripper:
+            return said.active or self._by_deflection, 1.0
+        return said.active, float(np.abs(said.twist).max())
 
     def close(self) -> None:
         """Let go of the device."""
         self.device.close()
 
 
-def open_operator(hardware: Hardware, given: Given = NOTHING_GIVEN) -> Operator:
-    """Open the device that the hardware file names; `given` is handed to its driver.
+def open_operator(
+    hardware: Hardware, given: Given = NOTHING_GIVEN, actions: ActionSpec | None = None
+) -> Operator:
+    """Open the device that the hardware file names; `given` is handed to its driver, `actions` are
+    the task's.
 
     Raises ConfigError if an option is wrong or there is no device in the file, DeviceError if it is
     not there.
@@ -165,4 +192,5 @@ def open_operator(hardware: Hardware, given: Given = NOTHING_GIVEN) -> Operator:
         f"{source}: {dotted(place)}{text}" for place, text in feel_problems(feel, names)
     ]:
         raise ConfigError("\n".join(problems))
-    return Operator(driver(options, given), feel, arm=names.index(feel.arm) if feel.arm else 0)
+    arm = names.index(feel.arm) if feel.arm else 0
+    return Operator(driver(options, given), feel, arm=arm, actions=actions)

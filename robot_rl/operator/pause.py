@@ -81,6 +81,7 @@ class PauseGate:
     def end_episode(self) -> None:
         """An episode is over: a manual reset shuts the gate."""
         self._by_hand = "" if self.acknowledges else self._env.task.manual_reset
+        self._asks_for_hand = False
 
     def hear(self, event: OperatorEvent) -> bool:
         """Obey an event. Returns whether it was no more than the answer to what the gate has asked."""
@@ -185,4 +186,16 @@ class PauseGate:
                     f"arm '{arm.name}' holds because of fault {Fault(state.fault).name}:"
                     f" {state.reason}; look at it, then acknowledge it in the console"
                 )
+        self._see_to_hands()
         return ""
+
+    def _see_to_hands(self) -> None:
+        """A hand's fault waits for a person as a manual reset does; their word acknowledges it."""
+        faults = self._env.hands.faults
+        if faults and (self.acknowledges or (self._asks_for_hand and not self._by_hand)):
+            log.warning("%s; acknowledged", faults[0])
+            self._asks_for_hand = False
+            self._env.acknowledge_faults()
+        elif faults and not self._asks_for_hand:
+            self._asks_for_hand = True
+            self._by_hand = "; ".join(filter(None, [faults[0], "look at it", self._by_hand]))

@@ -24,10 +24,13 @@ from robot_rl.operator.intervention import require_judge
 from robot_rl.runs.arms import at_bench, await_arms, start_arms
 from robot_rl.runs.evaluate import open_bench, where_to_start
 from robot_rl.runs.progress import Display
+from robot_rl.stream.codec import space_hash
 from robot_rl.types import ConfigError, StoppedError
 
-OWN = ("name", "description", "defaults", "wander", "reward")
-"""Of a task: what may differ between two runs that are compared."""
+OWN = ("name", "description", "defaults", "wander", "reward", "grippers")
+"""Of a task: what may differ between two runs that are compared (which grippers move is looked at
+with the spaces).
+"""
 SOURCE = "betting martingale on pairs: Ville 1939, Robbins 1970, Waudby-Smith and Ramdas 2024"
 
 
@@ -105,8 +108,8 @@ def require_comparable(one: RunFolder, other: RunFolder) -> None:
     """Raise ConfigError unless both policies can play the first run's task."""
     tasks = asdict(one.load_task()), asdict(other.load_task())
     differ = [key for key in tasks[0] if key not in OWN and tasks[0][key] != tasks[1][key]]
-    if one.spaces() != other.spaces():
-        differ.append(f"what is observed ({one.settings.obs}, {other.settings.obs})")
+    if space_hash(one.spaces()) != space_hash(other.spaces()):
+        differ.append(f"what is observed or moved ({one.settings.obs}, {other.settings.obs})")
     if differ:
         raise ConfigError(
             f"{one.path} and {other.path} cannot be compared: they differ in {', '.join(differ)}."

@@ -20,7 +20,13 @@ from robot_rl.stream import records
 from robot_rl.stream.log import StepLog, read_space
 from robot_rl.types import ActorStream, ConfigError, RobotRLError, SpaceSpec
 
-ACTION_FIELDS = ("rate_hz", "action_translation", "action_rotation", "pose_tcp_tool")
+ACTION_FIELDS = (
+    "rate_hz",
+    "axes",
+    "action_translation",
+    "action_rotation",
+    "pose_tcp_tool",
+)
 """Of a task: what an action of a demonstration means. The rest of a task may differ."""
 AT_ONCE = 64
 

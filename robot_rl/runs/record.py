@@ -131,7 +131,7 @@ def record_outcomes(
     simulator's truth. The frames hold what the task's judge looks at.
     """
     hardware = folder.load_hardware()
-    scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
+    scripted = hardware.teleop is not None and hardware.teleop.name in ("scripted", "waypoints")
     judge = Use("simulator" if scripted else "operator")
 
     def progress(good: int, bad: int) -> None:
@@ -173,6 +173,7 @@ def sitting_for(
         operator = open_operator(
             hardware,
             Given(task=task, world=env.world, mode=mode, seed=settings.seed, desk=desk),
+            env.space_spec.actions,
         )
         opened.callback(operator.close)
         recorded = opened.enter_context(StepLog(path, folder.spaces(), run=settings.id))

@@ -319,6 +319,7 @@ PANELS = (
     ("q",),
     ("entropy",),
     ("temperature",),
+    ("choice_entropy", "choice_temperature"),
     ("bc_weight",),
     ("bc_loss",),
     ("q_start", "return_start"),

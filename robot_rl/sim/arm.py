@@ -14,6 +14,7 @@ from robot_rl import interfaces
 from robot_rl.geometry import quat_from_matrix, solve_damped, twist_of
 from robot_rl.interfaces import ArmReading
 from robot_rl.machine.compiled import njit
+from robot_rl.sim.fingers import Fingers
 from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
 from robot_rl.sim.parts import Parts
@@ -78,6 +79,8 @@ class SimulatedPanda(interfaces.Arm):
         self._model = build_model(self._scene, facts, unmodelled)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
         self._reading = ArmReading(JOINTS)
+        if len(self._parts.fingers):
+            self.fingers = Fingers(self._model, self._data, self._parts.fingers)
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
         self._sequence = 0
         self._bind()
@@ -157,6 +160,8 @@ class SimulatedPanda(interfaces.Arm):
         if loaded:
             mujoco.mj_jacBodyCom(self._model, self._data, self._load_jacp, None, self._load)
             self._data.qfrc_applied[:] = self._weight @ self._load_jacp
+        if self.fingers is not None:
+            self.fingers.step(TICK_S)
         self._step2(self._model, self._data)
         if loaded:
             self.tau_external[:] = self._constraint + self._data.qfrc_applied[self._dofs]
@@ -178,6 +183,7 @@ class SimulatedPanda(interfaces.Arm):
             success=scene.success(data),
             seed=self._seed,
             scene_q=data.qpos[self._parts.positions],
+            width_m=self._parts.width(data),
         )
 
     def reset(self, seed: int) -> None:
@@ -189,6 +195,8 @@ class SimulatedPanda(interfaces.Arm):
         self._seed = seed
         self._scene.place(self._model, self._data, seed)
         mujoco.mj_forward(self._model, self._data)
+        if self.fingers is not None:
+            self.fingers.begin()
         self._reading.wrench[:] = 0.0
         self.read()
 

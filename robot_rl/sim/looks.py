@@ -17,6 +17,9 @@ from robot_rl.types import Array, ConfigError
 SURFACES = ("table", "peg", "socket")
 """What is dyed and textured: the geoms of these names, also with a dash and a number behind."""
 
+ALIASES = {"tool": "peg", "cube": "peg", "plug": "peg", "object": "socket", "receptacle": "socket"}
+"""Other names of a surface, for scenes without a peg and a socket."""
+
 TEXELS = 64
 TABLE_TILE_M = 0.1
 """A texture is 64 x 64 texels: repeated every 10 cm on the table, once on each face of the other
@@ -88,7 +91,8 @@ def add_textures(spec: mujoco.MjSpec, looks: Looks) -> None:
 
 def surface_of(geom_name: str) -> str:
     """`socket-2` belongs to the surface `socket`."""
-    return geom_name.partition("-")[0]
+    name = geom_name.partition("-")[0]
+    return ALIASES.get(name, name)
 
 
 class Appearance:

@@ -5,8 +5,8 @@ Sources. Kinematics: modified (Craig) Denavit-Hartenberg table of the Franka Con
 documentation, "Robot and interface specifications". Limits: the same page, Panda (FER). Inertias:
 C. Gaz et al., "Dynamic Identification of the Franka Emika Panda Robot With Retrieval of Feasible
 Parameters Using Penalty-Based Optimization", IEEE RA-L 4(4),
-2019. Hand: 0.73 kg, Franka Hand product manual. Shapes: our own, to be looked at and to touch the
-      table.
+2019. Hand: 0.73 kg, two fingers of 40 mm each, Franka Hand product manual; where its fingers slide,
+and their 15 g, `franka_description`. Shapes: our own, to be looked at and to touch the table.
 """
 
 import math
@@ -28,6 +28,7 @@ JOINT_RANGE = tuple(zip(PANDA.joint_low, PANDA.joint_high, strict=True))
 MAX_JOINT_SPEED, MAX_TORQUE = PANDA.max_joint_speed, PANDA.max_torque
 UNKNOWN_LOAD = "unknown_load"
 HAND_TO_FINGERTIPS_M = 0.1034
+BOX = mujoco.mjtGeom.mjGEOM_BOX
 READY = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4)
 
 ARMATURE = 0.1
@@ -37,6 +38,28 @@ identified.
 """
 
 MOST_FRICTION_NM, MOST_LOAD_KG = 10.0, 3.0
+
+FINGERS = ("finger_left", "finger_right")
+"""The fingers' joints [m], and bodies; their actuator is `fingers`."""
+FINGER_RANGE_M, FINGER_KG, HAND_KG = 0.04, 0.015, 0.73
+HAND_TO_FINGERS_M = 0.0584
+DRIVE_KG, DRIVE_STIFFNESS, DRIVE_DAMPING = 0.1, 20_000.0, 70.0
+"""What a finger's drive adds to its inertia, and the drive's gains in the width [N/m, Ns/m]: our
+own.
+"""
+
+PAD = {
+    "priority": 1,
+    "condim": 3,
+    "friction": [1.0, 0.005, 0.0001],
+    "solref": [0.004, 10.0],
+    "solimp": [0.9999, 0.9999, 0.001, 0.5, 2.0],
+}
+"""A rubber pad's own contact, chosen by measurement. What is held creeps out with
+(1 - impedance) / impedance, and the pads chatter unless it sinks in a little: hence an impedance of
+nearly 1, and ten times the critical damping. With a scene's contacts a peg slips 8 mm a second
+under 20 N.
+"""
 
 WHITE, GREY = (0.92, 0.92, 0.94, 1.0), (0.25, 0.26, 0.28, 1.0)
 
@@ -138,9 +161,16 @@ def _pose_of_dh(a: float, d: float, alpha: float) -> Array:
 
 
 def add_panda(
-    spec: mujoco.MjSpec, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None
+    spec: mujoco.MjSpec,
+    facts: ArmFacts = PANDA,
+    unmodelled: Unmodelled | None = None,
+    *,
+    fingers: bool = False,
 ) -> mujoco.MjsBody:
-    """Add the arm with its torque motors and a closed hand to a model; the hand's body is returned.
+    """Add the arm with its torque motors and a hand to a model; the hand's body is returned.
+
+    The hand is closed on something 20 mm wide, and what it holds has to be welded to it; with
+    `fingers` it opens, closes and grips by friction (`sim/fingers.py` moves it).
 
     Joint ranges and torques are those of `facts`; kinematics and masses are the Panda's in any
     case.
@@ -163,6 +193,11 @@ def add_panda(
     flange = body.add_body(name="flange", pos=[0.0, 0.0, FLANGE_M], gravcomp=1.0)
     flange.add_site(name="tool", pos=[0.0, 0.0, 0.1], group=4, size=[0.002] * 3)
     hand = _add_hand(flange)
+    if fingers:
+        hand.mass = HAND_KG - 2 * FINGER_KG
+        _add_fingers(spec, hand)
+    else:
+        _add_closed_fingers(hand)
     if unmodelled.unknown_load_kg:
         _add_load(hand, unmodelled.unknown_load_kg)
     return hand
@@ -199,26 +234,61 @@ def _add_link(
 
 
 def _add_hand(flange: mujoco.MjsBody) -> mujoco.MjsBody:
-    """The Franka Hand with its fingers closed on something 20 mm wide."""
+    """The Franka Hand without its fingers."""
     hand = flange.add_body(name="hand", quat=wxyz(POSE_FLANGE_HAND[3:]), gravcomp=1.0)
-    hand.mass, hand.ipos, hand.inertia = 0.73, [-0.01, 0.0, 0.03], [0.001, 0.0025, 0.0017]
+    hand.mass, hand.ipos, hand.inertia = HAND_KG, [-0.01, 0.0, 0.03], [0.001, 0.0025, 0.0017]
     hand.explicitinertial = True
-    box = mujoco.mjtGeom.mjGEOM_BOX
-    look = {"density": 0.0, "group": 1, **TOOL_CONTACT}
-    hand.add_geom(type=box, size=[0.0316, 0.102, 0.026], pos=[0, 0, 0.040], rgba=WHITE, **look)
-    hand.add_geom(type=box, size=[0.022, 0.05, 0.008], pos=[0, 0, 0.008], rgba=GREY, **look)
-    for side in (-1.0, 1.0):
-        hand.add_geom(
-            type=box,
-            size=[0.0105, 0.0075, 0.022],
-            pos=[0, side * 0.0175, 0.0845],
-            rgba=GREY,
-            **look,
-        )
-        hand.add_geom(
-            type=box, size=[0.0085, 0.0035, 0.010], pos=[0, side * 0.0136, 0.102], rgba=GREY, **look
-        )
+    look = {"type": BOX, "density": 0.0, "group": 1, **TOOL_CONTACT}
+    hand.add_geom(size=[0.0316, 0.102, 0.026], pos=[0, 0, 0.040], rgba=WHITE, **look)
+    hand.add_geom(size=[0.022, 0.05, 0.008], pos=[0, 0, 0.008], rgba=GREY, **look)
     return hand
+
+
+def _add_closed_fingers(hand: mujoco.MjsBody) -> None:
+    """Fingers that do not move, closed on something 20 mm wide."""
+    look = {"type": BOX, "density": 0.0, "group": 1, "rgba": GREY, **TOOL_CONTACT}
+    for side in (-1.0, 1.0):
+        hand.add_geom(size=[0.0105, 0.0075, 0.022], pos=[0, side * 0.0175, 0.0845], **look)
+        hand.add_geom(size=[0.0085, 0.0035, 0.010], pos=[0, side * 0.0136, 0.102], **look)
+
+
+def _add_fingers(spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
+    """Two fingers that slide together, wide open in the model's first posture, and their drive.
+
+    Each pad has two rods in front of a plate, so that something flat is held at four points, and
+    something thin or round by whatever it meets.
+    """
+    look = {"density": 0.0, "group": 1, "rgba": GREY, **TOOL_CONTACT}
+    for name, side in zip(FINGERS, (1.0, -1.0), strict=True):
+        at = [0.0, side * FINGER_RANGE_M, HAND_TO_FINGERS_M]
+        finger = hand.add_body(name=name, pos=at, gravcomp=1.0, mass=FINGER_KG)
+        finger.inertia, finger.explicitinertial = [4e-6, 4e-6, 1e-6], True
+        joint = finger.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=[0, side, 0])
+        joint.range, joint.ref, joint.armature = [0.0, FINGER_RANGE_M], FINGER_RANGE_M, DRIVE_KG
+        joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE
+        plate, pads = {"type": BOX, **look}, HAND_TO_FINGERTIPS_M - HAND_TO_FINGERS_M
+        finger.add_geom(size=[0.0105, 0.0065, 0.018], pos=[0, side * 0.0085, 0.022], **plate)
+        tip = [0, side * 0.0040, pads - 0.001]
+        finger.add_geom(size=[0.0085, 0.0035, 0.010], pos=tip, **plate, **PAD)
+        for x in (-0.005, 0.005):
+            rod = {"type": mujoco.mjtGeom.mjGEOM_CAPSULE, "size": [0.002, 0.007, 0.0]}
+            finger.add_geom(pos=[x, side * 0.002, pads], **rod, **look, **PAD)
+    _add_drive(spec)
+
+
+def _add_drive(spec: mujoco.MjSpec) -> None:
+    """The actuator `fingers`, whose control is the width [m], and the gear that couples them."""
+    kind = {"type": mujoco.mjtEq.mjEQ_JOINT, "objtype": mujoco.mjtObj.mjOBJ_JOINT}
+    gear = spec.add_equality(name="gear", name1=FINGERS[0], name2=FINGERS[1], **kind)
+    gear.data[:5] = [0.0, 1.0, 0.0, 0.0, 0.0]
+    gear.solref, gear.solimp = [0.004, 1.0], [0.99, 0.999, 0.001, 0.5, 2.0]
+    width = spec.add_tendon(name="width")
+    for name in FINGERS:
+        width.wrap_joint(name, 1.0)
+    drive = spec.add_actuator(name="fingers", target=width.name, trntype=mujoco.mjtTrn.mjTRN_TENDON)
+    drive.set_to_position(kp=DRIVE_STIFFNESS, kv=DRIVE_DAMPING)
+    drive.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
+    drive.forcerange = [-20.0, 20.0]
 
 
 def _add_friction(joint: mujoco.MjsJoint, torque_nm: float) -> None:

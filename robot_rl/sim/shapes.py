@@ -63,9 +63,9 @@ class ArmShapes:
 
         Where nothing is known of the `world`, those of what moves in the scene are NaN.
         """
-        self._data.qpos[self._parts.angles] = q
         if world is not None:
-            self._parts.place_scene(self._data, world)
+            self._parts.take_over(self._data, world)
+        self._data.qpos[self._parts.angles] = q
         mujoco.mj_kinematics(self._model, self._data)
         poses = np.empty((len(self._drawn), 7))
         quat = np.empty(4)

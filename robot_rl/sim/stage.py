@@ -64,8 +64,10 @@ def build_model(
     option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     option.impratio = 1.0
     with blamed_on(scene):
-        scene.add_to(spec, add_panda(spec, facts, unmodelled))
+        scene.add_to(spec, add_panda(spec, facts, unmodelled, fingers=scene.fingers))
         for geom in spec.geoms:
+            if geom.priority > 0:  # the fingers' pads, or what a scene makes as it wants it
+                continue
             geom.solref = [0.01, 1.0]
             geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
         return spec.compile()

@@ -19,7 +19,7 @@ import numpy as np
 
 from robot_rl import packing
 from robot_rl.stream.records import check_actor
-from robot_rl.types import Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.types import ActionSpec, Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
 SCHEMA = 2
 """Version of the bytes of a step; a peer of another schema is refused."""
@@ -54,21 +54,34 @@ def space_json(space: SpaceSpec) -> dict[str, object]:
     observations = {
         name: [list(shape), dtype] for name, (shape, dtype) in sorted(space.observations.items())
     }
-    return {"observations": observations, "action_size": space.action_size}
+    return {"observations": observations, "actions": space.actions.to_json()}
 
 
 def space_from_json(value: Mapping[str, object]) -> SpaceSpec:
     """The inverse of `space_json`; raises DataError."""
     try:
         observations = {str(n): (tuple(s), str(d)) for n, (s, d) in value["observations"].items()}  # type: ignore[attr-defined]
-        return SpaceSpec(observations, int(value["action_size"]))  # type: ignore[call-overload]
+        return SpaceSpec(observations, ActionSpec.from_json(value))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"this is no description of spaces: {value!r}") from error
 
 
+def space_words(space: SpaceSpec) -> str:
+    """The names of the spaces on a line, for complaints."""
+    seen = [f"{name} {tuple(shape)}" for name, (shape, _) in sorted(space.observations.items())]
+    return f"{', '.join(seen)}; actions {', '.join(space.actions.names)}"
+
+
 def space_hash(space: SpaceSpec) -> str:
-    """16 hex digits that are equal for equal spaces, whatever the order of the names."""
-    text = json.dumps(space_json(space), separators=(",", ":"), sort_keys=True)
+    """16 hex digits that are equal for spaces whose numbers mean the same, whatever the order of the
+    observations. Of the actions the `plain` names count; without any it is that of before there
+    were names.
+    """
+    told: dict[str, Any] = {"observations": space_json(space)["observations"]}
+    told["action_size"] = space.action_size
+    if plain := space.actions.plain:
+        told["actions"] = plain, space.actions.discrete
+    text = json.dumps(told, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -44,7 +44,7 @@ class Hello:
             role,
             f"{task.name} ({_hash(config.to_json(task))})",
             f"{hardware.name} ({_hash(config.to_json(anywhere))})",
-            space_hash(space),
+            f"{space_hash(space)} (actions {', '.join(space.actions.names)})",
             SCHEMA,
             f"{robot_rl.__version__} ({source_hash()})",
             run,

@@ -19,6 +19,7 @@ from robot_rl.stream.codec import (
     space_from_json,
     space_hash,
     space_json,
+    space_words,
 )
 from robot_rl.stream.pages import LOG
 from robot_rl.stream.records import Kind, Payload, Record
@@ -169,16 +170,10 @@ class StepLog:
         if head["schema"] not in READABLE or head["space_hash"] != space_hash(self.space):
             raise DataError(
                 f"log {self.path} was written with schema {head['schema']} and space"
-                f" {head['space_hash']} ({_names(space_from_json(head['space']))}); this run has"
-                f" schema {SCHEMA} and space {space_hash(self.space)} ({_names(self.space)}). Use"
+                f" {head['space_hash']} ({space_words(space_from_json(head['space']))}); this run has"
+                f" schema {SCHEMA} and space {space_hash(self.space)} ({space_words(self.space)}). Use"
                 " another run folder, or the same task and obs"
             )
         if run and head["run"] and head["run"] != run:
             raise DataError(f"log {self.path} is of another run ({head['run']}; this one is {run}): put this run's own "
                             "log back in its place, or use another run folder")  # fmt: skip
-
-
-def _names(space: SpaceSpec) -> str:
-    return ", ".join(
-        f"{name} {tuple(shape)}" for name, (shape, _) in sorted(space.observations.items())
-    )

@@ -6,19 +6,19 @@ only: it drives with the same six numbers as a SpaceMouse, with its own pace and
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from robot_rl import geometry, interfaces
-from robot_rl.config.judge import LEARNED
+from robot_rl import config, geometry, interfaces
+from robot_rl.config.kinds import options_class
 from robot_rl.interfaces import Given
 from robot_rl.sim.socket import Socket
+from robot_rl.teleop._habits import OperatorHabits, SeeingOperator
 from robot_rl.teleop._near_misses import PRESS_M, Plan
 from robot_rl.types import ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
-HOLDS_STEPS = 10  # in place, for a learned judge to say success, before the operator says it
-COLLECTING_PACE = 0.85  # the least: what is shown matters, and not the way to it
 SIDEWAYS = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
 ALIGNED, ALIGNED_RAD_PER_M = (
     0.7,
@@ -27,54 +27,39 @@ ALIGNED, ALIGNED_RAD_PER_M = (
 HOVER_M = 0.003  # above the rim while lining up
 # setting off swings the tip 0.7 mm aside: a tighter hole wants a slower hand and a lower hover
 ROOMY_M = 0.0005
-
-
-@dataclass(frozen=True)
-class OperatorHabits:
-    """How this operator works."""
-
-    slowest_pace: float = 0.6
-    """The least share of full speed that is drawn for an episode."""
-    unsteadiness: float = 0.12
-    """Of the hand: standard deviation of the noise on each axis, as a share of full deflection."""
-    patience_steps: int = 12
-    """So many control steps without progress are watched before a correction."""
-    progress_m: float = 0.002
-    """Nearer to the goal by so much [m] is progress."""
-    far_m: float = 0.07
-    """An arm further aside of the goal [m], and further than any episode starts, is on its way out."""
-    segment_steps: tuple[int, int] = (8, 20)
-    """The least and the most control steps of a correction."""
-    finishes: float = 0.5
-    """Share of the corrections that carry the insertion through."""
-
+PEG = "peg_insert"
 
 Options = OperatorHabits
 
 
-class Teleop(interfaces.Teleop):
-    """The operator's hand and judgement.
-
-    In mode "demonstrate" the clutch is always closed. In mode "correct" the operator watches: it
-    takes over when the arm makes no progress for `patience_steps` or leaves the neighbourhood of
-    the goal, drives for a segment, and lets go again; in a share `finishes` of the segments it
-    carries the insertion through. In mode "collect" every other episode is a success, and the
-    others are near misses, which FAILURE ends. Where the judge is learned, the operator holds the
-    tool in place and leaves the word to it for `HOLDS_STEPS`.
+class Teleop(SeeingOperator):
+    """The operator's hand and judgement in a peg's insertion; a scene that offers phases has the
+    operator that plays them (`teleop/waypoints.py`).
     """
 
     name = "the scripted operator"
-    is_person = False
+
+    def __new__(cls, options: OperatorHabits, given: Given) -> Any:
+        """The operator who knows the task's scene. Raises DeviceError if there is none."""
+        scene = given.task.scene if given.task else None
+        if scene is None or scene.name == PEG:
+            return super().__new__(cls)
+        kind = config.driver("sim/scenes", scene.name)
+        if kind.phases is not interfaces.Scene.phases:
+            from robot_rl.teleop import waypoints  # needs mujoco, which a peg's operator does not
+
+            return waypoints.Teleop(options, given)
+        if not issubclass(options_class("sim/scenes", kind), Socket):
+            raise DeviceError(
+                f"teleop 'scripted': scene {scene.name!r} offers no `phases`, and its options are"
+                " no socket's: write `phases` (docs/scenes.md), or name another device"
+            )
+        return super().__new__(cls)
 
     def __init__(self, options: OperatorHabits, given: Given):
-        task, world = given.task, given.world
-        if task is None or world is None:
-            raise DeviceError(
-                "teleop 'scripted' needs a simulated arm: it steers by the simulator's truth"
-            )
-        self._world = world
-        self._mode = given.mode
-        socket = Socket.of(task.scene)
+        super().__init__(options, given)
+        assert given.task is not None
+        task, socket = given.task, Socket.of(given.task.scene)
         furthest_m = float(
             np.linalg.norm(np.array(task.start[0].translation[:2]) + socket.socket_range_m)
         )
@@ -85,66 +70,35 @@ class Teleop(interfaces.Teleop):
             ALIGNED_RAD_PER_M * socket.clearance_m,
         )
         self._gentle = min(1.0, socket.clearance_m / ROOMY_M) ** 2
-        self._rng = np.random.default_rng(given.seed)
         drawn = np.random.default_rng([given.seed, 2])
         self._plan = Plan(socket, drawn) if given.mode == "collect" else None
-        self._scale = np.array([task.action_translation] * 3 + [task.action_rotation] * 3)
-        self._watch = _Watch(self._habits)
-        self._pace = 1.0
-        self._steps_left = self._done_steps = 0
-        self._silent_steps = HOLDS_STEPS if task.reward.name == LEARNED else 0
-        self._words: list[OperatorCommand] = []
-        self.reports = 0
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
-        """Lean back and choose a pace for this episode."""
-        slowest = self._habits.slowest_pace if self._plan is None else COLLECTING_PACE
-        self._pace = self._rng.uniform(slowest, 1.0)
-        self._steps_left = self._done_steps = 0
-        self._watch = _Watch(self._habits)
+        """Lean back, and have a plan for what is collected."""
         if self._plan is not None:
             self._plan.begin_episode()
-        return self.take_words()
-
-    def end_episode(self, success: bool) -> None:
-        """A judge that has taken something else for a success is denied it."""
-        if success and not self._world.latest.success and self._plan is None:
-            self._words.append(OperatorCommand.DENY)
-
-    def take_words(self) -> Sequence[OperatorCommand]:
-        """What there was to say of the last episode."""
-        said, self._words = self._words, []
-        return said
+        return super().begin_episode()
 
     def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
         """Watch the arm, steer it with the clutch closed, and say when the task is done."""
         (arm,) = arms
         goal = self._world.latest.goal_base_tcp
         offset = geometry.pose_delta(goal, arm.pose_base_tcp)
-        success = self._world.latest.success
-        self._done_steps = self._done_steps + 1 if success else 0
-        said = success and self._done_steps > self._silent_steps
-        word = OperatorCommand.SUCCESS if said else OperatorCommand.NONE
+        word = self._word()
         if self._plan is not None:
             action = self._show(self._plan, arm, goal, offset)
             word = OperatorCommand.FAILURE if self._plan.is_over else word
         else:
             action = self._steer(arm, goal, offset)
         self.reports += 1
-        active = self._mode != "correct" or self._corrects(offset)
+        active = self._mode != "correct" or self._corrects(*self._distance(offset))
         return TeleopEvent(active, action, "tool", outcome=word)
 
-    def _corrects(self, offset: Array) -> bool:
-        """Whether the operator's hand is on the device in this step of mode "correct"."""
-        if self._steps_left > 0:
-            self._steps_left -= 1
-            if self._steps_left == 0:
-                self._watch = _Watch(self._habits)
-        elif self._watch.is_worried(offset):
-            low, high = self._habits.segment_steps
-            finishes = self._rng.random() < self._habits.finishes
-            self._steps_left = 1000 if finishes else int(self._rng.integers(low, high + 1))
-        return self._steps_left > 0
+    def _distance(self, offset: Array) -> tuple[float, bool]:
+        """How far the tool is from the goal, seen from there `(6,)`, and whether it leaves."""
+        distance = float(np.linalg.norm(offset[:3]) + 0.05 * np.linalg.norm(offset[3:]))
+        aside = bool(np.linalg.norm(offset[:2]) > self._habits.far_m)
+        return distance, aside or bool(-offset[2] > 0.12)
 
     def _show(self, plan: Plan, arm: ArmState, goal: Array, offset: Array) -> Array:
         """What a classifier is to see: the success, in a restless hand, or a near miss."""
@@ -185,24 +139,3 @@ class Teleop(interfaces.Teleop):
         if inserting and height > depth - 0.002:
             action[2] = min(action[2], self._gentle)
         return action
-
-
-class _Watch:
-    """The operator's eye on one stretch of autonomous motion: is it getting anywhere?"""
-
-    def __init__(self, habits: OperatorHabits):
-        self._habits = habits
-        self._best = np.inf
-        self._idle_steps = 0
-
-    def is_worried(self, offset: Array) -> bool:
-        """Look at the tool's offset from the goal `(6,)`; true if the arm is stuck or on its way
-        out.
-        """
-        distance = float(np.linalg.norm(offset[:3]) + 0.05 * np.linalg.norm(offset[3:]))
-        if distance < self._best - self._habits.progress_m:
-            self._best, self._idle_steps = distance, 0
-        else:
-            self._idle_steps += 1
-        leaves = bool(np.linalg.norm(offset[:2]) > self._habits.far_m or -offset[2] > 0.12)
-        return leaves or self._idle_steps > self._habits.patience_steps

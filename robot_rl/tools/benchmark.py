@@ -134,7 +134,8 @@ def measure_env(task: Task, hardware: Hardware, sizes: Sizes, obs: ObsKind = "st
     from robot_rl.operator.mapping import open_operator
 
     with lockstep_env(task, hardware, obs) as env:
-        operator = open_operator(hardware, Given(task=task, world=env.world, mode="demonstrate"))
+        given = Given(task=task, world=env.world, mode="demonstrate")
+        operator = open_operator(hardware, given, env.space_spec.actions)
         seconds: list[float] = []
         while len(seconds) < sizes.env_steps:
             env.reset(seed=len(seconds))

@@ -19,7 +19,7 @@ from robot_rl.operator.mapping import open_operator
 from robot_rl.tools import camera_check
 from robot_rl.tools.arm_check import check_arm, check_reach
 from robot_rl.tools.findings import Finding, fine, guarded, judged, wrong
-from robot_rl.types import RobotRLError
+from robot_rl.types import GripperReading, RobotRLError
 
 PACKAGES = {"franka": ("pylibfranka",), "fci_sim": ("pylibfranka", "mujoco"), "mujoco": ("mujoco",),
             "realsense": ("pyrealsense2",)}  # fmt: skip
@@ -28,10 +28,12 @@ EXTRAS = {"pylibfranka": "franka", "pyrealsense2": "realsense"}
 """By package: the extra that brings it."""
 
 LEAST_GRIPPER_WIDTH = 0.01
+GRIPPER_TOLERANCE = 0.003
 LEAST_FRAME_SHARE = 0.9
 LARGEST_AGE_SHARE = 0.5
-"""What is right: [m] open, share of the frames that a camera was asked for, p99 of a frame's age as
-a share of how old it may be."""
+"""What is right: [m] open; [m] by which a hand may miss the widths of the file; share of the frames
+that a camera was asked for; p99 of a frame's age as a share of how old it may be.
+"""
 
 CAMERA_S = 3.0
 """For how long the cameras are watched."""
@@ -188,5 +190,26 @@ def _check_gripper(gripper: GripperConfig) -> Iterator[Finding]:
         )
         advice = "the hand does not know its range: home it, with nothing between the fingers"
         yield judged(gripper.name, "gripper range", right, found, advice)
+        yield _check_gripper_range(gripper, reading)
     finally:
         process.close()
+
+
+def _check_gripper_range(gripper: GripperConfig, reading: GripperReading) -> Finding:
+    """Whether the widths of the file are some that this hand reads: one that never comes to
+    `open_m` is never seen as open, and one below `closed_m` or beyond `open_m` is off the scale.
+    """
+    found = (
+        f"{1e3 * gripper.closed_m:g} to {1e3 * gripper.open_m:g} mm; it reads"
+        f" {1e3 * reading.width_m:.1f}, at most {1e3 * reading.max_width_m:.1f} mm"
+    )
+    reaches = gripper.open_m <= reading.max_width_m + GRIPPER_TOLERANCE
+    low, high = gripper.closed_m - GRIPPER_TOLERANCE, gripper.open_m + GRIPPER_TOLERANCE
+    advice = (
+        f"the hand never reads {1e3 * gripper.open_m:g} mm: set open_m to what it reads when it is"
+        " wide open (in m), or home it"
+        if not reaches
+        else "open_m and closed_m are to be what it reads when it is open and when its fingers meet"
+    )
+    right = reaches and low <= reading.width_m <= high
+    return judged(gripper.name, "open_m, closed_m", right, found, advice)

@@ -224,6 +224,7 @@ def facts_table(listed: Listed) -> Table:
         "observations": ", ".join(
             f"{name} {tuple(shape)}" for name, (shape, _) in sorted(observations.items())
         ),
+        "actions": ", ".join(listed.recording.space.actions.names),
     }
     for name, value in rows.items():
         table.add_row(name, value)
@@ -258,8 +259,10 @@ def steps_table(episode: Episode) -> Table:
 def statistics(path: Path) -> Statistics:
     """Of all episodes at a path."""
     recordings = open_recordings(path)
+    names = {recording.space.actions.names for recording in recordings}
     collector = Collector(
-        next((r.context["rate_hz"] for r in recordings if r.context.get("rate_hz")), None)
+        next((r.context["rate_hz"] for r in recordings if r.context.get("rate_hz")), None),
+        names.pop() if len(names) == 1 else (),
     )
     for recording in recordings:
         facts = {each.key: each for each in recording.facts()}
@@ -312,7 +315,10 @@ def _overview(found: Statistics) -> Table:
             f"{count(found.corrections, 'correction')}, {percent(found.intervention_share)} of the"
             " steps of policy and operator"
         ),
-        "clipped": ", ".join(f"[{i}] {percent(share)}" for i, share in enumerate(found.clipped)),
+        "clipped": ", ".join(
+            f"[{entry.column}] {percent(share)}"
+            for entry, share in zip(found.actions, found.clipped, strict=False)
+        ),
         "executed is not commanded": percent(found.differs),
     }
     if (timing := found.timing) is not None:

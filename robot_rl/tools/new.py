@@ -342,6 +342,10 @@ TASK = Task(
     action_rotation=0.05,
     leash_translation=0.012,
     leash_rotation=0.1,
+    # Along and about these axes of the tool; leave out those that are to stay as they are
+    axes=("x", "y", "z", "rx", "ry", "rz"),
+    # A gripper that the bench may have keeps what a person has put between its fingers
+    grippers=("held",),
     # The tool's tip, seen from the hardware file's TCP [m, xyzw]
     pose_tcp_tool=$tool,
     # Stiffness times clip is the largest force: 2000 N/m x 10 mm = 20 N, and 150 Nm/rad x 0.05 rad = 7.5 Nm

@@ -1,5 +1,6 @@
 """The values that travel between rooms. They are data, and do nothing."""
 
+from robot_rl.types.actions import AXES, CLOSE, OPEN, STAY, ActionSpec
 from robot_rl.types.arm import (
     ArmFacts,
     ArmLimits,
@@ -12,12 +13,12 @@ from robot_rl.types.arm import (
     Fault,
     GripperReading,
     GripperState,
+    HandState,
     JointTarget,
     LimitFlags,
     Load,
 )
 from robot_rl.types.data import (
-    AXES,
     DRIVER_FAULTS,
     JUDGE_NUMBERS,
     ActorStream,

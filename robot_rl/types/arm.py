@@ -4,6 +4,7 @@ quaternion xyzw.
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 import numpy as np
 
@@ -163,6 +164,10 @@ class ArmLimits:
     `body_low`, `body_high` (3,) [m], base frame: the room that the guarded bodies of the arm
     (elbow, forearm, hand, and the hardware file's `guards`) must stay in: table and walls. Empty:
     no room, but they keep out of the boxes all the same.
+
+    `workspace_turn` [rad]: how far a target may turn about the z of `workspace_quat`, if that is
+    further than it may tilt; `workspace_angle` then bounds the tilt of the z axis alone. 0:
+    `workspace_angle` bounds both together.
     """
 
     workspace_low: tuple[float, float, float]
@@ -190,6 +195,7 @@ class ArmLimits:
     keep_out: tuple[Box, ...] = ()
     body_low: tuple[float, ...] = ()
     body_high: tuple[float, ...] = ()
+    workspace_turn: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -299,6 +305,19 @@ class GripperReading:
     width_m: float
     max_width_m: float
     grasped: bool
+
+
+class HandState(NamedTuple):
+    """A hand as an episode sees it: the width between its fingers [m] and the largest there is,
+    whether it moves, whether something is between the fingers, and a latched fault in words, "" if
+    there is none.
+    """
+
+    width: float
+    max_width: float
+    moving: bool
+    held: bool
+    reason: str
 
 
 @dataclass(frozen=True)

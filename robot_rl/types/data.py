@@ -1,5 +1,6 @@
 """Steps, marks and what they are called by."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -7,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from robot_rl.types.actions import STAY, ActionSpec
 from robot_rl.types.arm import ArmTarget, Array, Fault, JointTarget
 
 Observation = Mapping[str, Array]
@@ -47,8 +49,9 @@ class WorldState:
     success.
 
     An object is a body of the scene with joints of its own, or one that a reset places. `scene_q
-    (m,)` are the positions of all joints that are not the arm's, in the model's order: how far a
-    lid is open.
+    (m,)` are the positions of all joints that are neither the arm's nor its fingers', in the
+    model's order: how far a lid is open. `width_m` is between the fingers; NaN where they do not
+    move.
 
     Only `cameras/mujoco.py`, `rewards/simulator.py` and the simulated operators
     (`teleop/scripted.py`, `human_like.py`) may look at it, a task's state-only variant, under its
@@ -64,6 +67,7 @@ class WorldState:
     success: bool
     seed: int = 0
     scene_q: Array = field(default_factory=lambda: np.zeros(0))
+    width_m: float = math.nan
 
 
 class Provenance(IntEnum):
@@ -127,7 +131,7 @@ class JudgeInputs:
     cameras: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Cameras of the bench, with the height and width of the pictures [pixels]."""
     numbers: tuple[str, ...] = ()
-    """Of `JUDGE_NUMBERS`, one for each arm."""
+    """Of `JUDGE_NUMBERS`, one for each arm; a width for each gripper that moves."""
 
 
 JUDGE_NUMBERS = ("height", "force", "width")
@@ -213,8 +217,6 @@ class OperatorCommand(IntEnum):
 
 
 Frame = Literal["base", "tool"]
-AXES = ("x", "y", "z", "rx", "ry", "rz")
-"""What a twist's six numbers are called in a hardware file."""
 
 
 @dataclass(frozen=True)
@@ -275,13 +277,15 @@ class TeleopAction:
     held.
 
     `outcome` is the word on the episode, if it was given since the last reading: a key, a button,
-    the console. `problem` says why the device is not there, if it is not.
+    the console. `problem` says why the device is not there, if it is not. `gripper` is what is said
+    to the gripper of the device's arm: CLOSE, STAY or OPEN.
     """
 
     engaged: bool
     action: Array
     outcome: OperatorCommand = OperatorCommand.NONE
     problem: str = ""
+    gripper: float = STAY
 
 
 @dataclass(frozen=True)
@@ -289,11 +293,23 @@ class SpaceSpec:
     """Observation and action spaces, known from task and hardware file alone, without opening
     anything.
 
-    `observations` maps each name to (shape, dtype name); `action_size` is A.
+    `observations` maps each name to (shape, dtype name).
     """
 
     observations: Mapping[str, tuple[tuple[int, ...], str]]
-    action_size: int
+    actions: ActionSpec
+
+    @property
+    def action_size(self) -> int:
+        """A."""
+        return self.actions.size
+
+    @staticmethod
+    def unnamed(
+        observations: Mapping[str, tuple[tuple[int, ...], str]], action_size: int
+    ) -> "SpaceSpec":
+        """Spaces whose actions have no names, as those of old recordings."""
+        return SpaceSpec(observations, ActionSpec.unnamed(action_size))
 
 
 ActorStream = tuple[str, int]

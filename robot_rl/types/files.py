@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from robot_rl.types.actions import AXES
 from robot_rl.types.arm import ArmLimits, Compliance, Load
 from robot_rl.types.data import Use
 
 ObsKind = Literal["pixels", "state"]
+GripperUse = Literal["none", "held", "moved"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,18 @@ class GripperConfig:
     name: str
     driver: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    arm: str = ""
+    """The arm that it sits on; with one arm it may be left out."""
+    open_m: float = 0.08
+    """Width to which it is opened [m]."""
+    closed_m: float = 0.0
+    """Width at which its fingers meet [m]."""
+    speed: float = 0.1
+    """Of the width [m/s]."""
+    force_n: float = 40.0
+    """With which it closes upon something [N]."""
+    toggle_s: float = 0.6
+    """Between two toggles, of the policy's or the operator's, at least [s]."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,11 @@ class Hardware:
     cameras: tuple[CameraConfig, ...] = ()
     grippers: tuple[GripperConfig, ...] = ()
     teleop: Use | None = None
+
+    def gripper_of(self, arm: ArmConfig) -> GripperConfig | None:
+        """The gripper on an arm, if there is one that moves."""
+        there = (gripper for gripper in self.grippers if gripper.arm in ("", arm.name))
+        return next(there, None)
 
 
 @dataclass(frozen=True)
@@ -164,6 +183,12 @@ class Task:
     """An action of 1 moves the target so far along an axis of its own frame [m]."""
     action_rotation: float = 0.05
     """And turns it so far about one [rad]."""
+    axes: tuple[str, ...] = AXES
+    """The axes of the target's own frame along and about which actions move it, for every arm. The
+    others are held: an action has no number for them, and the target keeps them."""
+    grippers: tuple[GripperUse, ...] = ()
+    """For each arm what the task does with its gripper: there is "none", it is "held" as it is, or
+    "moved" by the policy. (): "none" for every arm."""
     leash_translation: float = 0.02
     """The target is kept so near the measured pose that it cannot wind up [m]."""
     leash_rotation: float = 0.15
@@ -204,3 +229,7 @@ class Task:
     """Tighter values for fields of the hardware's `ArmLimits`."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Run options of this task by dotted key: `{"learner.agent.discount": 0.97}`."""
+
+    def gripper(self, arm: int) -> GripperUse:
+        """What it does with the gripper of the arm of this number."""
+        return self.grippers[arm] if self.grippers else "none"

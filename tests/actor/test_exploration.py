@@ -92,3 +92,13 @@ def test_a_waypoint_beyond_the_arms_limits_is_given_up():
     still = np.all(np.abs(np.diff(path, axis=0)) < 1e-4, axis=1)
     assert still.any(), "no waypoint was out of reach: the test shows nothing"
     assert not (still[1:] & still[:-1]).any()
+
+
+def test_it_goes_along_the_axes_that_the_task_frees_alone_and_covers_them():
+    task = replace(config.load_task("peg_insert"), axes=("x", "z", "rz"))
+    path = wander(task, 2000)
+    # (in the goal's frame a turn about z makes some of x to y)
+    np.testing.assert_allclose(path[:, 3:5], 0.0, atol=1e-9)
+    assert np.abs(path[:, 0]).max() > 0.03 and np.abs(path[:, 5]).max() > 0.2
+    still = np.all(np.abs(np.diff(path, axis=0)) < 1e-4, axis=1)
+    assert not (still[1:] & still[:-1]).any(), "it waits for what it cannot reach"

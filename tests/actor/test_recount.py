@@ -18,7 +18,7 @@ def actor():
     server = CallServer()
     actor = object.__new__(Actor)
     task, hardware = config.load_task("peg_insert"), config.load_hardware("sim_panda")
-    actor._hello = Hello.of("actor", task, hardware, SpaceSpec({}, 7))
+    actor._hello = Hello.of("actor", task, hardware, SpaceSpec.unnamed({}, 7))
     actor._calls = CallClient(server.address)
     yield actor, server
     actor._calls.close()
@@ -32,7 +32,7 @@ def test_a_learner_with_another_task_is_an_error_that_names_both(actor):
         "learner",
         config.load_task("peg_insert_hard"),
         config.load_hardware("sim_panda"),
-        SpaceSpec({}, 7),
+        SpaceSpec.unnamed({}, 7),
     )
     server.register("hello", lambda body, arrays: compatibility.check(ours, body))
     server.start()

@@ -406,7 +406,12 @@ WRONG_HEADS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a spec of nothing": lambda head: head["spec"].update(hidden=[-1, 0]),
     "a spec of texts": lambda head: head["spec"].update(action_size="6"),
     "a spec of an unknown encoder": lambda head: head["spec"].update(encoder="crystal ball"),
+    "a spec of an unknown hand": lambda head: head["spec"].update(hand=["third"]),
+    "a spec of ten thousand grippers": lambda head: head["spec"].update(
+        actions={"names": [f"{i}" for i in range(10_000)], "discrete": [*range(10_000)]}
+    ),
     "a spec that is a list": lambda head: head.update(spec=[]),
+    "choices that are texts": lambda head: head["spec"]["actions"].update(discrete=["0"]),
 }
 WRONG_COUNTERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "counters are empty": lambda head: head.update(counters={}),

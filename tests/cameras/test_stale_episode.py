@@ -135,7 +135,7 @@ def made_step(index, episode=0):
 def space():
     from robot_rl.types import SpaceSpec
 
-    return SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
+    return SpaceSpec.unnamed({"state/tcp_pose": ((6,), "float32")}, 6)
 
 
 def test_in_the_log_it_is_truncated_at_its_last_step_with_the_reason(tmp_path, space):

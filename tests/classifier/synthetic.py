@@ -17,7 +17,7 @@ from robot_rl.stream.log import StepLog
 from robot_rl.types import Array, Mark, Provenance, SpaceSpec, Step
 
 SIZE = 32
-SPACE = SpaceSpec({"image/wrist": ((SIZE, SIZE, 3), "uint8")}, 1)
+SPACE = SpaceSpec.unnamed({"image/wrist": ((SIZE, SIZE, 3), "uint8")}, 1)
 NOTHING = np.zeros(1, np.float32)
 EYES = Inputs(("wrist",), size=SIZE)
 Picture = Callable[[int, bool], Array]

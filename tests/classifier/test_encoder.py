@@ -17,14 +17,14 @@ from robot_rl.cli.rewards import reward
 from robot_rl.learner.checkpoint import save_policy
 from robot_rl.networks.encoders import SmallCNN, Vision
 from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
-from robot_rl.types import ConfigError, DataError
+from robot_rl.types import ActionSpec, ConfigError, DataError
 from tests.classifier.synthetic import EYES, SIZE, by_light, episode, step, write_log
 
 OPTIONS = ClassifierConfig(trunk="encoder", encoder="run", steps=10, shift_pixels=1)
 EPISODES = [episode(n, "000111") for n in range(10)]
 SEEN = [{"image/wrist": by_light(99, each)} for each in (False, True)]
 SPEC = PolicySpec(
-    (("state/tcp_pose", 6),), ("wrist", "front"), (SIZE, SIZE), 6, camera_features=8,
+    (("state/tcp_pose", 6),), ("wrist", "front"), (SIZE, SIZE), ActionSpec.unnamed(6), camera_features=8,
     encoder="goal",
 )  # fmt: skip
 

@@ -134,9 +134,9 @@ def test_an_unknown_verb_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
         ),
         (
             ["arm", "sim_panda", "--task", "peg"],
-            "robot-rl: tasks/peg.py does not exist; there is: peg_insert",
+            "robot-rl: tasks/peg.py does not exist; there is: ",
         ),
-        (["train", "peg"], "robot-rl: tasks/peg.py does not exist; there is: peg_insert"),
+        (["train", "peg"], "robot-rl: tasks/peg.py does not exist; there is: "),
         (["eval", "no_such_run"], "robot-rl: 'runs/no_such_run' is not a run"),
         (
             ["train", "--resume", "no_such_run", "--seed", "1"],

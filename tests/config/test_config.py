@@ -29,7 +29,7 @@ from robot_rl.config import (
 )
 from robot_rl.config.limits import limit_problems, outside, quat_angle, require_tighter
 from robot_rl.machine.validation import apply_overrides, from_json, nearest, to_json
-from robot_rl.types import ArmLimits, Box, ConfigError, Use
+from robot_rl.types import ActionSpec, ArmLimits, Box, ConfigError, Use
 
 PACKAGED = Path(__file__).parents[2] / "hardware_configs" / "sim_panda.yaml"
 Edit = Callable[[str, str], str]
@@ -73,8 +73,9 @@ def line_of(text: str) -> int:
 @pytest.mark.parametrize(
     "task_name", [path.stem for path in (PACKAGED.parents[1] / "tasks").glob("*.py")]
 )
-def test_every_packaged_task_fits_the_simulated_panda(task_name: str, hardware: Hardware) -> None:
-    config.check_fit(load_task(task_name), hardware)
+def test_every_packaged_task_fits_its_simulated_bench(task_name: str) -> None:
+    task = load_task(task_name)
+    config.check_fit(task, load_hardware("sim_hand" if task.grippers else "sim_panda"))
 
 
 @pytest.mark.parametrize("name", [path.stem for path in PACKAGED.parent.glob("*.yaml")])
@@ -330,6 +331,32 @@ def test_the_workspace_may_turn_inside_itself(limits: ArmLimits) -> None:
         tighten(limits, {"workspace_quat": turned})
 
 
+def test_a_turn_of_its_own_may_be_narrowed_and_given_up_and_not_turned_away(
+    limits: ArmLimits,
+) -> None:
+    wide = replace(limits, workspace_angle=0.2, workspace_turn=1.5)
+    assert tighten(wide, {"workspace_turn": 1.0}).workspace_turn == 1.0
+    turned = [math.cos(0.05), math.sin(0.05), 0.0, 0.0]  # 0.1 rad about z
+    assert tighten(wide, {"workspace_quat": turned, "workspace_angle": 0.1, "workspace_turn": 0.0})
+    for changes, complaint in (
+        ({"workspace_turn": 1.6}, "workspace_turn = 1.6: a task may tighten"),
+        (
+            {"workspace_turn": 0.1},
+            "workspace_turn = 0.1: wanted 0, or at least workspace_angle, 0.2",
+        ),
+        ({"workspace_quat": turned, "workspace_angle": 0.1}, "wanted workspace_turn = 0 beside it"),
+    ):
+        with pytest.raises(ConfigError, match=complaint):
+            tighten(wide, changes)
+    at = (0.5, 0.0, 0.1)
+    yawed = (math.cos(0.6), math.sin(0.6), 0.0, 0.0)  # 1.2 rad about z
+    assert not outside(wide, (*at, *yawed), (0.0,) * 3, (0.1, 0.1, 0.2))
+    assert "turns up to 1.6 rad about z" in outside(
+        wide, (*at, *yawed), (0.0,) * 3, (0.0, 0.0, 0.4)
+    )
+    assert "tilts up to 0.3 rad" in outside(wide, (*at, *yawed), (0.0,) * 3, (0.3, 0.0, 0.0))
+
+
 def test_an_unknown_limit_names_the_nearest(limits: ArmLimits) -> None:
     with pytest.raises(
         ConfigError, match=r"the task's limits: max_forc is not a known key; .*mean 'max_force'"
@@ -409,11 +436,53 @@ def test_spaces_follow_from_the_files(task: Task, hardware: Hardware) -> None:
     assert tells.observations["state/projected_gravity"] == ((3,), "float32")
 
 
-def test_a_task_moves_no_gripper_so_far(task: Task, hardware: Hardware) -> None:
-    with pytest.raises(
-        ConfigError, match="grippers no task moves a gripper so far: leave them out"
-    ):
-        config.check_fit(task, replace(hardware, grippers=(GripperConfig("hand", "mujoco"),)))
+HAND = (GripperConfig("hand", "mujoco"),)
+
+
+def test_the_spaces_name_what_an_action_moves(task: Task, hardware: Hardware) -> None:
+    held, gripped = replace(task, axes=("rz", "x"), wander=None), replace(hardware, grippers=HAND)
+    assert spaces(held, hardware, "state").actions == ActionSpec(("panda.x", "panda.rz"))
+    moved = spaces(replace(held, grippers=("moved",)), gripped, "state").actions
+    assert moved == ActionSpec(("panda.x", "panda.rz", "hand"), (2,))
+    for bench in (hardware, gripped):
+        assert spaces(replace(held, grippers=("held",)), bench, "state").actions.size == 2
+
+
+@pytest.mark.parametrize(
+    ("use", "grippers", "complaint"),
+    [
+        ((), HAND, r"grippers says 'none' of arm 'panda', which in hardware 'sim_panda' has the "
+         r"gripper 'hand'"),
+        (("none",), HAND, "grippers says 'none' of arm 'panda'"),
+        (("moved",), (), "grippers says 'moved' of arm 'panda', which in hardware 'sim_panda' has no"),
+        (("held", "held"), (), "grippers has 2 words for the 1 arms of hardware 'sim_panda'"),
+    ],
+)  # fmt: skip
+def test_a_gripper_that_the_other_side_does_not_know_is_refused_with_both_named(
+    use: Any, grippers: Any, complaint: str, task: Task, hardware: Hardware
+) -> None:
+    with pytest.raises(ConfigError, match=complaint) as error:
+        config.check_fit(replace(task, grippers=use), replace(hardware, grippers=grippers))
+    assert "peg_insert" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"axes": ("x", "w")}, r"axes\[1\] = 'w': allowed: "),
+        ({"axes": ("x", "x")}, r"axes\[1\] = 'x' stands there twice"),
+        ({"axes": ()}, "axes is empty: wanted some of x, y, z, rx, ry, rz"),
+        (
+            {"axes": ("x", "y")},
+            "wander.way_out .* leads along z, which the task's axes do not free",
+        ),
+    ],
+)
+def test_axes_that_cannot_be_freed_are_told(
+    changes: dict[str, Any], complaint: str, task: Task, hardware: Hardware
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        spaces(replace(task, **changes), hardware, "state")
 
 
 def test_two_arms_are_told_apart_by_name_and_refused_to_a_task(
@@ -421,11 +490,12 @@ def test_two_arms_are_told_apart_by_name_and_refused_to_a_task(
 ) -> None:
     (arm,) = hardware.arms
     two = replace(hardware, arms=(arm, replace(arm, name="left", address="tcp://127.0.0.1:5570")))
+    both = replace(task, start=task.start * 2, grippers=())
     with pytest.raises(
         ConfigError, match=r"arms\[1\] is a second arm, and a task moves one so far: give each"
     ):
-        config.check_fit(replace(task, start=task.start * 2), two)
-    spec = spaces(replace(task, start=task.start * 2), two, "state")
+        config.check_fit(both, two)
+    spec = spaces(both, two, "state")
     assert spec.action_size == 12
     assert {
         "state/panda/tcp_pose",

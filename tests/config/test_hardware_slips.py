@@ -273,6 +273,21 @@ FRANKA = [
     ),
     (
         "# What is plugged in",
+        "grippers: [{name: hand, driver: mujoco, arm: fr4}]  # What is plugged in",
+        "grippers[0].arm = 'fr4' is not in the file; it has: ",
+    ),
+    (
+        "# What is plugged in",
+        "grippers: [{name: a.x, driver: mujoco}]  # What is plugged in",
+        "grippers[0].name = 'a.x': wanted a name without a dot",
+    ),
+    (
+        "# What is plugged in",
+        "grippers: [{name: a, driver: mujoco}, {name: b, driver: mujoco}]  # What is plugged in",
+        "as 'a' does: wanted one for each at most",
+    ),
+    (
+        "# What is plugged in",
         "grippers: [{name: hand, driver: franka, options: {pi: 172.16.0.2}}]  # What is plugged in",
         "grippers[0].options.pi is not a known key; allowed: ip",
     ),
@@ -342,14 +357,13 @@ def test_no_limit_is_beyond_what_can_be_meant(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     allowed = RANGES[name]
-    line = re.search(rf"^ +{name}: .*", (PACKAGED / "sim_panda.yaml").read_text(), re.MULTILINE)
+    file = "sim_hand.yaml" if name == "workspace_turn" else "sim_panda.yaml"
+    line = re.search(rf"^ +{name}: .*", (PACKAGED / file).read_text(), re.MULTILINE)
     assert line is not None
     wild = re.sub(
         r"-?[\d.]+", f"{allowed.low + share * (allowed.high - allowed.low):g}", line[0], count=1
     )
-    said = refused(
-        "sim_panda.yaml", line[0], wild, capsys, tmp_path, ["arm", "mine", "--clock", "lockstep"]
-    )
+    said = refused(file, line[0], wild, capsys, tmp_path, ["arm", "mine", "--clock", "lockstep"])
     assert re.search(
         rf"mine.yaml:\d+: arms\[0\].limits.{name}(\[0\])? = \S+: wanted {re.escape(str(allowed))}",
         said,

@@ -20,7 +20,9 @@ require("viser")
 
 from robot_rl.tools.review import Review  # noqa: E402
 
-SPACE = SpaceSpec({"image/wrist": ((128, 96, 3), "uint8"), "state/tcp_pose": ((6,), "float32")}, 6)
+SPACE = SpaceSpec.unnamed(
+    {"image/wrist": ((128, 96, 3), "uint8"), "state/tcp_pose": ((6,), "float32")}, 6
+)
 LENGTH = 11
 
 

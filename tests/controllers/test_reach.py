@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.controllers.reach import AXES, Reach, error_of, forward
-from robot_rl.geometry import pose_multiply
+from robot_rl.controllers.reach import AXES, Reach, error_of, forward, turns_of
+from robot_rl.geometry import pose_multiply, quat_from_rotvec, quat_rotate
 from robot_rl.sim.franka_facts import FR3, PANDA
 from robot_rl.sim.panda import flange_pose
 from robot_rl.tools.arm_check import limits_of, tool_of
 
 FACTS = {"mujoco": PANDA, "fci_sim": FR3, "franka": FR3}
-SHIPPED = [("sim_panda", ""), ("fci_sim", ""), ("franka_fr3", "")]
+SHIPPED = [(name, "") for name in ("sim_panda", "sim_hand", "fci_sim", "franka_fr3")]
 SHIPPED += list(itertools.product(("sim_panda", "fci_sim"), ("peg_insert", "peg_insert_hard")))
 
 
@@ -75,6 +75,18 @@ def test_every_corner_of_a_shipped_workspace_can_be_reached(hardware, task):
     assert len(AXES) == 14
     reach, _, _ = reach_of(hardware, task)
     assert [str(miss) for miss in reach.unreachable()] == []
+
+
+def test_an_arm_that_may_turn_further_than_it_may_tilt_is_tried_at_the_ends_of_both():
+    _, limits, _ = reach_of("sim_hand")
+    turns = turns_of(limits)
+    assert len(turns) == 14
+    z = np.array([0.0, 0.0, 1.0])
+    for turn in turns:
+        tilt = np.arccos(min(1.0, z @ quat_rotate(quat_from_rotvec(turn), z)))
+        assert tilt == pytest.approx(limits.workspace_angle) or np.linalg.norm(turn) == 1.75
+    assert reach_of("sim_hand", workspace_turn=2.6)[0].unreachable(), "a wrist turns so far at most"
+    assert reach_of("sim_hand", workspace_angle=0.5)[0].widest_angle() < 0.4
 
 
 def test_a_corner_too_far_away_is_named_and_so_is_the_joint_that_is_at_its_end():

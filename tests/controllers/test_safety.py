@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robot_rl.config.limits import tilt_and_turn
 from robot_rl.controllers import safety
 from robot_rl.geometry import pose_error, quat_from_rotvec
 
 BOX = np.array([[0.35, -0.2, 0.0], [0.65, 0.2, 0.35]])
 DOWN = np.array([1.0, 0.0, 0.0, 0.0])
-ANGLE = 0.6
+CONE, WIDE = np.array([0.6, 0.0]), np.array([0.2, 1.75])
+"""All of an angle bounded; and a tilt less than a turn."""
 numbers = st.floats(-3.0, 3.0, allow_subnormal=False)
 
 
@@ -33,10 +35,24 @@ def angle_between(a, b):
 
 @given(poses())
 def test_a_clipped_target_is_inside_the_workspace(pose):
-    out = safety.clip_to_workspace(pose, BOX, DOWN, ANGLE)
+    out = safety.clip_to_workspace(pose, BOX, DOWN, CONE)
     assert (out[:3] >= BOX[0]).all() and (out[:3] <= BOX[1]).all()
-    assert angle_between(out[3:], DOWN) <= ANGLE + 1e-6
-    np.testing.assert_allclose(safety.clip_to_workspace(out, BOX, DOWN, ANGLE), out, atol=1e-9)
+    assert angle_between(out[3:], DOWN) <= CONE[0] + 1e-6
+    np.testing.assert_allclose(safety.clip_to_workspace(out, BOX, DOWN, CONE), out, atol=1e-9)
+
+
+@given(poses())
+def test_a_target_may_turn_further_than_it_may_tilt(pose):
+    out = safety.clip_to_workspace(pose, BOX, DOWN, WIDE)
+    tilt, turn = tilt_and_turn((1.0, 0.0, 0.0, 0.0), out[3:].tolist())
+    assert tilt <= WIDE[0] + 1e-6 and abs(turn) <= WIDE[1] + 1e-6
+    again = safety.clip_to_workspace(out, BOX, DOWN, WIDE)
+    assert angle_between(again[3:], out[3:]) < 1e-6
+    before = tilt_and_turn((1.0, 0.0, 0.0, 0.0), pose[3:].tolist())
+    if before[0] < 0.2 and abs(before[1]) < 1.75:
+        assert angle_between(out[3:], pose[3:]) < 1e-6, "what is inside stays"
+    elif before[0] < 3.0:
+        assert abs(turn - np.clip(before[1], -1.75, 1.75)) < 1e-5, "a clipped tilt turns nothing"
 
 
 @given(poses(), poses())

@@ -295,7 +295,9 @@ def test_an_episode_with_other_content_is_refused(tmp_path, folder):
 def test_a_log_of_another_space_is_refused_naming_both(log, folder, tmp_path):
     archive(log, folder)
     with (
-        StepLog(tmp_path / "other.log", SpaceSpec({"state/q": ((7,), "float32")}, 6)) as other,
+        StepLog(
+            tmp_path / "other.log", SpaceSpec.unnamed({"state/q": ((7,), "float32")}, 6)
+        ) as other,
         pytest.raises(DataError, match=r"state/tcp_pose.*state/q"),
     ):
         archive(other, folder)

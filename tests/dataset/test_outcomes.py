@@ -18,7 +18,7 @@ from robot_rl.stream.episodes import REACTION_S
 from robot_rl.stream.log import StepLog
 from robot_rl.types import Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/x": ((1,), "float32")}, action_size=1)
+SPACE = SpaceSpec.unnamed({"state/x": ((1,), "float32")}, action_size=1)
 NOTHING = np.zeros(1, np.float32)
 BEFORE = 4  # frames at 10 Hz within the time that a person needs
 

@@ -113,7 +113,7 @@ def test_a_camera_is_opened_once_and_gives_two_sizes(gl, looker, start_arm):
         ({"cameras": ["fornt"]}, "camera 'fornt', which is not in hardware 'sim_panda'"),
         ({"size": [4, 40]}, "wanted height and width, 8 to 1024"),
         ({"numbers": ["heigth"]}, "asks for 'heigth', and there is: force, height, width"),
-        ({"numbers": ["width"]}, "no task drives a gripper yet"),
+        ({"numbers": ["width"]}, "the task moves no gripper"),
     ],
 )
 def test_what_a_judge_cannot_see_is_said_before_anything_moves(asked, told, looker):

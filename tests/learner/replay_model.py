@@ -13,7 +13,7 @@ from robot_rl.learner.replay import Kind, Replay
 from robot_rl.stream.episodes import EpisodeOf, Relabel
 from robot_rl.types import ActorStream, Array, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec(
+SPACE = SpaceSpec.unnamed(
     {"state/a": ((3,), "float32"), "image/eye": ((2, 3, 3), "uint8"), "state/b": ((1,), "float32")},
     2,
 )

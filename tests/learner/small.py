@@ -1,26 +1,41 @@
 """Small agents and batches for the tests of the learner."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import torch
 
 from robot_rl.learner.agents.rlpd import Agent
 from robot_rl.learner.agents.rlpd import Config as RLPDConfig
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.types import SpaceSpec
+from robot_rl.types import ActionSpec, SpaceSpec
 
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3)
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 3
+)
 SPACES = {
-    "none": SpaceSpec({"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3),
+    "none": SpaceSpec.unnamed(
+        {"state/tcp_pose": ((6,), "float32"), "state/x": ((2,), "float32")}, 3
+    ),
     "goal": PIXELS,
     "end_to_end": PIXELS,
     "resnet10": PIXELS,
 }
+TWO_HANDS = ActionSpec(("left.x", "left.rz", "left hand", "right.x", "right hand"), (2, 4))
 
 
-def make_agent(encoder: str = "none", seed: int = 0, **options: object) -> Agent:
-    spec = PolicySpec.from_space(SPACES[encoder], encoder, camera_features=8, hidden=(32, 32))
-    small = {"hidden": (32, 32), "batch_size": 16, "critics": 2, "actor_period": 1}
-    return Agent(spec, RLPDConfig(**(small | options)), seed)  # type: ignore[arg-type]
+def spec_of(encoder: str = "none", actions: ActionSpec | None = None, **options: Any) -> PolicySpec:
+    space = SPACES[encoder] if actions is None else replace(SPACES[encoder], actions=actions)
+    return PolicySpec.from_space(space, encoder, camera_features=8, hidden=(32, 32), **options)
+
+
+def make_agent(
+    encoder: str = "none", seed: int = 0, actions: ActionSpec | None = None, **options: Any
+) -> Agent:
+    small: dict[str, Any] = {"hidden": (32, 32), "batch_size": 16, "critics": 2, "actor_period": 1}
+    config = RLPDConfig(**(small | options))
+    return Agent(spec_of(encoder, actions, hand=config.hand), config, seed)
 
 
 def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.Tensor]:
@@ -35,6 +50,11 @@ def make_batch(agent: Agent, seed: int = 0, size: int = 16) -> dict[str, torch.T
         "discount": torch.full((size,), agent.config.discount),
         "demo": (torch.arange(size) < size // 2).float(),
     }
+    if hands := list(spec.actions.discrete):
+        orders = torch.randint(-1, 2, (2, size, len(hands)), generator=g).float()
+        batch["ordered"], done = orders[0], orders[0] * orders[1].abs()  # a third are refused
+        batch["action"][:, hands] = done
+        batch["toggles"] = done.abs().sum(-1)
     if spec.info.cached:
         for name in ("vision", "next_vision"):
             batch[name] = torch.randn(size, agent.policy.cached_size, generator=g).half()

@@ -16,7 +16,9 @@ from robot_rl.types import DataError, Provenance, SpaceSpec
 from tests.learner.small import SPACES, make_agent
 from tests.learner.test_training import pixel_steps
 
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2
+)
 CONFIG = BatchConfig(SamplingPlan(8, window=Window(discount=0.9)), shift_pixels=2)
 
 

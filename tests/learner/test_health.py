@@ -11,11 +11,12 @@ import torch
 from robot_rl.learner.health import WeightsAge, health
 from robot_rl.learner.replay import Replay
 from robot_rl.learner.training import Training
-from robot_rl.types import Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.networks.policy import PolicySpec
+from robot_rl.types import ActionSpec, Mark, MarkKind, Provenance, SpaceSpec, Step
 from tests.learner.small import same
 from tests.learner.test_training import CONFIG, SPACE, demonstrations, make, train
 
-ONE = SpaceSpec({"state/goal": ((1,), "float32")}, 1)
+ONE = SpaceSpec.unnamed({"state/goal": ((1,), "float32")}, 1)
 POLICY, HUMAN = Provenance.POLICY, Provenance.HUMAN
 
 
@@ -39,6 +40,7 @@ class KnowsAll:
     """
 
     has_critic = True
+    spec = PolicySpec((), (), (0, 0), ActionSpec.unnamed(2))
 
     def gradient_norms(self):
         return {"actor_grad_norm": torch.tensor(3.0)}

@@ -44,7 +44,7 @@ from tests.learner.test_training import (
 )
 
 STATES, ACTIONS, GAMMA = 6, 3, 0.9
-ONE = SpaceSpec({"state/goal": ((1,), "float32")}, 1)
+ONE = SpaceSpec.unnamed({"state/goal": ((1,), "float32")}, 1)
 PROBLEMS = range(16)
 Batch = dict[str, torch.Tensor]
 
@@ -354,7 +354,7 @@ def test_on_the_way_back_the_same_place_has_the_same_potential() -> None:
     """Demonstrations move forward, and always faster: without the way back the twist alone tells
     the time.
     """
-    space = SpaceSpec(
+    space = SpaceSpec.unnamed(
         {"state/tcp_pose": ((1,), "float32"), "state/tcp_twist": ((1,), "float32")}, 1
     )
 

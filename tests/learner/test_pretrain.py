@@ -23,7 +23,9 @@ from robot_rl.networks.vision import encode
 from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2)
+SPACE = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2
+)
 SPEC = PolicySpec.from_space(SPACE, "goal", camera_features=16)
 
 

@@ -10,9 +10,10 @@ import torch
 
 from robot_rl.learner.columns import Column
 from robot_rl.learner.replay import Replay
-from robot_rl.types import DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
+from robot_rl.learner.windows import Window
+from robot_rl.types import ActionSpec, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SPACE = SpaceSpec(
+SPACE = SpaceSpec.unnamed(
     {"state/a": ((2,), "float32"), "image/eye": ((4, 4, 3), "uint8"), "state/b": ((1,), "float32")},
     2,
 )
@@ -63,6 +64,22 @@ def test_a_step_in_which_the_operator_commands_nothing_is_experience_and_shows_n
     assert replay.gather(replay.transitions())["demo"].tolist() == [0, 1, 0, 1, 0]
     shown = replay.gather(replay.sample(np.random.default_rng(0), 50, 0))
     assert set(shown["state"][:, 1].tolist()) == {1.0, 3.0}
+
+
+def test_orders_that_a_hand_carries_out_sum_up_as_rewards_do_and_leave_these_alone() -> None:
+    """Penalties for them are the critics' matter; what was refused is known, and costs nothing."""
+    space = replace(SPACE, actions=ActionSpec(("arm.x", "hand"), (1,)))
+    replay = Replay(space, 50)
+    for index, (ordered, executed) in enumerate([(0, 0), (-1, -1), (-1, 0), (1, 1), (0, 0)]):
+        made = [np.array([0.5, choice], np.float32) for choice in (ordered, executed)]
+        step = make_step(0, index, reward=float(index))
+        replay.append(replace(step, commanded=made[0], executed=made[1]))
+    batch = replay.gather(replay.transitions(), window=Window(2, 0.5))
+    assert batch["ordered"].tolist() == [[-1.0], [-1.0], [1.0], [0.0]]
+    assert batch["action"][:, 1].tolist() == [-1.0, 0.0, 1.0, 0.0]
+    assert batch["toggles"].tolist() == [1.0, 0.5, 1.0, 0.0]
+    assert batch["reward"].tolist() == [2.0, 3.5, 5.0, 4.0]
+    assert not {"ordered", "toggles"} & Replay(SPACE, 50).columns.keys()
 
 
 def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> (
@@ -134,7 +151,7 @@ def test_a_column_of_ones_own_is_in_every_batch() -> None:
 
 
 def test_padded_frames_come_out_whole_or_shifted_with_their_edges_repeated() -> None:
-    space = SpaceSpec({"state/x": ((1,), "float32"), "image/a": ((6, 5, 3), "uint8")}, 2)
+    space = SpaceSpec.unnamed({"state/x": ((1,), "float32"), "image/a": ((6, 5, 3), "uint8")}, 2)
     plain, padded, rng = Replay(space, 9), Replay(space, 9, pad=2), np.random.default_rng(0)
     for index in range(6):
         frame = rng.integers(0, 256, (6, 5, 3)).astype(np.uint8)

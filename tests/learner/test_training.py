@@ -23,6 +23,8 @@ from robot_rl.networks.policy import LivePolicy
 from robot_rl.networks.resnet10 import ResNet10, save_weights
 from robot_rl.networks.vision import encode
 from robot_rl.types import (
+    AXES,
+    ActionSpec,
     Array,
     DataError,
     Mark,
@@ -32,8 +34,10 @@ from robot_rl.types import (
     SpaceSpec,
     Step,
 )
+from tests.helpers import make_step
 
-SPACE = SpaceSpec({"state/goal": ((2,), "float32")}, 2)
+SPACE = SpaceSpec.unnamed({"state/goal": ((2,), "float32")}, 2)
+OLD = SpaceSpec.unnamed({"state/goal": ((2,), "float32")}, 6)
 CONFIG = LearnerConfig(
     agent=RLPDConfig(hidden=(64, 64), batch_size=64, critics=2, bc_decay_steps=2_000),
     schedule=ScheduleConfig(utd=4.0, start_steps=50),
@@ -157,6 +161,22 @@ def expected_at(training: Training, distance: float) -> float:
     return said["value"]
 
 
+def test_a_checkpoint_is_gone_on_with_if_its_actions_mean_the_same() -> None:
+    """Also one of before actions had names, with the six axes of one arm."""
+    demos = [make_step(i, OLD, episode=0, success=i == 2, truncated=False) for i in range(3)]
+
+    def resume(*axes: str) -> None:
+        space = SpaceSpec(OLD.observations, ActionSpec(tuple(f"panda.{axis}" for axis in axes)))
+        Training(space, CONFIG, seed=1, run_steps=10).load_demonstrations(demos, saved)
+
+    old = Training(OLD, CONFIG, seed=1, run_steps=10)
+    old.load_demonstrations(demos)
+    saved = old.checkpoint()
+    resume(*AXES)
+    with pytest.raises(DataError, match=r"another policy .*0\.rz.* than this run's .*panda\.rz"):
+        resume(*reversed(AXES))
+
+
 @pytest.mark.slow
 def test_resumed_training_goes_on_exactly_as_it_would_have() -> None:
     straight = Training(SPACE, CONFIG, seed=1, run_steps=300)
@@ -221,7 +241,9 @@ def test_learning_needs_no_demonstrations() -> None:
     assert np.isfinite(training.metrics()["critic_loss"]) and training.due() == 0
 
 
-PIXELS = SpaceSpec({"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2)
+PIXELS = SpaceSpec.unnamed(
+    {"state/tcp_pose": ((6,), "float32"), "image/eye": ((40, 40, 3), "uint8")}, 2
+)
 
 
 def pixel_steps(author: Provenance, episode: int = 0, count: int = 6) -> list[Step]:

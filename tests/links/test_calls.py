@@ -10,7 +10,7 @@ from robot_rl.links.calls import AGAIN_S, CallClient, CallServer
 from robot_rl.links.sockets import bind, connect, free_addresses, new_socket
 from robot_rl.types import DataError, LinkError, SpaceSpec
 
-SPACE = SpaceSpec({"state/tcp_pose": ((6,), "float32")}, 6)
+SPACE = SpaceSpec.unnamed({"state/tcp_pose": ((6,), "float32")}, 6)
 
 
 @pytest.fixture

@@ -1,16 +1,18 @@
 """The policy as learner and actor share it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from robot_rl.networks.actor_head import squashed_sample
 from robot_rl.networks.normalise import Normaliser
-from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec, squashed_sample
-from robot_rl.types import ConfigError, DataError, SpaceSpec
+from robot_rl.networks.policy import LivePolicy, Policy, PolicySpec
+from robot_rl.types import ActionSpec, ConfigError, DataError, SpaceSpec
 
-SPACE = SpaceSpec(
+SPACE = SpaceSpec.unnamed(
     {
         "state/tcp_pose": ((6,), "float32"),
         "image/wrist": ((40, 48, 3), "uint8"),
@@ -67,6 +69,14 @@ def test_one_observation_gives_what_a_batch_gives() -> None:
     assert np.allclose(acted, torch.tanh(mean)[0].numpy(), atol=1e-6)
 
 
+def test_a_policy_of_before_actions_had_names_is_read() -> None:
+    old = PolicySpec.from_space(SPACE, "none").to_json()
+    old["action_size"] = len(old.pop("actions")["names"])
+    assert PolicySpec.from_json(json.loads(json.dumps(old))) == PolicySpec.from_space(SPACE, "none")
+    named = replace(PolicySpec.from_space(SPACE, "none"), actions=ActionSpec(("a.x", "hand"), (1,)))
+    assert PolicySpec.from_json(json.loads(json.dumps(named.to_json()))) == named
+
+
 def test_log_density_is_that_of_a_squashed_gaussian() -> None:
     mean, log_std, noise = torch.randn(3, 50, 2, dtype=torch.float64).unbind(0)
     action, log_prob = squashed_sample(mean, log_std * 0.1, noise)
@@ -87,7 +97,7 @@ def test_weights_that_do_not_fit_are_refused_by_name() -> None:
 
 def test_an_encoder_without_cameras_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs a camera"):
-        PolicySpec.from_space(SpaceSpec({"state/a": ((2,), "float32")}, 3), "goal")
+        PolicySpec.from_space(SpaceSpec.unnamed({"state/a": ((2,), "float32")}, 3), "goal")
 
 
 def test_predicted_goal_is_seen_coarse_and_fine_and_the_cameras_features_as_they_are() -> None:

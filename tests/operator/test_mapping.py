@@ -14,6 +14,9 @@ from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Operator, Steering, open_operator
 from robot_rl.types import (
     AXES,
+    CLOSE,
+    STAY,
+    ActionSpec,
     ConfigError,
     DeviceError,
     OperatorCommand,
@@ -173,6 +176,30 @@ def test_with_several_arms_the_device_drives_the_one_that_the_file_names():
     operator = Operator(Hand([still(0.5)]), feel, arm=[arm.name for arm in arms].index(feel.arm))
     action = operator.read([arm_at(0.0), arm_at(0.0)]).action
     np.testing.assert_array_equal(action, [0.0] * 6 + [0.5] * 6)
+
+
+GRIPS = ActionSpec(("panda.x", "panda.rz", "hand"), (2,))
+
+
+def test_an_operator_moves_what_the_task_frees_and_the_gripper_by_its_button():
+    closes = TeleopEvent(False, np.zeros(6), gripper=-0.7)
+    operator = Operator(Hand([still(0.5), closes, OPEN], FELT), actions=GRIPS)
+    readings = [operator.read([arm_at(PERIOD_S * step)]) for step in range(3)]
+    np.testing.assert_allclose([reading.action for reading in readings[:2]],
+                               [[0.5, 0.5, STAY], [0.0, 0.0, CLOSE]])  # fmt: skip
+    assert readings[1].engaged, "the button alone takes hold"
+    assert not readings[2].action.any()
+
+
+def test_a_button_of_a_gripper_is_nothing_without_a_gripper_or_the_dead_mans_button():
+    button = TeleopEvent(False, np.zeros(6), gripper=1.0)
+    nobody = Operator(Hand([button], FELT), actions=ActionSpec(("panda.x",)))
+    assert not nobody.read([arm_at(0.0)]).engaged
+    device = Hand([still(0.5), button], replace(FELT, release_s=10.0))
+    device.controls = {"tr": "deadman"}
+    operator = Operator(device, actions=GRIPS)
+    assert operator.read([arm_at(0.0)]).action.any()
+    assert not operator.read([arm_at(PERIOD_S)]).action.any()
 
 
 # ------------------------------------------------------------------------------------------- clutch

@@ -31,13 +31,17 @@ class Arm:
 def bench():
     desk, arm, stop = ConsoleLink(), Arm(), threading.Event()
 
+    faults: list[str] = []
+
     def acknowledge():
         arm.fault = Fault.NONE
+        faults.clear()
 
     env = SimpleNamespace(
         arms=[arm],
         hardware=SimpleNamespace(arms=[SimpleNamespace(name="panda")]),
         acknowledge_faults=acknowledge,
+        hands=SimpleNamespace(faults=faults),
         task=SimpleNamespace(manual_reset=""),
     )
     said: list[str] = []
@@ -47,7 +51,14 @@ def bench():
 
     console = ConsoleLinkClient(desk.address)
     yield SimpleNamespace(
-        desk=desk, task=env.task, arm=arm, stop=stop, gate=gate, said=said, console=console
+        desk=desk,
+        task=env.task,
+        arm=arm,
+        hand_faults=faults,
+        stop=stop,
+        gate=gate,
+        said=said,
+        console=console,
     )
     console.close()
     desk.close()
@@ -206,6 +217,20 @@ def test_a_fault_waits_for_somebody_and_says_what_it_is(bench):
     bench.arm.fault = Fault.NONE  # acknowledged, by whomever
     thread.join(5.0)
     assert passed == [True]
+
+
+def test_a_hands_fault_waits_for_somebody_whose_word_acknowledges_it(bench):
+    gate = bench.gate()
+    for _ in range(2):
+        bench.hand_faults.append("gripper 'hand': jammed")
+        thread, passed = passing(bench, gate)
+        wait_until(lambda: bench.said and "hand': jammed; look at it" in bench.said[-1])
+        assert bench.hand_faults and not passed
+        bench.console.say("start")
+        thread.join(5.0)
+        assert passed == [True] and not bench.hand_faults
+    bench.hand_faults.append("gripper 'hand': jammed")
+    assert bench.gate(acknowledges=True).wait(list) is True and not bench.hand_faults
 
 
 def test_the_scripted_operator_acknowledges(bench):

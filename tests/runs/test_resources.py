@@ -19,7 +19,9 @@ def make_run(place, learner=None, **settings) -> RunFolder:
 
 
 def test_a_step_is_as_large_as_its_images_and_numbers():
-    space = SpaceSpec({"state/a": ((6,), "float32"), "image/b": ((128, 128, 3), "uint8")}, 6)
+    space = SpaceSpec.unnamed(
+        {"state/a": ((6,), "float32"), "image/b": ((128, 128, 3), "uint8")}, 6
+    )
     assert 128 * 128 * 3 + 6 * 4 < resources.step_bytes(space) < 128 * 128 * 3 + 500
 
 

@@ -52,7 +52,7 @@ def test_decoded_arrays_cannot_be_written():
 
 
 def test_order_of_names_does_not_matter():
-    turned = SpaceSpec(
+    turned = SpaceSpec.unnamed(
         {name: SPACE.observations[name] for name in ("image/wrist", "state/tcp_pose")}, 6
     )
     assert space_hash(turned) == space_hash(SPACE)
@@ -60,13 +60,15 @@ def test_order_of_names_does_not_matter():
 
 
 def test_space_survives_json():
-    assert space_from_json(space_json(SPACE)) == SpaceSpec(dict(SPACE.observations), 6)
+    assert space_from_json(space_json(SPACE)) == SpaceSpec.unnamed(dict(SPACE.observations), 6)
     with pytest.raises(DataError):
         space_from_json({"observations": 3})
 
 
 def test_message_of_another_space_says_what_differs():
-    other = SpaceSpec({"state/tcp_pose": ((7,), "float32"), "image/front": ((4, 5, 3), "uint8")}, 6)
+    other = SpaceSpec.unnamed(
+        {"state/tcp_pose": ((7,), "float32"), "image/front": ((4, 5, 3), "uint8")}, 6
+    )
     with pytest.raises(DataError) as error:
         StepCodec(SPACE).decode(StepCodec(other).encode(make_step(space=other)))
     for part in (

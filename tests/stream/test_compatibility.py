@@ -28,6 +28,13 @@ def test_a_file_of_the_same_name_and_other_content_is_refused_with_both_named():
     assert "hardware:" not in str(error.value) and "code:" not in str(error.value)
 
 
+def test_actions_of_other_axes_are_refused_with_both_named():
+    four = config.spaces(replace(TASK, axes=("x", "y", "z", "rz")), HARDWARE, "state")
+    named = r"panda.rx, panda.ry, panda.rz\)', actor has .*panda.z, panda.rz\)'"
+    with pytest.raises(LinkError, match=named):
+        check(LEARNER, asdict(Hello.of("actor", TASK, HARDWARE, four)))
+
+
 @pytest.mark.parametrize("name", ["space", "hardware", "code", "schema"])
 def test_everything_that_differs_is_named(name):
     with pytest.raises(LinkError, match=f"{name}: learner has .* actor has 'another'"):

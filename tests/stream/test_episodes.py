@@ -15,7 +15,7 @@ from robot_rl.tools import data_tools
 from robot_rl.types import Mark, MarkKind, Provenance, RecordId, SpaceSpec, Step
 
 LENGTH = 3
-SPACE = SpaceSpec({"state/x": ((2,), "float32")}, 2)
+SPACE = SpaceSpec.unnamed({"state/x": ((2,), "float32")}, 2)
 
 
 def entries(

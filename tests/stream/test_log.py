@@ -2,6 +2,8 @@
 writer.
 """
 
+import hashlib
+import json
 import random
 import shutil
 import signal
@@ -14,9 +16,11 @@ import pytest
 
 from robot_rl.stream.codec import StepCodec
 from robot_rl.stream.log import StepLog, read_space
+from robot_rl.stream.pages import LOG
 from robot_rl.stream.records import Kind, Record, frame
 from robot_rl.stream.recovery import repair
-from robot_rl.types import DataError, Mark, MarkKind, RecordId, SpaceSpec, Step
+from robot_rl.stream.store import Store
+from robot_rl.types import AXES, ActionSpec, DataError, Mark, MarkKind, RecordId, SpaceSpec, Step
 from tests.stream.full_disk import files_of_at_most, read_only_folder
 from tests.stream.test_codec import SPACE, assert_same, make_step
 from tests.stream.torn import BLOCK, as_killed, flip, flip_in, punch
@@ -138,10 +142,48 @@ def write_records(path, identities) -> list[Record]:
 
 def test_log_of_another_space_is_refused_naming_both(tmp_path):
     write(tmp_path / "steps.log", 1)
-    other = SpaceSpec({"state/sim_goal": ((6,), "float32")}, 6)
+    other = SpaceSpec.unnamed({"state/sim_goal": ((6,), "float32")}, 6)
     with pytest.raises(DataError, match=r"state/tcp_pose.*state/sim_goal"):
         StepLog(tmp_path / "steps.log", other)
     assert read_space(tmp_path / "steps.log") == SPACE
+
+
+def named(*axes: str) -> SpaceSpec:
+    return SpaceSpec(SPACE.observations, ActionSpec(tuple(f"panda.{axis}" for axis in axes)))
+
+
+def test_the_names_of_an_actions_numbers_stand_in_the_log(tmp_path):
+    four = named("x", "y", "z", "rz")
+    with StepLog(tmp_path / "steps.log", four) as log:
+        log.append_step(make_step(space=four))
+    assert read_space(tmp_path / "steps.log") == four
+    for other in (named("x", "y", "rz", "z"), named("x", "y", "z", "rx"), SPACE):
+        with pytest.raises(DataError, match=r"panda.z, panda.rz\).* this run has") as error:
+            StepLog(tmp_path / "steps.log", other)
+        assert ", ".join(other.actions.names) in str(error.value).partition("this run has")[2]
+
+
+def test_a_log_of_before_actions_had_names_is_read_and_goes_on(tmp_path):
+    """Its head as it was then, by hand."""
+    path = tmp_path / "steps.log"
+    space = {
+        "observations": {
+            n: [list(shape), d] for n, (shape, d) in sorted(SPACE.observations.items())
+        },
+        "action_size": 6,
+    }
+    text = json.dumps(space, separators=(",", ":"), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    head = {"schema": 2, "space_hash": digest, "space": space, "run": "r"}
+    store = Store(path, "log", kind=LOG, create=head)
+    store.append([frame(Kind.STEP, RecordId("a", 1, 0), StepCodec(SPACE).encode(make_step(0)))])
+    store.close()
+    assert read_space(path) == SPACE
+    with StepLog(path, named(*AXES), run="r") as log:
+        log.append_step(make_step(1))
+        assert [step.index for step in log.read()] == [0, 1]
+    with pytest.raises(DataError, match=r"0.ry, 0.rz\).* panda.rz, panda.x\)"):
+        StepLog(path, named("y", "z", "rx", "ry", "rz", "x"), read_only=True)
 
 
 def test_some_other_file_is_refused_and_left_alone(tmp_path):

@@ -19,7 +19,7 @@ from tests.stream.test_codec import SPACE, make_step
 from tests.stream.torn import flip_in
 
 CODEC = StepCodec(SPACE)
-SMALL = SpaceSpec({"state/x": ((1,), "float32")}, 1)
+SMALL = SpaceSpec.unnamed({"state/x": ((1,), "float32")}, 1)
 RECORD_BYTES = records.HEADER_SIZE + CODEC.size
 
 

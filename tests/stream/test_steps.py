@@ -136,7 +136,7 @@ def test_drain_says_how_many_steps_are_unsent(tmp_path):
 
 
 def test_sender_of_another_space_is_refused_with_both_named(receiver, tmp_path):
-    other = SpaceSpec({"state/tcp_pose": ((7,), "float32")}, 6)
+    other = SpaceSpec.unnamed({"state/tcp_pose": ((7,), "float32")}, 6)
     sender = StepSender(receiver.address, other, spool=tmp_path)
     receiver.receive(timeout_s=1.0)
     with pytest.raises(

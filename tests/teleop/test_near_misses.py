@@ -14,7 +14,8 @@ from robot_rl.interfaces import Given
 from robot_rl.operator.mapping import Operator
 from robot_rl.stream.log import StepLog
 from robot_rl.teleop import human_like, scripted
-from robot_rl.teleop.scripted import HOLDS_STEPS, Options, Teleop
+from robot_rl.teleop._habits import HOLDS_STEPS
+from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import OperatorCommand, Use
 from tests.teleop.test_scripted import StillWorld, arm_at
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.config import StartPose, make
+from robot_rl.config import GripperConfig, StartPose, make
 from robot_rl.controllers.client import ArmClient
 from robot_rl.env.robot import connect_arm
 from robot_rl.tools.arm_check import check_timing
-from robot_rl.tools.check import check
+from robot_rl.tools.check import _check_gripper_range, check
 from robot_rl.tools.pose import PoseWatcher
-from robot_rl.types import ArmTarget, Compliance, OperatorCommand, Use
+from robot_rl.types import ArmTarget, Compliance, GripperReading, OperatorCommand, Use
 
 HARDWARE = config.load_hardware("sim_panda")
 TASK = replace(config.load_task("peg_insert"), cameras=())
@@ -178,6 +178,15 @@ def test_an_arm_that_is_not_there_is_a_finding_with_advice(tmp_path, monkeypatch
         "connection",
     )
     assert not finding.right and "127.9.9.9" in finding.advice and "FCI" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("widths", "right"), [((0.08, 0.0), True), ((0.085, 0.0), False), ((0.05, 0.0), False)]
+)
+def test_a_hand_that_never_reads_the_width_of_the_file_is_named(widths, right):
+    gripper = GripperConfig("hand", "mujoco", open_m=widths[0], closed_m=widths[1])
+    finding = _check_gripper_range(gripper, GripperReading(0.0795, 0.08, False))
+    assert finding.right == right and ("open_m" in finding.advice) == (not right)
 
 
 def test_what_pose_prints_is_a_task_files_and_a_hardware_files():

@@ -1,5 +1,8 @@
 """The simulated Franka Hand, in real time: what `franka.py` is to a real one, without a wire
 between.
+
+Where fingers move in the arm's own world (`Scene.fingers`), a run asks the arm for them instead
+(`controllers/hand.py`), on both clocks; this is the hand of a scene without.
 """
 
 import time
@@ -23,6 +26,8 @@ class Options:
 
 class Gripper(interfaces.Gripper):
     """A hand that moves in real time."""
+
+    simulated = True
 
     def __init__(self, options: Options, given: Given):
         self._name = given.name

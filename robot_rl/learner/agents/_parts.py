@@ -42,6 +42,11 @@ class AgentConfig:
         if self.batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {self.batch_size}")
 
+    @property
+    def policy_options(self) -> dict[str, Any]:
+        """Fields of the `PolicySpec` that follow from them."""
+        return {"hidden": self.hidden}
+
 
 class BaseAgent:
     """A learning algorithm: a policy, its running average, further networks and optimisers.
@@ -67,9 +72,17 @@ class BaseAgent:
     """It learns from the demonstrations alone, and a run has no steps of its own."""
     has_critic: ClassVar[bool] = False
     """It learns what a state is worth; without a critic `assess` has no row of `q`."""
+    moves_grippers: ClassVar[bool] = False
+    """It learns choices beside numbers (`networks/choices.py`); a task that moves grippers needs it."""
     config: Any
 
     def __init__(self, spec: PolicySpec, config: Any, seed: int, device: str = "cpu"):
+        if spec.choices and not self.moves_grippers:
+            moved = ", ".join(spec.actions.names[i] for i in spec.actions.discrete)
+            raise ConfigError(
+                f"{type(self).__module__.rpartition('.')[2]} moves no gripper, and the task wants"
+                f" {moved} moved: take --learner.algorithm rlpd, hg_dagger or bc"
+            )
         self.spec, self.config, self.device = spec, config, torch.device(device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -125,8 +138,8 @@ class BaseAgent:
     def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
         """The policy's modes at the observations `(B, A)`, or at the next ones with `prefix`
         "next", and each critic's value of them `(critics, B)`."""
-        mean, _ = self.policy.head(self.features(batch, prefix))
-        return torch.tanh(mean), mean.new_empty(0, len(mean))
+        modes = self.policy.modes(self.features(batch, prefix))
+        return modes, modes.new_empty(0, len(modes))
 
     def gradient_norms(self) -> dict[str, Tensor]:
         """`NAME_grad_norm` of the newest update, by optimiser; the policy's is `actor`."""

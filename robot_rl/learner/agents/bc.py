@@ -11,9 +11,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from robot_rl.learner.agents._hand import misses
 from robot_rl.learner.agents._parts import AgentConfig, BaseAgent, Batch, SamplingPlan, features
 from robot_rl.learner.compilation import Compiled
-from robot_rl.networks.policy import LOG_STD_RANGE, PolicySpec
+from robot_rl.networks.actor_head import LOG_STD_RANGE
+from robot_rl.networks.policy import PolicySpec
 from robot_rl.types import Array
 
 
@@ -44,18 +46,22 @@ class Agent(BaseAgent):
 
     The std is held at its least, 0.007 of the action range: a sample is the mode, and the mode is
     what acts while an operator corrects (HG-DAgger, arXiv 1810.02890: the novice's own action) as
-    in evaluation. What acts is the average, for it is what the corrections are meant for.
+    in evaluation. What acts is the average, for it is what the corrections are meant for. Choices of
+    grippers are sampled: of several steps that look alike an operator closes in one, and the
+    likeliest choice in each of them is to stay.
     """
 
     offline: ClassVar[bool] = True
+    moves_grippers: ClassVar[bool] = True
     config: Config
 
     def __init__(self, spec: PolicySpec, config: Config, seed: int, device: str = "cpu"):
         super().__init__(spec, config, seed, device)
+        numbers = len(spec.actions.continuous)
         with torch.no_grad():
             for head in (self.policy.head, self.average.head):
-                head.output.weight[spec.action_size :] = 0.0
-                head.output.bias[spec.action_size :] = LOG_STD_RANGE[0]
+                head.output.weight[numbers:] = 0.0
+                head.output.bias[numbers:] = LOG_STD_RANGE[0]
         self.optimizers = {
             "optimizer": torch.optim.Adam(self.averaged, config.learning_rate, fused=True)
         }
@@ -72,9 +78,9 @@ class Agent(BaseAgent):
 
     def loss(self, batch: Batch) -> Tensor:
         """`mean |tanh mu(s) - a|^2` over what the operator did: the BC term of RLPD (arXiv
-        1709.10089, eq. 5), without its filter."""
-        mean, _ = self.policy.head(self.features(batch))
-        distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
+        1709.10089, eq. 5), without its filter. Cross-entropy of the grippers' choices beside it."""
+        mean, _, log_choices = self.policy.head.distributions(self.features(batch))
+        distance = misses(self.policy, mean, log_choices, batch)
         return (batch["demo"] * distance).sum() / batch["demo"].sum().clamp(min=1.0)
 
     def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
@@ -87,10 +93,9 @@ class Agent(BaseAgent):
     @torch.no_grad()
     def assess(self, batch: Batch, prefix: str = "") -> tuple[Tensor, Tensor]:
         """The modes `(B, A)` of the average, which is what acts; there is no critic."""
-        mean, _ = self.average.head(
-            features(self.average, batch, prefix, self.average.trained_vision)
-        )
-        return torch.tanh(mean), mean.new_empty(0, len(mean))
+        seen = features(self.average, batch, prefix, self.average.trained_vision)
+        modes = self.average.modes(seen)
+        return modes, modes.new_empty(0, len(modes))
 
     def policy_parameters(self) -> dict[str, Array]:
         """What the actor needs anew after each training block: of the average, which is what acts."""

@@ -1,17 +1,23 @@
 """RLPD: soft actor-critic on half demonstrations, half own experience (arXiv 2302.02948), with a
 decaying BC term.
 
+Where a task moves grippers, a categorical head chooses for them beside the Gaussian, and each critic
+values every choice, given the continuous action (`_hand.py`); expectations over choices are computed.
+
 `Agent.update` is the algorithm in the order of the paper; the three functions above it are its
 equations. They work on tensors alone, so that `Agent.compile` can hand them to torch.compile.
 Nothing here logs or leaves the device.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from robot_rl.learner.agents._hand import done, hand_loss, misses, rewards, squared_errors
 from robot_rl.learner.agents._parts import (
     AgentConfig,
     BaseAgent,
@@ -24,8 +30,10 @@ from robot_rl.learner.compilation import Compiled
 from robot_rl.learner.divergence import LARGEST_TEMPERATURE
 from robot_rl.learner.schedule import linear_decay
 from robot_rl.learner.windows import Window
+from robot_rl.networks.actor_head import squashed_sample
+from robot_rl.networks.choices import entropy_of, expected, taken
 from robot_rl.networks.critic import Critics, detached, ensemble_values, members_of
-from robot_rl.networks.policy import PolicySpec, squashed_sample
+from robot_rl.networks.policy import HANDS, PolicySpec
 from robot_rl.types import ConfigError
 
 
@@ -65,6 +73,13 @@ class Config(AgentConfig):
         bc_decay_steps: the environment step at which it has gone linearly to zero.
         bc_initial_updates: regression of the actor on the demonstrations before the first
             environment step. 0 for learning from a random policy.
+        hand: what moves grippers. "joint": policy and critics. "separate": HIL-SERL's DQN of the
+            grippers alone, which does not explore by itself.
+        toggle_penalty: what an order that a hand carries out costs in the critics' target, not in
+            any logged reward. HIL-SERL, LeRobot: 0.02; success is 1.
+        target_entropy_per_choice: of each gripper's choice, as a share of log 3, the most there is.
+            0.1: one order in 50 steps that the critics did not ask for. SAC for discrete actions has
+            0.98 (arXiv 1910.07207), with which a hand lets go of everything.
     """
 
     critics: int = 5
@@ -84,6 +99,9 @@ class Config(AgentConfig):
     bc_weight: float = 2.0
     bc_decay_steps: int = 5_000
     bc_initial_updates: int = 0
+    hand: str = "joint"
+    toggle_penalty: float = 0.02
+    target_entropy_per_choice: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,6 +123,17 @@ class Config(AgentConfig):
                               f"{self.initial_temperature}")  # fmt: skip
         if self.actor_period < 1:
             raise ConfigError(f"actor_period must be at least 1, not {self.actor_period}")
+        if self.hand not in HANDS:
+            raise ConfigError(f"hand must be {' or '.join(HANDS)}, not {self.hand!r}")
+        if not 0.0 <= self.toggle_penalty < math.inf:
+            raise ConfigError(f"toggle_penalty must be at least 0, not {self.toggle_penalty}")
+        if not 0.0 <= self.target_entropy_per_choice < 1.0:
+            raise ConfigError("target_entropy_per_choice must be at least 0 and less than 1, not "
+                              f"{self.target_entropy_per_choice}")  # fmt: skip
+
+    @property
+    def policy_options(self) -> dict[str, Any]:
+        return super().policy_options | {"hand": self.hand}
 
     def bc_weight_at(self, env_steps: int) -> float:
         """Weight of the BC term after so many own steps."""
@@ -125,6 +154,7 @@ class Agent(BaseAgent):
     """
 
     has_critic = True
+    moves_grippers: ClassVar[bool] = True
     config: Config
     critics: Critics
 
@@ -141,20 +171,29 @@ class Agent(BaseAgent):
             self._targets += [*self.target_vision.parameters()]
         start = torch.tensor(config.initial_temperature, device=self.device)
         self.log_temperature = start.log().requires_grad_()
+        self._temperatures = {"log_temperature": self.log_temperature}
+        if spec.joint_choices:
+            self.log_choice_temperature = start.log().requires_grad_()
+            self._temperatures["log_choice_temperature"] = self.log_choice_temperature
         # one optimiser per loss, each over what that loss trains and nothing else
         rate, head = config.learning_rate, self.policy.head.parameters()
         self.optimizers = {
             "critic_optimizer": torch.optim.Adam(self._trained, rate, fused=True),
             "actor_optimizer": torch.optim.Adam(head, rate, fused=True),
-            "temperature_optimizer": torch.optim.Adam([self.log_temperature], rate),
+            "temperature_optimizer": torch.optim.Adam([*self._temperatures.values()], rate),
         }
+        if self.policy.hand is not None:
+            self.target_hand = self.modules["target_hand"] = frozen_copy(self.policy.hand)
+            own = self.policy.hand.parameters()
+            self.optimizers["hand_optimizer"] = torch.optim.Adam(own, rate, fused=True)
         self._target_fn: Callable[..., Tensor] = self.critic_target
         self._critic_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.critic_loss
-        self._actor_fn: Callable[..., tuple[Tensor, Tensor, Tensor]] = self.actor_loss
+        self._actor_fn: Callable[..., tuple[Tensor, ...]] = self.actor_loss
 
     def networks(self) -> dict[str, nn.Module]:
-        size = self.policy.feature_size + self.spec.action_size
-        self.critics = Critics(size, self.config.hidden, self.config.critics)
+        size = self.policy.feature_size + len(self.spec.actions.continuous)
+        outputs = self.spec.joint_choices or 1
+        self.critics = Critics(size, self.config.hidden, self.config.critics, outputs)
         return {"critics": self.critics}
 
     @property
@@ -180,52 +219,65 @@ class Agent(BaseAgent):
         self._actor_fn = Compiled(self.actor_loss)
 
     def critic_target(self, batch: Batch, noise: Tensor, members: Tensor) -> Tensor:
-        """`y = R + discount^m (1 - terminated) min_i Q'_i(s', a')` over the target critics
-        `members`, `(B,)`.
+        """`y = R + discount^m (1 - terminated) sum_d pi(d|s') min_i Q'_i(s', a', d)` over the
+        target critics `members`, `(B,)`; without choices d the sum is `min_i Q'_i(s', a')`.
 
         R sums the m rewards up to s', m = `n_step` or fewer at the end of the episode; the batch
         holds R (`reward`) and discount^m. A time limit is no termination: there the value is
-        bootstrapped.
+        bootstrapped. R is less the penalty for toggles that were executed.
         """
         target = online = self.features(batch, "next")
         if self.target_vision is not None:
             target = features(self.policy, batch, "next", self.target_vision)
-        mean, log_std = self.policy.head(online)
+        mean, log_std, log_choices = self.policy.head.distributions(online)
         action, log_prob = squashed_sample(mean, log_std, noise)
         weights = members_of(self.target_critics.weights(), members)
-        value = ensemble_values(weights, torch.cat([target, action], -1)).amin(0)
+        values = ensemble_values(weights, torch.cat([target, action], -1)).amin(0)
+        value, reward = expected(values, log_choices), batch["reward"]
         if self.config.backup_entropy:
             value = value - self.log_temperature.exp() * log_prob
-        return batch["reward"] + batch["discount"] * (1.0 - batch["terminated"]) * value
+        if log_choices is not None:
+            reward = rewards(batch, self.config.toggle_penalty)
+            if self.config.backup_entropy:
+                value = value + self.log_choice_temperature.exp() * entropy_of(log_choices)
+        return reward + batch["discount"] * (1.0 - batch["terminated"]) * value
 
     def critic_loss(self, batch: Batch, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Squared error of every critic, summed over the critics; their mean value `(B,)`; the
-        features `(B, F)`.
+        """Squared error of every critic, summed over the critics; their mean value `(B,)` of what
+        was executed; the features `(B, F)`.
         """
         features = self.features(batch)
-        q = self.critics(features, batch["action"])
-        return (q - target).square().mean(1).sum(), q.detach().mean(0), features.detach()
+        made = done(self.policy, batch, chosen=self.spec.joint_choices > 0)
+        q = self.critics(features, made.action)
+        loss = squared_errors(q, target, made).mean(1).sum()
+        return loss, taken(q, made.choice).detach().mean(0), features.detach()
 
     def actor_loss(
         self, features: Tensor, batch: Batch, q_data: Tensor, noise: Tensor, bc_weight: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """`temperature log pi - mean_i Q_i` plus the BC term; the log-densities `(B,)`; the BC term
-        alone.
+    ) -> tuple[Tensor, ...]:
+        """`temperature log pi - sum_d pi(d|s) mean_i Q_i(s, a, d)` less the weighted entropy of the
+        choices, plus the BC term; the log-densities `(B,)`; the BC term alone; with choices, their
+        entropy.
 
-        The BC term is the squared distance of the policy's mode to the action taken, over
-        demonstrations and corrections, where the critics rate that action (`q_data`) above the
-        policy's.
+        The BC term is the squared distance of the policy's mode to the action taken, and the
+        cross-entropy of the choice, over demonstrations and corrections, where the critics rate
+        that action (`q_data`) above the policy's.
         """
-        mean, log_std = self.policy.head(features)
+        mean, log_std, log_choices = self.policy.head.distributions(features)
         action, log_prob = squashed_sample(mean, log_std, noise)
-        q = ensemble_values(
+        values = ensemble_values(
             detached(self.critics.weights()), torch.cat([features, action], -1)
         ).mean(0)
+        q = expected(values, log_choices)
         sac = (self.log_temperature.exp().detach() * log_prob - q).mean()
         counted = batch["demo"] * (q_data > q.detach())
-        distance = (torch.tanh(mean) - batch["action"]).square().sum(-1)
+        distance = misses(self.policy, mean, log_choices, batch)
         bc = (counted * distance).sum() / batch["demo"].sum().clamp(min=1.0)
-        return sac + bc_weight * bc, log_prob.detach(), bc.detach()
+        if log_choices is None:
+            return sac + bc_weight * bc, log_prob.detach(), bc.detach()
+        spread = entropy_of(log_choices).mean()
+        sac = sac - self.log_choice_temperature.exp().detach() * spread
+        return sac + bc_weight * bc, log_prob.detach(), bc.detach(), spread.detach()
 
     def update(self, batch: Batch, env_steps: int = 0) -> dict[str, Tensor]:
         """One step of the critics, and of actor and temperature if it is their turn. Returns
@@ -246,6 +298,8 @@ class Agent(BaseAgent):
             "q_mean": q_data.mean(),
             "target_mean": target.mean(),
         }
+        if self.policy.hand is not None:
+            metrics |= self._update_hand(features, batch)
         self.updates += 1
         if self.updates % self.config.actor_period == 0:
             bc_weight = self.config.bc_weight_at(env_steps)
@@ -256,20 +310,35 @@ class Agent(BaseAgent):
         self, features: Tensor, batch: Batch, q_data: Tensor, bc_weight: float
     ) -> dict[str, Tensor]:
         weight = torch.tensor(bc_weight, device=self.device)
-        loss, log_prob, bc = self._actor_fn(features, batch, q_data, self._noise(batch), weight)
+        loss, log_prob, bc, *spread = self._actor_fn(
+            features, batch, q_data, self._noise(batch), weight
+        )
         self.step("actor_optimizer", loss)
         self.follow_average()
-        # temperature: rises while the entropy is below its target
+        # temperatures: each rises while its entropy is below its target
         entropy = -log_prob.mean()
-        goal = self.config.target_entropy_per_action * self.spec.action_size
-        self.step("temperature_optimizer", self.log_temperature.exp() * (entropy - goal))
-        temperature = self.log_temperature.detach().exp()
-        return {
-            "actor_loss": loss.detach(),
-            "bc_loss": bc,
-            "entropy": entropy,
-            "temperature": temperature,
-        }
+        goal = self.config.target_entropy_per_action * len(self.spec.actions.continuous)
+        excess = self.log_temperature.exp() * (entropy - goal)
+        if spread:
+            goal = self.config.target_entropy_per_choice * math.log(self.spec.choices)
+            excess = excess + self.log_choice_temperature.exp() * (spread[0] - goal)
+        self.step("temperature_optimizer", excess)
+        metrics = {"actor_loss": loss.detach(), "bc_loss": bc, "entropy": entropy}
+        metrics |= {name[4:]: log.detach().exp() for name, log in self._temperatures.items()}
+        return metrics | ({"choice_entropy": spread[0]} if spread else {})
+
+    def _update_hand(self, features: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """One step of a separate hand's critic and of its target."""
+        assert self.policy.hand is not None
+        with torch.no_grad():
+            there = self.features(batch, "next")
+        penalty = self.config.toggle_penalty
+        loss = hand_loss(self.policy, self.target_hand, batch, features, there, penalty)
+        self.step("hand_optimizer", loss)
+        with torch.no_grad():
+            ours, theirs = self.target_hand.parameters(), self.policy.hand.parameters()
+            torch._foreach_lerp_([*ours], [*theirs], self.config.tau)
+        return {"hand_loss": loss.detach()}
 
     def clone_behaviour(self, batch: Batch) -> dict[str, Tensor]:
         """One step of plain BC of the actor on a batch of demonstrations, before any reinforcement
@@ -277,8 +346,8 @@ class Agent(BaseAgent):
         """
         with torch.no_grad():
             features = self.features(batch)
-        mean, _ = self.policy.head(features)
-        loss = (torch.tanh(mean) - batch["action"]).square().sum(-1).mean()
+        mean, _, log_choices = self.policy.head.distributions(features)
+        loss = misses(self.policy, mean, log_choices, batch).mean()
         self.step("actor_optimizer", loss)
         self.begin_average()
         return {"bc_loss": loss.detach()}
@@ -289,17 +358,20 @@ class Agent(BaseAgent):
         value of them.
         """
         features = self.features(batch, prefix)
-        mean, _ = self.policy.head(features)
-        return torch.tanh(mean), self.critics(features, torch.tanh(mean))
+        modes = self.policy.modes(features)
+        action, choice = self.policy.parts.split(modes)
+        values = self.critics(features, action)
+        return modes, taken(values, choice if self.spec.joint_choices else None)
 
     def _noise(self, batch: Batch) -> Tensor:
-        shape = (batch["action"].shape[0], self.spec.action_size)
+        shape = (batch["action"].shape[0], len(self.spec.actions.continuous))
         return torch.randn(shape, generator=self.generator, device=self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
-        return super().state_dict() | {"log_temperature": self.log_temperature.detach()}
+        return super().state_dict() | {n: log.detach() for n, log in self._temperatures.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         super().load_state_dict(state)
         with torch.no_grad():
-            self.log_temperature.copy_(state["log_temperature"])
+            for name, log in self._temperatures.items():
+                log.copy_(state[name])

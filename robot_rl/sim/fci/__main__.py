@@ -125,7 +125,8 @@ def run(job: Mapping[str, Any]) -> None:
     """The process: build the robot, listen, say where, serve until stdin ends or a signal comes."""
     config = from_json(ArmConfig, job["arm"])
     scene = from_json(Use, job["scene"]) if job["scene"] else None
-    robot, hand = FciRobot(config, scene), Hand(job["object_width_m"])
+    robot = FciRobot(config, scene)
+    hand = robot.fingers or Hand(job["object_width_m"])
     control = Control(robot, hand, job["world_port"])
     ip, server = _listen_somewhere(job["ip"], robot, hand, job["clock"], control.wakeup)
     control.server = server

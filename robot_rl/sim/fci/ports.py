@@ -328,12 +328,13 @@ class HandPort(Listener):
             case HandCommand.MOVE:
                 hand.move(values[0], values[1])
             case HandCommand.GRASP:
-                hand.grasp(values[0], values[1], values[2], values[3])
+                hand.grasp(*values)
         self._pending = (command, command_id)
 
     def step(self) -> None:
         """One millisecond of the hand."""
-        self._hand.step(layout.TICK_S)
+        if not self._hand.has_world:
+            self._hand.step(layout.TICK_S)
         self._report_end()
         self._ticks += 1
         if self._ticks % HAND_EVERY_TICKS == 0:

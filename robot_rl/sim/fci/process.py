@@ -151,6 +151,7 @@ def world_to_json(world: WorldState) -> dict[str, Any]:
         "t": world.t,
         "success": bool(world.success),
         "seed": world.seed,
+        "width_m": world.width_m,
     }
 
 
@@ -167,4 +168,5 @@ def world_from_json(values: Mapping[str, Any]) -> WorldState:
         values["success"],
         values["seed"],
         scene_q,
+        values["width_m"],
     )

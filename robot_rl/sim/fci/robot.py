@@ -78,6 +78,7 @@ class FciRobot:
         self._arm = SimulatedPanda(
             np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3
         )
+        self.fingers = self._arm.fingers  # those of the hand, where they move in the scene
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
         self.message_id = 0

@@ -129,6 +129,27 @@ def test_a_hand_that_fails_is_a_latched_fault_with_a_black_box_and_a_way_back(ro
         process.close()
 
 
+def test_the_franka_hand_of_a_scene_with_fingers_holds_and_drops_what_is_there():
+    pytest.importorskip("pylibfranka", reason="pip install robot_rl[franka]")
+    from robot_rl.sim.fci.process import Simulation
+
+    scene = Use("tests.sim.pinched:Scene", {"width_m": OBJECT_M})
+    with Simulation(config.load_hardware("sim_panda").arms[0], scene) as robot:
+        hand = config.make(
+            "controllers/grippers", Use("franka", {"ip": robot.ip}), Given(name="hand")
+        )
+        try:
+            held = hand.read()
+            assert held.grasped and abs(held.width_m - OBJECT_M) < 1e-3
+            height = robot.ask("world")["objects"][0][2]
+            assert hand.move(held.max_width_m, FAST) and not hand.read().grasped
+            dropped = robot.ask("world")
+            assert dropped["objects"][0][2] < height - 0.05 and dropped["width_m"] > 0.079
+            assert not hand.grasp(OBJECT_M, FAST, 40.0, 0.005), "nothing is there any more"
+        finally:
+            hand.close()
+
+
 def test_a_hand_that_is_not_there_is_an_error_at_the_start():
     pytest.importorskip(
         "pylibfranka", reason="pip install robot_rl[franka] (x86-64 Linux with glibc 2.34)"

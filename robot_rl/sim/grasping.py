@@ -1,0 +1,98 @@
+"""What scenes share whose hand picks something up: loose things lying anywhere, how to take hold of
+them from above, and whether the fingers hold them.
+"""
+
+import math
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from robot_rl.geometry import pose_inverse, pose_multiply
+from robot_rl.sim.panda import FINGERS, HAND_TO_FINGERTIPS_M, LOOSE_CONTACT, POSE_FLANGE_HAND
+from robot_rl.sim.parts import pose_of
+from robot_rl.types import Array
+
+POSE_HAND_TCP = np.array([0.0, 0.0, HAND_TO_FINGERTIPS_M, 0.0, 0.0, 0.0, 1.0])
+NEAR_M = 0.012
+"""What is so near the point between the fingertips is between them."""
+STILL_M_S = 0.01
+"""What is held moves with the hand: this much slip [m/s] at most."""
+
+
+def add_loose(spec: mujoco.MjSpec, name: str, at: Sequence[float]) -> mujoco.MjsBody:
+    """A body that lies about and can be picked up; its shapes are the caller's."""
+    body = spec.worldbody.add_body(name=name, pos=list(at))
+    body.add_freejoint(name=name)
+    return body
+
+
+def slippery(friction: float) -> dict[str, object]:
+    """Contact of a loose thing: of two friction coefficients MuJoCo takes the larger one, and the
+    table's is 1 unless it is said otherwise; rubber pads bring their own.
+    """
+    return {**LOOSE_CONTACT, "friction": [friction, 0.005, 0.0001]}
+
+
+def yaw_of(data: mujoco.MjData, body: str) -> float:
+    """How a body's most level axis is turned about the base's z [rad]; x if that lies level."""
+    matrix = data.body(body).xmat.reshape(3, 3)
+    axis = 0 if abs(matrix[2, 0]) < 0.5 else int(np.abs(matrix[2]).argmin())
+    return math.atan2(matrix[1, axis], matrix[0, axis])
+
+
+def hand_yaw(data: mujoco.MjData) -> float:
+    """How the hand is turned about the base's z, seen against pointing down with its x along the
+    base's [rad].
+    """
+    x = data.body("hand").xmat.reshape(3, 3)[:, 0]
+    return math.atan2(x[1], x[0])
+
+
+def nearest_yaw(yaw: float, alike: float, hand: float) -> float:
+    """Of the yaws that are `alike` [rad] apart (a quarter turn for a cube) the one to take hold at:
+    near the hand's, and rather near 0, where a wrist has room to both sides.
+    """
+    return yaw - alike * round((yaw - 0.5 * hand) / alike)
+
+
+def tcp_pose(data: mujoco.MjData) -> Array:
+    """The pose `(7,)` in the base of the point between the fingertips."""
+    pose: Array = pose_multiply(pose_of(data.body("hand")), POSE_HAND_TCP)
+    return pose
+
+
+def tool_at(pose_base_tcp: Array, pose_flange_tool: Array) -> Array:
+    """Where a tool on the flange is when the point between the fingertips is at a pose."""
+    pose_flange_tcp = pose_multiply(np.array(POSE_FLANGE_HAND), POSE_HAND_TCP)
+    pose_tcp_tool = pose_multiply(pose_inverse(pose_flange_tcp), pose_flange_tool)
+    pose: Array = pose_multiply(pose_base_tcp, pose_tcp_tool)
+    return pose
+
+
+def is_between(data: mujoco.MjData, place: Array) -> bool:
+    """Whether a place in the base is between the fingertips."""
+    return bool(np.linalg.norm(tcp_pose(data)[:3] - place) < NEAR_M)
+
+
+def is_held(model: mujoco.MjModel, data: mujoco.MjData, body: str) -> bool:
+    """Whether a loose body is held: both fingers touch it, it touches nothing else, and it moves
+    with the hand.
+    """
+    held, touching = model.body(body).id, set()
+    for first, second in model.geom_bodyid[data.contact.geom]:
+        if held in (first, second):
+            touching.add(int(second if first == held else first))
+    if touching != {model.body(name).id for name in FINGERS}:
+        return False
+    return slip(model, data, body) < STILL_M_S
+
+
+def slip(model: mujoco.MjModel, data: mujoco.MjData, body: str) -> float:
+    """How fast a body moves against the hand [m/s], seen where the body is."""
+    hand, velocity = np.empty(6), np.empty(6)
+    kind = mujoco.mjtObj.mjOBJ_XBODY
+    mujoco.mj_objectVelocity(model, data, kind, model.body("hand").id, hand, 0)
+    mujoco.mj_objectVelocity(model, data, kind, model.body(body).id, velocity, 0)
+    lever = data.body(body).xpos - data.body("hand").xpos
+    return float(np.linalg.norm(velocity[3:] - hand[3:] - np.cross(hand[:3], lever)))

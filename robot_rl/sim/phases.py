@@ -1,0 +1,122 @@
+"""The way to a task's success as waypoints: what a scene offers to a scripted operator.
+
+A scene says them as they stand now, `Scene.phases(data)`, so that a pose may follow a body that
+moves, and a phase may be over, or impossible, because of how things stand.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import mujoco
+import numpy as np
+
+from robot_rl.geometry import pose_delta, pose_multiply
+from robot_rl.sim.parts import Parts, pose_of
+from robot_rl.sim.stage import blamed_on, build_model, find_scene
+from robot_rl.types import Array, ConfigError, Use, WorldState
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One waypoint: where the tool goes, and when that is over.
+
+    `pose (7,)` is the pose of the tool that the task controls, seen from the body or site `at` ("":
+    from the base). The phase is over when the tool is within `near_m` [m] and `near_rad` [rad] of
+    it and has been there for `steps` control steps, or when it feels `force_n` [N]. `gripper` is
+    said all the while: 1 opens, -1 closes, 0 leaves it.
+    """
+
+    name: str
+    pose: Array
+    at: str = ""
+    gripper: int = 0
+    near_m: float = 0.003
+    near_rad: float = 0.03
+    steps: int = 0
+    force_n: float = math.inf
+    done: bool = False
+    """Over because of how things stand: it is passed over."""
+    ready: bool = True
+    """Whether things allow it: one that lifts a cube needs the cube between the fingers."""
+    pace: float = 1.0
+    """The most of full speed that it is done at."""
+    unsteady: float = 1.0
+    """Share of the hand's unsteadiness: little where there is little room."""
+
+
+class Phases:
+    """The phases of a scene at a state of the world; a model of its own tells where bodies and
+    sites are.
+    """
+
+    def __init__(self, use: Use | None):
+        """Raises ConfigError as the scene itself does, or if it offers no way of two phases."""
+        self._scene = find_scene(use)
+        self._model = build_model(self._scene)
+        self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
+        if len(self._now()) < 2:
+            raise ConfigError(
+                f"scene {(use or Use('empty')).name!r}: its `phases` are fewer than 2: a scripted"
+                " operator needs the way to success (docs/scenes.md)"
+            )
+
+    def at(self, world: WorldState) -> list[Phase]:
+        """All phases, with their poses in the base frame."""
+        self._parts.take_over(self._data, world)
+        return self._now()
+
+    def _now(self) -> list[Phase]:
+        with blamed_on(self._scene):
+            mujoco.mj_kinematics(self._model, self._data)
+            return [
+                replace(phase, pose=pose_multiply(self._pose(phase.at), phase.pose), at="")
+                for phase in self._scene.phases(self._data)
+            ]
+
+    def _pose(self, name: str) -> Array:
+        """The pose `(7,)` in the base of a body, or else of a site, of this name."""
+        if not name:
+            return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        is_body = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
+        return pose_of(self._data.body(name) if is_body else self._data.site(name))
+
+
+def off_the_way(start: Array, end: Array, tool: Array, free: Array) -> tuple[float, float]:
+    """How far [m] a tool `(7,)` is beside the straight way from `start` to `end`, and how far [rad]
+    it is turned against `end`; `free (6,)` are the axes that count, 1 or 0.
+    """
+    back, here = pose_delta(end, start) * free, pose_delta(end, tool) * free
+    length = float(back[:3] @ back[:3])
+    share = np.clip(back[:3] @ here[:3] / length, 0.0, 1.0) if length else 0.0
+    beside = float(np.linalg.norm(here[:3] - share * back[:3]))
+    return beside, float(np.linalg.norm(here[3:] - share * back[3:]))
+
+
+def fitting(phases: Sequence[Phase], tool: Array, free: Array) -> int:
+    """The index of the latest phase that things as they are allow: that is ready, and on whose way
+    the tool `(7,)` stands. The first one that is not done, if none is.
+    """
+    for index in range(len(phases) - 1, 0, -1):
+        last, phase = phases[index - 1], phases[index]
+        aside, turned = off_the_way(last.pose, phase.pose, tool, free)
+        if phase.ready and aside < 1.5 * last.near_m and turned < 1.5 * last.near_rad:
+            return after_done(phases, index)
+    return after_done(phases, 0)
+
+
+def after_done(phases: Sequence[Phase], index: int) -> int:
+    """The first phase from `index` on that is not done; the last one has no other after it."""
+    while index < len(phases) - 1 and phases[index].done:
+        index += 1
+    return index
+
+
+def way_left(phases: Sequence[Phase], index: int, tool: Array, free: Array) -> float:
+    """How far it is from a tool `(7,)` over the phases from `index` on [m]; a radian counts for 50
+    mm.
+    """
+    stops = [tool, *(phase.pose for phase in phases[index:])]
+    legs = [pose_delta(b, a) * free for a, b in pairwise(stops)]
+    return float(sum(np.linalg.norm(leg[:3]) + 0.05 * np.linalg.norm(leg[3:]) for leg in legs))

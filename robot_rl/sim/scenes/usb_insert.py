@@ -1,0 +1,273 @@
+"""A USB-A plug that lies on the table and is to be picked up and pushed into a receptacle, whose
+opening faces away from the arm.
+
+Lengths in metres, angles in radians; the base frame is the arm's, the table's top is z = 0. The
+plug's shell points along its own -x, the receptacle's opening along its own +x. Sizes: Universal
+Serial Bus Specification 2.0, figures 6-7 (opening of the receptacle, 12.5 by 5.12 mm) and 6-9 (plug:
+shell 12 by 4.5 mm, 11.75 mm deep; overmold at most 16 by 8 mm), so that there are 0.31 mm of air
+above and below the shell and 0.25 mm on each side. Force: at most 35 N to insert (chapter 6); it is 11
+to 19 N here, at 5 to 50 mm/s. MuJoCo's friction creeps, so that it comes out more easily than a real
+one. The tongue, and with it which way up, is left out: either way goes in.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import mujoco
+import numpy as np
+
+from robot_rl import interfaces
+from robot_rl.config.ranges import Range
+from robot_rl.geometry import pose_inverse, pose_multiply
+from robot_rl.interfaces import Given
+from robot_rl.sim.fixture import upright
+from robot_rl.sim.grasping import (
+    add_loose,
+    is_between,
+    slippery,
+    tcp_pose,
+    tool_at,
+)
+from robot_rl.sim.looks import Looks, add_textures
+from robot_rl.sim.panda import GREY, WORLD_CONTACT
+from robot_rl.sim.parts import pose_of
+from robot_rl.sim.phases import Phase
+from robot_rl.sim.stage import add_camera, add_stage
+from robot_rl.types import Array, ConfigError
+
+SHELL = (0.01175, 0.012, 0.0045)
+GRIP = (0.030, 0.016, 0.008)
+OPENING = (0.0125, 0.00512)
+"""Depth, width and height of shell and overmold, width and height of the opening [m]; how long the
+overmold is the specification leaves open."""
+TIP_X = -(GRIP[0] / 2 + SHELL[0])
+PLUG_KG = 0.02
+"""With what hangs on it: our own."""
+AXIS_Z, HOUSING = 0.020, (0.020, 0.040, 0.032)
+"""How high the opening's middle is above the table [m]; depth, width and height of what it is in."""
+STEEL_ON_STEEL, ON_TABLE = 0.3, 0.4
+"""Coulomb's coefficients: nickel on steel, sliding; plastic on wood."""
+SPRING_RADIUS, SPRING_X, SPRING_Y, SPRING_OVERLAP = 0.002, -0.004, 0.003, 0.00025
+SPRING = {"priority": 1, "solref": [0.009, 1.0], "solimp": [0.9, 0.9, 0.001, 0.5, 2.0]}
+"""The springs of the receptacle that press on the shell, two above and two below: balls that stand in
+its way a little, as soft as lets the plug in with that force (`tests/sim/test_usb_insert.py`)."""
+ORANGE, SILVER, BLUE = (0.86, 0.36, 0.14), (0.78, 0.79, 0.80, 1.0), (0.20, 0.45, 0.75)
+GRASP_Z, ABOVE_M, BEFORE_M, PRESS_M = 0.006, 0.06, 0.008, 0.004
+"""The operator's: fingertips above the plug's axis, height of the way there, tip before the opening
+while lining up, target beyond the end [m]."""
+NO_LOOKS = Looks()
+BOX = mujoco.mjtGeom.mjGEOM_BOX
+RANGES = {
+    "range_m": Range(0.0, 0.3, "m"),
+    "range_rad": Range(0.0, math.pi, "rad"),
+    "receptacle_range_m": Range(0.0, 0.3, "m"),
+    "receptacle_range_rad": Range(0.0, math.pi, "rad"),
+    "success_depth_m": Range(0.0, SHELL[0], "m", above=True),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a task. Raises ConfigError for what cannot be."""
+
+    nominal: tuple[float, float] = (0.53, 0.0)
+    """The middle of the places where the plug may lie, x and y [m]."""
+    range_m: float = 0.08
+    """Half-width of the uniform range of its place about that, along x and y [m]."""
+    range_rad: float = math.pi / 2
+    """Half-width of the uniform range of its yaw [rad]; at 0 its shell points to the arm."""
+    receptacle_nominal: tuple[float, float] = (0.37, 0.0)
+    """The middle of the places of the opening, x and y [m]."""
+    receptacle_range_m: float = 0.02
+    """Half-width of the uniform range of the opening's place, along x and y [m]."""
+    receptacle_range_rad: float = math.radians(10.0)
+    """Half-width of the uniform range of its yaw [rad]."""
+    success_depth_m: float = 0.010
+    """So much of the shell is in [m]."""
+    plug_rgb: tuple[float, float, float] = ORANGE
+    """Colour of the overmold: red, green, blue, 0 to 1."""
+    receptacle_rgb: tuple[float, float, float] = BLUE
+    """Colour of what the receptacle is in."""
+    looks: Looks = NO_LOOKS
+    """How light, cameras and colours differ between episodes: fields of `sim/looks.py: Looks`."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in RANGES.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise ConfigError(f"{name} {allowed.complaint(value)}")
+        for name in ("plug_rgb", "receptacle_rgb"):
+            if not all(0.0 <= share <= 1.0 for share in getattr(self, name)):
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}; it must be red, green and blue, 0 to 1"
+                )
+
+
+class Scene(interfaces.Scene):
+    """A table with a plug and a receptacle, and two cameras. A plug that is dropped lies there again."""
+
+    fingers = True
+
+    def __init__(self, options: Options, given: Given):
+        self.options, self.looks = options, options.looks
+
+    def add_to(self, spec: mujoco.MjSpec, hand: mujoco.MjsBody) -> None:
+        """Add table, light, plug, receptacle and cameras to a model that holds the arm."""
+        add_stage(spec)
+        spec.geom("table").friction = [ON_TABLE, 0.005, 0.0001]
+        self._add_plug(spec)
+        self._add_receptacle(spec)
+        # behind the plug and above it: shell and opening in one view, between the fingers
+        add_camera(
+            hand,
+            "wrist",
+            at=(0.075, 0.0, 0.062),
+            look_at=(0.0, 0.0, 0.125),
+            up=(0.0, 0.0, -1.0),
+            fovy=66.0,
+        )
+        # from the side, under the hand: plug and opening in profile
+        x, y = (np.array(self.options.nominal) + self.options.receptacle_nominal) / 2
+        add_camera(
+            spec.worldbody,
+            "front",
+            at=(x + 0.06, y + 0.50, 0.20),
+            look_at=(x + 0.01, y, 0.02),
+            up=(0.0, 0.0, 1.0),
+            fovy=34.0,
+        )
+        add_textures(spec, self.looks)
+
+    def _add_plug(self, spec: mujoco.MjSpec) -> None:
+        """The overmold, by which it is grasped, and the shell in front of it."""
+        plug = add_loose(spec, "plug", (*self.options.nominal, GRIP[2] / 2))
+        contact = slippery(STEEL_ON_STEEL)
+        share = 0.8 * PLUG_KG
+        plug.add_geom(
+            name="plug",
+            type=BOX,
+            size=[size / 2 for size in GRIP],
+            mass=share,
+            rgba=[*self.options.plug_rgb, 1.0],
+            **contact,
+        )
+        plug.add_geom(
+            name="shell",
+            type=BOX,
+            size=[size / 2 for size in SHELL],
+            pos=[TIP_X + SHELL[0] / 2, 0.0, 0.0],
+            mass=PLUG_KG - share,
+            rgba=SILVER,
+            **contact,
+        )
+
+    def _add_receptacle(self, spec: mujoco.MjSpec) -> None:
+        """Four walls around the opening, a bottom behind it, and the springs above and below."""
+        at = [*self.options.receptacle_nominal, AXIS_Z]
+        body = spec.worldbody.add_body(name="receptacle", mocap=True, pos=at)
+        look = {"type": BOX, "rgba": [*self.options.receptacle_rgb, 1.0], **WORLD_CONTACT}
+        look["friction"] = [STEEL_ON_STEEL, 0.005, 0.0001]
+        depth, wide, high = HOUSING[0] / 2, HOUSING[1] / 2, HOUSING[2] - AXIS_Z
+        side, room = OPENING[0] / 2, OPENING[1] / 2
+        flank = (wide - side) / 2
+        walls = (
+            ((depth, wide, (high - room) / 2), (0.0, (high + room) / 2)),
+            ((depth, wide, (AXIS_Z - room) / 2), (0.0, -(AXIS_Z + room) / 2)),
+            ((depth, flank, room), (side + flank, 0.0)),
+            ((depth, flank, room), (-side - flank, 0.0)),
+        )
+        for i, (size, (y, z)) in enumerate(walls):
+            body.add_geom(name=f"receptacle-{i}", size=list(size), pos=[-depth, y, z], **look)
+        bottom = (HOUSING[0] - SHELL[0] - 0.001) / 2
+        dark = look | {"rgba": GREY}
+        body.add_geom(size=[bottom, side, room], pos=[bottom - HOUSING[0], 0.0, 0.0], **dark)
+        away = SHELL[2] / 2 - SPRING_OVERLAP + SPRING_RADIUS
+        spring = look | SPRING | {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "group": 3}
+        for y, z in itertools.product((-SPRING_Y, SPRING_Y), (-away, away)):
+            body.add_geom(pos=[SPRING_X, y, z], size=[SPRING_RADIUS, 0.0, 0.0], **spring)
+
+    def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
+        """Lay the plug and put the receptacle where the seed says: uniform in place and yaw."""
+        rng, options = np.random.default_rng(seed), self.options
+        place = rng.uniform(-options.range_m, options.range_m, 2) + options.nominal
+        yaw = rng.uniform(-options.range_rad, options.range_rad)
+        data.joint("plug").qpos = [
+            *place,
+            GRIP[2] / 2,
+            math.cos(yaw / 2),
+            0.0,
+            0.0,
+            math.sin(yaw / 2),
+        ]
+        away = rng.uniform(-options.receptacle_range_m, options.receptacle_range_m, 2)
+        yaw = rng.uniform(-options.receptacle_range_rad, options.receptacle_range_rad)
+        data.mocap_pos[0, :2] = away + options.receptacle_nominal
+        data.mocap_quat[0] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
+
+    def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
+        """Pose `(7,)` of the tool when the plug is in, all of it, as it is held now; as it is meant
+        to be held, if it is not.
+        """
+        return tool_at(self._tcp_with_plug_at(data, -TIP_X - SHELL[0]), pose_flange_tool)
+
+    def _tcp_with_plug_at(self, data: mujoco.MjData, x: float) -> Array:
+        """Where the fingertips are when the plug is in line with the opening, its middle `x` [m] in front
+        of it.
+        """
+        wanted = pose_multiply(pose_of(data.body("receptacle")), _at(x))
+        if is_between(data, data.body("plug").xpos):
+            held = pose_multiply(pose_inverse(pose_of(data.body("plug"))), tcp_pose(data))
+        else:
+            held = upright(0.0, 0.0, GRASP_Z)
+        pose: Array = pose_multiply(wanted, held)
+        return pose
+
+    def depth(self, data: mujoco.MjData) -> float:
+        """How much of the shell is inside the opening [m]; 0 if it is not between its walls."""
+        seen = pose_multiply(
+            pose_inverse(pose_of(data.body("receptacle"))), pose_of(data.body("plug"))
+        )
+        tip, collar = (pose_multiply(seen, _at(x))[:3] for x in (TIP_X, TIP_X + SHELL[0]))
+        # half a millimetre of give for soft contacts; outside the walls it would be 4 mm
+        room = np.array([OPENING[0] - SHELL[1], OPENING[1] - SHELL[2]]) / 2 + 0.0005
+        inside = all((np.abs(point[1:]) <= room).all() for point in (tip, collar))
+        # the overmold is too wide to follow
+        inside = inside and collar[0] > -0.0005
+        return float(max(-tip[0], 0.0)) if inside else 0.0
+
+    def success(self, data: mujoco.MjData) -> bool:
+        """Whether `success_depth_m` of the shell is in."""
+        return self.depth(data) >= self.options.success_depth_m
+
+    def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
+        """Above the plug, down around it, fingers shut, up, in front of the opening, in line with
+        it, and in.
+        """
+        plug, here = pose_of(data.body("plug")), tcp_pose(data)
+        between = is_between(data, plug[:3])
+        yaw = 2.0 * math.atan2(plug[5], plug[6])
+        x, y, z = plug[:3]
+        lying = upright(x, y, z + GRASP_Z, math.remainder(yaw, 2.0 * math.pi))
+        above, up = lying.copy(), here.copy()
+        above[2] += ABOVE_M
+        up[2] = AXIS_Z + 2.0 * GRASP_Z
+        lifted = between and plug[2] > 0.75 * AXIS_Z
+        before = self._tcp_with_plug_at(data, BEFORE_M - TIP_X)
+        inside = self._tcp_with_plug_at(data, -TIP_X - SHELL[0] - PRESS_M)
+        held = partial(Phase, gripper=-1, ready=between)
+        return (
+            Phase("above", above, gripper=1, near_m=0.008, near_rad=0.08, done=lifted),
+            Phase("down", lying, gripper=1, near_m=0.002, near_rad=0.04, pace=0.8, done=lifted),
+            held("close", lying, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.1),
+            held("lift", up, near_m=0.004, near_rad=0.1, done=lifted),
+            held("carry", before, near_m=0.003, near_rad=0.05),
+            held("line up", before, near_m=0.0003, near_rad=0.006, unsteady=0.05),
+            held("press", inside, pace=0.5, unsteady=0.1),
+        )
+
+
+def _at(x: float) -> Array:
+    """A pose `(7,)` so far along x [m], not turned."""
+    return np.array([x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

@@ -1,0 +1,62 @@
+"""What skills there are: the task files of the folder one works in and of the suite, and a picture
+of each that is simulated.
+"""
+
+from pathlib import Path
+
+from robot_rl import config
+from robot_rl.cameras.mujoco import Camera, Options
+from robot_rl.config import Task
+from robot_rl.controllers.setup import open_driver
+from robot_rl.dataset.pictures import write_picture
+from robot_rl.interfaces import Arm, Given
+from robot_rl.types import ConfigError, WorldState
+
+PICTURE = (480, 640)
+
+
+def tasks() -> dict[str, Task | str]:
+    """Each task by its name; instead of one whose file cannot be read, what is wrong with it."""
+    found: dict[str, Task | str] = {}
+    for name in config.task_names():
+        try:
+            found[name] = config.load_task(name)
+        except ConfigError as error:
+            found[name] = str(error)
+    return found
+
+
+class StillWorld:
+    """Implements `interfaces.World` around a simulated arm of this process."""
+
+    def __init__(self, arm: Arm):
+        self._arm = arm
+        self.latest = self.reset(0)
+
+    def refresh(self) -> WorldState:
+        """The truth, now."""
+        self.latest = self._arm.world()
+        return self.latest
+
+    def reset(self, seed: int) -> WorldState:
+        """Put everything where the seed says."""
+        self._arm.reset(seed)
+        return self.refresh()
+
+
+def draw(task: Task, hardware: str, folder: Path) -> Path:
+    """Write what the task's last camera sees after a reset; where it is.
+
+    Raises DeviceError without headless OpenGL, ConfigError for a scene that cannot be built or has
+    no such camera, DataError if the picture cannot be written.
+    """
+    arm = open_driver(config.load_hardware(hardware).arms[0], task.scene)
+    try:
+        world, view = StillWorld(arm), task.cameras[-1]
+        given = Given(view, scene=task.scene, world=world, image_size=PICTURE)
+        camera = Camera(Options(), given)
+        picture = camera.read()
+        camera.close()
+    finally:
+        arm.close()
+    return write_picture(folder / f"{task.name}.png", picture)

@@ -1,0 +1,58 @@
+"""Open a drawer by 15 cm: lower a hook behind its bar handle, and pull."""
+
+import math
+
+from robot_rl.config import StartPose, Task
+from robot_rl.types import Compliance, Use
+
+FRONT = (0.60, 0.0)  # [m] in the base frame: the middle of the places of the drawer's front
+DEGREES_5 = math.radians(5.0)
+
+TASK = Task(
+    name="drawer",
+    description="open the drawer by its handle, all the way",
+    # Before and above the bar, which is 40 mm before the front and 50 mm high
+    start=(
+        StartPose(
+            pose_base_tool=(FRONT[0] - 0.07, FRONT[1], 0.125, 1.0, 0.0, 0.0, 0.0),
+            translation=(0.020, 0.020, 0.015),
+            rotation=(DEGREES_5, DEGREES_5, DEGREES_5),
+        ),
+    ),
+    cameras=("wrist", "front"),
+    reward=Use("classifier", {"name": "drawer_open"}),
+    near_misses=(
+        "half open",
+        "the hook behind the bar, the drawer closed",
+        "the hook over the bar",
+        "as far out as when it is open, beside the bar",
+    ),
+    scene=Use(
+        "drawer",
+        {
+            "nominal": FRONT,
+            "range_m": 0.020,
+            "range_rad": math.radians(10.0),
+            "success_m": 0.14,
+            "friction_n": 6.0,
+        },
+    ),
+    rate_hz=10.0,
+    max_steps=120,  # twice what the scripted operator takes
+    image_size=(128, 128),
+    # 8 mm in 0.1 s: 15 cm take 19 steps
+    action_translation=0.008,
+    action_rotation=0.05,
+    leash_translation=0.012,
+    leash_rotation=0.1,
+    # The hook's lowest point, 50 mm beyond the fingertips
+    pose_tcp_tool=(0.0, 0.0, 0.050, 0.0, 0.0, 0.0, 1.0),
+    # As peg_insert: 20 N on each axis, three times what the slides need
+    compliance=Compliance(
+        stiffness=(2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0),
+        damping=(89.0, 89.0, 89.0, 7.0, 7.0, 7.0),
+        error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08),
+        filter_time_s=0.05,
+    ),
+    defaults={"learner.agent.discount": 0.95},
+)

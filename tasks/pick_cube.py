@@ -1,0 +1,57 @@
+"""Pick up a cube of 40 mm that lies anywhere within 40 x 40 cm, at any yaw: lift it by 10 cm.
+
+For a hand that moves: `--hardware sim_hand`.
+"""
+
+from robot_rl.config import StartPose, Task
+from robot_rl.types import Compliance, Use
+
+MIDDLE = (0.5, 0.0)  # [m] in the base frame
+LIFT_M = 0.10
+
+TASK = Task(
+    name="pick_cube",
+    description="pick up the cube and lift it by 10 cm",
+    # Above the middle of where the cube may be: from there the wrist's camera sees most of it
+    start=(
+        StartPose(
+            pose_base_tool=(*MIDDLE, 0.20, 1.0, 0.0, 0.0, 0.0),
+            translation=(0.05, 0.05, 0.03),
+            rotation=(0.0, 0.0, 0.3),
+        ),
+    ),
+    cameras=("wrist", "front"),
+    # By the pictures of both cameras, where the hand is as high as with a cube that is lifted, and
+    # its fingers as far apart as with a cube between them
+    reward=Use(
+        "classifier",
+        {"name": "cube_lifted", "height_above": LIFT_M + 0.010, "width_between": (0.037, 0.043)},
+    ),
+    near_misses=(
+        "the empty hand as high as with the cube, the cube below it",
+        "the hand high, its fingers shut, without the cube",
+        "the cube held, half as high",
+        "the fingers around the cube, on the table",
+        "the cube beside the fingers",
+    ),
+    scene=Use("pick_cube", {"cube_m": 0.04, "nominal": MIDDLE, "range_m": 0.2, "lift_m": LIFT_M}),
+    rate_hz=10.0,
+    max_steps=140,  # twice what the scripted operator takes
+    image_size=(128, 128),
+    # 8 mm in 0.1 s: 25 cm aside take 31 steps
+    action_translation=0.008,
+    action_rotation=0.05,
+    # The tool keeps pointing down
+    axes=("x", "y", "z", "rz"),
+    grippers=("moved",),
+    leash_translation=0.012,
+    leash_rotation=0.1,
+    # As peg_insert: 20 N on each axis
+    compliance=Compliance(
+        stiffness=(2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0),
+        damping=(89.0, 89.0, 89.0, 7.0, 7.0, 7.0),
+        error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08),
+        filter_time_s=0.05,
+    ),
+    defaults={"learner.agent.discount": 0.97},
+)
