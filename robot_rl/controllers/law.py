@@ -12,6 +12,12 @@ from robot_rl.types import ArmFacts, ArmLimits, Array, Compliance
 
 TARE_FILTER_S = 0.05
 
+SPRINT, SPARE_S = 2.0, 0.03
+"""For a moment the reference goes so many times as fast as its limit: it catches up with what it has
+not used of that in the last so many seconds. A filter that is to be at a target in time sets out
+faster than it arrives; on average over a command's period nothing is faster than the limit.
+"""
+
 BRAKE_TIME_S = 0.01
 """Time constant of the brake [s]."""
 
@@ -26,8 +32,8 @@ class Law(NamedTuple):
 
     `gains (5, 6)` are on their way to `gains_goal`, and so is `nullspace (2,)` [Nm/rad], now and
     soon; `blend` is the share that they take over per tick, `filter` the reference filter's,
-    `tare_gain` that of the tare. A tick `dt` [s] moves the reference by at most `step` [m] and
-    `angle` [rad]. `joint_gains (2, n)` hold the joints, `posture (n,)` [rad] is what the elbow is
+    `tare_gain` that of the tare. A tick `dt` [s] moves the reference by `step` [m] and `angle`
+    [rad] at most, on average. `joint_gains (2, n)` hold the joints, `posture (n,)` [rad] is what the elbow is
     pulled to. With `follows` the arm's own controller follows the reference.
     """
 
@@ -71,6 +77,13 @@ class Law(NamedTuple):
     def at_speed(self, speed: float, rotation_speed: float) -> "Law":
         """The law whose reference moves at most so fast [m/s], [rad/s]."""
         return self._replace(step=float(speed * self.dt), angle=float(rotation_speed * self.dt))
+
+    def reach(self, period_s: float) -> Array:
+        """How far ahead of the reference a target may be `(2,)` [m, rad], if the next one comes
+        after `period_s`: so far that the filter makes its speed of it until then.
+        """
+        ticks = period_s / self.dt
+        return np.array([self.step, self.angle]) * ticks / (1.0 - (1.0 - self.filter) ** ticks)
 
 
 @njit

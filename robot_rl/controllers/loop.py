@@ -124,7 +124,6 @@ class ArmLoop:
         speed, turn = self._limits.max_reference_speed, self._limits.max_reference_rotation_speed
         if self.excursion.under_way:
             speed, turn = min(CRAWL[0], speed), min(CRAWL[1], turn)
-        self._fastest = np.array([speed, turn])
         self.law = self.law.at_speed(speed, turn)
 
     def tune(self, compliance: Compliance) -> None:
@@ -193,7 +192,7 @@ class ArmLoop:
         pose[3:] /= np.linalg.norm(pose[3:])
         bounds = self._bounds
         self.control.target[:], bits = safety.limit_target(
-            pose, self._reading.pose, self.control.reference, period_s * self._fastest, self._leash,
+            pose, self._reading.pose, self.control.reference, self.law.reach(period_s), self._leash,
             bounds.workspace, bounds.keep_out, bounds.middle_quat, bounds.cone,
         )  # fmt: skip
         self._take(bits, expires)
@@ -254,6 +253,7 @@ class ArmLoop:
         if mode == before:
             return
         self.control.integral[:] = 0.0
+        self.control.spare[:] = 0.0
         if before in (HOLD, JOINTS):
             self.law.posture[:] = self._wanted_posture or self._reading.q
             if not self._follows_poses:

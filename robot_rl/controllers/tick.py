@@ -13,7 +13,7 @@ from robot_rl.controllers.impedance import (
 )
 from robot_rl.controllers.joint_move import LOOK_AHEAD_S, joint_move_torque
 from robot_rl.controllers.kinematics import body_clearance
-from robot_rl.controllers.law import Law, blend_into
+from robot_rl.controllers.law import SPARE_S, SPRINT, Law, blend_into
 from robot_rl.controllers.tick_values import (
     HOLD,
     JOINTS,
@@ -139,15 +139,29 @@ def find_fault(felt: Array, bounds: Bounds, now: Measured, clearance: float) -> 
 
 
 @njit
+def advance_into(reference: Array, spare: Array, target: Array, law: Law) -> bool:
+    """Move the reference on by a tick, towards the target; whether that is slower than its filter
+    would have it. `spare (2,)` [m, rad] is what it may make up for, and is then left.
+    """
+    before = reference.copy()
+    step = min(law.step + spare[0], SPRINT * law.step)
+    angle = min(law.angle + spare[1], SPRINT * law.angle)
+    reference[:] = filter_reference(reference, target, law.filter, step, angle)
+    moved = pose_error(before, reference)
+    gone, turned = safety.norm(moved, 0), safety.norm(moved, 3)
+    saved = SPARE_S / law.dt
+    spare[0] = max(0.0, min(spare[0] + law.step - gone, saved * law.step))
+    spare[1] = max(0.0, min(spare[1] + law.angle - turned, saved * law.angle))
+    return gone >= (1.0 - 1e-6) * step or turned >= (1.0 - 1e-6) * angle
+
+
+@njit
 def pose_torque(
     control: Control, law: Law, bounds: Bounds, now: Measured, clearance: float
 ) -> Array:
     """The torques `(n,)` that pull the tool to the reference, which moves on by a tick."""
     reference, flags, before = control.reference, control.flags, control.reference.copy()
-    reference[:] = filter_reference(reference, control.target, law.filter, law.step, law.angle)
-    moved = pose_error(before, reference)
-    slow_enough = safety.norm(moved, 0) < (1.0 - 1e-6) * law.step
-    if not (slow_enough and safety.norm(moved, 3) < (1.0 - 1e-6) * law.angle):
+    if advance_into(reference, control.spare, control.target, law):
         flags[VERDICT] |= safety.SLOWED
     if bounds.keep_out.shape[0] > 0:
         allowed = safety.stay_out(reference, before, bounds.keep_out)

@@ -61,11 +61,13 @@ class Control(NamedTuple):
 
     Torques `tau (n,)` [Nm] in force; `target (7,)`, `reference (7,)`; the law's `integral (6,)` [N,
     Nm]. Wrenches `(6,)`: `felt` is measured less the `tare`, `slow` is measured and filtered.
+    `spare (2,)` [m, rad] is what the reference has not used of its speed lately.
     """
 
     tau: Array
     target: Array
     reference: Array
+    spare: Array
     integral: Array
     felt: Array
     slow: Array
@@ -117,6 +119,7 @@ def new_control(joints: int) -> Control:
         tau=np.zeros(joints),
         target=np.zeros(7),
         reference=np.zeros(7),
+        spare=np.zeros(2),
         integral=np.zeros(6),
         felt=np.zeros(6),
         slow=np.zeros(6),
