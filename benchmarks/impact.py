@@ -14,12 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from robot_rl.controllers.arms.mujoco import Options
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
 from robot_rl.geometry import quat_from_rotvec, quat_multiply
-from robot_rl.types import Array
+from robot_rl.types import ArmTarget, Array
 from tests.controllers import truth
-from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK
+from tests.controllers.bench import GIVEN, LIMITS, SETUP
 from tests.controllers.truth import Rows, TrueArm
 
 SPEEDS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.09, 0.10, 0.12, 0.15, 0.18, 0.25)
@@ -80,10 +81,10 @@ def impact(
 
 
 def drive(loop: ArmLoop, target: Array, ticks: int) -> None:
-    """Follow a target, sent anew every 10 ms."""
+    """Follow a target, sent anew every 10 ms: the reference never rests."""
     for k in range(ticks):
         if k % 10 == 0:
-            loop.command(target, loop.t + 0.1, loop.t)
+            loop.obey(ArmTarget(target, 0.1, seen_t=loop.t), loop.t + 0.1)
         loop.tick(loop.t + 0.001)
 
 
@@ -92,14 +93,15 @@ def main() -> None:
         description="How hard the simulated arm hits table and socket, by its speed."
     )
     parser.add_argument("--tries", type=int, default=40)
+    parser.add_argument("--speeds", type=float, nargs="+", default=SPEEDS)
     options = parser.parse_args()
-    arm, ring = TrueArm(HARDWARE, TASK.scene, Rows(20_000)), Ring(7)
+    arm, ring = TrueArm(Options(), GIVEN, Rows(20_000)), Ring(7)
     print("                   tip at the touch [m/s]   force [N]       filtered 10 ms [N]   over")
     print(
         "place  ref. [m/s]  median  worst            median  worst   median  worst        max_force"
     )
     for place in PLACES:
-        for speed in SPEEDS:
+        for speed in options.speeds:
             tries = np.array([
                 impact(arm, ring, speed, place, seed) for seed in range(options.tries)
             ])
