@@ -131,7 +131,7 @@ def record_outcomes(
     simulator's truth. The frames hold what the task's judge looks at.
     """
     hardware = folder.load_hardware()
-    scripted = hardware.teleop is not None and hardware.teleop.name in ("scripted", "waypoints")
+    scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
     judge = Use("simulator" if scripted else "operator")
 
     def progress(good: int, bad: int) -> None:

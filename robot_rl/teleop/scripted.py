@@ -34,21 +34,23 @@ Options = OperatorHabits
 
 class Teleop(SeeingOperator):
     """The operator's hand and judgement in a peg's insertion; a scene that offers phases has the
-    operator that plays them (`teleop/waypoints.py`).
+    operator that plays them (`teleop/_waypoints.py`).
     """
 
     name = "the scripted operator"
 
-    def __new__(cls, options: OperatorHabits, given: Given) -> Any:
+    def __new__(cls, *args: Any, **others: Any) -> Any:
         """The operator who knows the task's scene. Raises DeviceError if there is none."""
-        scene = given.task.scene if given.task else None
+        scene = next(
+            (each.task.scene for each in args if isinstance(each, Given) and each.task), None
+        )
         if scene is None or scene.name == PEG:
             return super().__new__(cls)
         kind = config.driver("sim/scenes", scene.name)
         if kind.phases is not interfaces.Scene.phases:
-            from robot_rl.teleop import waypoints  # needs mujoco, which a peg's operator does not
+            from robot_rl.teleop import _waypoints  # needs mujoco, which a peg's operator does not
 
-            return waypoints.Teleop(options, given)
+            return _waypoints.Teleop(*args)
         if not issubclass(options_class("sim/scenes", kind), Socket):
             raise DeviceError(
                 f"teleop 'scripted': scene {scene.name!r} offers no `phases`, and its options are"

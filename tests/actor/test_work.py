@@ -131,7 +131,7 @@ def test_a_bench_with_other_spaces_is_refused_with_the_differences(tmp_path, mon
     (tmp_path / "tasks" / "both.py").write_text(
         "from dataclasses import replace\nfrom robot_rl.config import load_task\nONE ="
         ' load_task("peg_insert")\nTASK = replace(ONE, name="both", start=2 * ONE.start,'
-        " wander=None)\n"
+        " grippers=2 * ONE.grippers, wander=None)\n"
     )
     folder = create_run("both", TrainConfig(name="run", obs="state", hardware="pair"))
     with pytest.raises(

@@ -73,7 +73,7 @@ class Service:
 class StandingArm:
     """An arm that nobody moves."""
 
-    clock, joints, objects, scene_joints = "lockstep", 7, 1, 0
+    clock, joints, objects, scene_joints, fingers = "lockstep", 7, 1, 0, False
 
     def __init__(self) -> None:
         self.ring = Ring(self.joints)

@@ -11,7 +11,7 @@ from robot_rl import config
 from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import upright
 from robot_rl.sim.phases import Phase, fitting, way_left
-from robot_rl.teleop import waypoints
+from robot_rl.teleop import _waypoints
 from robot_rl.teleop.scripted import Options, Teleop
 from robot_rl.types import ConfigError, DeviceError, OperatorCommand, Use
 from tests.sim.player import Player
@@ -97,8 +97,8 @@ def test_a_scene_without_phases_and_without_a_socket_is_refused():
     world = Player("ram_press")
     with pytest.raises(DeviceError, match=r"'empty' offers no `phases`"):
         Teleop(Options(), Given(task=task, world=world))
-    assert isinstance(world.operator, waypoints.Teleop)
+    assert isinstance(world.operator, _waypoints.Teleop)
     with pytest.raises(DeviceError, match="simulated arm"):
         Teleop(Options(), Given(task=world.task, world=None))
     with pytest.raises(ConfigError, match=r"'empty': its `phases` are fewer than 2"):
-        waypoints.Teleop(Options(), Given(task=task, world=world))
+        _waypoints.Teleop(Options(), Given(task=task, world=world))
