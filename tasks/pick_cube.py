@@ -53,5 +53,5 @@ TASK = Task(
         error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08),
         filter_time_s=0.05,
     ),
-    defaults={"learner.agent.discount": 0.97},
+    defaults={"hardware": "sim_hand", "learner.agent.discount": 0.97},
 )
