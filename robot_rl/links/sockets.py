@@ -100,7 +100,8 @@ class LinkSocket(zmq.Socket[bytes]):
         try:
             return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
         except zmq.Again:
-            self.disconnect(self._peer)  # else it holds that it is connected
+            with contextlib.suppress(zmq.ZMQError):  # it may have noticed in the meantime
+                self.disconnect(self._peer)  # else it holds that it is connected
             self.connect(self._peer)
             return super().send_multipart(msg_parts, flags | zmq.DONTWAIT, *args, **options)
 

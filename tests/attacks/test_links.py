@@ -38,7 +38,7 @@ from robot_rl.links.weights import WeightsPublisher
 from robot_rl.machine.processes import GONE
 from robot_rl.stream import StepReceiver
 from robot_rl.stream.compatibility import Hello, check
-from robot_rl.types import ArmTarget, ConfigError, RefusedError
+from robot_rl.types import ArmTarget, ConfigError, DeviceError, RefusedError
 from tests.controllers.bench import LIMITS, TASK, TOOL
 from tests.links.test_hostile import greeting, ready, serve_arm
 from tests.stream.test_codec import SPACE
@@ -206,8 +206,10 @@ def test_who_does_not_know_the_secret_moves_nothing_and_may_stop_and_look_on(sta
             for kind, body in orders.items():
                 with pytest.raises(ConfigError, match=rf"{kind.name} wants the arm's secret"):
                     stranger.ask(kind, body)
-            for kind in messages.OPEN:
+            for kind in set(messages.OPEN) - {Kind.FINGERS}:
                 assert stranger.ask(kind)
+            with pytest.raises(DeviceError, match="no fingers move in its world"):
+                stranger.ask(Kind.FINGERS)
     after = arm.refresh()
     # a hold is a tick of the simulation
     np.testing.assert_allclose(after.q, before.q, rtol=0.0, atol=1e-9)

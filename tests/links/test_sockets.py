@@ -204,3 +204,13 @@ def test_a_service_that_starts_again_at_once_is_reached_by_who_was_connected(lin
                 while not server.poll(200):  # what was said to the one before is lost
                     client.send_multipart([b"%d" % i])
                 assert server.recv_multipart()
+
+
+def test_what_is_sent_once_the_connection_was_given_up_goes_over_a_new_one(links):
+    with new_socket(zmq.ROUTER) as server, new_socket(zmq.DEALER) as client:
+        bind(server, "local://x")
+        connect(client, "local://x")
+        client.disconnect(client.getsockopt_string(zmq.LAST_ENDPOINT))  # ZeroMQ does it unasked
+        client.send_multipart([b"still here"])
+        assert server.poll(5000)
+        assert server.recv_multipart()[-1] == b"still here"
