@@ -73,7 +73,7 @@ def row(name: str, vision: GoalVision, frames: GoalFrames, chosen: Array) -> Row
         frames.scenes[chosen],
         {camera: array[chosen] for camera, array in frames.images.items()},
     )
-    seen = encode(vision, images, frames.gravity[chosen])[:, -6:].astype(np.float32)
+    seen = encode(vision, images, frames.told[chosen])[:, -6:].astype(np.float32)
     true = frames.goals[chosen]
     errors = 1e3 * (seen - true)[:, :2]
     biases = {scene: np.median(errors[scenes == scene], axis=0) for scene in np.unique(scenes)}

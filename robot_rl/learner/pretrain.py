@@ -3,9 +3,10 @@ lacks.
 
 At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that
 episode the goal, seen from the tool, is known; where a person says success, at the moment when they
-meant it. So it is for the frames of free wandering (provenance SCRIPT) that starts there. All
-cameras together regress the goal on these frames; the encoder is then frozen and its features are
-computed once per frame.
+meant it. A hand that closes or opens on the way does so at a goal of its own: up to there, the goal
+is where that happened (the keyframes of PerAct, arXiv 2209.05451, section 3.2). So it is for the
+frames of free wandering (provenance SCRIPT) that starts at a success. All cameras together regress
+the goal on these frames; the encoder is then frozen and its features are computed once per frame.
 
 A shift of a picture moves the goal that it shows, seen from the camera. Where the camera's mount
 itself may move, that is what should be learnt: the tool is in the picture as well, and where the
@@ -30,7 +31,7 @@ from robot_rl.networks.encoders import convolution_dtype
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import Policy, PolicySpec
 from robot_rl.networks.vision import encode
-from robot_rl.types import Array, DataError, DivergedError, Provenance, Step
+from robot_rl.types import STAY, Array, DataError, DivergedError, Provenance, Step
 
 log = logging.getLogger(__name__)
 
@@ -107,12 +108,12 @@ class GoalError:
 
 @dataclass(frozen=True)
 class GoalFrames:
-    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, `gravity (N, 3 per arm)`,
-    the unit vector downwards, and `goals (N, 6 per arm)` [m, rad], both in the tool frame, `scenes
-    (N,)`: frames of one scene share one goal in the world."""
+    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, what the encoder is `told`
+    besides `(N, T)`, and `goals (N, 6 per arm)` [m, rad] in the tool frame, `scenes (N,)`: frames
+    of one scene share their goals in the world."""
 
     images: Mapping[str, Array]
-    gravity: Array
+    told: Array
     goals: Array
     scenes: Array
 
@@ -132,8 +133,8 @@ def goal_frames(
     """
     known = [
         (scene, step.observation, zip(_poses(step, spec), goal, strict=True))
-        for scene, episode, goal in _known_goals(steps, spec, successes, said_late_s)
-        for step in episode
+        for scene, episode, goals in _known_goals(steps, spec, successes, said_late_s)
+        for step, goal in zip(episode, goals, strict=True)
     ]
     if not known:
         raise DataError(
@@ -142,14 +143,14 @@ def goal_frames(
     scenes, seen, ways = zip(*known, strict=True)
     goals = [np.concatenate([geometry.pose_delta(*pair) for pair in way]) for way in ways]
     images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
-    gravity = np.array([spec.gravity(each) for each in seen])
-    return GoalFrames(images, gravity, np.array(goals, np.float32), np.array(scenes))
+    told = np.array([spec.told(each) for each in seen])
+    return GoalFrames(images, told, np.array(goals, np.float32), np.array(scenes))
 
 
 def _known_goals(
     steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Sequence[Step]], said_late_s: float
-) -> Iterator[tuple[int, Sequence[Step], list[Array]]]:
-    """The number of the scene, an episode and the goal's poses in the frames of that episode."""
+) -> Iterator[tuple[int, Sequence[Step], list[list[Array]]]]:
+    """The number of the scene, an episode and in each of its frames the goal's pose for each arm."""
     scene = -1
     # the newest successful demonstration: the wandering behind it begins where it has ended
     reached: Sequence[Step] = ()
@@ -159,14 +160,29 @@ def _known_goals(
             scene += 1
             if last.success:
                 reached = episode
-                yield scene, episode, _poses(meant(episode, said_late_s), spec)
+                yield scene, episode, _goals_in(episode, said_late_s, spec)
         elif first.provenance == Provenance.SCRIPT:
             follows = bool(reached) and reached[-1].episode == first.episode - 1
             goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
-            yield scene, episode, goal
+            yield scene, episode, [goal] * len(episode)
     for success in successes:
         scene += 1
-        yield scene, success, _poses(meant(success, said_late_s), spec)
+        yield scene, success, _goals_in(success, said_late_s, spec)
+
+
+def _goals_in(success: Sequence[Step], said_late_s: float, spec: PolicySpec) -> list[list[Array]]:
+    """For each step of an episode that succeeded where each arm goes: where its hand closes or opens
+    next, at last where the success was meant.
+    """
+    end = meant(success, said_late_s)
+    goals, nexts = [], _poses(end, spec)
+    hands = list(zip(spec.actions.holders, spec.actions.discrete, strict=True))
+    for step in reversed(success):
+        goals.append(list(nexts))
+        for arm, number in hands:
+            if step.executed[number] != STAY and step.index <= end.index:
+                nexts[arm] = _poses(step, spec)[arm]
+    return goals[::-1]
 
 
 def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
@@ -223,7 +239,7 @@ def pretrain(
     train, test = _split(frames.scenes, config.held_out)
     device = vision.goal_mean.device
     # the goals on one scale, and the near ones count more
-    goals, gravity = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.gravity))
+    goals, told = (torch.from_numpy(a).to(device) for a in (frames.goals, frames.told))
     with torch.no_grad():
         vision.goal_mean.copy_(goals[train].mean(0))
         vision.goal_std.copy_(goals[train].std(0).clamp(min=1e-4))
@@ -245,7 +261,7 @@ def pretrain(
         # augment, predict, and compare in units of the goals' own spread
         images = _augmented(frames, rows, config, generator, device)
         chosen = torch.from_numpy(rows)
-        seen = vision(images, gravity[chosen])[:, -labels.shape[1] :]
+        seen = vision(images, told[chosen])[:, -labels.shape[1] :]
         predicted = (seen - vision.goal_mean) / vision.goal_std
         misses = F.smooth_l1_loss(predicted, labels[chosen], beta=BETA, reduction="none").mean(1)
         optimizer.zero_grad(set_to_none=True)
@@ -389,7 +405,7 @@ def goal_error(
     arms).
     """
     features = encode(
-        vision, {name: array[rows] for name, array in frames.images.items()}, frames.gravity[rows]
+        vision, {name: array[rows] for name, array in frames.images.items()}, frames.told[rows]
     )
     goals = frames.goals[rows].reshape(-1, 6)
     predicted = features[:, -frames.goals.shape[1] :].astype(np.float32)

@@ -21,7 +21,17 @@ from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.runs.create import TrainConfig, create_run
-from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+from robot_rl.types import (
+    CLOSE,
+    OPEN,
+    STAY,
+    ActionSpec,
+    Array,
+    DataError,
+    Provenance,
+    SpaceSpec,
+    Step,
+)
 
 SPACE = SpaceSpec.unnamed(
     {"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2
@@ -116,6 +126,36 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
     assert np.allclose(frames.goals, wanted, atol=1e-6)
     at_the_word = goal_frames(steps, SPEC)
     assert np.allclose(at_the_word.goals[0], geometry.pose_delta(demo[0], back[-1]), atol=1e-6)
+
+
+def test_until_a_hand_closes_or_opens_the_goal_is_where_it_will() -> None:
+    rng = np.random.default_rng(2)
+    space = SpaceSpec(
+        {
+            "state/tcp_pose": ((6,), "float32"),
+            "state/gripper": ((3,), "float32"),
+            "image/eye": ((32, 32, 3), "uint8"),
+        },
+        ActionSpec(("panda.x", "panda.y", "hand"), (2,)),
+    )
+    spec = PolicySpec.from_space(space, "goal", camera_features=16)
+    poses = [random_pose(rng) for _ in range(8)]
+    orders = {3: CLOSE, 5: OPEN}
+    steps = [
+        replace(
+            step,
+            executed=np.array([0.0, 0.0, orders.get(step.index, STAY)], np.float32),
+            observation={**step.observation, "state/gripper": np.full(3, step.index, np.float32)},
+        )
+        for step in episode(poses, poses[7], Provenance.DEMO)
+    ]
+    frames = goal_frames(steps, spec)
+    expected = [3, 3, 3, 5, 5, 7, 7, 7]  # the order of a step is begun before what it observes
+    for i, reached in enumerate(expected):
+        np.testing.assert_allclose(
+            frames.goals[i], geometry.pose_delta(poses[i], poses[reached]), atol=1e-5
+        )
+    np.testing.assert_array_equal(frames.told[:, 0], np.arange(8))
 
 
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
@@ -215,10 +255,11 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     goals[:, 3:5] = rng.uniform(-0.1, 0.1, (count, 2))
     down = np.stack([goals[:, 4], -goals[:, 3], np.ones(count)], 1).astype(np.float32)
     pictures = {"eye": np.full((count, 32, 32, 3), 90, np.uint8)}
-    for gravity in (down[:, :0], down):
-        frames = GoalFrames(pictures, gravity, goals, np.arange(count) // 40)
+    for told in (down[:, :0], down):
+        frames = GoalFrames(pictures, told, goals, np.arange(count) // 40)
         torch.manual_seed(0)
-        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, gravity_size=gravity.shape[1])
+        names = [("projected_gravity", 3)] if told.size else []
+        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=names)
         error = pretrain(
             vision, frames, PretrainConfig(epochs=30, batch_size=32, held_out=2), seed=0
         )
