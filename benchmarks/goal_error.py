@@ -17,8 +17,8 @@ import tyro
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
+from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import GoalFrames, goal_frames
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode

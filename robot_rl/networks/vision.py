@@ -71,6 +71,8 @@ ENCODERS = {
 }
 AUTO = "goal"
 """What "auto" stands for where there are cameras."""
+UNSEEN = "end_to_end"
+"""And where the pictures of the demonstrations do not show where the goal is."""
 
 
 def encoder_info(encoder: str) -> EncoderInfo:

@@ -8,15 +8,10 @@ import pytest
 import torch
 
 from robot_rl import geometry
+from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import (
-    GoalFrames,
-    PretrainConfig,
-    goal_error,
-    goal_frames,
-    near_weights,
-    pretrain,
-)
+from robot_rl.learner.pretrain import PretrainConfig, goal_error, near_weights, pretrain
+from robot_rl.learner.training import Training
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
@@ -219,6 +214,44 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
 
 
 @pytest.mark.slow
+def demonstrations(blind: bool) -> list[Step]:
+    """Six scenes, of which the pictures of `blind` demonstrations show nothing."""
+    rng = np.random.default_rng(3)
+    steps: list[Step] = []
+    for number in range(6):
+        goal = random_pose(rng, rotation=0.0)
+        goal[2] = 0.0
+        way = [
+            geometry.pose_move(goal, rng.uniform(-0.04, 0.04, 6) * [1, 1, 0, 0, 0, 0])
+            for _ in range(30)
+        ]
+        steps += episode([*way, goal], goal, Provenance.DEMO, number=number)
+    if blind:
+        for step in steps:
+            step.observation["image/eye"][:] = 90
+    return steps
+
+
+@pytest.mark.parametrize(("blind", "taken"), [(False, "goal"), (True, "end_to_end")])
+def test_auto_takes_the_goal_only_where_unseen_scenes_show_it_and_a_resumed_run_the_same(
+    blind: bool, taken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = LearnerConfig(
+        pretrain=PretrainConfig(epochs=60, batch_size=32), camera_features=16, compile=False
+    )
+    training = Training(SPACE, config, seed=0, run_steps=50)
+    training.load_demonstrations(demonstrations(blind))
+    assert training.spec.encoder == taken, str(training.sight)
+    assert ("misses the goal by" in caplog.text) == blind
+    assert training.sight is not None and training.sight.guess_mm > 10.0
+    resumed = Training(SPACE, config, seed=0, run_steps=50)
+    resumed.load_demonstrations(demonstrations(blind), training.checkpoint())
+    assert resumed.spec == training.spec
+    asked = Training(SPACE, replace(config, encoder="goal"), seed=0, run_steps=50)
+    asked.load_demonstrations(demonstrations(blind)[:93])
+    assert asked.spec.encoder == "goal" and asked.sight is None
+
+
 def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -> None:
     """The tool (red) and the goal (green) are in every picture; then the mount is turned, by three
     pixels each way.
