@@ -60,5 +60,7 @@ TASK = Task(
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
         "learner.agent.initial_temperature": 5e-4,
+        # Twenty demonstrations show twenty scenes: own successes show more of them
+        "learner.pretrain.renew_at": (1_500, 4_000),
     },
 )

@@ -74,5 +74,7 @@ TASK = Task(
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
         "learner.agent.initial_temperature": 5e-4,
+        # Twenty demonstrations show twenty scenes: own successes show more of them
+        "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
     },
 )
