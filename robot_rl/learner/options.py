@@ -33,8 +33,9 @@ class LearnerConfig:
         encoder: "auto" is "none" without cameras, "goal" (pretrained on the demonstrations, frozen,
             features cached) where their pictures show where the goal is, in scenes that were held
             out, else "end_to_end" with what that affords on a CPU: it trains a small CNN by the
-            critics' loss, with random shifts; give it utd 1, batch 64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that
-            the critics' loss trains. A torch.nn.Module of your own is a file ./encoders/NAME.py, or
+            critics' loss, with random shifts; give it utd 1, batch 64. "resnet10" is HIL-SERL's: a
+            frozen trunk, whose maps are cached, and readouts that the critics' loss trains. A
+            torch.nn.Module of your own is a file ./encoders/NAME.py, or
             module:package.module:ClassName (docs/learning.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
