@@ -17,8 +17,8 @@ import tyro
 from robot_rl import config
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.learner.checkpoint import load_policy
+from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import GoalFrames, goal_frames
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
@@ -73,7 +73,7 @@ def row(name: str, vision: GoalVision, frames: GoalFrames, chosen: Array) -> Row
         frames.scenes[chosen],
         {camera: array[chosen] for camera, array in frames.images.items()},
     )
-    seen = encode(vision, images, frames.gravity[chosen])[:, -6:].astype(np.float32)
+    seen = encode(vision, images, frames.told[chosen])[:, -6:].astype(np.float32)
     true = frames.goals[chosen]
     errors = 1e3 * (seen - true)[:, :2]
     biases = {scene: np.median(errors[scenes == scene], axis=0) for scene in np.unique(scenes)}

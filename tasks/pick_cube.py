@@ -53,5 +53,14 @@ TASK = Task(
         error_clip=(0.01, 0.01, 0.01, 0.08, 0.08, 0.08),
         filter_time_s=0.05,
     ),
-    defaults={"hardware": "sim_hand", "learner.agent.discount": 0.97},
+    defaults={
+        "hardware": "sim_hand",
+        "steps": 14_000,
+        # 50 to 100 steps to the only reward there is
+        "learner.agent.discount": 0.98,
+        "learner.agent.n_step": 3,
+        "learner.agent.initial_temperature": 5e-4,
+        # Twenty demonstrations show twenty scenes: own successes show more of them
+        "learner.pretrain.renew_at": (1_000, 2_500, 5_000, 8_000),
+    },
 )

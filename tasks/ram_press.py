@@ -62,5 +62,11 @@ TASK = Task(
         error_clip=(0.01, 0.01, 0.016, 0.08, 0.08, 0.08),
         filter_time_s=0.05,
     ),
-    defaults={"learner.agent.discount": 0.95},
+    defaults={
+        "steps": 14_000,
+        # 50 to 100 steps to the only reward there is
+        "learner.agent.discount": 0.98,
+        "learner.agent.n_step": 3,
+        "learner.agent.initial_temperature": 5e-4,
+    },
 )

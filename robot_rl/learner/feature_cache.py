@@ -83,11 +83,11 @@ class FeatureCache:
             name: np.stack([step.observation["image/" + name] for step in steps])
             for name in self._spec.cameras
         }
-        gravity = np.stack([self._spec.gravity(step.observation) for step in steps])
-        out[:, 0] = encode(self._policy.vision, images, gravity)
+        told = np.stack([self._spec.told(step.observation) for step in steps])
+        out[:, 0] = encode(self._policy.vision, images, told)
         for variant in range(1, self._variants):
             augmented = partial(self.augmented, variant, self._frames - len(steps))
-            out[:, variant] = encode(self._policy.vision, images, gravity, augmented)
+            out[:, variant] = encode(self._policy.vision, images, told, augmented)
         return out
 
     def augmented(self, variant: int, begin: int, camera: str, frames: Array, first: int) -> Tensor:
@@ -117,5 +117,7 @@ class FeatureCache:
         """
         if step.index == 0 or stream not in self._goals:
             self._goals[stream] = [GoalFilter(len(self._spec.pose_keys)) for _ in features]
+        tools = self._spec.tools(step.observation)
+        moving = self._spec.moving_hands(step.observation)
         for goals, variant in zip(self._goals[stream], features, strict=True):
-            goals.filter_into(self._spec.tools(step.observation), variant)
+            goals.filter_into(tools, variant, moving)

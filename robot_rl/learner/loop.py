@@ -142,9 +142,10 @@ class Learner:
             return counted_steps(log.entries())
 
     def _write_goal_error(self) -> None:
-        if (error := self.training.pretraining.error) is not None:
-            done = self.training.env_steps
-            self._reports.write({"env_steps": done, "pretraining": asdict(error)})
+        training, done = self.training, self.training.env_steps
+        for name, error in (("sight", training.sight), ("pretraining", training.pretraining.error)):
+            if error is not None:
+                self._reports.write({"env_steps": done, name: asdict(error)})
 
     def _tell_pretraining(self, done: int, total: int) -> None:
         self._reports.tell_phase("pretraining", done + 1, total)

@@ -1,7 +1,7 @@
 """How to learn: the learner's options, and what "auto" and 0 among them stand for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,12 @@ class LearnerConfig:
         agent: the options of the algorithm, its file's `Config`. Every default with its source.
         schedule: how many updates, and when.
         pretrain: of the encoder "goal", on the demonstrations.
-        encoder: "auto" is "goal" (pretrained on the demonstrations, frozen, features cached) where
-            there are cameras, else "none". "end_to_end" trains a small CNN by the critics' loss,
-            with random shifts; give it utd 1, batch
-            64. "resnet10" is HIL-SERL's: a frozen trunk, whose maps are cached, and readouts that
-            the critics' loss trains. A torch.nn.Module of your own is a file ./encoders/NAME.py, or
+        encoder: "auto" is "none" without cameras, "goal" (pretrained on the demonstrations, frozen,
+            features cached) where their pictures show where the goal is, in scenes that were held
+            out, else "end_to_end" with what that affords on a CPU: it trains a small CNN by the
+            critics' loss, with random shifts; give it utd 1, batch 64. "resnet10" is HIL-SERL's: a
+            frozen trunk, whose maps are cached, and readouts that the critics' loss trains. A
+            torch.nn.Module of your own is a file ./encoders/NAME.py, or
             module:package.module:ClassName (docs/learning.md).
         encoder_weights: a local file with the published weights of the ResNet-10.
         camera_features: features per camera; 0: 256 for resnet10, as HIL-SERL, else 64.
@@ -164,6 +165,17 @@ def spec_for(config: LearnerConfig, space: SpaceSpec) -> PolicySpec:
     return PolicySpec.from_space(
         space, encoder, camera_features=features, renewed=renewed, **config.agent.policy_options
     )
+
+
+def with_encoder(config: LearnerConfig, encoder: str) -> LearnerConfig:
+    """The config with this encoder in the place of "auto". One that learns from the images in every
+    update gets fewer and smaller batches on a CPU.
+    """
+    if config.device == "cpu" and encoder_info(encoder).trained == "all":
+        smaller = replace(config.agent, batch_size=min(config.agent.batch_size, 64))
+        rarer = replace(config.schedule, utd=min(config.schedule.utd, 1.0))
+        config = replace(config, agent=smaller, schedule=rarer)
+    return replace(config, encoder=encoder)
 
 
 def variants_for(config: LearnerConfig, spec: PolicySpec) -> int:

@@ -398,15 +398,28 @@ class Replay:
                 "an index is of no transition, or of one that has gone: sample and gather in one go"
             )
         path, held = follow(self._successor, done, window.n_step)
-        last = path[-1]
+        last, taken_over = path[-1], np.zeros(len(first), bool)
+        if window.ends_at_takeover:
+            last, taken_over = self._up_to_takeover(path, held)
         batch = self._read_columns(first, done, last)
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
         if "toggles" in batch:
             batch["toggles"] = returns(self.columns["toggles"][path], held, window.discount)[0]
-        batch["terminated"] = self._terminated[last]
+        batch["terminated"] = np.maximum(self._terminated[last], taken_over)
         out = self.buffers(len(first)) if out is None else out
         self._frames.read(first, last, variants, shifts, out)
         return {name: torch.from_numpy(array) for name, array in batch.items()} | out
+
+    def _up_to_takeover(self, path: Array, held: Array) -> tuple[Array, Array]:
+        """Cut paths `(n, B)`, in place of what is `held`, behind the first step of the policy that
+        a correction follows: the last slots held, and whether it is such a one, `(B,)`.
+        """
+        following = self._successor[path]
+        corrected = self._provenance[np.maximum(following, 0)] == Provenance.HUMAN
+        taken = corrected & (following >= 0) & (self._provenance[path] != Provenance.HUMAN)
+        held &= np.cumsum(taken, 0) - taken == 0
+        end = held.sum(0) - 1, np.arange(path.shape[1])
+        return path[end], taken[end]
 
     def _read_columns(self, first: Array, done: Array, last: Array) -> dict[str, Array]:
         begin, between, end = (self._numbers.take(slots, 0) for slots in (first, done, last))

@@ -4,6 +4,7 @@ without any process.
 `learner/loop.py` drives it from the links, a test or a benchmark from a plain loop.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -18,12 +19,20 @@ from robot_rl.learner.checkpoint import Checkpoint
 from robot_rl.learner.divergence import diverged, diverged_figure, tensor_not_finite
 from robot_rl.learner.health import Means, health, newest_value
 from robot_rl.learner.memory import Memory, learnable
-from robot_rl.learner.options import LearnerConfig, make_agent, shift_for, spec_for, variants_for
+from robot_rl.learner.options import (
+    LearnerConfig,
+    make_agent,
+    shift_for,
+    spec_for,
+    variants_for,
+    with_encoder,
+)
 from robot_rl.learner.potential import Potential
-from robot_rl.learner.pretrain import Pretraining, Progress, no_progress
+from robot_rl.learner.pretrain import Pretraining, Progress, Sight, no_progress
 from robot_rl.learner.schedule import UtdSchedule
 from robot_rl.learner.tally import Tally
 from robot_rl.networks.precision import use_onednn_matmul
+from robot_rl.networks.vision import UNSEEN
 from robot_rl.stream.episodes import EpisodeOf, Relabel
 from robot_rl.types import (
     ActorStream,
@@ -35,6 +44,8 @@ from robot_rl.types import (
     SpaceSpec,
     Step,
 )
+
+log = logging.getLogger(__name__)
 
 
 class Training:
@@ -66,17 +77,26 @@ class Training:
         torch.set_num_threads(config.threads)
         if config.device == "cpu":
             use_onednn_matmul()
-        self.space, self.config, self.seed = space, config, seed
-        self.spec = spec_for(config, space)
-        self.agent = make_agent(config, self.spec, seed)
-        self.pretraining = Pretraining(
-            self.agent.policy, config.pretrain, seed, threads, said_late_s
-        )
-        self.governor = UtdSchedule(config.schedule)
+        self.space, self.seed = space, seed
+        self._threads, self._said_late_s = threads, said_late_s
         self.offline_updates = 0
         self.passed_over = 0
         # + one reset step per episode
         self.capacity = config.capacity or run_steps + run_steps // 10 + 1000
+        self._generator = np.random.default_rng(seed)
+        self._updating = False
+        self._means = Means()
+        self.sight: Sight | None = None
+        self._make(config)
+
+    def _make(self, config: LearnerConfig) -> None:
+        """An agent that has learnt nothing, and an empty memory."""
+        self.config, self.spec = config, spec_for(config, self.space)
+        self.governor = UtdSchedule(config.schedule)
+        self.agent = make_agent(config, self.spec, self.seed)
+        self.pretraining = Pretraining(
+            self.agent.policy, config.pretrain, self.seed, self._threads, self._said_late_s
+        )
         self.batch_config = BatchConfig(
             self.agent.plan,
             variants_for(config, self.spec),
@@ -85,12 +105,9 @@ class Training:
         )
         discount = self.agent.plan.window.discount
         self.potential = Potential(
-            config.progress, self.agent.policy, discount, config.progress_steps, seed
+            config.progress, self.agent.policy, discount, config.progress_steps, self.seed
         )
-        self._generator = np.random.default_rng(seed)
         self._remember([], None)
-        self._updating = False
-        self._means = Means()
 
     def _remember(self, demos: Sequence[Step], features: Path | None) -> None:
         """A memory that begins with the demonstrations. Own steps and marks are to be added from
@@ -134,13 +151,35 @@ class Training:
         self.passed_over += len(steps) - len(kept)
         demos = [step for step in kept if step.provenance == Provenance.DEMO]
         if restored is not None:
+            self._take_encoder(restored.spec.encoder)
             self._restore(restored)
         else:
+            self._choose_encoder(kept, progress)
             self.pretraining.begin(kept, progress)
             self.agent.policy.fit_normaliser([step.observation for step in demos])
             self.agent.begin_average()
         self.memory.close()
         self._remember(demos, features)
+
+    def _choose_encoder(self, steps: Sequence[Step], progress: Progress) -> None:
+        """What "auto" means, by what the demonstrations show."""
+        if self.config.encoder == "auto":
+            self.sight = self.pretraining.look(steps, progress)
+        if self.sight is not None:
+            seen = self.sight.seen
+            log.log(
+                logging.INFO if seen else logging.WARNING,
+                "%s: the encoder is %r%s", self.sight, self.spec.encoder if seen else UNSEEN,
+                "" if seen else ", which learns slowly without a GPU. Do the cameras see what"
+                " decides, from the first frame to the last?",
+            )  # fmt: skip
+            self._take_encoder(self.spec.encoder if seen else UNSEEN)
+
+    def _take_encoder(self, encoder: str) -> None:
+        """Begin anew with another encoder than "auto" has meant so far."""
+        if self.config.encoder == "auto" and encoder != self.spec.encoder:
+            self.memory.close()
+            self._make(with_encoder(self.config, encoder))
 
     @property
     def renewal_due(self) -> bool:

@@ -13,10 +13,14 @@ class Window:
 
     `n_step` rewards are summed, each worth `discount` less than the one before it, and the next
     observation is the one behind the last of them.
+
+    `ends_at_takeover`: the return ends, as a failure does, where an operator takes over from the
+    policy: what follows is the operator's.
     """
 
     n_step: int = 1
     discount: float = 1.0
+    ends_at_takeover: bool = False
 
     def __post_init__(self) -> None:
         if self.n_step < 1 or not 0.0 <= self.discount <= 1.0:

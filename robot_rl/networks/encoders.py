@@ -90,9 +90,9 @@ class Vision(nn.Module):
         for cnn in self.cameras.values():
             cast(SmallCNN, cnn).dtype = dtype
 
-    def look(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
+    def look(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         """What is cached of a frame, if this is frozen: all that it makes of it."""
-        return self(images, gravity)
+        return self(images, told)
 
-    def forward(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
+    def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         return torch.cat([cnn(images[name]) for name, cnn in self.cameras.items()], -1)

@@ -7,7 +7,7 @@ errors average out, and the nearest frames, which are the most accurate, count m
 moved is followed within a second or so: old frames are forgotten.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -30,9 +30,9 @@ matters.
 class GoalVision(Vision):
     """Features of all cameras, and behind them where the goal is from each tool [m, rad].
 
-    The head predicts the goal from all cameras and `gravity (B, gravity_size)`, unit vectors in
-    tool axes, if it is observed: a tilted tool and one that stands aside look alike, and gravity
-    tells them apart.
+    The head predicts the goal from all cameras and what is `told` besides `(B, T)`, the quantities
+    of that name: gravity in tool axes, since a tilted tool and one that stands aside look alike,
+    and the hands, since what the arm goes to next follows from what they hold.
     """
 
     goal_mean: Tensor
@@ -44,20 +44,19 @@ class GoalVision(Vision):
         image_size: tuple[int, int],
         features: int,
         goal_size: int,
-        gravity_size: int = 0,
+        told: Sequence[tuple[str, int]] = (),
     ):
         super().__init__(cameras, image_size, features)
-        balance = Normaliser([("projected_gravity", gravity_size)]) if gravity_size else None
-        self.balance = balance
-        seen = self.size + (balance.size if balance is not None else 0)
+        self.balance = Normaliser(told) if told else None
+        seen = self.size + (self.balance.size if self.balance is not None else 0)
         self.head = nn.Sequential(nn.Linear(seen, 256), nn.ReLU(), nn.Linear(256, goal_size))
         self.register_buffer("goal_mean", torch.zeros(goal_size))
         self.register_buffer("goal_std", torch.ones(goal_size))
         self.cached_size = self.size = self.size + goal_size
 
-    def forward(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
+    def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         features = super().forward(images)
-        parts = [features] if self.balance is None else [features, self.balance(gravity)]
+        parts = [features] if self.balance is None else [features, self.balance(told)]
         goal = self.head(torch.cat(parts, -1)) * self.goal_std + self.goal_mean
         return torch.cat([features, goal], -1)
 
@@ -82,8 +81,12 @@ class GoalFilter:
         self._weight = np.zeros(self._arms)
         self._goal = np.tile(geometry.IDENTITY, (self._arms, 1))
 
-    def update(self, tool: Array, goal: Array) -> Array:
-        """The goal from the tool `(arms, 6)` float32, of this frame and those before it."""
+    def update(self, tool: Array, goal: Array, moving: Array | Sequence[bool] = ()) -> Array:
+        """The goal from the tool `(arms, 6)` float32, of this frame and those before it.
+
+        An arm whose hand is `moving` (arms,) goes somewhere else next: what was before is forgotten.
+        """
+        self._weight[np.flatnonzero(moving)] = 0.0
         out = np.empty((self._arms, 6), np.float32)
         for arm in range(self._arms):
             pose = geometry.pose_from_vector(tool[arm])
@@ -98,9 +101,9 @@ class GoalFilter:
             out[arm] = geometry.pose_delta(pose, self._goal[arm])
         return out
 
-    def filter_into(self, tool: Array, vision: Array) -> None:
+    def filter_into(self, tool: Array, vision: Array, moving: Array | Sequence[bool] = ()) -> None:
         """Put the goal of the episode so far in the place of the one that this frame alone says, at
-        the end of `vision (V,)`. `tool (arms, 6)` as for `update`.
+        the end of `vision (V,)`. `tool (arms, 6)` and `moving` as for `update`.
         """
         goal = vision[-6 * self._arms :]
-        goal[:] = self.update(tool, goal.reshape(self._arms, 6)).ravel()
+        goal[:] = self.update(tool, goal.reshape(self._arms, 6), moving).ravel()

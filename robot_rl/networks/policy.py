@@ -85,18 +85,24 @@ class PolicySpec:
         return tuple(name for name, _ in self.state if name.endswith("/tcp_pose"))
 
     @property
-    def gravity_keys(self) -> tuple[str, ...]:
-        """The names of the directions downwards, one per arm."""
-        return tuple(name for name, _ in self.state if name.endswith("/projected_gravity"))
-
-    def gravity(self, observation: Observation) -> Array:
-        """Downwards, seen from each tool `(3 per arm,)`: what an encoder that predicts the goal is
-        told besides.
+    def told_state(self) -> tuple[tuple[str, int], ...]:
+        """The state entries that an encoder is told which predicts the goal: downwards, seen from
+        each tool, and the hands.
         """
+        ends = ("/projected_gravity", "/gripper")
+        return tuple((name, size) for name, size in self.state if name.endswith(ends))
+
+    def told(self, observation: Observation) -> Array:
+        """What an encoder that predicts the goal is told beside the pictures `(T,)` float32."""
         return np.concatenate([
             np.zeros(0, np.float32),
-            *(observation[name] for name in self.gravity_keys),
+            *(observation[name] for name, _ in self.told_state),
         ])
+
+    def moving_hands(self, observation: Observation) -> Array:
+        """Whether the fingers of each arm's hand move: `(arms,)` bool, of `pose_keys`."""
+        hands = [name.removesuffix("tcp_pose") + "gripper" for name in self.pose_keys]
+        return np.array([name in observation and observation[name][1] > 0.5 for name in hands])
 
     def states(self, observation: Observation) -> Array:
         """The state entries `(S,)` float32, in their order."""
@@ -175,9 +181,9 @@ class Policy(nn.Module):
         self.normaliser = Normaliser([*spec.state, *goals])
         self.vision: Vision | TrunkVision | None = None
         if spec.encoder != "none":
-            size, gravity = spec.image_size, 3 * len(spec.gravity_keys)
+            size, told = spec.image_size, spec.told_state
             self.vision = make_vision(
-                spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, gravity
+                spec.encoder, spec.cameras, size, spec.camera_features, spec.goal_size, told
             )
         self.feature_size = self.normaliser.size + spec.vision_size - spec.goal_size
         self.parts = ActionParts(spec.actions)
@@ -241,9 +247,10 @@ class Policy(nn.Module):
                 for name in self.spec.cameras
             }
             images = {name: torch.from_numpy(frame)[None] for name, frame in frames.items()}
-            vision = self.vision(images, torch.from_numpy(self.spec.gravity(observation))[None])
+            vision = self.vision(images, torch.from_numpy(self.spec.told(observation))[None])
             if goals is not None:
-                goals.filter_into(self.spec.tools(observation), vision[0].numpy())
+                moving = self.spec.moving_hands(observation)
+                goals.filter_into(self.spec.tools(observation), vision[0].numpy(), moving)
         features = self.features(torch.from_numpy(state)[None], vision)
         mean, log_std, scores = self.head.distributions(features)
         if not greedy:

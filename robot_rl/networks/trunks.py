@@ -56,7 +56,7 @@ class TrunkVision(nn.Module):
     def set_dtype(self, dtype: torch.dtype) -> None:
         """A trunk chooses its own precision."""
 
-    def look(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
+    def look(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         """What the trunk makes of each camera's image, side by side: `(B, cached_size)`."""
         seen = (
             trunk(images[name]).flatten(1)
@@ -64,7 +64,7 @@ class TrunkVision(nn.Module):
         )
         return torch.cat(list(seen), -1)
 
-    def forward(self, images: Mapping[str, Tensor], gravity: Tensor | None = None) -> Tensor:
+    def forward(self, images: Mapping[str, Tensor], told: Tensor | None = None) -> Tensor:
         return self.readouts(self.look(images))
 
 

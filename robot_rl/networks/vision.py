@@ -6,7 +6,7 @@ called `Encoder`, or one that `module:package.module:ClassName` names. What is a
 encoder is asked of its row, never by its name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -71,6 +71,8 @@ ENCODERS = {
 }
 AUTO = "goal"
 """What "auto" stands for where there are cameras."""
+UNSEEN = "end_to_end"
+"""And where the pictures of the demonstrations do not show where the goal is."""
 
 
 def encoder_info(encoder: str) -> EncoderInfo:
@@ -107,11 +109,11 @@ def make_vision(
     image_size: tuple[int, int],
     features: int,
     goal_size: int,
-    gravity_size: int = 0,
+    told: Sequence[tuple[str, int]] = (),
 ) -> Vision | TrunkVision:
     """The network of an encoder (not "none") for these cameras, with random weights."""
     if goal_size:
-        return GoalVision(cameras, image_size, features, goal_size, gravity_size)
+        return GoalVision(cameras, image_size, features, goal_size, told)
     trunk = encoder_info(encoder).trunk
     if trunk is None:
         return Vision(cameras, image_size, features)
@@ -122,12 +124,12 @@ def make_vision(
 def encode(
     vision: Vision | TrunkVision,
     images: Mapping[str, Array],
-    gravity: Array | None = None,
+    told: Array | None = None,
     augment: Augment = lambda camera, frames, first: torch.from_numpy(frames),
     slice_size: int = 64,
 ) -> Array:
-    """What is cached of frames `(N, H, W, 3)` per camera, with gravity `(N, 3 per arm)`: `(N, V)`
-    float16.
+    """What is cached of frames `(N, H, W, 3)` per camera: `(N, V)` float16. An encoder may be
+    `told (N, T)` something besides.
 
     `augment(camera, frames, index of the first)` changes the frames before. In slices, because
     large temporaries are slow on a CPU. Raises DataError if a number does not fit into 16 bit.
@@ -138,8 +140,8 @@ def encode(
     for i in range(0, count, slice_size):
         rows = slice(i, i + slice_size)
         part = {n: augment(n, np.ascontiguousarray(array[rows]), i) for n, array in images.items()}
-        down = None if gravity is None else torch.from_numpy(gravity[rows]).to(device)
-        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()}, down)
+        besides = None if told is None else torch.from_numpy(told[rows]).to(device)
+        seen = vision.look({name: tensor.to(device) for name, tensor in part.items()}, besides)
         if not bool((seen.abs() <= LARGEST).all()):
             raise DataError(
                 f"the encoder's features reach {float(seen.abs().max()):g}; they are cached in 16"

@@ -8,20 +8,25 @@ import pytest
 import torch
 
 from robot_rl import geometry
+from robot_rl.learner.goal_frames import GoalFrames, goal_frames
 from robot_rl.learner.options import LearnerConfig
-from robot_rl.learner.pretrain import (
-    GoalFrames,
-    PretrainConfig,
-    goal_error,
-    goal_frames,
-    near_weights,
-    pretrain,
-)
+from robot_rl.learner.pretrain import PretrainConfig, goal_error, near_weights, pretrain
+from robot_rl.learner.training import Training
 from robot_rl.networks.goal import GoalVision
 from robot_rl.networks.policy import PolicySpec
 from robot_rl.networks.vision import encode
 from robot_rl.runs.create import TrainConfig, create_run
-from robot_rl.types import Array, DataError, Provenance, SpaceSpec, Step
+from robot_rl.types import (
+    CLOSE,
+    OPEN,
+    STAY,
+    ActionSpec,
+    Array,
+    DataError,
+    Provenance,
+    SpaceSpec,
+    Step,
+)
 
 SPACE = SpaceSpec.unnamed(
     {"state/tcp_pose": ((6,), "float32"), "image/eye": ((32, 32, 3), "uint8")}, 2
@@ -118,6 +123,36 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
     assert np.allclose(at_the_word.goals[0], geometry.pose_delta(demo[0], back[-1]), atol=1e-6)
 
 
+def test_until_a_hand_closes_or_opens_the_goal_is_where_it_will() -> None:
+    rng = np.random.default_rng(2)
+    space = SpaceSpec(
+        {
+            "state/tcp_pose": ((6,), "float32"),
+            "state/gripper": ((3,), "float32"),
+            "image/eye": ((32, 32, 3), "uint8"),
+        },
+        ActionSpec(("panda.x", "panda.y", "hand"), (2,)),
+    )
+    spec = PolicySpec.from_space(space, "goal", camera_features=16)
+    poses = [random_pose(rng) for _ in range(8)]
+    orders = {3: CLOSE, 5: OPEN}
+    steps = [
+        replace(
+            step,
+            executed=np.array([0.0, 0.0, orders.get(step.index, STAY)], np.float32),
+            observation={**step.observation, "state/gripper": np.full(3, step.index, np.float32)},
+        )
+        for step in episode(poses, poses[7], Provenance.DEMO)
+    ]
+    frames = goal_frames(steps, spec)
+    expected = [3, 3, 3, 5, 5, 7, 7, 7]  # the order of a step is begun before what it observes
+    for i, reached in enumerate(expected):
+        np.testing.assert_allclose(
+            frames.goals[i], geometry.pose_delta(poses[i], poses[reached]), atol=1e-5
+        )
+    np.testing.assert_array_equal(frames.told[:, 0], np.arange(8))
+
+
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:
     rng = np.random.default_rng(0)
     poses = [random_pose(rng) for _ in range(4)]
@@ -179,6 +214,44 @@ def test_pretrained_encoder_finds_the_goal_of_scenes_that_it_never_saw() -> None
 
 
 @pytest.mark.slow
+def demonstrations(blind: bool) -> list[Step]:
+    """Six scenes, of which the pictures of `blind` demonstrations show nothing."""
+    rng = np.random.default_rng(3)
+    steps: list[Step] = []
+    for number in range(6):
+        goal = random_pose(rng, rotation=0.0)
+        goal[2] = 0.0
+        way = [
+            geometry.pose_move(goal, rng.uniform(-0.04, 0.04, 6) * [1, 1, 0, 0, 0, 0])
+            for _ in range(30)
+        ]
+        steps += episode([*way, goal], goal, Provenance.DEMO, number=number)
+    if blind:
+        for step in steps:
+            step.observation["image/eye"][:] = 90
+    return steps
+
+
+@pytest.mark.parametrize(("blind", "taken"), [(False, "goal"), (True, "end_to_end")])
+def test_auto_takes_the_goal_only_where_unseen_scenes_show_it_and_a_resumed_run_the_same(
+    blind: bool, taken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = LearnerConfig(
+        pretrain=PretrainConfig(epochs=60, batch_size=32), camera_features=16, compile=False
+    )
+    training = Training(SPACE, config, seed=0, run_steps=50)
+    training.load_demonstrations(demonstrations(blind))
+    assert training.spec.encoder == taken, str(training.sight)
+    assert ("misses the goal by" in caplog.text) == blind
+    assert training.sight is not None and training.sight.guess_mm > 10.0
+    resumed = Training(SPACE, config, seed=0, run_steps=50)
+    resumed.load_demonstrations(demonstrations(blind), training.checkpoint())
+    assert resumed.spec == training.spec
+    asked = Training(SPACE, replace(config, encoder="goal"), seed=0, run_steps=50)
+    asked.load_demonstrations(demonstrations(blind)[:93])
+    assert asked.spec.encoder == "goal" and asked.sight is None
+
+
 def test_shifts_teach_where_the_goal_is_from_the_tool_and_not_from_the_frame() -> None:
     """The tool (red) and the goal (green) are in every picture; then the mount is turned, by three
     pixels each way.
@@ -215,10 +288,11 @@ def test_the_tilt_that_no_picture_shows_is_learnt_from_gravity() -> None:
     goals[:, 3:5] = rng.uniform(-0.1, 0.1, (count, 2))
     down = np.stack([goals[:, 4], -goals[:, 3], np.ones(count)], 1).astype(np.float32)
     pictures = {"eye": np.full((count, 32, 32, 3), 90, np.uint8)}
-    for gravity in (down[:, :0], down):
-        frames = GoalFrames(pictures, gravity, goals, np.arange(count) // 40)
+    for told in (down[:, :0], down):
+        frames = GoalFrames(pictures, told, goals, np.arange(count) // 40)
         torch.manual_seed(0)
-        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, gravity_size=gravity.shape[1])
+        names = [("projected_gravity", 3)] if told.size else []
+        vision = GoalVision(("eye",), (32, 32), 16, goal_size=6, told=names)
         error = pretrain(
             vision, frames, PretrainConfig(epochs=30, batch_size=32, held_out=2), seed=0
         )

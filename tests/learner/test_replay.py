@@ -82,6 +82,53 @@ def test_orders_that_a_hand_carries_out_sum_up_as_rewards_do_and_leave_these_alo
     assert not {"ordered", "toggles"} & Replay(SPACE, 50).columns.keys()
 
 
+WHO = {"p": Provenance.POLICY, "h": Provenance.HUMAN}
+
+
+def append_all(replay: Replay, episode: int, who: str, success: bool = True) -> None:
+    """An episode whose steps are the policy's (p) or a person's (h), with its success at the end."""
+    for index, author in enumerate(" " + who):
+        done = success and index == len(who)
+        step = make_step(episode, index, WHO.get(author, Provenance.POLICY), reward=float(done))
+        replay.append(replace(step, terminated=done, success=done))
+
+
+def test_a_return_that_ends_at_a_take_over_knows_nothing_of_what_the_person_does() -> None:
+    replay = Replay(SPACE, 50)
+    append_all(replay, 0, "pphhpph")
+    ends = Window(3, 0.5, ends_at_takeover=True)
+    batch = replay.gather(replay.transitions(), window=ends)
+    #                                       p    p    h    h    p    p    h
+    assert batch["terminated"].tolist() == [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+    assert batch["discount"].tolist() == [0.25, 0.5, 0.125, 0.125, 0.25, 0.5, 0.5]
+    assert batch["reward"].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    assert batch["next_state"][:, 1].tolist() == [2.0, 2.0, 5.0, 6.0, 6.0, 6.0, 7.0]
+    plain = replay.gather(replay.transitions(), window=Window(3, 0.5))
+    assert plain["terminated"].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_an_operator_who_rescues_makes_waiting_the_best_only_where_returns_go_on(
+    ends: bool,
+) -> None:
+    """One step from the start the policy can wait, and a person is done in two steps; or go, and be
+    done in four.
+    """
+    replay = Replay(SPACE, 50)
+    append_all(replay, 0, "phh")  # it waits
+    append_all(replay, 1, "pppp")  # it goes
+    batch = replay.gather(replay.transitions(), window=Window(1, 0.9, ends_at_takeover=ends))
+    keys, following = batch["state"][:, :2].tolist(), batch["next_state"][:, :2].tolist()
+    values = {tuple(key): 0.0 for key in keys + following}
+    for _ in range(20):
+        for i, key in enumerate(keys):
+            going_on = (1.0 - batch["terminated"][i]) * values[tuple(following[i])]
+            values[tuple(key)] = float(batch["reward"][i] + batch["discount"][i] * going_on)
+    waits, goes = values[0.0, 0.0], values[1.0, 0.0]
+    assert goes == pytest.approx(0.9**3)
+    assert waits == pytest.approx(0.0 if ends else 0.9**2)
+
+
 def test_a_success_that_a_still_hand_says_is_a_demonstration_to_critics_and_imitated_by_nobody() -> (
     None
 ):

@@ -62,3 +62,12 @@ def test_an_episode_begins_with_its_first_frame(arms):
     goals.begin_episode()
     first = RNG.normal(size=(arms, 6)) * 0.05
     np.testing.assert_allclose(goals.update(np.zeros((arms, 6)), first), first, atol=1e-6)
+
+
+def test_when_a_hand_moves_the_goal_before_it_is_forgotten_and_no_other_arm_s():
+    goals, tool = GoalFilter(2), np.zeros((2, 6))
+    for _ in range(20):
+        goals.update(tool, np.tile(GOAL / 10.0, (2, 1)))  # near, so that it counts much
+    seen = goals.update(tool, np.tile(GOAL, (2, 1)), moving=[False, True])
+    assert np.abs(seen[0] - GOAL / 10.0).max() < 0.02
+    np.testing.assert_allclose(seen[1], GOAL, atol=1e-6)

@@ -15,7 +15,7 @@ from robot_rl.types import DataError
 class Sees(GoalVision):
     """Reads the goal that it is to predict from the first pixels, as 16-bit numbers of 1 um."""
 
-    def forward(self, images, gravity=None):
+    def forward(self, images, told=None):
         numbers = images["eye"].reshape(len(images["eye"]), -1)[:, :4].float()
         xy = (numbers[:, ::2] * 256 + numbers[:, 1::2] - 32768) * 1e-6
         return torch.cat([torch.zeros(len(xy), 8), xy, torch.zeros(len(xy), 4)], 1)

@@ -50,6 +50,9 @@ class Config(AgentConfig):
         discount: HIL-SERL's default; about 3 s of horizon at 10 Hz.
         n_step: rewards in the critic's target before it is bootstrapped, within the episode; 1 as
             RLPD and HIL-SERL.
+        takeover_ends: the return ends where an operator takes over, as a failure: else each bad state
+            is worth what a rescue makes of it, and a policy is content to wait for one. RLIF
+            (arXiv 2311.12996) has a cost there in the place of any other reward.
         tau: share of the newest critics in the target's, per update; RLPD and HIL-SERL agree.
         learning_rate: of Adam; RLPD and HIL-SERL agree.
         hidden: widths of the layers of actor and critics; RLPD and HIL-SERL agree.
@@ -86,6 +89,7 @@ class Config(AgentConfig):
     target_subset: int = 2
     discount: float = 0.97
     n_step: int = 1
+    takeover_ends: bool = False
     tau: float = 0.005
     learning_rate: float = 3e-4
     hidden: tuple[int, ...] = (256, 256)
@@ -200,7 +204,7 @@ class Agent(BaseAgent):
     def plan(self) -> SamplingPlan:
         """Half demonstrations and corrections, half own experience (RLPD, sec. 4.1)."""
         config = self.config
-        window = Window(config.n_step, config.discount)
+        window = Window(config.n_step, config.discount, config.takeover_ends)
         return SamplingPlan(config.batch_size, config.demo_fraction, window)
 
     @property

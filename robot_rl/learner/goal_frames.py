@@ -1,0 +1,139 @@
+"""Frames of which the goal is known, without a label that a real arm lacks: what the encoder "goal"
+learns from.
+
+At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that
+episode the goal, seen from the tool, is known; where a person says success, at the moment when they
+meant it. A hand that closes or opens on the way does so at a goal of its own: up to there, the goal
+is where that happened (the keyframes of PerAct, arXiv 2209.05451, section 3.2). So it is for the
+frames of free wandering (provenance SCRIPT) that starts at a success.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_rl import geometry
+from robot_rl.networks.policy import PolicySpec
+from robot_rl.types import STAY, Array, DataError, Provenance, Step
+
+
+@dataclass(frozen=True)
+class GoalFrames:
+    """Frames with a known goal: `images` uint8 `(N, H, W, 3)` per camera, what the encoder is `told`
+    besides `(N, T)`, and `goals (N, 6 per arm)` [m, rad] in the tool frame, `scenes (N,)`: frames
+    of one scene share their goals in the world."""
+
+    images: Mapping[str, Array]
+    told: Array
+    goals: Array
+    scenes: Array
+
+    def rows(self, chosen: Array) -> "GoalFrames":
+        """Some of them, by their numbers."""
+        images = {name: array[chosen] for name, array in self.images.items()}
+        return GoalFrames(images, self.told[chosen], self.goals[chosen], self.scenes[chosen])
+
+
+def goal_frames(
+    steps: Iterable[Step],
+    spec: PolicySpec,
+    successes: Iterable[Sequence[Step]] = (),
+    *,
+    said_late_s: float = 0.0,
+) -> GoalFrames:
+    """Collect the frames of successful demonstrations, of wandering, and of `successes`, other
+    episodes that reached the goal, with the goal seen from the tool.
+
+    The goal is where the tool was when success was meant, `said_late_s` before it was said: a
+    person may have let go or drawn back by then. Raises DataError if there are no frames.
+    """
+    known = [
+        (scene, step.observation, zip(_poses(step, spec), goal, strict=True))
+        for scene, episode, goals in _known_goals(steps, spec, successes, said_late_s)
+        for step, goal in zip(episode, goals, strict=True)
+    ]
+    if not known:
+        raise DataError(
+            "there is no successful demonstration to pretrain the encoder on; record some first"
+        )
+    scenes, seen, ways = zip(*known, strict=True)
+    goals = [np.concatenate([geometry.pose_delta(*pair) for pair in way]) for way in ways]
+    images = {name: np.stack([each["image/" + name] for each in seen]) for name in spec.cameras}
+    told = np.array([spec.told(each) for each in seen])
+    return GoalFrames(images, told, np.array(goals, np.float32), np.array(scenes))
+
+
+def _known_goals(
+    steps: Iterable[Step], spec: PolicySpec, successes: Iterable[Sequence[Step]], said_late_s: float
+) -> Iterator[tuple[int, Sequence[Step], list[list[Array]]]]:
+    """The number of the scene, an episode and in each of its frames the goal's pose for each arm."""
+    scene = -1
+    # the newest successful demonstration: the wandering behind it begins where it has ended
+    reached: Sequence[Step] = ()
+    for episode in _episodes(steps):
+        first, last = episode[0], episode[-1]
+        if first.provenance == Provenance.DEMO:
+            scene += 1
+            if last.success:
+                reached = episode
+                yield scene, episode, _goals_in(episode, said_late_s, spec)
+        elif first.provenance == Provenance.SCRIPT:
+            follows = bool(reached) and reached[-1].episode == first.episode - 1
+            goal = _goal_at(first, reached, said_late_s, spec) if follows else _poses(first, spec)
+            yield scene, episode, [goal] * len(episode)
+    for success in successes:
+        scene += 1
+        yield scene, success, _goals_in(success, said_late_s, spec)
+
+
+def _goals_in(success: Sequence[Step], said_late_s: float, spec: PolicySpec) -> list[list[Array]]:
+    """For each step of an episode that succeeded where each arm goes: where its hand closes or opens
+    next, at last where the success was meant.
+    """
+    end = meant(success, said_late_s)
+    goals, nexts = [], _poses(end, spec)
+    hands = list(zip(spec.actions.holders, spec.actions.discrete, strict=True))
+    for step in reversed(success):
+        goals.append(list(nexts))
+        for arm, number in hands:
+            if step.executed[number] != STAY and step.index <= end.index:
+                nexts[arm] = _poses(step, spec)[arm]
+    return goals[::-1]
+
+
+def _episodes(steps: Iterable[Step]) -> Iterator[list[Step]]:
+    episode: list[Step] = []
+    for step in steps:
+        if step.index == 0 and episode:
+            yield episode
+            episode = []
+        episode.append(step)
+    if episode:
+        yield episode
+
+
+def meant(success: Sequence[Step], said_late_s: float) -> Step:
+    """The step at which the success was meant that ends an episode and was said so much later [s]."""
+    said_t = success[-1].t_monotonic
+    return next(
+        (step for step in reversed(success) if step.t_monotonic <= said_t - said_late_s), success[0]
+    )
+
+
+def _poses(step: Step, spec: PolicySpec) -> list[Array]:
+    """The tools' poses `(7,)`, relative to those at the episode's start."""
+    return [geometry.pose_from_vector(step.observation[key]) for key in spec.pose_keys]
+
+
+def _goal_at(
+    first: Step, reached: Sequence[Step], said_late_s: float, spec: PolicySpec
+) -> list[Array]:
+    """The goal, in the frames of the episode that begins with `first`, where the demonstration
+    `reached` has ended.
+    """
+    ends, goals = _poses(reached[-1], spec), _poses(meant(reached, said_late_s), spec)
+    back = [geometry.pose_delta(end, goal) for end, goal in zip(ends, goals, strict=True)]
+    return [
+        geometry.pose_move(pose, move) for pose, move in zip(_poses(first, spec), back, strict=True)
+    ]
