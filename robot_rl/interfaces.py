@@ -168,9 +168,7 @@ class Arm(Driver):
         raise NotImplementedError("an arm of mode 'torque' has `write`")
 
     def follow(self, pose_base_tcp: Array) -> None:
-        """Mode "pose": go to the pose `(7,)` of the TCP, which is near the last one: the next comes
-        in `tick_s`.
-        """
+        """Mode "pose": go to the TCP's pose `(7,)`, near the last one: the next comes in `tick_s`."""
         raise NotImplementedError("an arm of mode 'pose' has `follow`")
 
     def set_load(self, load: Load) -> None:
@@ -278,9 +276,7 @@ class Camera(Driver):
 
     @abstractmethod
     def read(self) -> Array:
-        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`, or CameraStaleError if it
-        is too old.
-        """
+        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`; CameraStaleError: too old."""
 
     @abstractmethod
     def close(self) -> None:
@@ -304,7 +300,7 @@ class Teleop(Driver):
     ```
     earlier = device.begin_episode()    # what was said since the episode before
     while not done:
-        said = device.read(arms)        # a Handover: how far it is deflected, clutch, buttons
+        said = device.read(arms)        # how far it is deflected, clutch, buttons
     ```
     The constructor raises DeviceError if the device is absent, busy or not permitted; a device that
     goes while it is in use is opened again in the background, and the readings say so meanwhile.
@@ -324,6 +320,8 @@ class Teleop(Driver):
     """
     is_person: bool = True
     """Whether somebody holds the device; a simulated operator is a program."""
+    all_arms: bool = False
+    """Whether it drives every arm of the bench, instead of one."""
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """A new episode starts; forget the last one. Returns the words that were said and not read."""
@@ -337,8 +335,9 @@ class Teleop(Driver):
         return ()
 
     @abstractmethod
-    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
-        """What the device says now, looking at the arm that it drives as it is. Never blocks."""
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent | Mapping[str, TeleopEvent]:
+        """What the device says now, looking at the arm that it drives as it is: one that drives
+        `all_arms` says it to each by the arm's name. Never blocks."""
 
     def close(self) -> None:
         """Let go of the device."""

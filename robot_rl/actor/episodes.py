@@ -173,6 +173,7 @@ class EpisodeRunner:
                 RewardResult(reward, terminated, info["success"]),
                 truncated,
                 cut_short=truncated and bool(cut),
+                corrected=intervention.corrected if provenance is None else None,
             )
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
@@ -342,6 +343,7 @@ class EpisodeRunner:
         result: RewardResult,
         truncated: bool = False,
         cut_short: bool = False,
+        corrected: Array | None = None,
     ) -> Step:
         """A step of this episode; `actions` are the proposed, the commanded and the executed one."""
         proposed, commanded, executed = actions
@@ -355,6 +357,7 @@ class EpisodeRunner:
             **result._asdict(),
             truncated=truncated,
             cut_short=cut_short,
+            corrected=corrected,
             provenance=provenance,
             weights_version=self.weights_version,
             t_monotonic=self._env.clock.now(),
