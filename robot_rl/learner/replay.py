@@ -24,7 +24,7 @@ from torch import Tensor
 from robot_rl.learner.columns import NO_COLUMNS, Column, columns_of, places_of
 from robot_rl.learner.frame_ring import FrameRing
 from robot_rl.learner.index_sets import IndexSet, draw
-from robot_rl.learner.windows import ONE_STEP, Window, follow, returns
+from robot_rl.learner.windows import ONE_STEP, Window, follow, returns, up_to_takeover
 from robot_rl.stream.episodes import EpisodeLabel, EpisodeOf, Outcome, Relabel, episode_of
 from robot_rl.types import ActorStream, Array, DataError, Mark, Provenance, SpaceSpec, Step
 
@@ -401,7 +401,8 @@ class Replay:
         path, held = follow(self._successor, done, window.n_step)
         last, taken_over = path[-1], np.zeros(len(first), bool)
         if window.ends_at_takeover:
-            last, taken_over = self._up_to_takeover(path, held)
+            corrected = self._provenance == Provenance.HUMAN
+            last, taken_over = up_to_takeover(path, held, self._successor, corrected)
         batch = self._read_columns(first, done, last)
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
         if "toggles" in batch:
@@ -410,17 +411,6 @@ class Replay:
         out = self.buffers(len(first)) if out is None else out
         self._frames.read(first, last, variants, shifts, out)
         return {name: torch.from_numpy(array) for name, array in batch.items()} | out
-
-    def _up_to_takeover(self, path: Array, held: Array) -> tuple[Array, Array]:
-        """Cut paths `(n, B)`, in place of what is `held`, behind the first step of the policy that
-        a correction follows: the last slots held, and whether it is such a one, `(B,)`.
-        """
-        following = self._successor[path]
-        corrected = self._provenance[np.maximum(following, 0)] == Provenance.HUMAN
-        taken = corrected & (following >= 0) & (self._provenance[path] != Provenance.HUMAN)
-        held &= np.cumsum(taken, 0) - taken == 0
-        end = held.sum(0) - 1, np.arange(path.shape[1])
-        return path[end], taken[end]
 
     def _read_columns(self, first: Array, done: Array, last: Array) -> dict[str, Array]:
         begin, between, end = (self._numbers.take(slots, 0) for slots in (first, done, last))

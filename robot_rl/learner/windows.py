@@ -47,6 +47,19 @@ def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
     return path, held
 
 
+def up_to_takeover(
+    path: Array, held: Array, successor: Array, corrected: Array
+) -> tuple[Array, Array]:
+    """Cut paths `(n, B)`, in place of what is `held`, behind the first step of the policy that a
+    `corrected` one follows: the last slots held, and whether it is such a one, `(B,)`.
+    """
+    following = successor[path]
+    taken = (following >= 0) & corrected[np.maximum(following, 0)] & ~corrected[path]
+    held &= np.cumsum(taken, 0) - taken == 0
+    end = held.sum(0) - 1, np.arange(path.shape[1])
+    return path[end], taken[end]
+
+
 def returns(rewards: Array, held: Array, discount: float) -> tuple[Array, Array]:
     """`R = sum_k discount^k r_k` over the m steps held, and `discount^m`, both `(B,)` float32.
 
