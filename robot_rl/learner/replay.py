@@ -86,9 +86,7 @@ class Replay:
         # numbers that are read together lie together: beside batches of images each of them is a
         # miss of the cache
         self._places = places_of(self._columns)
-        width = sum(
-            column.size if column.size is not None else 1 for column in self._columns.values()
-        )
+        width = sum(1 if each.size is None else each.size for each in self._columns.values())
         self._numbers = np.zeros((capacity, width), np.float32)
         self.columns = {name: self._numbers[:, place] for name, place in self._places.items()}
         self._reward, self._terminated = self.columns["reward"], self.columns["terminated"]
@@ -399,10 +397,8 @@ class Replay:
                 "an index is of no transition, or of one that has gone: sample and gather in one go"
             )
         path, held = follow(self._successor, done, window.n_step)
-        last, taken_over = path[-1], np.zeros(len(first), bool)
-        if window.ends_at_takeover:
-            corrected = self._provenance == Provenance.HUMAN
-            last, taken_over = up_to_takeover(path, held, self._successor, corrected)
+        corrected = (self._provenance == Provenance.HUMAN) & window.ends_at_takeover
+        last, taken_over = up_to_takeover(path, held, self._successor, corrected)
         batch = self._read_columns(first, done, last)
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
         if "toggles" in batch:
