@@ -67,9 +67,10 @@ def in_a_run(
     as one of probability 0. No counts where an episode lacks the numbers that they ask for.
     """
     said: dict[str, Any] = {"predicates": sorted(predicates)}
-    if any(each.allowed is None for each in episodes):
+    allowed = [each.allowed for each in episodes if each.allowed is not None]
+    if len(allowed) < len(episodes):
         return said
-    seen = [np.where(each.allowed, p, 0.0) for p, each in zip(probabilities, episodes, strict=True)]
+    seen = [np.where(holds, p, 0.0) for holds, p in zip(allowed, probabilities, strict=True)]
     found = proof(*episode_scores(seen, episodes, rule.frames), rule.threshold)
     return {**said, **found.to_json()}
 
