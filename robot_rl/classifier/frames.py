@@ -31,7 +31,7 @@ from robot_rl.classifier.options import SIZE, ClassifierConfig, Inputs
 from robot_rl.classifier.review import FrameId
 from robot_rl.classifier.score import NO_PREDICATES, Predicates, picture
 from robot_rl.classifier.score import number as number_of
-from robot_rl.config.judge import JUDGE, LEARNED
+from robot_rl.config.judge import JUDGE, LEARNED, TRUTH
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
@@ -60,8 +60,6 @@ LEAVING_S = 2.0
 """After so long the arm has left the goal that it wanders away from [s]."""
 CONFIRMED = 3
 """So many frames a classifier's success is said of."""
-TRUTH = "simulator"
-"""The judge whose word is exact; that of the learned one is no label."""
 Ends = Mapping[Path, int]
 """Of logs that are read up to a record, by their resolved paths, its number."""
 NO_ENDS: Ends = MappingProxyType({})
