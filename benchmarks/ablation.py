@@ -249,7 +249,7 @@ def job_of(variant: Variant, seed: int, options: Options) -> Job:
 
 class Trainings:
     """Runs jobs as processes, `at_once` at a time; a Ctrl-C stops them in order, and they can go on
-    later.
+    later. `evaluated` is called with each that came to its end.
 
     ```
     failed = Trainings(episodes=100).run(jobs, at_once=2)
@@ -257,18 +257,24 @@ class Trainings:
     """
 
     def __init__(
-        self, episodes: int, program: Sequence[str] = PROGRAM, say: Callable[[str], None] = print
+        self,
+        episodes: int,
+        program: Sequence[str] = PROGRAM,
+        say: Callable[[str], None] = print,
+        evaluated: Callable[[Job], object] = lambda job: None,
     ):
         self._episodes, self._program, self._say = episodes, program, say
+        self._evaluated = evaluated
         self._running: dict[Job, tuple[subprocess.Popen, float]] = {}
 
     def run(self, jobs: Iterable[Job], at_once: int = 1) -> list[Job]:
         """Run what is not done yet; returns what came to no evaluation, with the end of its log
         said.
         """
-        waiting = deque(job for job in jobs if not job.is_done)
-        for job in waiting:
+        jobs = list(jobs)
+        for job in jobs:
             job.command(self._episodes)  # what does not fit is refused before anything starts
+        waiting = deque(job for job in jobs if not job.is_done)
         total, failed = len(waiting), list[Job]()
         with StopRequest() as stop:
             while waiting or self._running:
@@ -308,7 +314,9 @@ class Trainings:
         for job in ended:
             process, begun = self._running.pop(job)
             job.write_note(time.monotonic() - begun)
-            if not job.is_done:
+            if job.is_done:
+                self._evaluated(job)
+            else:
                 tail = (job.folder / "ablation.log").read_text(errors="replace").splitlines()[-5:]
                 self._say(
                     "\n  ".join([

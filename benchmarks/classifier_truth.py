@@ -15,6 +15,7 @@ light) that is what it should do.
 
 import argparse
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -142,7 +143,9 @@ def main() -> None:
     parser.add_argument("--failures", type=int, default=600)
     parser.add_argument("--successes", type=int, default=300)
     parser.add_argument("--seed", type=int, default=2 * EVAL_SEED)
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop then, with what there is")
     said = parser.parse_args()
+    ends = time.monotonic() + 60.0 * said.minutes
     task = config.with_classifiers(config.load_task(said.task), str(said.folder.resolve()))
     (address,) = free_addresses(1)
     bench = config.load_hardware("sim_panda")
@@ -166,6 +169,8 @@ def main() -> None:
             total = sum(counts.values(), Counter[str]())
             failures, successes = total["failure"] + total["fire"], total["success"] + total["miss"]
             if failures >= said.failures and successes >= said.successes:
+                break
+            if min(failures, successes) and time.monotonic() > ends:
                 break
             # two episodes of the operator, a near miss and a success, and one of the policy
             kind = "early policy" if number % 3 == 2 else "near misses"

@@ -1,7 +1,8 @@
-"""Whether a learned progress model saves robot time: the same trainings from state without one, and
-with each kind (`--learner.progress`). The simulator's truth judges. Results: docs/rewards.md.
+"""Whether a learned progress model saves robot time: the same trainings without one, and with each
+kind (`--learner.progress`). The simulator's truth judges. Results: docs/rewards.md, whose table has
+a run as soon as it is evaluated.
 
-    python -m benchmarks.progress                  runs what is not there yet; Ctrl-C, then again: goes on
+    python -m benchmarks.progress --obs state      runs what is not there yet; Ctrl-C, then again: goes on
     python -m benchmarks.progress --list           names the trainings, and how far each is
     python -m benchmarks.progress --only none rewind --tasks peg_insert --seeds 0 1
     python -m benchmarks.progress --summarise      the table of what is there
@@ -21,7 +22,7 @@ from typing import get_args
 import numpy as np
 
 from benchmarks import ablation
-from benchmarks.ablation import ROOT, Job, Trainings, Variant, job_of, score_of, state_of
+from benchmarks.ablation import ROOT, Job, ObsKind, Trainings, Variant, job_of, score_of, state_of
 from benchmarks.ablation_page import put_between
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.counts import EPISODES, WINDOW, Progress
@@ -44,11 +45,12 @@ TASKS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """only: these kinds. tasks: these alone. seeds: of the trainings. steps: of each; 0: as many as
-    the task wants. episodes: of each evaluation. jobs: trainings at a time. name: of the folder in
-    runs/. out: of the page. list, summarise: run nothing.
+    """obs: what the policy sees. only: these kinds. tasks: these alone. seeds: of the trainings.
+    steps: of each; 0: as many as the task wants. episodes: of each evaluation. jobs: trainings at a
+    time. name: of the folder in runs/. out: of the page. list, summarise: run nothing.
     """
 
+    obs: ObsKind = "state"
     only: tuple[str, ...] = KINDS
     tasks: tuple[str, ...] = tuple(TASKS)
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -78,7 +80,7 @@ def _job(task: str, kind: str, seed: int, options: Options) -> Job:
     steps = ("--steps", f"{options.steps}") if options.steps else ()
     arguments = ("--judge", "simulator", *TASKS[task], *steps, "--learner.progress", kind)
     of_ablation = ablation.Options(
-        obs="state", task=task, episodes=options.episodes, name=options.name
+        obs=options.obs, task=task, episodes=options.episodes, name=options.name
     )
     return job_of(Variant(kind, kind, arguments), seed, of_ablation)
 
@@ -133,15 +135,24 @@ def table(jobs: Sequence[Job], options: Options) -> str:
             if these:
                 rows.append(row_of(task, kind, these, options.seeds))
     revisions = {RunFolder(job.folder).section("code")["revision"] for job in done}
-    end = f"{len(done)} runs of `python -m benchmarks.progress`; revision {', '.join(sorted(revisions))}."
+    end = (
+        f"{len(done)} runs of `python -m benchmarks.progress --obs {options.obs}`; revision"
+        f" {', '.join(sorted(revisions))}."
+    )
     return "\n".join([HEAD, *rows, "", end])
 
 
 def summarise(options: Options) -> str:
     """Write the table of all that is there into OUT/rewards.md; returns it."""
-    text = table(jobs_of(replace(options, only=KINDS, tasks=tuple(TASKS))), options)
+    there = Path("runs", options.name).glob(f"*-{options.obs}/*-*")
+    seeds = {int(path.name.rpartition("-")[2]) for path in there}
+    whole = replace(options, only=KINDS, tasks=tuple(TASKS), seeds=tuple(sorted(seeds)))
+    text = table(jobs_of(whole), whole)
     page = options.out / "rewards.md"
-    page.write_text(put_between(page.read_text() if page.exists() else "", "progress", text))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(
+        put_between(page.read_text() if page.exists() else "", f"progress-{options.obs}", text)
+    )
     return text
 
 
@@ -153,7 +164,12 @@ def run(options: Options) -> int:
             print(f"{job.arguments[0]:<16} {job.variant.name:<11} seed {job.seed}  {state_of(job):<12}"
                   f" {' '.join(job.arguments)}")  # fmt: skip
         return 0
-    failed = [] if options.summarise else Trainings(options.episodes).run(jobs, options.jobs)
+    failed: list[Job] = []
+    if not options.summarise:
+        trainings = Trainings(options.episodes, evaluated=lambda job: summarise(options))
+        failed = trainings.run(jobs, options.jobs)
+    for job in failed:
+        print(f"failed: {job.folder}; the same command tries it again", file=sys.stderr)
     print(summarise(options))
     return 1 if failed else 0
 

@@ -26,6 +26,8 @@ from robot_rl.stream.log import StepLog
 from robot_rl.types import ArmState, Array, DataError, Mark, Step
 
 logger = logging.getLogger(__name__)
+FILMS = 4
+"""So many episodes of an evaluation are filmed, and so many failures."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,6 @@ def evaluate(
     first: int = 0,
     videos: Path | None = None,
     log: StepLog | None = None,
-    max_videos: int = 4,
     begin: Callable[[int], None] = lambda seed: None,
     progress: Callable[[EvaluationEpisode], None] = lambda row: None,
     desk: ConsoleLink | None = None,
@@ -144,7 +145,7 @@ def evaluate(
 
     The operator is locked out: all they have is the word on an episode, where the task's reward
     needs it, and STOP, which ends the evaluation with the episodes before; so does a stop that is
-    asked for at the `gate`. The first `max_videos` episodes and as many failures are written to the
+    asked for at the `gate`. The first `FILMS` episodes and as many failures are written to the
     folder `videos`, if the environment renders; every step of all of them goes to the `log`. Each
     episode waits until the gate lets it begin, after a fault or a missed reset until somebody has
     looked at the arm; who looks at the `desk` sees it. Raises ConfigError if the word is needed and
@@ -152,10 +153,7 @@ def evaluate(
     ResetMissedError.
     """
     player = Player(env, seed=seed, desk=desk, gate=gate, log=log, first=first)
-    rows: list[EvaluationEpisode] = []
-    begun: list[Start] = []
-    judged: list[Judged] = []
-    filmed_failures = 0
+    rows, begun, judged = list[EvaluationEpisode](), list[Start](), list[Judged]()
     for number, start in enumerate((starts or drawn_starts(seed, episodes))[:episodes]):
         row = player.play(number, start, act, begin, sampled=sampled, films=videos is not None)
         if row is None:
@@ -164,9 +162,7 @@ def evaluate(
         rows.append(row)
         begun.append(player.start)
         judged += [] if player.judged is None else [player.judged]
-        failure = not row.success and filmed_failures < max_videos
-        if videos is not None and (number < max_videos or failure):
-            filmed_failures += failure
+        if videos is not None and is_filmed(rows):
             player.film(row, videos)
         progress(row)
     player.close()
@@ -174,6 +170,14 @@ def evaluate(
     return Evaluation(
         seed, episodes, tuple(rows), tuple(begun), tuple(judged), judge, player.played
     )
+
+
+def is_filmed(rows: Sequence[EvaluationEpisode]) -> bool:
+    """Whether the last of these episodes is one to be looked at: of the first, or the first
+    failures.
+    """
+    failures = sum(not each.success for each in rows)
+    return len(rows) <= FILMS or (not rows[-1].success and failures <= FILMS)
 
 
 class Player:

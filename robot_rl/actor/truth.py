@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from robot_rl import config, interfaces
+from robot_rl.config.judge import TRUTH
 from robot_rl.dataset.rates import Accuracy
 from robot_rl.env import robot
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.types import ArmState, Observation, OperatorCommand, RewardResult, Use
 
-TRUTH = Use("simulator")
 SHOWN = ("probability", "doubtful", "strangeness")
 """What is told of a judge."""
 PATIENCE = 10
@@ -89,9 +89,14 @@ def let_truth_judge(env: RobotEnv) -> None:
     A person who judges is the truth, and so is every judge of an arm that stands in no scene.
     """
     task = env.task
-    if env.world is None or task.scene is None or task.reward == TRUTH or env.reward.needs_operator:
+    if (
+        env.world is None
+        or task.scene is None
+        or task.reward == Use(TRUTH)
+        or env.reward.needs_operator
+    ):
         return
-    truth = config.make("rewards", TRUTH, Given(world=env.world, task=task))
+    truth = config.make("rewards", Use(TRUTH), Given(world=env.world, task=task))
     env.reward = TruthBeside(truth, env.reward, task.max_steps)
 
 

@@ -29,9 +29,9 @@ import numpy as np
 
 from robot_rl.classifier.options import SIZE, ClassifierConfig, Inputs
 from robot_rl.classifier.review import FrameId
+from robot_rl.classifier.score import NO_PREDICATES, Predicates, picture
 from robot_rl.classifier.score import number as number_of
-from robot_rl.classifier.score import picture
-from robot_rl.config.judge import LEARNED
+from robot_rl.config.judge import JUDGE, LEARNED, TRUTH
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import LabelledEpisode
 from robot_rl.stream.episodes import OUTCOMES, EpisodeLabel, EpisodeOf, episode_of
@@ -60,8 +60,6 @@ LEAVING_S = 2.0
 """After so long the arm has left the goal that it wanders away from [s]."""
 CONFIRMED = 3
 """So many frames a classifier's success is said of."""
-TRUTH = "simulator"
-"""The judge whose word is exact; that of the learned one is no label."""
 Ends = Mapping[Path, int]
 """Of logs that are read up to a record, by their resolved paths, its number."""
 NO_ENDS: Ends = MappingProxyType({})
@@ -74,7 +72,8 @@ class Frames:
     `images` per camera `(T, size, size, 3)` uint8, `numbers (T, n)` float32; `label` and `hard
     (T,)` bool. `timed_out`: it came to its end without success, so that its frames nearest to one
     are hard. `unspoken`: nobody but a classifier has judged it, or nobody at all; it is fitted to,
-    and proves nothing.
+    and proves nothing. `allowed (T,)` bool is where the task's predicates hold; None: its log lacks
+    a number that they ask for.
     """
 
     key: str
@@ -85,6 +84,7 @@ class Frames:
     hard: Array
     timed_out: bool = False
     unspoken: bool = False
+    allowed: Array | None = None
 
     @property
     def has_success(self) -> bool:
@@ -100,6 +100,7 @@ class Told:
 
     images: dict[str, list[Array]] = field(default_factory=lambda: defaultdict(list))
     numbers: list[Array] = field(default_factory=list)
+    allowed: list[bool] = field(default_factory=list)
     authors: list[Provenance] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     times_wall: list[float] = field(default_factory=list)
@@ -110,14 +111,18 @@ class Told:
     answers: dict[int, bool | None] = field(default_factory=dict)
     """What a person said of single frames, by index: success, none, or to be left out."""
 
-    def hear(self, said: Step | Mark, inputs: Inputs) -> None:
-        """The next frame, or a word on the episode."""
+    def hear(
+        self, said: Step | Mark, inputs: Inputs, predicates: Predicates | None = NO_PREDICATES
+    ) -> None:
+        """The next frame, or a word on the episode. No `predicates`: it lacks their numbers."""
         self.label.hear(said)
         self.outcome.hear(said)
         if isinstance(said, Step):
             for camera in inputs.cameras:
                 self.images[camera].append(look(said.observation, camera, inputs))
             self.numbers.append(numbers_of(said.observation, inputs))
+            if predicates is not None:
+                self.allowed.append(predicates.allow(said.observation))
             self.authors.append(said.provenance)
             self.times.append(said.t_monotonic)
             self.times_wall.append(said.t_wall)
@@ -150,6 +155,7 @@ class Told:
             (hard & ~label)[sure],
             timed_out=bool(judge) and self.label.has_failed,
             unspoken=unspoken,
+            allowed=np.array(self.allowed)[sure] if self.allowed else None,
         )
 
     def _labels(self, judge: str) -> tuple[Array, Array, Array]:
@@ -270,6 +276,7 @@ def read_frames(
     inputs: Inputs,
     verdicts: Mapping[FrameId, bool | None] | None = None,
     ends: Ends = NO_ENDS,
+    predicates: Predicates = NO_PREDICATES,
 ) -> list[Frames]:
     """The frames of all episodes in the logs of these sources that have any to learn from; of a
     frame with one of the `verdicts` that is its label, and None leaves it out.
@@ -277,7 +284,8 @@ def read_frames(
     episodes = []
     for path, judge, sitting in _all_logs(sources):
         end = ends.get(path.resolve())
-        for (actor, epoch, number), told in _read(path, inputs, verdicts or {}, end).items():
+        read = _read(path, inputs, verdicts or {}, end, predicates)
+        for (actor, epoch, number), told in read.items():
             if told.times:
                 episodes.append(told.frames(f"{actor}/{epoch:x}/{number}", sitting, judge))
     return [episode for episode in episodes if len(episode.label)]
@@ -293,13 +301,20 @@ def _all_logs(sources: Sequence[Path]) -> list[tuple[Path, str, str]]:
 
 
 def _read(
-    path: Path, inputs: Inputs, verdicts: Mapping[FrameId, bool | None], end: int | None
+    path: Path,
+    inputs: Inputs,
+    verdicts: Mapping[FrameId, bool | None],
+    end: int | None,
+    predicates: Predicates,
 ) -> dict[EpisodeOf, Told]:
     """What a log tells of each episode. A word on an episode that is not in it is passed over."""
     told: defaultdict[EpisodeOf, Told] = defaultdict(Told)
-    with StepLog(path, read_space(path), read_only=True) as log:
+    space = read_space(path)
+    known = {JUDGE + name for name in predicates.bounds} <= set(space.observations)
+    with StepLog(path, space, read_only=True) as log:
         for identity, said in log.entries(0, end):
-            told[episode_of(identity.stream, said)].hear(said, inputs)
+            heard = told[episode_of(identity.stream, said)]
+            heard.hear(said, inputs, predicates if known else None)
         run = log.run
     for frame, verdict in verdicts.items():
         key = frame.actor, frame.epoch, frame.episode

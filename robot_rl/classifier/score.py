@@ -7,13 +7,18 @@ other.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from robot_rl.config import make_options
+from robot_rl.config.judge import LEARNED
 from robot_rl.types import Array, ConfigError, DataError, Observation
+
+if TYPE_CHECKING:
+    from robot_rl.config import Task
 
 Said = Literal["no", "doubtful", "success"]
 
@@ -151,6 +156,22 @@ class Predicates:
             bool(((low < (value := number(observation, name))) & (value < high)).all())
             for name, (low, high) in self.bounds.items()
         )
+
+
+def predicates_of(tasks: Iterable["Task"]) -> Predicates:
+    """What the learned judges of these tasks ask for beside the pictures. Raises ConfigError where
+    they ask for different things.
+    """
+    rewards = [task.reward for task in tasks if task.reward.name == LEARNED]
+    asked: list[Predicates] = [make_options("rewards", each) for each in rewards]
+    if any(each.bounds != asked[0].bounds for each in asked):
+        raise ConfigError(
+            "the tasks of these runs have different predicates: say with --task whose shall count"
+        )
+    return asked[0] if asked else NO_PREDICATES
+
+
+NO_PREDICATES = Predicates()
 
 
 def number(observation: Observation, name: str) -> Array:

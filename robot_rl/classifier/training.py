@@ -5,7 +5,7 @@ stops the fit, calibrates it and chooses its threshold are whole episodes that i
 what is said of it is counted on others again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from robot_rl.classifier.frames import (
 from robot_rl.classifier.network import Network
 from robot_rl.classifier.options import ClassifierConfig, Inputs
 from robot_rl.classifier.review import read_verdicts
-from robot_rl.classifier.score import doubtful_share
+from robot_rl.classifier.score import NO_PREDICATES, Predicates, doubtful_share
 from robot_rl.classifier.statistics import choose_rule, negative_log_likelihood, platt
 from robot_rl.classifier.worth import episode_scores, figures
 from robot_rl.networks.augment import photometric, random_shift
@@ -89,11 +89,12 @@ def train(
     progress: Progress = lambda done, most: None,
     ends: Ends = NO_ENDS,
     encoder: Encoder | None = None,
+    predicates: Predicates = NO_PREDICATES,
 ) -> Classifier:
     """Train a classifier on the logs of `sources` (run folders, .log files), each up to its end or
     to where it `ends`, and write it as the next version in `folder`; the verdicts that lie there
     win over what was recorded. `encoder` is its trunk, where the options say so; that of the newest
-    version in `folder`, if not given.
+    version in `folder`, if not given. `predicates` are the task's: they are counted, not learnt.
 
     Raises ConfigError for sources without frames or cameras, or cameras that the encoder does not
     know, DataError where there are too few episodes.
@@ -102,9 +103,10 @@ def train(
     if options.trunk == "encoder":
         encoder = encoder or Encoder.of_classifier(files.load(folder))
         inputs = encoder.inputs(inputs, options)
+    read = read_frames(sources, inputs, read_verdicts(folder), ends, predicates)
     return train_on(
-        folder, read_frames(sources, inputs, read_verdicts(folder), ends), inputs, options,
-        seed=seed, progress=progress, sources=map(str, sources), encoder=encoder,
+        folder, read, inputs, options, seed=seed, progress=progress, sources=map(str, sources),
+        encoder=encoder, predicates=predicates.bounds,
     )  # fmt: skip
 
 
@@ -118,6 +120,7 @@ def train_on(
     progress: Progress = lambda done, most: None,
     sources: Iterable[str] = (),
     encoder: Encoder | None = None,
+    predicates: Collection[str] = (),
 ) -> Classifier:
     """The same of frames that were read already."""
     parts = split(episodes, seed)
@@ -142,7 +145,7 @@ def train_on(
         "wanted_bound": options.bound,
         "doubtful_rate": doubtful_share(judged["test"], rule),
         "strangeness": strangeness,
-    } | {part: figures(judged[part], parts[part], rule) for part in HELD_OUT}
+    } | {part: figures(judged[part], parts[part], rule, predicates) for part in HELD_OUT}
     about = {
         "data_sha256": hash_of(episodes), "trunk": network.trunk, "inputs": inputs, "rule": rule,
         "platt": calibration, "metrics": metrics, "sources": tuple(sources),
@@ -151,11 +154,14 @@ def train_on(
     return files.write(folder, about, network, usual)
 
 
-def test(classifier: Classifier, sources: Sequence[Path]) -> dict[str, Any]:
+def test(
+    classifier: Classifier, sources: Sequence[Path], predicates: Predicates = NO_PREDICATES
+) -> dict[str, Any]:
     """What a classifier is worth on all episodes of these sources that somebody vouches for, which
-    it should not have learnt from. Raises ConfigError or DataError as `train`.
+    it should not have learnt from; also with the `predicates` of a task. Raises ConfigError or
+    DataError as `train`.
     """
-    read = read_frames(sources, classifier.inputs)
+    read = read_frames(sources, classifier.inputs, predicates=predicates)
     episodes = [each for each in read if not each.unspoken]
     if not episodes:
         raise DataError(
@@ -163,7 +169,7 @@ def test(classifier: Classifier, sources: Sequence[Path]) -> dict[str, Any]:
             " test on outcomes (robot-rl outcomes TASK), or on a run with words of the operator"
         )
     probabilities = [classifier.of_frames(each.images, each.numbers) for each in episodes]
-    return figures(probabilities, episodes, classifier.rule)
+    return figures(probabilities, episodes, classifier.rule, predicates.bounds)
 
 
 def _logits(network: Network, episode: Frames) -> Array:

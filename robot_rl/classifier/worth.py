@@ -1,6 +1,6 @@
 """What a classifier is worth on labelled episodes: figures, and the sentences that say them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,10 +37,13 @@ def episode_scores(
 
 
 def figures(
-    probabilities: Sequence[Array], episodes: Sequence[Frames], rule: Rule
-) -> dict[str, float]:
+    probabilities: Sequence[Array],
+    episodes: Sequence[Frames],
+    rule: Rule,
+    predicates: Collection[str] = (),
+) -> dict[str, Any]:
     """How often it fires where it must not, how often it does not where it should, and how right
-    its probabilities are.
+    its probabilities are; the same `in_a_run`, where the task's `predicates` are asked as well.
     """
     found = proof(*episode_scores(probabilities, episodes, rule.frames), rule.threshold)
     p = np.concatenate([np.zeros(0), *probabilities])
@@ -50,32 +53,63 @@ def figures(
         "nll": negative_log_likelihood(p, label),
         "accuracy": float(((p >= 0.5) == label).mean()),
     }
-    return {**found.to_json(), **(calibration if len(label) else {})}
+    beside = {"in_a_run": in_a_run(probabilities, episodes, rule, predicates)} if predicates else {}
+    return {**found.to_json(), **(calibration if len(label) else {}), **beside}
+
+
+def in_a_run(
+    probabilities: Sequence[Array],
+    episodes: Sequence[Frames],
+    rule: Rule,
+    predicates: Collection[str],
+) -> dict[str, Any]:
+    """How often it would fire and miss in a run, where a frame that the predicates do not allow is
+    as one of probability 0. No counts where an episode lacks the numbers that they ask for.
+    """
+    said: dict[str, Any] = {"predicates": sorted(predicates)}
+    allowed = [each.allowed for each in episodes if each.allowed is not None]
+    if len(allowed) < len(episodes):
+        return said
+    seen = [np.where(holds, p, 0.0) for holds, p in zip(allowed, probabilities, strict=True)]
+    found = proof(*episode_scores(seen, episodes, rule.frames), rule.threshold)
+    return {**said, **found.to_json()}
 
 
 def sentences(about: str, metrics: Mapping[str, Any], wanted: float) -> list[str]:
     """The figures of `figures` in words; `about` says which episodes they are of, `wanted` is the
     bound that was asked for.
     """
-    failures, fires, bound = metrics["failures"], metrics["fires"], metrics["bound_95"]
-    said = [
-        f"{about}: {_times(fires, 'false success', 'false successes')} on"
-        f" {_times(failures, 'failure episode', 'failure episodes')}: at most"
-        f" {100.0 * bound:.3g} % (95 % confidence)",
-        f"{about}: {_times(metrics['misses'], 'miss', 'misses')} on"
-        f" {_times(metrics['successes'], 'success', 'successes')}",
-    ]
+    said = _counts(about, metrics)
+    if "in_a_run" in metrics:
+        beside = metrics["in_a_run"]
+        asked = f"{about}, with the task's predicates ({', '.join(beside['predicates'])})"
+        said += _counts(asked, beside) if "fires" in beside else [
+            f"{asked}: not counted, since not all of these frames have the numbers that they ask"
+            " for: record with a task whose reward asks for them"
+        ]  # fmt: skip
     if "ece" in metrics:
         said.append(
             f"{about}: probabilities are off by {metrics['ece']:.3f} on average (ECE), negative"
             f" log-likelihood {metrics['nll']:.3f}, {100.0 * metrics['accuracy']:.1f} % of the"
             " frames right"
         )
-    if fires == 0 and bound > wanted:
+    bound = metrics["bound_95"]
+    if metrics["fires"] == 0 and bound > wanted:
         steps = sorted({each for each in BOUNDS if wanted < each < bound} | {wanted}, reverse=True)
         more = ", ".join(f"{trials_without(each)} prove {100.0 * each:g} %" for each in steps)
         said.append(f"{about}: more episodes without a false success would prove more: {more}")
     return said
+
+
+def _counts(about: str, proved: Mapping[str, Any]) -> list[str]:
+    """A `Proof` in words."""
+    return [
+        f"{about}: {_times(proved['fires'], 'false success', 'false successes')} on"
+        f" {_times(proved['failures'], 'failure episode', 'failure episodes')}: at most"
+        f" {100.0 * proved['bound_95']:.3g} % (95 % confidence)",
+        f"{about}: {_times(proved['misses'], 'miss', 'misses')} on"
+        f" {_times(proved['successes'], 'success', 'successes')}",
+    ]
 
 
 def _times(count: int, one: str, many: str) -> str:

@@ -9,11 +9,12 @@ from typing import Annotated
 import tyro
 
 from robot_rl.classifier.options import ClassifierConfig
-from robot_rl.classifier.score import Rule
+from robot_rl.classifier.score import Predicates, Rule, predicates_of
 from robot_rl.cli.advise import advise
 from robot_rl.cli.arguments import A_RUN, Flat, Json, RunName, plain, print_json
+from robot_rl.config import load_task
 from robot_rl.config.kinds import NAMES_ARE, is_name
-from robot_rl.config.run_folder import run_path
+from robot_rl.config.run_folder import RunFolder, run_path
 from robot_rl.types import ConfigError
 
 SOURCE = f"Runs with labelled frames ({A_RUN.lower()}), or .log files."
@@ -29,6 +30,10 @@ In = Annotated[
     str, tyro.conf.arg(help="Folder of the classifiers: a run's own is RUN/classifiers.")
 ]
 IN = "classifiers"
+Whose = Annotated[
+    str,
+    tyro.conf.arg(help="Task whose predicates are counted as well; that of the runs, if not said."),
+]
 
 
 def reward(arguments: Sequence[str]) -> None:
@@ -38,6 +43,7 @@ def reward(arguments: Sequence[str]) -> None:
         name: ClassifierName,
         sources: Sources,
         folder: In = IN,
+        task: Whose = "",
         seed: int = 0,
         json: Json = False,
         *,
@@ -59,9 +65,10 @@ def reward(arguments: Sequence[str]) -> None:
         encoder = None
         if options.encoder:
             encoder = Encoder.of_policy(load_policy(run_path(options.encoder)))
+        paths = [run_path(each) for each in sources]
         made = training.train(
-            _folder(folder, name), [run_path(each) for each in sources], options, seed=seed,
-            progress=_progress, encoder=encoder,
+            _folder(folder, name), paths, options, seed=seed, progress=_progress, encoder=encoder,
+            predicates=_predicates(task, paths),
         )  # fmt: skip
         metrics = dict(made.metrics)
         if json:
@@ -76,7 +83,12 @@ def reward(arguments: Sequence[str]) -> None:
         print(_rule(made.rule, metrics["calibrate"]["bound_95"], options.bound))
 
     def test(
-        name: ClassifierName, on: On, folder: In = IN, version: int = 0, json: Json = False
+        name: ClassifierName,
+        on: On,
+        folder: In = IN,
+        task: Whose = "",
+        version: int = 0,
+        json: Json = False,
     ) -> None:
         """Say what a classifier is worth on runs that it has not learnt from.
 
@@ -87,11 +99,12 @@ def reward(arguments: Sequence[str]) -> None:
         from robot_rl.classifier.worth import sentences
 
         judge = files.load(_folder(folder, name), version)
-        found = training.test(judge, [run_path(each) for each in on])
+        paths = [run_path(each) for each in on]
+        found = training.test(judge, paths, _predicates(task, paths))
         if json:
             print_json({"name": name, "version": judge.version, "on": on, **found})
             return
-        if learnt := sorted({str(run_path(each)) for each in on} & set(judge.about.sources)):
+        if learnt := sorted({*map(str, paths)} & set(judge.about.sources)):
             print(f"it has learnt from {', '.join(learnt)}: what follows proves little")
         bound = judge.metrics.get("wanted_bound", ClassifierConfig().bound)
         print(*sentences(f"version {judge.version}", found, bound), sep="\n")
@@ -155,6 +168,12 @@ def _folder(folder: str, name: str) -> Path:
     if not is_name(name):
         raise ConfigError(f"a classifier cannot be called {name!r}: {NAMES_ARE}")
     return Path(folder) / name
+
+
+def _predicates(task: str, sources: Sequence[Path]) -> Predicates:
+    """Those of the task, or of the runs."""
+    runs = [RunFolder(each) for each in sources if each.is_dir() and not task]
+    return predicates_of([load_task(task)] if task else [run.load_task() for run in runs])
 
 
 def _progress(done: int, most: int) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 JUDGE = "judge/"
 LEARNED = "classifier"
 """The reward that is learnt from outcomes."""
+TRUTH = "simulator"
+"""The reward that is exact: what the simulated world says."""
 CLASSIFIERS = "classifiers"
 """The folder of learned judges, where a user works and in a run."""
 OVERRIDE = "ROBOT_RL_JUDGE"

@@ -27,7 +27,7 @@ from robot_rl.learner.reports import Reports
 from robot_rl.learner.tally import Tally, tail_start
 from robot_rl.learner.training import Training
 from robot_rl.links.calls import CallServer
-from robot_rl.links.judges import answerer
+from robot_rl.links.judges import answerer, taker
 from robot_rl.links.upload import REQUEST_BYTES, Inbox
 from robot_rl.machine.memory import settle_memory
 from robot_rl.machine.signals import StopRequest
@@ -101,6 +101,7 @@ class Learner:
             "run", lambda *_: {"name": folder.path.name, "sections": folder.sections}
         )
         self._calls.register("judge", answerer(folder.judge))
+        self._calls.register("take_judge", taker(folder.judge, folder.outcomes_log))
         self._calls.register("upload", Inbox(folder.demos_log, self._take_demos).answer)
         self._ours = Hello.of("learner", task, hardware, self._space, settings.id)
         self._checkpointed = 0

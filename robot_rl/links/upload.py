@@ -75,9 +75,15 @@ class Inbox:
         return self._checksum
 
 
-def upload(calls: CallClient, path: Path, facts: dict[str, Any], timeout_s: float = 60.0) -> None:
+def upload(
+    calls: CallClient,
+    path: Path,
+    facts: dict[str, Any],
+    timeout_s: float = 60.0,
+    to: str = "upload",
+) -> None:
     """Hand the file over to the `Inbox` on the other side, with `facts` for it. LinkError if that
-    fails.
+    fails. `to` is the name of its call.
     """
     whole = {"size": path.stat().st_size, "crc32": checksum(path)} | facts
     have = 0
@@ -86,7 +92,7 @@ def upload(calls: CallClient, path: Path, facts: dict[str, Any], timeout_s: floa
             file.seek(have)
             data = np.frombuffer(file.read(PORTION), np.uint8)
             have = calls.call(
-                "upload", {"offset": have} | whole, {"data": data}, timeout_s=timeout_s
+                to, {"offset": have} | whole, {"data": data}, timeout_s=timeout_s
             ).body["have"]
             if have >= whole["size"]:
                 return

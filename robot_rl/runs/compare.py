@@ -2,7 +2,6 @@
 better.
 """
 
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -17,15 +16,14 @@ from robot_rl.dataset.rates import DECIDED
 from robot_rl.dataset.statistics import percent
 from robot_rl.learner.checkpoint import load_policy
 from robot_rl.links.console_link import ConsoleLink
-from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.small_files import write_json
 from robot_rl.networks.policy import LivePolicy
 from robot_rl.operator.intervention import require_judge
-from robot_rl.runs.arms import at_bench, await_arms, start_arms
-from robot_rl.runs.evaluate import open_bench, where_to_start
+from robot_rl.runs.arms import at_bench
+from robot_rl.runs.evaluate import open_bench, require_played, where_to_start
 from robot_rl.runs.progress import Display
 from robot_rl.stream.codec import space_hash
-from robot_rl.types import ConfigError, StoppedError
+from robot_rl.types import ConfigError
 
 OWN = ("name", "description", "defaults", "wander", "reward", "grippers")
 """Of a task: what may differ between two runs that are compared (which grippers move is looked at
@@ -57,24 +55,16 @@ def compare_runs(
     bench_of = at_bench(one, hardware)
     seed, begins = where_to_start(bench_of, episodes, seed, starts)
     require_judge(bench_of.load_task(), bench_of.load_hardware())
-    with Supervisor(one.logs) as processes:
-        start_arms(bench_of, processes)
-        await_arms(bench_of, processes, display, stop)
+    with open_bench(bench_of, "eval", display, stop) as bench:
         files = EvaluationFiles.begin(one.path, "comparisons")
-        with open_bench(bench_of, "eval", display, stop) as bench:
-            bench.desk.tell(evaluated=0, succeeded=0, wanted=2 * len(begins), sampled=not greedy)
-            comparison = compare(
-                bench.env,
-                (_acting(policies[0], greedy), _acting(policies[1], greedy)),
-                begins,
-                seed=seed,
-                progress=_progress(bench.desk, display, files.folder / "pairs.csv"),
-                desk=bench.desk,
-                gate=bench.gate,
-            )
-    if begins and not comparison.pairs:
-        shutil.rmtree(files.folder)
-        raise StoppedError("stopped")
+        bench.desk.tell(evaluated=0, succeeded=0, wanted=2 * len(begins), sampled=not greedy)
+        progress = _progress(bench.desk, display, files.folder / "pairs.csv")
+        acting = _acting(policies[0], greedy), _acting(policies[1], greedy)
+        comparison = compare(
+            bench.env, acting, begins,
+            seed=seed, progress=progress, desk=bench.desk, gate=bench.gate,
+        )  # fmt: skip
+    require_played(files, len(begins), len(comparison.pairs))
     summary = {
         "runs": [str(one.path), str(other.path)],
         "checkpoint_steps": [each.step for each in policies],

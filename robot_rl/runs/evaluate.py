@@ -3,7 +3,7 @@ the same seed.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -61,36 +61,50 @@ def evaluate_run(
     policy, folder = load_policy(folder.checkpoints, step), at_bench(folder, hardware)
     seed, begins = where_to_start(folder, episodes, seed, starts)
     require_judge(folder.load_task(), folder.load_hardware())
-    with (
-        Supervisor(folder.logs) as processes,
-        nullcontext(display) if display else Display() as shown,
-    ):
+    kinds = tuple(KINDS) if sampled is None else (sampled,)
+    with nullcontext(display) if display else Display() as shown:
         for sentence in folder.edited():
             shown.say(sentence)
-        start_arms(folder, processes)
-        await_arms(folder, processes, shown, stop)
-        files = EvaluationFiles.begin(folder.path)
-        kinds = tuple(KINDS) if sampled is None else (sampled,)
-        evaluations = _evaluate(folder, policy, files, seed, begins, kinds, shown, stop)
-    if begins and not next(iter(evaluations.values())).episodes:
-        shutil.rmtree(files.folder)
-        raise StoppedError("stopped")
-    summary = evaluation_summary(evaluations, folder, policy) | {
-        "folder": f"evaluations/{files.folder.name}"
-    }
-    write_starts(files.starts, next(iter(evaluations.values())).starts)
-    write_json(files.summary, summary, indent=2)
+        evaluations, files = _evaluate(folder, policy, seed, begins, kinds, shown, stop)
+    summary = _written(evaluations, files, folder, policy)
     own_file = evaluation_file(folder.path, sampled, step, hardware)
     if official or not is_whole_evaluation(own_file, summary.get("env_steps")):
         write_json(own_file, summary, indent=2)
     for line in (*told(summary), str(files.summary)):
         shown.say(line)
     if any(len(each.episodes) < each.asked for each in evaluations.values()):
-        again = f"robot-rl eval {folder.path}" + (f" --step {step}" if step is not None else "")
-        again += f" --hardware {hardware}" if hardware else ""
-        again += "" if sampled is None else f" --{KINDS[sampled]}"
-        shown.say(f"stopped before the last of {len(begins)}; all of them: {again}")
+        same = {"step": step, "hardware": hardware or None}
+        again = [f" --{name} {value}" for name, value in same.items() if value is not None]
+        again += [] if sampled is None else [f" --{KINDS[sampled]}"]
+        shown.say(
+            f"stopped before the last of {len(begins)}; all of them: robot-rl eval"
+            f" {folder.path}{''.join(again)}"
+        )
     return summary
+
+
+def _written(
+    evaluations: Mapping[bool, Evaluation],
+    files: EvaluationFiles,
+    folder: RunFolder,
+    policy: LivePolicy,
+) -> dict[str, Any]:
+    """The summary, which lies with the starts in the evaluation's folder."""
+    first = next(iter(evaluations.values()))
+    require_played(files, first.asked, len(first.episodes))
+    summary = evaluation_summary(evaluations, folder, policy) | {
+        "folder": f"evaluations/{files.folder.name}"
+    }
+    write_starts(files.starts, first.starts)
+    write_json(files.summary, summary, indent=2)
+    return summary
+
+
+def require_played(files: EvaluationFiles, asked: int, played: int) -> None:
+    """Raise StoppedError, and leave nothing behind, where none was played of those asked for."""
+    if asked and not played:
+        shutil.rmtree(files.folder)
+        raise StoppedError("stopped")
 
 
 def where_to_start(
@@ -121,38 +135,29 @@ def where_to_start(
 def _evaluate(
     folder: RunFolder,
     policy: LivePolicy,
-    files: EvaluationFiles,
     seed: int,
     starts: Sequence[Start],
     kinds: Sequence[bool],
     display: Display,
     stop: Callable[[], bool],
-) -> dict[bool, Evaluation]:
+) -> tuple[dict[bool, Evaluation], EvaluationFiles]:
     """Play the starts once for each kind, sampled or not; after a stop the others are empty."""
     evaluations: dict[bool, Evaluation] = {}
-    with (
-        open_bench(folder, "eval", display, stop) as bench,
-        StepLog(files.log, bench.env.space_spec, run=folder.settings.id) as log,
-    ):
+    with ExitStack() as opened:
+        bench = opened.enter_context(open_bench(folder, "eval", display, stop))
+        files = EvaluationFiles.begin(folder.path)
+        log = opened.enter_context(StepLog(files.log, bench.env.space_spec, run=folder.settings.id))
         for sampled in kinds:
-            progress = _progress(bench.desk, display, files.table, len(starts))
             bench.desk.tell(evaluated=0, succeeded=0, wanted=len(starts), sampled=sampled)
             evaluations[sampled] = evaluate(
-                bench.env,
-                partial(policy.act, greedy=not sampled),
-                episodes=len(starts),
-                seed=seed,
-                starts=starts,
-                sampled=sampled,
+                bench.env, partial(policy.act, greedy=not sampled), begin=policy.begin_episode,
+                episodes=len(starts), seed=seed, starts=starts, sampled=sampled,
                 first=max((each.played for each in evaluations.values()), default=0),
+                progress=_progress(bench.desk, display, files.table, len(starts)),
                 videos=files.videos if bench.env.render_mode else None,
-                log=log,
-                begin=policy.begin_episode,
-                progress=progress,
-                desk=bench.desk,
-                gate=bench.gate,
-            )
-    return evaluations
+                log=log, desk=bench.desk, gate=bench.gate,
+            )  # fmt: skip
+    return evaluations, files
 
 
 def _progress(
@@ -186,14 +191,17 @@ class Bench:
 def open_bench(
     folder: RunFolder, verb: str, display: Display, stop: Callable[[], bool]
 ) -> Iterator[Bench]:
-    """The run's bench, whose arms are started, for an evaluation or a comparison."""
-    env = RobotEnv(
-        folder.load_task(),
-        folder.load_hardware(),
-        obs=folder.settings.obs,
-        render_mode="rgb_array" if folder.settings.obs == "pixels" else None,
-    )
+    """The run's bench with its arms, for an evaluation or a comparison."""
     with ExitStack() as opened:
+        processes = opened.enter_context(Supervisor(folder.logs))
+        start_arms(folder, processes)
+        await_arms(folder, processes, display, stop)
+        env = RobotEnv(
+            folder.load_task(),
+            folder.load_hardware(),
+            obs=folder.settings.obs,
+            render_mode="rgb_array" if folder.settings.obs == "pixels" else None,
+        )
         opened.callback(env.close)
         let_truth_judge(env)
         desk = opened.enter_context(closing(open_desk(folder)))

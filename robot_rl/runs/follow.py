@@ -200,6 +200,7 @@ class LearnedJudge:
         log. What is said later is the next fit's, so that a run in lockstep repeats.
         """
         from robot_rl.classifier import files, training  # they load torch
+        from robot_rl.classifier.score import predicates_of
 
         about = files.load(self._path).about
         own = self._folder.path.resolve()
@@ -207,7 +208,10 @@ class LearnedJudge:
         sources = [path for path in others if path.resolve() != own]
         seed = self._folder.settings.seed
         ends = {self._folder.steps_log.resolve(): records}
-        training.train(self._path, [*sources, own], about.options, seed=seed, ends=ends)
+        training.train(
+            self._path, [*sources, own], about.options, seed=seed, ends=ends,
+            predicates=predicates_of([self._folder.load_task()]),
+        )  # fmt: skip
 
     def first_success(self, version: int, steps: Sequence[Step]) -> int | None:
         """The index of the step at which a version fires first in an episode, or None."""

@@ -95,6 +95,7 @@ def prepare_judge(
 
 def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
     """Train the run's classifier on its outcomes, and say what it is worth."""
+    from robot_rl.classifier.score import predicates_of
     from robot_rl.classifier.training import train
     from robot_rl.classifier.worth import sentences
 
@@ -108,8 +109,9 @@ def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
     target = classifier_of(task)
     assert target is not None, "only a classifier is trained"
     made = train(
-        target, [folder.outcomes_log], options, seed=folder.settings.seed, progress=progress
-    )
+        target, [folder.outcomes_log], options, seed=folder.settings.seed, progress=progress,
+        predicates=predicates_of([task]),
+    )  # fmt: skip
     for sentence in sentences("held out", made.metrics["test"], options.bound):
         display.say(sentence)
 

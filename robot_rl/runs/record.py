@@ -15,6 +15,7 @@ from robot_rl.actor.demonstrate import DemoRecorder, DemoTally
 from robot_rl.actor.loop import acknowledges
 from robot_rl.actor.outcomes import OutcomeRecorder
 from robot_rl.actor.session import RecordingSession
+from robot_rl.config.judge import TRUTH
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
@@ -132,7 +133,7 @@ def record_outcomes(
     """
     hardware = folder.load_hardware()
     scripted = hardware.teleop is not None and hardware.teleop.name == "scripted"
-    judge = Use("simulator" if scripted else "operator")
+    judge = Use(TRUTH if scripted else "operator")
 
     def progress(good: int, bad: int) -> None:
         display.show("positives", good, positives)

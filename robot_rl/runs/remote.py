@@ -9,7 +9,9 @@ nothing is lost and nothing is learnt twice.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from robot_rl.learner.checkpoint import save_policy
 from robot_rl.learner.options import LearnerConfig
 from robot_rl.links.address import consecutive_addresses
 from robot_rl.links.calls import CallClient
-from robot_rl.links.judges import fetch
+from robot_rl.links.judges import bring, fetch
 from robot_rl.links.sockets import free_addresses
 from robot_rl.machine.processes import Supervisor
 from robot_rl.machine.signals import StopRequest
@@ -47,17 +49,18 @@ def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunF
     calls = CallClient(consecutive_addresses(address, PORTS)[2])
     begun, phases = time.monotonic(), dict[str, float]()
     with Display() as display, StopRequest() as stop:
-        folder = own_folder(calls.call("run", timeout_s=PATIENCE_S).body, address, name)
+        described = calls.call("run", timeout_s=PATIENCE_S).body
+        folder = own_folder(described, address, name, partial(fetch, calls))
         display.say(
             f"run {folder.path}: {folder.settings.task} on {folder.settings.hardware}, learner at"
             f" {address}"
         )
-        if folder.judge is not None:
-            fetch(calls, folder.judge)
         with Supervisor(folder.logs) as processes, hint_at(f"robot-rl join {address}"):
             start_arms(folder, processes)
             with timed(phases, "outcomes"):
                 prepare_judge(folder, display, stop, processes)
+            if folder.judge is not None:
+                bring(calls, folder.judge, folder.outcomes_log)
             with timed(phases, "demonstrations"):
                 record_demos(folder, display, stop, processes)
             require_training(folder)
@@ -76,9 +79,14 @@ def join(address: str, name: str = "", eval_episodes: int | None = None) -> RunF
     return folder
 
 
-def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
+def own_folder(
+    described: dict[str, Any],
+    address: str,
+    name: str,
+    fetch_judge: Callable[[Path], object] = lambda judge: None,
+) -> RunFolder:
     """This machine's folder of the run that the learner described: new, or the one of an earlier
-    sitting.
+    sitting. The learner's judge goes before one of the same name that lies here.
     """
     sections = described["sections"]
     settings = config.from_json(RunSettings, sections["run"], "the learner's run")
@@ -106,8 +114,15 @@ def own_folder(described: dict[str, Any], address: str, name: str) -> RunFolder:
         "hardware": config.load_hardware(settings.hardware),
     }
     judged = config.with_judge(parts["task"], settings.judge)
+
+    def fill(path: Path, settings: RunSettings) -> None:
+        own = config.with_classifiers(judged, str(path / config.CLASSIFIERS))
+        if (judge := config.classifier_of(own)) is not None:
+            fetch_judge(judge)
+        copy_classifier(judged)(path, settings)
+
     # the addresses may be others today
-    return RunFolder.create(path, parts, again=True, fill=copy_classifier(judged))
+    return RunFolder.create(path, parts, again=True, fill=fill)
 
 
 def with_addresses(

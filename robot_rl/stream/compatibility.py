@@ -38,11 +38,13 @@ class Hello:
 
     @staticmethod
     def of(role: str, task: Task, hardware: Hardware, space: SpaceSpec, run: str = "") -> "Hello":
-        """What this process is. Addresses do not count: each machine has its own."""
+        """What this process is. Addresses and the folder of its judges do not count: each machine
+        has its own.
+        """
         anywhere = replace(hardware, arms=tuple(replace(arm, address="") for arm in hardware.arms))
         return Hello(
             role,
-            f"{task.name} ({_hash(config.to_json(task))})",
+            f"{task.name} ({_hash(config.to_json(config.with_classifiers(task, '')))})",
             f"{hardware.name} ({_hash(config.to_json(anywhere))})",
             f"{space_hash(space)} (actions {', '.join(space.actions.names)})",
             SCHEMA,

@@ -20,6 +20,7 @@ import numpy as np
 
 from robot_rl import config, geometry
 from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.config.judge import TRUTH
 from robot_rl.config.limits import MOST_KEEP_OUT
 from robot_rl.controllers.impedance import filter_reference, impedance_torque
 from robot_rl.controllers.kinematics import body_clearance, capsules_of, chain_of
@@ -40,7 +41,7 @@ def run_benchmark(json: bool = False, sizes: Sizes | None = None) -> None:
     from robot_rl.machine.terminal import terminal
 
     task, hardware = config.load_task(TASK), config.load_hardware(HARDWARE)
-    task = config.with_judge(task, "simulator")  # no classifier is needed to measure speeds
+    task = config.with_judge(task, TRUTH)  # no classifier is needed to measure speeds
     rows: list[Row] = []
     parts = (
         measure_law,

@@ -58,9 +58,9 @@ def step(number: int, index: int, **changes: object) -> Step:
     return Step(number, index, **values | changes)  # type: ignore[arg-type]
 
 
-def write_log(path: Path, said: Sequence[Step | Mark]) -> Path:
+def write_log(path: Path, said: Sequence[Step | Mark], space: SpaceSpec = SPACE) -> Path:
     """A log of steps and marks, in this order."""
-    with StepLog(path, SPACE) as log:
+    with StepLog(path, space) as log:
         for each in said:
             if isinstance(each, Step):
                 log.append_step(each)

@@ -8,12 +8,14 @@ import torch
 
 from robot_rl.classifier import training
 from robot_rl.classifier.options import ClassifierConfig
+from robot_rl.classifier.score import Predicates
 from robot_rl.classifier.training import train, train_on
 from robot_rl.classifier.worth import sentences
-from robot_rl.types import DataError
+from robot_rl.types import DataError, SpaceSpec
 from tests.classifier.synthetic import (
     EYES,
     SIZE,
+    by_height,
     by_light,
     by_watermark,
     episode,
@@ -100,3 +102,44 @@ def test_logs_become_a_classifier_that_is_tested_on_others(tmp_path, small_batch
     empty = write_log(tmp_path / "steps.log", [])
     with pytest.raises(DataError, match="nobody has said"):
         training.test(made, [empty])
+
+
+def test_predicates_are_counted_as_they_hold_in_a_run_and_not_where_their_numbers_are_lacking(
+    tmp_path,
+):
+    heights = {
+        0: [0.0] * 4 + [1.0] * 4,  # a success
+        1: [0.0] * 4 + [1.0] * 4,  # what looks like one, and the force is too large
+        2: [1.0] * 8,  # the same, and the force is never small enough for three frames in a row
+    }
+    forces = {0: [5.0] * 8, 1: [30.0] * 6 + [5.0] * 2, 2: [5.0, 5.0, 30.0] * 2 + [5.0] * 2}
+    said = [
+        step(
+            n, i, reward=float(n == 0 and i >= 4), terminated=i == 7,
+            observation={
+                "image/wrist": by_light(n, False),
+                "judge/height": np.array([heights[n][i]], np.float32),
+                "judge/force": np.array([forces[n][i]], np.float32),
+            },
+        )
+        for n in heights
+        for i in range(8)
+    ]  # fmt: skip
+    shapes = {name: (value.shape, str(value.dtype)) for name, value in said[0].observation.items()}
+    path = write_log(tmp_path / "outcomes.log", said, SpaceSpec.unnamed(shapes, 1))
+    made = by_height(tmp_path / "c")
+    alone = training.test(made, [path])
+    assert "in_a_run" not in alone
+    for predicates, wanted in (
+        (Predicates(force_below=20.0), (2, 0, 1, 0)),
+        (Predicates(force_below=3.0), (2, 0, 1, 1)),
+        (Predicates(force_below=40.0), (2, 2, 1, 0)),
+    ):
+        found = training.test(made, [path], predicates)
+        assert {name: found[name] for name in alone} == alone
+        counted = [found["in_a_run"][name] for name in ("failures", "fires", "successes", "misses")]
+        assert tuple(counted) == wanted
+    text = "\n".join(sentences("held out", found, 0.01))
+    assert "with the task's predicates (force): 2 false successes on 2 failure episodes" in text
+    lacking = training.test(made, [path], Predicates(width_between=(0.0, 0.1)))
+    assert "predicates (width): not counted" in "\n".join(sentences("held out", lacking, 0.01))

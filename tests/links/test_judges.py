@@ -12,7 +12,7 @@ import pytest
 from robot_rl.actor.loop import Actor
 from robot_rl.links import judges
 from robot_rl.links.calls import CallClient, CallServer
-from robot_rl.links.judges import answerer, fetch
+from robot_rl.links.judges import answerer, bring, fetch, taker
 from robot_rl.links.weights import WeightsPublisher, WeightsSubscriber
 from robot_rl.machine.versions import files_of, versions_in
 from robot_rl.types import DataError, LinkError, Mark, MarkKind
@@ -105,3 +105,36 @@ def test_the_actor_goes_on_with_the_version_that_came_with_the_weights_and_says_
     assert [(mark.kind, mark.version, mark.reason) for mark in sent] == [
         (MarkKind.REWARD_VERSION, 2, "peg_in")
     ]
+
+
+def test_a_judge_that_was_learnt_at_the_robot_comes_to_the_learner_once_and_as_it_is(
+    tmp_path: Path,
+) -> None:
+    ours, theirs, outcomes = tmp_path / "ours", tmp_path / "run" / "theirs", tmp_path / "run" / "o"
+    server = CallServer()
+    server.register("judge", answerer(theirs))
+    server.register("take_judge", taker(theirs, outcomes))
+    server.start()
+    calls = CallClient(server.address)
+    try:
+        assert fetch(calls, ours) == 0 and not ours.exists(), "it has yet to be learnt"
+        make(ours, 2)
+        (tmp_path / "outcomes.log").write_bytes(b"shown")
+        for _ in range(2):  # a robot that comes again
+            bring(calls, ours, tmp_path / "outcomes.log")
+            assert versions_in(theirs) == [2] and outcomes.read_bytes() == b"shown"
+        assert fetch(calls, tmp_path / "again") == 2
+        for path in (*files_of(ours, 2).values(), tmp_path / "outcomes.log"):
+            path.write_bytes(b"else")
+            with pytest.raises(LinkError, match="nothing is written over"):
+                bring(calls, ours, tmp_path / "outcomes.log")
+        for part, version in (("config", 1), ("../x", 1), ("json", 0), ("json", "../../x"), (3, 1)):
+            said = {"part": part, "version": version, "offset": 0, "size": 1, "crc32": 0}
+            with pytest.raises(LinkError, match=r"wanted|no part"):
+                calls.call("take_judge", said)
+        assert {path.name for path in (tmp_path / "run").rglob("*")} == {
+            "theirs", "o", "v0002.json", "v0002.safetensors"
+        }  # fmt: skip
+    finally:
+        calls.close()
+        server.close()

@@ -3,21 +3,24 @@ their way.
 """
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from robot_rl import config
-from robot_rl.classifier import training
+from robot_rl.classifier import files, training
 from robot_rl.classifier.options import ClassifierConfig
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.outcomes import labelled_episodes
 from robot_rl.machine.versions import versions_in
 from robot_rl.runs import judge, train
 from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.runs.remote import own_folder
 from robot_rl.stream.log import StepLog
 from robot_rl.types import ConfigError, DataError, Provenance, StoppedError
+from tests.classifier.synthetic import by_height
 from tests.helpers import make_step
 
 TASK = """
@@ -113,3 +116,19 @@ def test_demonstrations_recorded_for_another_judge_are_refused_with_what_to_do(
     wanted = replace(OPTIONS, name="other", judge=second, demos_from=(str(folder.path),))
     with pytest.raises(ConfigError, match=r"what the judge looks at \(judge/.*--judge"):
         create_run("tiny", wanted)
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_a_robot_that_joins_takes_the_learners_judge_and_its_own_where_that_has_none(place, learnt):
+    theirs = by_height(place / "theirs", gain=3.0).about.weights_sha256
+    folder = create_run("tiny", OPTIONS)
+    here = by_height(place / "classifiers" / "in").about.weights_sha256
+    described = {"name": "run", "sections": folder.sections}
+
+    def fetch(judge: Path) -> None:
+        if learnt:
+            shutil.copytree(place / "theirs", judge)
+
+    own = own_folder(described, "tcp://gpu@127.0.0.1:5560", "", fetch)
+    assert own.judge == (own.path / "classifiers" / "in").resolve()
+    assert files.load(own.judge).about.weights_sha256 == (theirs if learnt else here)

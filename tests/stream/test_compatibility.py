@@ -6,7 +6,7 @@ import pytest
 
 from robot_rl import config
 from robot_rl.stream.compatibility import Hello, check
-from robot_rl.types import LinkError
+from robot_rl.types import LinkError, Use
 
 TASK, HARDWARE = config.load_task("peg_insert"), config.load_hardware("sim_panda")
 SPACE = config.spaces(TASK, HARDWARE, "state")
@@ -18,6 +18,18 @@ def test_equal_sides_fit_whatever_their_addresses():
         HARDWARE, arms=tuple(replace(arm, address="tcp://127.0.0.1:9") for arm in HARDWARE.arms)
     )
     check(LEARNER, asdict(Hello.of("actor", TASK, elsewhere, SPACE)))
+
+
+def test_a_judge_lies_in_another_folder_on_each_machine_and_is_the_same_judge():
+    learnt = replace(TASK, reward=Use("classifier", {"name": "in"}))
+    learner, actor = (
+        Hello.of(role, config.with_classifiers(learnt, f"/home/{role}"), HARDWARE, SPACE)
+        for role in ("learner", "actor")
+    )
+    check(learner, asdict(actor))
+    another = replace(learnt, reward=Use("classifier", {"name": "in", "height_below": 0.1}))
+    with pytest.raises(LinkError, match="task"):
+        check(learner, asdict(Hello.of("actor", another, HARDWARE, SPACE)))
 
 
 def test_a_file_of_the_same_name_and_other_content_is_refused_with_both_named():

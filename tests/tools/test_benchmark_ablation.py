@@ -78,7 +78,10 @@ def test_what_is_evaluated_is_left_alone_and_what_was_broken_off_goes_on() -> No
         json.dumps({"successes": 3, "episodes": 5, "asked": 100})
     )
     said: list[str] = []
-    failed = trainings(said).run(jobs, at_once=3)
+    heard: list[Job] = []
+    program = [sys.executable, "-c", STAND_IN]
+    failed = Trainings(100, program, said.append, heard.append).run(jobs, at_once=3)
+    assert {*heard} == {*jobs} - {*failed, jobs[0]}  # each that came to its end, one by one
     assert [job.folder.name for job in failed] == ["utd-1-0", "utd-1-1"]
     assert any("ended with code 3" in line and "said" in line for line in said)
     assert jobs[0].evaluation and jobs[0].evaluation["successes"] == 12

@@ -79,7 +79,13 @@ def test_the_table_says_what_was_not_reached_and_stands_between_its_markers() ->
     assert page.startswith("# Head\n") and page.count(text) == 1
     assert "| `peg_insert` | `none` | 0.5, - | >4.5 | 180 of 200 |" in text
     assert "| `peg_enter` | `rewind` | , 0.5 | 0.5 | 90 of 100 |" in text
-    assert "3 runs of `python -m benchmarks.progress`" in text
+    assert "3 runs of `python -m benchmarks.progress --obs state`" in text
+    # a row of another time stays, and other observations have a table of their own
+    assert summarise(Options(seeds=(2,), out=Path("docs"))) == text
+    pixels = Options(obs="pixels", only=("none",), tasks=("peg_enter",), out=Path("docs"))
+    trained(jobs_of(pixels)[0], "a" * 500)
+    assert "1 runs of `python -m benchmarks.progress --obs pixels`" in summarise(pixels)
+    assert text in Path("docs/rewards.md").read_text()
 
 
 def test_every_training_is_one_that_train_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
