@@ -172,8 +172,16 @@ class SimulatedPanda(interfaces.Arm):
 
     def world(self) -> WorldState:
         """The truth at the last `read`."""
-        scene, data = self._scene, self._data
+        scene, data, back = self._scene, self._data, self._scene.way_back
         self._sequence += 1
+        ways_back = (
+            {}
+            if back is None
+            else {
+                "goal_back": back.goal_base_tool(data, self._pose_flange_tool),
+                "success_back": back.success(data),
+            }
+        )
         return WorldState(
             sequence=self._sequence,
             t=data.time,
@@ -184,6 +192,7 @@ class SimulatedPanda(interfaces.Arm):
             seed=self._seed,
             scene_q=data.qpos[self._parts.positions],
             width_m=self._parts.width(data),
+            **ways_back,
         )
 
     def reset(self, seed: int) -> None:
