@@ -39,7 +39,7 @@ class Turns:
             np.array(corner[:2]) for corner in (limits.workspace_low, limits.workspace_high)
         )
         self._were_inside = np.zeros(0, bool)
-        self.begin_anew(self._back.manual_reset if self._back else "")
+        self.begin_anew()
 
     @property
     def half(self) -> Task:
@@ -51,11 +51,13 @@ class Turns:
         """Whether hands stay as they are when the episode begins."""
         return self.backward and self._back is not None and self._back.keeps_grip
 
-    def begin_anew(self, asks: str = "") -> None:
-        """The next episode goes there, when everything was laid out for it, which `asks` for a
-        person.
+    def begin_anew(self, why: str = "") -> None:
+        """The next episode goes there, when a person, or the simulation, has laid everything out for
+        it.
         """
-        self.asks, self._anew, self.backward, self._failures = asks, True, False, 0
+        said = [why, self._back.manual_reset] if self._back else []
+        self.asks = ": ".join(filter(None, said))
+        self._anew, self.backward, self._failures = True, False, 0
 
     def begin(self) -> bool:
         """An episode begins: whether everything is laid out anew for it."""
@@ -77,11 +79,11 @@ class Turns:
         elif not cut:
             self._failures += 1
         if self._lies_outside():
-            said = "something has left the reach of the arm"
-            self.begin_anew(f"{said}: {self._back.manual_reset}")
+            self.begin_anew("something has left the reach of the arm")
         elif self._failures >= self._back.failures_at_most:
-            said = f"{self._failures} episodes in a row have failed to {self.half.description}"
-            self.begin_anew(f"{said}: {self._back.manual_reset}")
+            self.begin_anew(
+                f"{self._failures} episodes in a row have failed to {self.half.description}"
+            )
 
     def observe(self) -> dict[str, Array]:
         """The way that the episode goes, for the policy; nothing of a task that goes one way."""
