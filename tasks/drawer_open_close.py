@@ -8,7 +8,7 @@ from robot_rl.types import Use
 OPEN = load_task("drawer")
 assert OPEN.scene is not None
 (START,) = OPEN.start
-X, *REST = START.pose_base_tool
+X, Y, Z = START.pose_base_tool[:3]
 
 TASK = replace(
     OPEN,
@@ -20,7 +20,7 @@ TASK = replace(
     backward=Backward(
         description="close the drawer",
         # The bar has come 14 cm nearer
-        start=(replace(START, pose_base_tool=(X - 0.14, *REST)),),
+        start=(replace(START, pose_base_tool=(X - 0.14, Y, Z, 1.0, 0.0, 0.0, 0.0)),),
         reward=Use("classifier", {"name": "drawer_closed"}),
         near_misses=(
             "half closed",

@@ -9,7 +9,7 @@ from robot_rl.config import Backward, StartPose, load_task
 from robot_rl.types import Use
 
 PICK = load_task("pick_cube")
-X, Y, _, *DOWN = PICK.start[0].pose_base_tool
+X, Y = PICK.start[0].pose_base_tool[:2]
 
 TASK = replace(
     PICK,
@@ -19,7 +19,7 @@ TASK = replace(
         # With the cube in the hand, anywhere above the table: so it is picked up elsewhere next time
         start=(
             StartPose(
-                pose_base_tool=(X, Y, 0.13, *DOWN),
+                pose_base_tool=(X, Y, 0.13, 1.0, 0.0, 0.0, 0.0),
                 translation=(0.15, 0.15, 0.02),
                 rotation=(0.0, 0.0, 0.3),
             ),

@@ -36,7 +36,7 @@ from robot_rl.machine.validation import (
     problems_of,
     to_json,
 )
-from robot_rl.types import AXES, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.types import AXES, DIRECTION, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
 from robot_rl.types.files import Backward, Hardware, ObsKind, StartPose, Task, Wander
 
 
@@ -241,7 +241,7 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
         if task.gripper(i) == "moved":
             observations[prefix + "gripper"] = ((3,), "float32")
     if task.backward is not None:
-        observations["state/direction"] = ((1,), "float32")
+        observations[DIRECTION] = ((1,), "float32")
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
     observations |= judge_spaces(task, hardware, obs)

@@ -53,12 +53,10 @@ def with_classifiers(task: "Task", folder: str) -> "Task":
 
 def _each_judge(task: "Task", change: Callable[[Use], Use]) -> "Task":
     """The task with its judge changed, and that of its way back; itself if nothing is."""
-    back, changed = task.backward, {}
-    if (own := change(task.reward)) is not task.reward:
-        changed["reward"] = own
+    own, back = change(task.reward), task.backward
     if back is not None and (of_back := change(back.reward)) is not back.reward:
-        changed["backward"] = replace(back, reward=of_back)
-    return replace(task, **changed) if changed else task
+        return replace(task, reward=own, backward=replace(back, reward=of_back))
+    return task if own is task.reward else replace(task, reward=own)
 
 
 def classifier_of(task: "Task") -> Path | None:

@@ -11,10 +11,15 @@ import numpy as np
 from robot_rl import config, interfaces
 from robot_rl.config import Hardware, Task
 from robot_rl.interfaces import Given, Reward, World
-from robot_rl.types import ArmState, Array, Observation, OperatorCommand, RewardResult, Use
-
-DIRECTION = "state/direction"
-"""`(1,)`: 1 there, -1 back."""
+from robot_rl.types import (
+    DIRECTION,
+    ArmState,
+    Array,
+    Observation,
+    OperatorCommand,
+    RewardResult,
+    Use,
+)
 
 
 class Turns:
@@ -93,17 +98,19 @@ class Turns:
 
     def open_judge(self, judge: Use | None) -> Reward:
         """The judge of the task, or of both its ways; `judge` stands in for the task's own."""
-        judges = [
-            config.make("rewards", judge or half.reward, Given(world=self._world, task=half))
-            for half in (self._halves if self._back else self._halves[:1])
-        ]
-        return BothWays(*judges, self) if self._back else judges[0]
+
+        def one(half: Task) -> Reward:
+            given = Given(world=self._world, task=half)
+            made: Reward = config.make("rewards", judge or half.reward, given)
+            return made
+
+        there, back = self._halves
+        return BothWays(one(there), one(back), self) if self._back else one(there)
 
     def _inside(self) -> Array:
         """Which of the simulation's objects lie in the arm's workspace, `(n,)` bool."""
         places = self._world.latest.objects[:, :2] if self._world else np.zeros((0, 2))
-        inside: Array = ((places >= self._low) & (places <= self._high)).all(axis=1)
-        return inside
+        return np.asarray(((places >= self._low) & (places <= self._high)).all(axis=1))
 
     def _lies_outside(self) -> bool:
         """Whether an object has left the workspace since everything was laid out."""

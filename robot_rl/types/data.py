@@ -80,6 +80,15 @@ class WorldState:
         return replace(self, goal_base_tcp=goal, success=success, backward=True)
 
 
+DIRECTION = "state/direction"
+"""`(1,)`, of a task with a way back: 1 there, -1 back."""
+
+
+def goes_back(observation: Observation) -> bool:
+    """Whether an observation is of an episode that goes the way back."""
+    return DIRECTION in observation and bool(observation[DIRECTION][0] < 0.0)
+
+
 class Provenance(IntEnum):
     """Who acted in a step."""
 

@@ -3,8 +3,10 @@ and a person comes only when the arm does not get on.
 """
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +18,13 @@ from robot_rl.actor.work import work
 from robot_rl.config import Backward
 from robot_rl.controllers.server import serve
 from robot_rl.env.robot import RobotEnv
-from robot_rl.env.turns import DIRECTION, Turns
+from robot_rl.env.turns import Turns
 from robot_rl.interfaces import Given, Reward
 from robot_rl.operator.mapping import Operator
 from robot_rl.operator.pause import PauseGate
 from robot_rl.stream.log import StepLog
 from robot_rl.teleop.scripted import Options, Teleop
-from robot_rl.types import ConfigError, RewardResult, Use
+from robot_rl.types import DIRECTION, ConfigError, RewardResult, Use
 from tests.teleop.benches import wait_until
 
 STILL = np.zeros(6, np.float32)
@@ -30,7 +32,7 @@ TASKS = {"drawer_open_close": "sim_panda", "pick_cube_put_back": "sim_hand"}
 
 
 @contextmanager
-def bench(task, address):
+def bench(task: Any, address: str) -> Iterator[Any]:
     """The task in lockstep; `layouts` is a list of the seeds that everything was laid out with."""
     hardware, stop = config.load_hardware(TASKS[task.name]), threading.Event()
     arm = replace(hardware.arms[0], address=address)
@@ -89,9 +91,10 @@ def test_there_and_back_alternate_and_each_begins_in_what_the_last_has_left(
 
 
 def test_where_the_arm_does_not_get_on_it_makes_room_and_waits_for_a_person(address, desk, console):
-    task = config.load_task("drawer_open_close")
+    task: Any = config.load_task("drawer_open_close")
     task = replace(task, max_steps=3, backward=replace(task.backward, failures_at_most=2))
-    came_to, said = [], []
+    came_to: list[Any] = []
+    said: list[str] = []
     with bench(task, address) as env:
         gate = PauseGate(
             env, desk, acknowledges=False, stop=lambda: len(came_to) == 5, say=said.append
@@ -196,7 +199,8 @@ def test_each_way_has_its_own_judge_which_another_may_stand_in_for(monkeypatch):
     ],
 )
 def test_a_way_back_that_cannot_be_is_refused_by_name(change, complaint):
-    task, hardware = config.load_task("drawer_open_close"), config.load_hardware("sim_panda")
+    task: Any = config.load_task("drawer_open_close")
+    hardware = config.load_hardware("sim_panda")
     with pytest.raises(ConfigError, match=complaint):
         config.check_fit(replace(task, backward=replace(task.backward, **change)), hardware)
 

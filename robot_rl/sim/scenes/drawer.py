@@ -126,7 +126,7 @@ class Scene(FixtureScene):
         return bool(data.joint("drawer").qpos[0] >= self.options.success_m)
 
     @cached_property
-    def way_back(self) -> "Closing":  # type: ignore[override]
+    def way_back(self) -> "Closing":
         """To close it."""
         return Closing(self.options, Given())
 

@@ -137,7 +137,7 @@ class Scene(interfaces.Scene):
         return bool(height >= self.options.lift_m) and is_held(data.model, data, "cube")
 
     @cached_property
-    def way_back(self) -> "PuttingBack":  # type: ignore[override]
+    def way_back(self) -> "PuttingBack":
         """To put it down on the table, wherever the hand is."""
         return PuttingBack(self.options, Given())
 
