@@ -15,16 +15,23 @@ from robot_rl import config
 from robot_rl.actor.evaluate import evaluate
 from robot_rl.actor.session import RecordingSession
 from robot_rl.actor.work import work
+from robot_rl.classifier.frames import read_frames
 from robot_rl.config import Backward
+from robot_rl.config.run_folder import RunSettings
 from robot_rl.controllers.server import serve
+from robot_rl.dataset.outcomes import labelled_episodes
 from robot_rl.env.robot import RobotEnv
 from robot_rl.env.turns import Turns
 from robot_rl.interfaces import Given, Reward
+from robot_rl.learner.options import LearnerConfig
 from robot_rl.operator.mapping import Operator
 from robot_rl.operator.pause import PauseGate
+from robot_rl.runs.create import TrainConfig, create_run
+from robot_rl.runs.judge import collecting_steps, copy_classifier, is_lacking
 from robot_rl.stream.log import StepLog
 from robot_rl.teleop.scripted import Options, Teleop
-from robot_rl.types import DIRECTION, ConfigError, RewardResult, Use
+from robot_rl.types import DIRECTION, ConfigError, RewardResult, SpaceSpec, Use
+from tests.classifier.synthetic import EYES, SPACE, by_height, step
 from tests.teleop.benches import wait_until
 
 STILL = np.zeros(6, np.float32)
@@ -38,7 +45,7 @@ def bench(task: Any, address: str) -> Iterator[Any]:
     arm = replace(hardware.arms[0], address=address)
     serving = threading.Thread(target=serve, args=(arm, task.scene, "lockstep", stop.is_set))
     serving.start()
-    env = RobotEnv(task, replace(hardware, arms=(arm,), teleop=None), obs="state")
+    env: Any = RobotEnv(task, replace(hardware, arms=(arm,), teleop=None), obs="state")
     reset, env.layouts = env.world.reset, []
     env.world.reset = lambda seed: (env.layouts.append(seed), reset(seed))[1]
     try:
@@ -62,9 +69,9 @@ def test_there_and_back_alternate_and_each_begins_in_what_the_last_has_left(
         given = Given(task=env.task, world=env.world, mode="demonstrate")
         operator = Operator(Teleop(Options(), given), actions=env.space_spec.actions)
         sitting = RecordingSession(env, operator, log, seed=7)
-        left = None
+        left: Any = None
         for number in range(episodes):
-            begun = []
+            begun: list[Any] = []
 
             def first(step, begun=begun):
                 if step.index == 0:
@@ -84,7 +91,7 @@ def test_there_and_back_alternate_and_each_begins_in_what_the_last_has_left(
                 np.testing.assert_allclose(world.scene_q[:2], left.scene_q[:2], atol=2e-3)
             left = env.world.latest
         assert len(env.layouts) == 1
-        ways = {}
+        ways: dict[int, set[float]] = {}
         for step in log.read():
             ways.setdefault(step.episode, set()).add(float(step.observation[DIRECTION][0]))
     assert ways == {number: {-1.0 if number % 2 else 1.0} for number in range(episodes)}
@@ -211,3 +218,37 @@ def test_a_scene_without_a_way_back_cannot_simulate_one():
     with pytest.raises(ConfigError, match=r"scene 'ram_press' has no `way_back`") as refused:
         config.check_fit(task, config.load_hardware("sim_panda"))
     assert "say it in backward.manual_reset" in str(refused.value)
+
+
+def test_a_classifier_learns_from_the_frames_of_its_own_way(tmp_path):
+    both = SpaceSpec.unnamed({**SPACE.observations, DIRECTION: ((1,), "float32")}, 1)
+    with StepLog(tmp_path / "outcomes.log", both) as log:
+        for episode, way in enumerate((1.0, -1.0, -1.0)):
+            for index in range(3):
+                seen = step(episode, index).observation | {DIRECTION: np.array([way], np.float32)}
+                log.append_step(step(episode, index, observation=seen, terminated=index == 2))
+    for backward, episodes in ((False, 1), (True, 2)):
+        eyes = replace(EYES, backward=backward)
+        assert len(read_frames([tmp_path / "outcomes.log"], eyes)) == episodes
+    with StepLog(tmp_path / "outcomes.log", both) as log:
+        assert [each.backward for each in labelled_episodes(log).values()] == [False, True, True]
+
+
+def test_both_judges_are_lacking_until_each_has_been_learnt(tmp_path, monkeypatch):
+    monkeypatch.delenv("ROBOT_RL_JUDGE")
+    monkeypatch.chdir(tmp_path)
+    task = config.load_task("drawer_open_close")
+    assert collecting_steps(task, (200, 1000)) == 2 * 1400
+    for name, lacking in (("drawer_open", True), ("drawer_closed", False)):
+        by_height(tmp_path / "classifiers" / name)
+        assert is_lacking(task) == lacking
+    copy_classifier(task)(tmp_path / "run", RunSettings("drawer_open_close", "sim_panda"))
+    copied = {path.parent.name for path in (tmp_path / "run" / "classifiers").rglob("*.json")}
+    assert copied == {"drawer_open", "drawer_closed"}
+
+
+def test_an_encoder_of_one_goal_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = TrainConfig(learner=LearnerConfig(encoder="goal"))
+    with pytest.raises(ConfigError, match=r"has a way back, .*--learner\.encoder end_to_end"):
+        create_run("drawer_open_close", options)
