@@ -106,7 +106,7 @@ class RobotEnv(gymnasium.Env):
         # go to, where they are not to be drawn
         self.starts: Sequence[Array] = ()
         self.wanted_starts: Sequence[Sequence[float]] = ()
-        self._steps, self._half = 0, self.turns.half
+        self._steps, self._half = 0, task
         self._judged = True
         self._deadline = 0.0
 
@@ -134,7 +134,7 @@ class RobotEnv(gymnasium.Env):
             way_out = self._way_out()
             if self._lay_out():
                 way_out = STRAIGHT_UP
-            self._half = self.turns.half
+            self._half = self.task.half(self.turns.backward)
             self.arm_states = [arm.refresh() for arm in self.arms]
             self.require_no_fault()
             self.hands.open(self._resetter.wait, keep=self.turns.keeps_grip)
