@@ -390,10 +390,10 @@ class Reward(Driver):
 
 
 class Scene(Driver):
-    """What a simulated arm stands in: added to a MuJoCo model that holds the arm (`mujoco` types:
-    docs/scenes.md).
-    """
+    """What a simulated arm stands in, added to a MuJoCo model that holds the arm (docs/scenes.md)."""
 
+    way_back: Any = None
+    """`goal_base_tool`, `success` and `phases` of `Task.backward`, if the scene has such a way."""
     looks: Any = None
     """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes, if they do."""
     fingers: bool = False

@@ -116,6 +116,7 @@ def compare(
             rows[which] = row
             # one whose reset missed began elsewhere: so does the other
             start = player.start
+            player.go_back(number, start, *policies[which])
         if len(rows) < 2:
             logger.warning("the comparison is stopped, after %d of %d pairs", number, len(starts))
             break

@@ -52,7 +52,8 @@ class EpisodeSummary:
 
     `reason` says why it was cut short, if somebody or something did; `discarded`, that the operator
     wants it not to count; `on_last` are their words on the episode before. `missed_resets` came
-    before the one that began it, and `seed` is that one's.
+    before the one that began it, and `seed` is that one's. `backward`: it went the way back, and
+    `asks` is what a person has to see to after it.
     """
 
     episode: int
@@ -72,6 +73,8 @@ class EpisodeSummary:
     on_last: tuple[OperatorCommand, ...] = ()
     missed_resets: int = 0
     seed: int | None = None
+    backward: bool = False
+    asks: str = ""
 
     def add(self, step: Step, info: Mapping) -> None:
         """Count one step."""
@@ -144,6 +147,7 @@ class EpisodeRunner:
         if observation is None:
             return
         events.episode = episode
+        self.summary.backward = env.turns.backward
         yield self._shown(
             self._first(observation, Provenance.POLICY if provenance is None else provenance)
         )
@@ -184,6 +188,24 @@ class EpisodeRunner:
         events.episode = None
         intervention.end_episode(self.summary.success)
         self.summary.on_last = intervention.take_on_last()
+        if not keep_pose:
+            self._end_turn(intervention)
+
+    def _end_turn(self, intervention: Intervention) -> None:
+        """Whose turn is next; where it needs somebody first, the arms make room for them."""
+        summary, turns = self.summary, self._env.turns
+        turns.end_episode(success=summary.success, cut=bool(summary.reason))
+        summary.asks = turns.asks
+        if not turns.asks:
+            return
+        log.warning("after episode %d: %s", summary.episode, turns.asks)
+        if self._gate is not None and self._gate.acknowledges:
+            return  # the simulation lays everything out
+        self._tell_phase("resetting")
+        try:
+            self._env.withdraw(intervention.hears_stop)
+        except (StoppedError, DeviceError) as error:
+            log.warning("the arm stays where it is: %s", error)
 
     def _begin(
         self,
@@ -299,6 +321,8 @@ class EpisodeRunner:
         missed = self.summary.missed_resets
         if self._gate is None:
             raise error
+        if self._gate.acknowledges:
+            self._env.turns.begin_anew()
         if self._gate.acknowledges and missed > FAILED_RESETS_AT_MOST:
             raise type(error)(
                 f"{missed} resets in a row, each of another scene, began no episode: {error}"

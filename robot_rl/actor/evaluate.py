@@ -60,6 +60,7 @@ class Evaluation:
     So many were `asked` for; a stop leaves fewer. `starts` are where they began, `judged` what the
     task's judge said of each beside the truth, `judge` how often a judge errs that stands alone,
     where that is known. `played`: episodes in the log, those that had to be played again included.
+    `backward` are the episodes of the task's way back, which undid the successes.
     """
 
     eval_seed: int
@@ -69,6 +70,7 @@ class Evaluation:
     judged: tuple[Judged, ...] = ()
     judge: Accuracy | None = None
     played: int = 0
+    backward: tuple[EvaluationEpisode, ...] = ()
 
     @property
     def successes(self) -> int:
@@ -115,6 +117,9 @@ class Evaluation:
             "missed_resets": self.missed_resets,
             "eval_seed": self.eval_seed,
         }
+        if self.backward:
+            of_back = Evaluation(self.eval_seed, len(self.backward), self.backward)
+            figures["backward"] = of_back.figures()
         if self.judge is not None:
             figures["corrected"] = corrected_rate(self.successes, n, self.judge)
         return figures
@@ -137,7 +142,8 @@ def evaluate(
     gate: PauseGate | None = None,
 ) -> Evaluation:
     """Play `episodes` episodes with the policy alone, from the `starts`, or from start poses and
-    scenes that `seed` determines.
+    scenes that `seed` determines. A task with a way back goes there and back, in the scene of the
+    first start.
 
     `begin` is told the seed of each episode before it starts, for a policy that remembers the
     episode it is in. `sampled` says how it acts, for table and films; `first` is the number of its
@@ -153,7 +159,8 @@ def evaluate(
     ResetMissedError.
     """
     player = Player(env, seed=seed, desk=desk, gate=gate, log=log, first=first)
-    rows, begun, judged = list[EvaluationEpisode](), list[Start](), list[Judged]()
+    rows, backward = list[EvaluationEpisode](), list[EvaluationEpisode]()
+    begun, judged = list[Start](), list[Judged]()
     for number, start in enumerate((starts or drawn_starts(seed, episodes))[:episodes]):
         row = player.play(number, start, act, begin, sampled=sampled, films=videos is not None)
         if row is None:
@@ -165,11 +172,13 @@ def evaluate(
         if videos is not None and is_filmed(rows):
             player.film(row, videos)
         progress(row)
+        backward += player.go_back(number, start, act, begin, sampled=sampled)
     player.close()
     judge = Accuracy.read(getattr(env.reward, "metrics", None))
     return Evaluation(
-        seed, episodes, tuple(rows), tuple(begun), tuple(judged), judge, player.played
-    )
+        seed, episodes, tuple(rows), tuple(begun), tuple(judged), judge, player.played,
+        tuple(backward),
+    )  # fmt: skip
 
 
 def is_filmed(rows: Sequence[EvaluationEpisode]) -> bool:
@@ -181,7 +190,8 @@ def is_filmed(rows: Sequence[EvaluationEpisode]) -> bool:
 
 
 class Player:
-    """Plays episodes with a policy alone, until each has come to something.
+    """Plays episodes with a policy alone, until each has come to something. Everything is laid out
+    for the first.
 
     After each, `start` is where it began, `judged` what the task's judge said of it beside the
     truth (None: the judge stood alone); `played` is the number in the log of the next one.
@@ -207,6 +217,9 @@ class Player:
         self.start = Start(0)
         self.judged: Judged | None = None
         self.played = first
+        env.turns.begin_anew()
+        if gate is not None:
+            gate.end_episode()
 
     @property
     def stopped(self) -> bool:
@@ -239,6 +252,27 @@ class Player:
         if self._gate is not None:
             self._gate.end_episode()
         return None if self.stopped else self._row(number, start.seed, sampled)
+
+    def go_back(
+        self,
+        number: int,
+        start: Start,
+        act: Act,
+        begin: Callable[[int], None] = lambda seed: None,
+        *,
+        sampled: bool = False,
+    ) -> list[EvaluationEpisode]:
+        """Play the task's way back, if it is its turn, until it isn't: it has succeeded, or a person
+        had to come. Fewer if it is stopped.
+        """
+        rows: list[EvaluationEpisode] = []
+        while self._env.turns.backward:
+            seed = int(np.random.default_rng([start.seed, len(rows)]).integers(2**31))
+            row = self.play(number, Start(seed), act, begin, sampled=sampled)
+            if row is None:
+                break
+            rows.append(row)
+        return rows
 
     def film(self, row: EvaluationEpisode, folder: Path) -> None:
         """Write the pictures of the last episode as a film."""

@@ -332,7 +332,8 @@ class Actor:
             "t_wall": time.time(),
         }
         version, strange = self._env.reward.version, summary.strangeness
-        self._doubts.add(version, summary.doubtful, summary.steps, strange)
+        if not summary.backward:  # the way back has a judge of its own
+            self._doubts.add(version, summary.doubtful, summary.steps, strange)
         self._desk.tell(env_steps=self._step, drift=self._doubts.drift)
         self._episodes_file.append(row)
         self._status.publish({**row, "drift": self._doubts.drift})

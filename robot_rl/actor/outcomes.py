@@ -80,9 +80,16 @@ class OutcomeRecorder:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Positives and negatives that there are to learn from."""
-        each = [episode.counts for episode in self.episodes.values()]
-        return sum(positives for positives, _ in each), sum(negatives for _, negatives in each)
+        """Positives and negatives that there are to learn from; of a task with a way back those of
+        the way that has fewer.
+        """
+        ways = (False, True) if self._sitting.env.task.backward else (False,)
+        each = [
+            [episode.counts for episode in self.episodes.values() if episode.backward == way]
+            for way in ways
+        ]
+        positives, negatives = (min(sum(c[i] for c in counts) for counts in each) for i in (0, 1))
+        return positives, negatives
 
     def record(
         self,
@@ -109,7 +116,8 @@ class OutcomeRecorder:
 
     def _ask(self) -> None:
         """Ask a person for the next success or near miss, in turn; a program has a plan of its own."""
-        misses = self._sitting.env.task.near_misses
+        half = self._sitting.env.turns.half
+        misses = half.near_misses
         if not misses or not self._sitting.operator.is_person:
             return
         turn, fails = divmod(self._next, 2)

@@ -268,7 +268,8 @@ def inputs_for(sources: Sequence[Path], options: ClassifierConfig) -> Inputs:
             f"cameras {', '.join(wanted) or 'none'} and crops {', '.join(options.crops) or 'none'}:"
             f" the frames are of the cameras {', '.join(there) or 'none'}; a classifier needs one"
         )
-    return Inputs(wanted, options.crops, options.size or SIZE, options.numbers)
+    size = options.size or SIZE
+    return Inputs(wanted, options.crops, size, options.numbers, options.backward)
 
 
 def read_frames(
@@ -286,7 +287,7 @@ def read_frames(
         end = ends.get(path.resolve())
         read = _read(path, inputs, verdicts or {}, end, predicates)
         for (actor, epoch, number), told in read.items():
-            if told.times:
+            if told.times and told.outcome.backward == inputs.backward:
                 episodes.append(told.frames(f"{actor}/{epoch:x}/{number}", sitting, judge))
     return [episode for episode in episodes if len(episode.label)]
 

@@ -25,6 +25,8 @@ class Inputs:
     """Height and width to which that part is resized [pixels]."""
     numbers: tuple[str, ...] = ()
     """Of `judge/height`, `judge/force` and `judge/width` those that it is told."""
+    backward: bool = False
+    """Whether it looks at a task's way back; else at the way there alone."""
 
     def __post_init__(self) -> None:
         for camera, (x, y, width, height) in self.crops.items():
@@ -54,6 +56,8 @@ class ClassifierConfig:
     from."""
     numbers: tuple[str, ...] = ()
     """What it is told beside the pictures, of height, force and width."""
+    backward: bool = False
+    """Whether it judges the way back of a task that has one."""
     trunk: Literal["small", "resnet10", "encoder"] = "small"
     """A small network of its own, trained with it; or, frozen, a ResNet-10 or a run's encoder."""
     resnet10_weights: str = ""

@@ -41,6 +41,7 @@ from robot_rl.config.task_problems import NO_WANDER
 from robot_rl.machine.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types.files import (
     ArmConfig,
+    Backward,
     CameraConfig,
     GripperConfig,
     Guard,

@@ -36,8 +36,8 @@ from robot_rl.machine.validation import (
     problems_of,
     to_json,
 )
-from robot_rl.types import AXES, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
-from robot_rl.types.files import Hardware, ObsKind, StartPose, Task, Wander
+from robot_rl.types import AXES, DIRECTION, ActionSpec, Compliance, ConfigError, SpaceSpec, Use
+from robot_rl.types.files import Backward, Hardware, ObsKind, StartPose, Task, Wander
 
 
 def load_task(name: str) -> Task:
@@ -217,7 +217,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     not fit together.
 
     `state/...` is float32 `(6,)`, or `(3,)` of a direction, under `state/ARM/...` if there are
-    several arms; `image/NAME` is uint8 `(H, W, 3)`. `judge/...` is what the judge alone sees.
+    several arms; `image/NAME` is uint8 `(H, W, 3)`. `judge/...` is what the judge alone sees. A task
+    with a way back has `state/direction` `(1,)`, 1 there and -1 back.
     """
     _require_fit(task, hardware)
     if obs == "state" and task.scene is None:
@@ -239,6 +240,8 @@ def spaces(task: Task, hardware: Hardware, obs: ObsKind) -> SpaceSpec:
     for i, prefix in enumerate(prefixes):
         if task.gripper(i) == "moved":
             observations[prefix + "gripper"] = ((3,), "float32")
+    if task.backward is not None:
+        observations[DIRECTION] = ((1,), "float32")
     if obs == "pixels":
         observations |= {f"image/{name}": ((*task.image_size, 3), "uint8") for name in task.cameras}
     observations |= judge_spaces(task, hardware, obs)
@@ -283,5 +286,5 @@ def complain(about: Task | Hardware, problems: Iterable[Problem]) -> None:
 _CALLED_WRONGLY = re.compile(
     r"(\w+)\.__init__\(\) (?:got an unexpected keyword argument '(\w+)'|missing .*?: (.*))"
 )
-_IN_TASKS = (Task, StartPose, Wander, Compliance, Use)
+_IN_TASKS = (Task, StartPose, Backward, Wander, Compliance, Use)
 """The dataclasses that a task file is made of."""

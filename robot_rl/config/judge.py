@@ -3,7 +3,7 @@ anything.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,20 +32,33 @@ def with_judge(task: "Task", name: str = "") -> "Task":
     """The task with another judge, a file of `rewards` without options; "": its own, or in the
     place of a learned one what the environment says. Raises ConfigError if there is no such file.
     """
-    if not name and task.reward.name == LEARNED:
-        name = os.environ.get(OVERRIDE, "")
-    if not name or task.reward.name == name:
-        return task
-    for problem in name_problems("rewards", name):
-        raise ConfigError(f"judge {problem}")
-    return replace(task, reward=Use(name))
+
+    def other(own: Use) -> Use:
+        wanted = name or (os.environ.get(OVERRIDE, "") if own.name == LEARNED else "")
+        if not wanted or own.name == wanted:
+            return own
+        for problem in name_problems("rewards", wanted):
+            raise ConfigError(f"judge {problem}")
+        return Use(wanted)
+
+    return _each_judge(task, other)
 
 
 def with_classifiers(task: "Task", folder: str) -> "Task":
     """The task with its learned judge, if it has one, in this folder of classifiers."""
-    if task.reward.name != LEARNED:
-        return task
-    return replace(task, reward=Use(LEARNED, {**task.reward.options, "folder": folder}))
+
+    def moved(own: Use) -> Use:
+        return own if own.name != LEARNED else Use(LEARNED, {**own.options, "folder": folder})
+
+    return _each_judge(task, moved)
+
+
+def _each_judge(task: "Task", change: Callable[[Use], Use]) -> "Task":
+    """The task with its judge changed, and that of its way back; itself if nothing is."""
+    own, back = change(task.reward), task.backward
+    if back is not None and (of_back := change(back.reward)) is not back.reward:
+        return replace(task, reward=own, backward=replace(back, reward=of_back))
+    return task if own is task.reward else replace(task, reward=own)
 
 
 def classifier_of(task: "Task") -> Path | None:
@@ -70,7 +83,13 @@ def _folder_of(task: "Task", name: object) -> Path:
 
 
 def judge_inputs(task: "Task") -> JudgeInputs:
-    """What the task's judge asks for; nothing where this machine lacks a package that it needs."""
+    """What the task's judge asks for, and that of its way back; nothing where this machine lacks a
+    package that it needs.
+    """
+    if task.backward is not None:
+        there, back = judge_inputs(task.half(False)), judge_inputs(task.half(True))
+        numbers = tuple(dict.fromkeys((*there.numbers, *back.numbers)))
+        return JudgeInputs({**back.cameras, **there.cameras}, numbers)
     found = driver_here("rewards", task.reward.name)
     if found is None:
         return JudgeInputs()

@@ -253,8 +253,11 @@ class RunFolder:
 
     @property
     def judge(self) -> Path | None:
-        """The folder of the run's learned judge and its versions; None: its judge does not learn."""
-        return config.classifier_of(self.load_task())
+        """The folder of the run's learned judge and its versions; None: its judge does not learn, or
+        no more while the run does, as those of a task with a way back.
+        """
+        task = self.load_task()
+        return config.classifier_of(task) if task.backward is None else None
 
     def load_hardware(self) -> Hardware:
         """The bench as the run holds it, with this run's addresses of its arms."""

@@ -13,9 +13,10 @@ from robot_rl.config.limits import is_unit, outside, tightened
 from robot_rl.config.ranges import Range, beyond
 from robot_rl.machine.validation import Problem, nearest
 from robot_rl.types import AXES, ArmLimits, Compliance
+from robot_rl.types.files import SHARED
 
 if TYPE_CHECKING:
-    from robot_rl.types.files import ArmConfig, Hardware, Task, Wander
+    from robot_rl.types.files import ArmConfig, Backward, Hardware, Task, Wander
 
 NO_WANDER = (
     "has no `wander`: after a demonstration the arm does not move about the goal, and an encoder"
@@ -75,6 +76,9 @@ def task_problems(task: "Task") -> Iterator[Problem]:
         yield from beyond(("start", i, "translation"), start.translation, _HALF_WIDTH[0])
         yield from beyond(("start", i, "rotation"), start.rotation, _HALF_WIDTH[1])
     yield from _action_problems(task)
+    yield from beyond(("retreat",), task.retreat, _WAY_OUT)
+    if task.backward is not None:
+        yield from _backward_problems(task, task.backward)
     if task.max_drift is not None:
         yield from beyond(("max_drift",), task.max_drift, MAX_DRIFT)
     if task.wander is not None:
@@ -107,6 +111,28 @@ def _action_problems(task: "Task") -> Iterator[Problem]:
         if held := [axis for axis in along if axis not in task.axes]:
             what = f"leads along {', '.join(held)}, which the task's axes do not free"
             yield ("wander", "way_out"), f"= {list(task.wander.way_out)} {what}"
+
+
+def _backward_problems(task: "Task", back: "Backward") -> Iterator[Problem]:
+    """What is wrong with a task's way back by itself, and with what does not go together with it."""
+    for place, message in task_problems(task.half(True)):
+        if place[0] in SHARED:
+            yield ("backward", *place), message
+    yield from beyond(("backward", "failures_at_most"), back.failures_at_most, Range(1, 1_000))
+    if not back.manual_reset:
+        wanted = 'what a person does so that the task can begin anew ("close the drawer")'
+        yield ("backward", "manual_reset"), f"is empty: wanted {wanted}"
+    if task.manual_reset:
+        why = "with a way back nobody is asked before each episode: say it in backward.manual_reset"
+        yield ("manual_reset",), f"= {task.manual_reset!r}: {why}"
+    if task.wander is not None:
+        yield ("wander",), "does not go together with a way back: leave one of them out"
+    if back.keeps_grip and "moved" not in task.grippers:
+        yield ("backward", "keeps_grip"), "= True, and the task moves no gripper"
+    scene = driver_here("sim/scenes", task.scene.name) if task.scene is not None else None
+    if scene is not None and scene.way_back is None:
+        why = f"scene {scene.__module__.rpartition('.')[2]!r} has no `way_back` (docs/scenes.md)"
+        yield ("backward",), f"cannot be simulated: {why}"
 
 
 def _wander_problems(wander: "Wander") -> Iterator[Problem]:
@@ -158,6 +184,10 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
                 f"= {name!r}: camera {name!r} is not in hardware {hardware.name!r}; it has: {hint}",
             )
     yield from judge_problems(task, hardware)
+    if task.backward is not None:
+        for place, message in fit_problems(task.half(True), hardware):
+            if place[0] in SHARED:
+                yield ("backward", *place), message
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"

@@ -154,6 +154,8 @@ def world_layout(joints: int, objects: int, scene_joints: int) -> np.dtype:
         ("seed", "<i8"),
         ("scene_q", "<f8", (scene_joints,)),
         ("width_m", "<f8"),
+        ("goal_back", "<f8", 7),
+        ("success_back", "?"),
     ])
 
 

@@ -24,6 +24,8 @@ class WorldClient:
                 " reset"
             )
         self._layout = messages.world_layout(info.joints, info.objects, info.scene_joints)
+        # whether goal and success are to be those of the task's way back, from the next state on
+        self.backward = False
         self.latest: WorldState = self.refresh()
 
     def refresh(self) -> WorldState:
@@ -35,7 +37,8 @@ class WorldClient:
         return self._keep(self._link.ask(Kind.RESET, np.array((seed,), messages.SEED)))
 
     def _keep(self, body: bytes) -> WorldState:
-        self.latest = messages.to_world(messages.body_as(self._layout, body))
+        world = messages.to_world(messages.body_as(self._layout, body))
+        self.latest = world.turned() if self.backward else world
         return self.latest
 
     def close(self) -> None:

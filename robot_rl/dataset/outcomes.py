@@ -13,7 +13,7 @@ import numpy as np
 
 from robot_rl.stream.episodes import REACTION_S, EpisodeLabel
 from robot_rl.stream.log import StepLog
-from robot_rl.types import Array, Mark, Step
+from robot_rl.types import Array, Mark, Step, goes_back
 
 
 @dataclass
@@ -28,6 +28,7 @@ class LabelledEpisode:
     labels: list[bool] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     complete: bool = False
+    backward: bool = False
     episode_label: EpisodeLabel = field(default_factory=EpisodeLabel)
 
     def hear(self, said: Step | Mark) -> None:
@@ -38,6 +39,7 @@ class LabelledEpisode:
         self.labels.append(said.reward > 0.0)
         self.times.append(said.t_monotonic)
         self.complete = said.terminated
+        self.backward = goes_back(said.observation)
 
     @property
     def usable(self) -> Array:

@@ -50,10 +50,10 @@ class Hands:
         self._states = [hand.state() for hand in self._hands]
         return self._states
 
-    def open(self, wait: Callable[[], None]) -> None:
-        """For the beginning of an episode; what goes wrong is a fault."""
+    def open(self, wait: Callable[[], None], *, keep: bool = False) -> None:
+        """For the beginning of an episode, or `keep` them as they are; what goes wrong is a fault."""
         for hand, config in zip(self._hands, self._configs, strict=True):
-            hand.begin_episode(config.open_m, wait)
+            hand.begin_episode(None if keep else config.open_m, wait)
         self.read()
 
     def observe(self) -> dict[str, Array]:

@@ -111,6 +111,18 @@ class Resetter:
                 f" {error}. {LOOK}"
             ) from error
 
+    def come_free(self, way: Sequence[float], stopped: Callable[[], bool]) -> None:
+        """Every tool moves by `way (3,)` [m] in its own axes, or as far as that gets it. StoppedError
+        as in `go`.
+        """
+        turned = np.concatenate([way, np.zeros(3)])
+        poses = [arm.state().pose_base_tcp for arm in self._arms]
+        for share in np.linspace(0.0, 1.0, 2 + int(np.abs(way).max() / STEP[0]))[1:]:
+            self._require_leave(stopped)
+            for arm, pose in zip(self._arms, poses, strict=True):
+                arm.command(ArmTarget(geometry.pose_move(pose, share * turned), self._period_s))
+            self._clock.wait_until(self._clock.now() + self._period_s)
+
     def tare(self) -> list[ArmState]:
         """What the tools feel at their start poses is zero from now on. Raises ResetMissedError if
         it is too much.

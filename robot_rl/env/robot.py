@@ -14,8 +14,9 @@ from robot_rl.env.hands import Hands
 from robot_rl.env.observe import Observer
 from robot_rl.env.reset import Resetter, sample_start
 from robot_rl.env.states import ArmStates
+from robot_rl.env.turns import Turns
 from robot_rl.env.views import Views
-from robot_rl.interfaces import Given, Reward
+from robot_rl.interfaces import Reward
 from robot_rl.machine.clock import Clock, LockstepClock, RealClock
 from robot_rl.types import (
     ArmFaultError,
@@ -33,6 +34,9 @@ from robot_rl.types import (
     StoppedError,
     Use,
 )
+
+STRAIGHT_UP = (0.0, 0.0, 0.0)
+"""No way out that is known: a reset just rises."""
 
 
 class RobotEnv(gymnasium.Env):
@@ -85,9 +89,8 @@ class RobotEnv(gymnasium.Env):
         )
         self._views = Views(task, hardware, self.space_spec, self.world, bool(render_mode))
         self.cameras = self._views.cameras
-        self.reward: Reward = config.make(
-            "rewards", judge or task.reward, Given(world=self.world, task=task)
-        )
+        self.turns = Turns(task, hardware, self.world)
+        self.reward: Reward = self.turns.open_judge(judge)
         self._images: dict[str, Array] = {}
         self._observer = Observer(hardware, self.space_spec)
         homes = [arm.home for arm in hardware.arms]
@@ -103,7 +106,7 @@ class RobotEnv(gymnasium.Env):
         # go to, where they are not to be drawn
         self.starts: Sequence[Array] = ()
         self.wanted_starts: Sequence[Sequence[float]] = ()
-        self._steps = 0
+        self._steps, self._half = 0, task
         self._judged = True
         self._deadline = 0.0
 
@@ -114,6 +117,7 @@ class RobotEnv(gymnasium.Env):
     ) -> tuple[dict, dict]:
         """Start an episode: reset the scene (simulation), move to a sampled start pose, observe.
 
+        A task with a way back goes the way whose turn it is (`turns`), in the scene as it stands.
         `options={"keep_pose": True}` starts an episode where the arms stand, in the same scene,
         which nobody judges and no time limit ends. `{"stopped": f}`: StoppedError as soon as f() is
         true on the way to the start pose; the arms hold. Raises ArmFaultError while an arm has a
@@ -127,15 +131,17 @@ class RobotEnv(gymnasium.Env):
         options = options or {}
         self._judged = not options.get("keep_pose", False)
         if self._judged:
-            if self.world is not None:
-                self.world.reset(int(self.np_random.integers(2**31)))
+            way_out = self._way_out()
+            if self._lay_out():
+                way_out = STRAIGHT_UP
+            self._half = self.task.half(self.turns.backward)
             self.arm_states = [arm.refresh() for arm in self.arms]
             self.require_no_fault()
-            self.hands.open(self._resetter.wait)
+            self.hands.open(self._resetter.wait, keep=self.turns.keeps_grip)
             self.require_no_fault()
-            drawn = [sample_start(start, self.np_random) for start in self.task.start]
+            drawn = [sample_start(start, self.np_random) for start in self._half.start]
             self.starts = [np.array(pose) for pose in self.wanted_starts] or drawn
-            self.arm_states = self._go(self.starts, options.get("stopped", lambda: False))
+            self.arm_states = self._go(self.starts, options.get("stopped", lambda: False), way_out)
         self._targets = [state.target_base_tcp for state in self.arm_states]
         self._observer.begin_episode(self.arm_states)
         self.reward.begin_episode()
@@ -164,6 +170,13 @@ class RobotEnv(gymnasium.Env):
         }
         info["success"] = success
         return observation, reward, terminated, truncated, info
+
+    def withdraw(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Go to the middle of where the task starts, out of the way of who comes to lay it out.
+        Raises as `reset`.
+        """
+        goals = [np.array(start.pose_base_tool) for start in self.task.start]
+        self.arm_states = self._go(goals, stopped, self._way_out())
 
     def hold(self) -> tuple[dict, bool]:
         """Let a period pass between the reset and the first step: the arms hold, nobody judges, no
@@ -216,8 +229,28 @@ class RobotEnv(gymnasium.Env):
 
     # --------------------------------------------------------------------------------------- inside
 
-    def _go(self, goals: Sequence[Array], stopped: Callable[[], bool]) -> list[ArmState]:
-        """Go to the start poses and tare the wrenches there: the tools touch nothing.
+    def _lay_out(self) -> bool:
+        """Begin the turn of an episode. Returns whether a simulation was laid out for it, with its
+        arm at home.
+        """
+        anew = self.turns.begin()
+        if self.world is None:
+            return False
+        seed, self.world.backward = int(self.np_random.integers(2**31)), self.turns.backward
+        if anew:
+            self.world.reset(seed)
+            self.turns.see_layout()
+        return anew
+
+    def _way_out(self) -> Sequence[float]:
+        """The way by which the tools come free after the last episode, once."""
+        steps, self._steps = self._steps, 0
+        return self._half.retreat if steps else STRAIGHT_UP
+
+    def _go(
+        self, goals: Sequence[Array], stopped: Callable[[], bool], way_out: Sequence[float]
+    ) -> list[ArmState]:
+        """Come free, go to the start poses, and tare the wrenches there: the tools touch nothing.
 
         On the way an arm obeys the task's `reset_compliance`, or its own. What such a law has
         pressed with is let go before the tare: it would be taken for a contact.
@@ -226,6 +259,8 @@ class RobotEnv(gymnasium.Env):
         in_contact = [law and self.task.compliance for law in laws]
         self._tune(laws)
         try:
+            if any(way_out):
+                self._resetter.come_free(way_out, stopped)
             self._resetter.go(goals, stopped)
         except (StoppedError, ResetMissedError, ArmFaultError):
             self._tune(in_contact)  # a person may be beside it, or about to come
@@ -264,7 +299,7 @@ class RobotEnv(gymnasium.Env):
         pictures = self._views.read()
         self._images = {name: view for name, view in pictures.items() if name.startswith("image/")}
         seen = self._observer.observe(self.arm_states, pictures, world)
-        return seen | self.hands.observe()
+        return seen | self.hands.observe() | self.turns.observe()
 
     def _judge(self, observation: dict[str, Array]) -> RewardResult:
         outcome, self.outcome = self.outcome, OperatorCommand.NONE

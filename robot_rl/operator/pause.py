@@ -37,8 +37,9 @@ class PauseGate:
 
     A latched fault waits for somebody who looks at the arm and acknowledges it: in the console
     (`robot-rl console`), or a program. A task with a `manual_reset` waits before each episode until
-    START is said at the desk, or success at the device: it is done; so does a reset that has
-    missed, of which `missed_resets` is the number so far. In simulation none of these needs a
+    START is said at the desk, or success at the device: it is done; so does a task with a way back
+    that does not get on alone, and a reset that has missed, of which `missed_resets` is the number
+    so far. In simulation none of these needs a
     person (`acknowledges`).
     """
 
@@ -80,7 +81,8 @@ class PauseGate:
 
     def end_episode(self) -> None:
         """An episode is over: a manual reset shuts the gate."""
-        self._by_hand = "" if self.acknowledges else self._env.task.manual_reset
+        asks = self._env.task.manual_reset or self._env.turns.asks
+        self._by_hand = "" if self.acknowledges else asks
         self._asks_for_hand = False
 
     def hear(self, event: OperatorEvent) -> bool:

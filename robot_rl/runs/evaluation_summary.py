@@ -46,7 +46,11 @@ def evaluation_summary(
 
 def told(summary: Mapping[str, Any]) -> list[str]:
     """A summary in lines: one for each kind, and one for the judge."""
-    lines = [_kind(KINDS[sampled], part) for sampled, part in parts_of(summary)]
+    lines = []
+    for sampled, part in parts_of(summary):
+        lines.append(_kind(KINDS[sampled], part))
+        if "backward" in part:
+            lines.append(_kind(f"{KINDS[sampled]}, the way back", part["backward"]))
     if judge := summary.get("classifier"):
         j = "" if judge["J"] is None else f"; J {judge['J']:.3f}"
         lines.append(

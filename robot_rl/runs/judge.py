@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,14 +33,28 @@ STEPS_PER_POSITIVE = 7
 
 
 def is_lacking(task: Task) -> bool:
-    """Whether the task's judge is learnt, and has yet to be."""
-    folder = classifier_of(task)
-    return folder is not None and not versions_in(folder)
+    """Whether the task's judge, or that of its way back, is learnt, and has yet to be."""
+    return bool(_lacking(task))
+
+
+def _lacking(task: Task) -> list[tuple[bool, Task]]:
+    """The ways of the task whose judge has yet to be learnt, and whether each is the way back."""
+    ways = (False, True) if task.backward is not None else (False,)
+    halves = [(way, task.half(way)) for way in ways]
+    folders = [classifier_of(half) for _, half in halves]
+    return [
+        each
+        for each, folder in zip(halves, folders, strict=True)
+        if folder is not None and not versions_in(folder)
+    ]
 
 
 def collecting_steps(task: Task, outcomes: tuple[int, int]) -> int:
-    """Control steps that outcomes will take, about, if the task's judge has yet to be learnt."""
-    return max(STEPS_PER_POSITIVE * outcomes[0], outcomes[1]) if is_lacking(task) else 0
+    """Control steps that outcomes will take, about, if the task's judge has yet to be learnt; twice
+    as many of a task with a way back.
+    """
+    ways = 1 if task.backward is None else 2
+    return ways * max(STEPS_PER_POSITIVE * outcomes[0], outcomes[1]) if is_lacking(task) else 0
 
 
 def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
@@ -49,11 +64,12 @@ def copy_classifier(task: Task) -> Callable[[Path, RunSettings], None]:
     """
 
     def fill(path: Path, settings: RunSettings) -> None:
-        for stage in stages_of(task):
-            _copy_version(stage, 0, path)
-        source = classifier_of(task)
-        if source is not None and versions_in(source):
-            _copy_version(source, int(task.reward.options.get("version", 0)), path)
+        for half in (task.half(False), task.half(True)):
+            for stage in stages_of(half):
+                _copy_version(stage, 0, path)
+            source = classifier_of(half)
+            if source is not None and versions_in(source):
+                _copy_version(source, int(half.reward.options.get("version", 0)), path)
 
     return fill
 
@@ -77,29 +93,32 @@ def prepare_judge(
     """See to it that the run has its learned judge, if its task's is one: collect outcomes and
     train it on them. Goes on where an earlier sitting stopped.
     """
-    task = folder.load_task()
-    wanted = classifier_of(task)
-    if wanted is None or versions_in(wanted):
+    lacking = _lacking(folder.load_task())
+    if not lacking:
         return
-    display.say(
-        f"there is no classifier '{wanted.name}' yet: the operator shows successes and failures"
-    )
+    names = " and ".join(f"'{half.reward.options['name']}'" for _, half in lacking)
+    display.say(f"there is no classifier {names} yet: the operator shows successes and failures")
     positives, negatives = folder.settings.outcomes
     record_outcomes(
         folder, display, stop, processes,
         positives=positives, negatives=negatives, per_episode=PER_EPISODE,
     )  # fmt: skip
     summarise_outcomes(folder)
-    train_judge(folder, display, stop)
+    for backward, half in lacking:
+        train_judge(folder, half, display, stop, backward=backward)
 
 
-def train_judge(folder: RunFolder, display: Display, stop: StopRequest) -> None:
-    """Train the run's classifier on its outcomes, and say what it is worth."""
+def train_judge(
+    folder: RunFolder, task: Task, display: Display, stop: StopRequest, *, backward: bool = False
+) -> None:
+    """Train the classifier of a task, or of one way of it, on the run's outcomes, and say what it is
+    worth.
+    """
     from robot_rl.classifier.score import predicates_of
     from robot_rl.classifier.training import train
     from robot_rl.classifier.worth import sentences
 
-    task, options = folder.load_task(), options_for(folder.load_task())
+    options = replace(options_for(task), backward=backward)
 
     def progress(done: int, most: int) -> None:
         display.show("classifier", done, most)

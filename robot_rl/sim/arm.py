@@ -6,6 +6,7 @@ thread, the arm loop's.
 """
 
 import math
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -172,8 +173,12 @@ class SimulatedPanda(interfaces.Arm):
 
     def world(self) -> WorldState:
         """The truth at the last `read`."""
-        scene, data = self._scene, self._data
+        scene, data, back = self._scene, self._data, self._scene.way_back
         self._sequence += 1
+        goals: dict[str, Any] = {}
+        if back is not None:
+            goals["goal_back"] = back.goal_base_tool(data, self._pose_flange_tool)
+            goals["success_back"] = back.success(data)
         return WorldState(
             sequence=self._sequence,
             t=data.time,
@@ -184,6 +189,7 @@ class SimulatedPanda(interfaces.Arm):
             seed=self._seed,
             scene_q=data.qpos[self._parts.positions],
             width_m=self._parts.width(data),
+            **goals,
         )
 
     def reset(self, seed: int) -> None:

@@ -63,16 +63,17 @@ class Phases:
             )
 
     def at(self, world: WorldState) -> list[Phase]:
-        """All phases, with their poses in the base frame."""
+        """All phases, with their poses in the base frame; of the way back where that is looked at."""
         self._parts.take_over(self._data, world)
-        return self._now()
+        return self._now(world.backward)
 
-    def _now(self) -> list[Phase]:
+    def _now(self, backward: bool = False) -> list[Phase]:
+        scene = self._scene.way_back if backward else self._scene
         with blamed_on(self._scene):
             mujoco.mj_kinematics(self._model, self._data)
             return [
                 replace(phase, pose=pose_multiply(self._pose(phase.at), phase.pose), at="")
-                for phase in self._scene.phases(self._data)
+                for phase in scene.phases(self._data)
             ]
 
     def _pose(self, name: str) -> Array:

@@ -19,6 +19,7 @@ from robot_rl.types.arm import (
     Load,
 )
 from robot_rl.types.data import (
+    DIRECTION,
     DRIVER_FAULTS,
     JUDGE_NUMBERS,
     ActorStream,
@@ -40,6 +41,7 @@ from robot_rl.types.data import (
     TeleopMapping,
     Use,
     WorldState,
+    goes_back,
 )
 from robot_rl.types.errors import (
     ArmDriverError,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -57,6 +57,7 @@ class WorldState:
     (`teleop/scripted.py`, `human_like.py`) may look at it, a task's state-only variant, under its
     own name, and the operator's page, for a person's eyes. `goal_base_tcp (7,)` is the TCP pose at
     which the task is done. `seed` is the last reset's: how the scene looks follows from it.
+    `goal_back (7,)` and `success_back` are those of the task's way back, where the scene has one.
     """
 
     sequence: int
@@ -68,6 +69,24 @@ class WorldState:
     seed: int = 0
     scene_q: Array = field(default_factory=lambda: np.zeros(0))
     width_m: float = math.nan
+    goal_back: Array = field(default_factory=lambda: np.full(7, math.nan))
+    success_back: bool = False
+    backward: bool = False
+    """Whether goal and success are those of the way back."""
+
+    def turned(self) -> "WorldState":
+        """The same as the way back sees it."""
+        goal, success = self.goal_back, self.success_back
+        return replace(self, goal_base_tcp=goal, success=success, backward=True)
+
+
+DIRECTION = "state/direction"
+"""`(1,)`, of a task with a way back: 1 there, -1 back."""
+
+
+def goes_back(observation: Observation) -> bool:
+    """Whether an observation is of an episode that goes the way back."""
+    return DIRECTION in observation and bool(observation[DIRECTION][0] < 0.0)
 
 
 class Provenance(IntEnum):

@@ -1,7 +1,7 @@
 """What a task file and a hardware file hold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 from robot_rl.types.actions import AXES
@@ -156,6 +156,33 @@ class Wander:
 
 
 @dataclass(frozen=True)
+class Backward:
+    """The way back of a task: what undoes it, so that nobody has to between two episodes.
+
+    One policy learns both ways in turn and is told which (`state/direction`). What is not said here
+    is as the task has it.
+    """
+
+    description: str
+    """The way back in one line."""
+    start: tuple[StartPose, ...]
+    """Where its episodes start, for each arm."""
+    reward: Use
+    """What judges it, a file of `rewards`, with its options."""
+    manual_reset: str
+    """What a person does so that the task can begin anew ("close the drawer"): asked for before the
+    first episode, and when the arm alone does not get on."""
+    near_misses: tuple[str, ...] = ()
+    """Failures that look like success on the way back."""
+    retreat: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """As the task's own, after an episode of the way back [m]."""
+    keeps_grip: bool = False
+    """Whether hands stay as they are when it begins: they hold what is to be put back."""
+    failures_at_most: int = 10
+    """So many episodes in a row, either way, may fail before a person is asked to look."""
+
+
+@dataclass(frozen=True)
 class Task:
     """A skill to learn: everything about it that is not the hardware's.
 
@@ -218,6 +245,12 @@ class Task:
     manual_reset: str = ""
     """What a person has to do before each episode ("put the stick back into the holder"): the arm
     holds until it is done."""
+    retreat: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The straight way in the tool's own axes [m] by which it comes free of what it was in, after an
+    episode, before it rises to the next start pose."""
+    backward: Backward | None = None
+    """The way back, which the same policy learns in turn with the task; None: somebody, or the
+    simulation, lays everything out before each episode."""
     observe_gravity: bool = False
     """Whether the policy is told, beside the images, which way is down: where cameras are put back
     askew, they alone do not say how far the tool is tilted."""
@@ -236,3 +269,17 @@ class Task:
     def gripper(self, arm: int) -> GripperUse:
         """What it does with the gripper of the arm of this number."""
         return self.grippers[arm] if self.grippers else "none"
+
+    def half(self, backward: bool) -> "Task":
+        """The task as it is one way alone: there, or with what its way back says in the place of its
+        own.
+        """
+        if self.backward is None:
+            return self
+        back = self.backward
+        said = {f.name: getattr(back, f.name) for f in fields(back) if f.name in SHARED}
+        return replace(self, backward=None, **(said if backward else {}))
+
+
+SHARED = ("description", "start", "reward", "near_misses", "retreat")
+"""What a way back says for itself and a task has under the same name."""

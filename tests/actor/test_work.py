@@ -98,12 +98,13 @@ def test_a_policy_works_at_another_bench_and_leaves_no_trace_in_its_run(folder):
 
 def test_an_evaluation_at_another_bench_stands_beside_that_at_its_own(folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        evaluate, "start_arms", lambda moved, _: asked.append(moved.load_hardware().name)
-    )
-    monkeypatch.setattr(evaluate, "await_arms", lambda *_: None)
     done = Evaluation(0, 1, (EvaluationEpisode(0, 1, True, 8, 0.8, False),))
-    monkeypatch.setattr(evaluate, "_evaluate", lambda *_: {True: done, False: done})
+
+    def play(moved, *_):
+        asked.append(moved.load_hardware().name)
+        return {True: done, False: done}, evaluate.EvaluationFiles.begin(moved.path)
+
+    monkeypatch.setattr(evaluate, "_evaluate", play)
     assert evaluate.evaluate_run(folder, 1, hardware="other")["hardware"] == "other"
     assert (
         Path("runs/run/evaluation-at-other.json").exists()

@@ -156,6 +156,7 @@ class TwoArms:
     space_spec = SpaceSpec({"state/x": ((2,), "float32")}, ARMS)
     cameras: ClassVar[dict] = {}
     period_s, clock, reward = 0.1, LockstepClock(), SimpleNamespace(version=0)
+    turns = SimpleNamespace(backward=False, asks="", end_episode=lambda success, cut: None)
 
     def reset(self, *, seed, options):
         self.arm_states, self.steps = [arm_at(0.0), arm_at(0.0)], 0

@@ -43,6 +43,7 @@ def bench():
         acknowledge_faults=acknowledge,
         hands=SimpleNamespace(faults=faults),
         task=SimpleNamespace(manual_reset=""),
+        turns=SimpleNamespace(asks=""),
     )
     said: list[str] = []
 

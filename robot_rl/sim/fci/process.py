@@ -143,13 +143,14 @@ class Simulation:
 
 def world_to_json(world: WorldState) -> dict[str, Any]:
     """A world as plain data."""
-    arrays = ("q", "objects", "goal_base_tcp", "scene_q")
+    arrays = ("q", "objects", "goal_base_tcp", "scene_q", "goal_back")
     values = {name: np.asarray(getattr(world, name)).tolist() for name in arrays}
     return {
         **values,
         "sequence": world.sequence,
         "t": world.t,
         "success": bool(world.success),
+        "success_back": bool(world.success_back),
         "seed": world.seed,
         "width_m": world.width_m,
     }
@@ -157,7 +158,8 @@ def world_to_json(world: WorldState) -> dict[str, Any]:
 
 def world_from_json(values: Mapping[str, Any]) -> WorldState:
     """The world of what `world_to_json` made: the very numbers."""
-    q, goal, scene_q = (np.array(values[name], float) for name in ("q", "goal_base_tcp", "scene_q"))
+    names = ("q", "goal_base_tcp", "scene_q", "goal_back")
+    q, goal, scene_q, goal_back = (np.array(values[name], float) for name in names)
     objects = np.array(values["objects"], float).reshape(-1, 7)
     return WorldState(
         values["sequence"],
@@ -169,4 +171,6 @@ def world_from_json(values: Mapping[str, Any]) -> WorldState:
         values["seed"],
         scene_q,
         values["width_m"],
+        goal_back,
+        values["success_back"],
     )

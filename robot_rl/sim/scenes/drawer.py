@@ -6,10 +6,12 @@ along -x.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import mujoco
 
 from robot_rl.config.ranges import Range
+from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import BOX, CAPSULE, FIXTURE, FixtureOptions, FixtureScene, upright
 from robot_rl.sim.panda import GREY, LOOSE_CONTACT, TOOL_CONTACT, WORLD_CONTACT
 from robot_rl.sim.phases import Phase
@@ -25,6 +27,8 @@ BEHIND = BAR_RADIUS + TOE + SHANK_RADIUS + 0.007
 TOUCHING = BAR_RADIUS + SHANK_RADIUS
 HOOKED_Z, OVER_Z = BAR_Z - 0.013, HEIGHT + 0.020
 TRAVEL, PULLED = 0.16, 0.15
+GAP_M, PUSHED = 0.006, 0.005
+"""Open by no more than this [m] is closed; so far beyond that the hook is pushed."""
 BEECH, STEEL = (0.80, 0.63, 0.42, 1.0), (0.72, 0.73, 0.76, 1.0)
 
 
@@ -57,9 +61,10 @@ class Options(FixtureOptions):
 
 
 class Scene(FixtureScene):
-    """The cabinet, its drawer on a slide, and the hook."""
+    """The cabinet, its drawer on a slide, and the hook. The way back is to close it."""
 
     tool_m = 0.050
+    last = "out"
     front = ((-0.12, 0.45, 0.26), (-0.10, 0.0, 0.04), 45.0)
     options: Options
 
@@ -120,6 +125,11 @@ class Scene(FixtureScene):
         """Whether the drawer is `success_m` open."""
         return bool(data.joint("drawer").qpos[0] >= self.options.success_m)
 
+    @cached_property
+    def way_back(self) -> "Closing":
+        """To close it."""
+        return Closing(self.options, Given())
+
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Over the gap behind the bar, down into it, and out."""
         behind = BEHIND - BAR_AWAY
@@ -132,5 +142,19 @@ class Scene(FixtureScene):
                 near_m=0.004,
                 unsteady=0.5,
             ),
-            Phase("out", self.goal_fixture_tip(), FIXTURE, near_rad=0.1, unsteady=0.5),
+            Phase(self.last, self.goal_fixture_tip(), FIXTURE, near_rad=0.1, unsteady=0.5),
         )
+
+
+class Closing(Scene):
+    """The same drawer, to be closed: the hook goes down behind the bar and pushes the front."""
+
+    last = "in"
+
+    def goal_fixture_tip(self) -> Array:
+        """The hook at the front of the drawer, and pushing it in."""
+        return upright(PUSHED - SHANK_RADIUS, 0.0, HOOKED_Z)
+
+    def success(self, data: mujoco.MjData) -> bool:
+        """Whether the drawer is closed, but for a gap."""
+        return bool(data.joint("drawer").qpos[0] <= GAP_M)

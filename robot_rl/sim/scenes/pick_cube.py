@@ -6,6 +6,7 @@ Lengths in metres, angles in radians; the base frame is the arm's, the table's t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import mujoco
 import numpy as np
@@ -26,6 +27,7 @@ from robot_rl.sim.grasping import (
     yaw_of,
 )
 from robot_rl.sim.looks import Looks, add_textures
+from robot_rl.sim.panda import FINGERS
 from robot_rl.sim.phases import Phase
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
@@ -39,6 +41,9 @@ RED = (0.78, 0.16, 0.14)
 QUARTER = math.pi / 2
 ABOVE_M, OVER_M = 0.06, 0.012
 """The operator's: height of the way to above the cube, and how much further it lifts [m]."""
+CLEAR_M, LYING_M, ROOM_M = 0.05, 0.003, 0.02
+"""Put back: the fingertips so far above the cube's middle, the cube no more than this above the
+table, the fingers so much wider than it [m]."""
 NO_LOOKS = Looks()
 RANGES = {
     "cube_m": Range(0.01, 0.07, "m"),
@@ -131,6 +136,11 @@ class Scene(interfaces.Scene):
         height = data.body("cube").xpos[2] - self._half
         return bool(height >= self.options.lift_m) and is_held(data.model, data, "cube")
 
+    @cached_property
+    def way_back(self) -> "PuttingBack":
+        """To put it down on the table, wherever the hand is."""
+        return PuttingBack(self.options, Given())
+
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Above the cube, down around it, fingers shut, and up."""
         between = is_between(data, data.body("cube").xpos)
@@ -153,4 +163,39 @@ class Scene(interfaces.Scene):
                 unsteady=0.2,
             ),
             Phase("lift", up, gripper=-1, ready=between),
+        )
+
+
+class PuttingBack(Scene):
+    """The same cube in the hand, to be put down: where the episode happens to start, so that it lies
+    elsewhere each time.
+    """
+
+    def goal_base_tool(self, data: mujoco.MjData, pose_flange_tool: Array) -> Array:
+        """Pose `(7,)` of the tool above the cube that lies on the table."""
+        return tool_at(self._around(data, self._half + ABOVE_M), pose_flange_tool)
+
+    def success(self, data: mujoco.MjData) -> bool:
+        """Whether the cube lies on the table and the open hand is above it."""
+        lies = data.body("cube").xpos[2] < self._half + LYING_M
+        away = tcp_pose(data)[2] > self._half + CLEAR_M
+        return bool(lies and away and self._is_open(data))
+
+    def _is_open(self, data: mujoco.MjData) -> bool:
+        """Whether there is room on both sides of the cube."""
+        width = sum(float(data.joint(name).qpos[0]) for name in FINGERS)
+        return width > self.options.cube_m + ROOM_M
+
+    def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
+        """Down until the cube stands on the table, fingers open, and up."""
+        cube, here = data.body("cube").xpos, tcp_pose(data)
+        held = is_between(data, cube) and not self._is_open(data)
+        low, up = here.copy(), here.copy()
+        if held:
+            low[2] -= cube[2] - self._half
+        up[2] = max(here[2], self._half + ABOVE_M)
+        return (
+            Phase("down", low, gripper=-1, pace=0.8, unsteady=0.2, done=not held),
+            Phase("open", low, gripper=1, steps=8, unsteady=0.2, done=self._is_open(data)),
+            Phase("up", up, gripper=1, ready=self._is_open(data)),
         )
