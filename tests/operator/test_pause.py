@@ -41,7 +41,7 @@ def bench():
         arms=[arm],
         hardware=SimpleNamespace(arms=[SimpleNamespace(name="panda")]),
         acknowledge_faults=acknowledge,
-        hands=SimpleNamespace(faults=faults),
+        hands=SimpleNamespace(faults=faults, read=lambda: None),
         task=SimpleNamespace(manual_reset=""),
     )
     said: list[str] = []
