@@ -141,9 +141,7 @@ class Arm(Driver):
     lost_cycles: int = 0
     """How many cycles of its own went by without a command."""
     success_rate: float | None = None
-    """The share of our commands that the robot says it has got lately; NaN if it cannot say now,
-    None if never.
-    """
+    """The share of our commands that the robot says it got lately; NaN: not now, None: never."""
 
     @abstractmethod
     def set_tool(self, pose_flange_tool: Array) -> None:
@@ -304,7 +302,7 @@ class Teleop(Driver):
     ```
     earlier = device.begin_episode()    # what was said since the episode before
     while not done:
-        said = device.read(arms)        # a Handover: how far it is deflected, clutch, buttons
+        said = device.read(arms)        # how far it is deflected, clutch, buttons
     ```
     The constructor raises DeviceError if the device is absent, busy or not permitted; a device that
     goes while it is in use is opened again in the background, and the readings say so meanwhile.
@@ -319,11 +317,11 @@ class Teleop(Driver):
     reports: int = 0
     """How many reports or events it has sent."""
     feel: TeleopMapping = TeleopMapping()
-    """How it feels unless the hardware file says otherwise; the fields of `TeleopMapping` are
-    options of every device.
-    """
+    """How it feels unless the hardware file says otherwise, whose options have the same fields."""
     is_person: bool = True
     """Whether somebody holds the device; a simulated operator is a program."""
+    all_arms: bool = False
+    """Whether it drives every arm of the bench, instead of one."""
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """A new episode starts; forget the last one. Returns the words that were said and not read."""
@@ -337,8 +335,10 @@ class Teleop(Driver):
         return ()
 
     @abstractmethod
-    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
-        """What the device says now, looking at the arm that it drives as it is. Never blocks."""
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent | Mapping[str, TeleopEvent]:
+        """What the device says now, looking at the arm that it drives as it is: one that drives
+        `all_arms` says it to each by the arm's name. Never blocks.
+        """
 
     def close(self) -> None:
         """Let go of the device."""

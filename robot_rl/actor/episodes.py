@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -172,8 +173,9 @@ class EpisodeRunner:
                 (proposed, commanded, info["executed"]),
                 author if provenance is None else provenance,
                 RewardResult(reward, terminated, info["success"]),
-                truncated,
+                truncated=truncated,
                 cut_short=truncated and bool(cut),
+                corrected=intervention.corrected if provenance is None else None,
             )
             self.summary.add(step, info)
             self.summary.segments = intervention.segments
@@ -341,8 +343,7 @@ class EpisodeRunner:
         actions: tuple[Array, ...],
         provenance: Provenance,
         result: RewardResult,
-        truncated: bool = False,
-        cut_short: bool = False,
+        **more: Any,
     ) -> Step:
         """A step of this episode; `actions` are the proposed, the commanded and the executed one."""
         proposed, commanded, executed = actions
@@ -354,8 +355,7 @@ class EpisodeRunner:
             commanded=commanded,
             executed=executed,
             **result._asdict(),
-            truncated=truncated,
-            cut_short=cut_short,
+            **{"truncated": False} | more,
             provenance=provenance,
             weights_version=self.weights_version,
             t_monotonic=self._env.clock.now(),

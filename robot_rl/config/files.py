@@ -158,7 +158,7 @@ def with_teleop(hardware: Hardware, name: str) -> Hardware:
         return hardware
     for problem in name_problems("teleop", name):
         raise ConfigError(f"teleop {problem}")
-    return replace(hardware, teleop=Use(name))
+    return replace(hardware, teleop=Use(name), more_teleop=())
 
 
 def require_machine(hardware: Hardware) -> None:

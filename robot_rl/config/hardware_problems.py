@@ -93,11 +93,7 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
             )
     if hardware.arms:
         yield from _gripper_problems(hardware)
-    if hardware.teleop is not None:
-        for place, message in _teleop_problems(
-            hardware.teleop, [arm.name for arm in hardware.arms]
-        ):
-            yield ("teleop", *place), message
+    yield from _devices_problems(hardware)
 
 
 def _gripper_problems(hardware: "Hardware") -> Iterator[Problem]:
@@ -247,6 +243,25 @@ def _guard_problems(guards: "Sequence[Guard]") -> Iterator[Problem]:
 
 
 # ------------------------------------------------------------------------------------------- teleop
+
+
+def _devices_problems(hardware: "Hardware") -> Iterator[Problem]:
+    """What is wrong with the operator's devices: each has an arm of its own."""
+    arms, taken = [arm.name for arm in hardware.arms], list[str]()
+    devices: list[tuple[Place, Use]] = [
+        (("more_teleop", i), use) for i, use in enumerate(hardware.more_teleop)
+    ]
+    if hardware.teleop is not None:
+        devices.insert(0, (("teleop",), hardware.teleop))
+    elif devices:
+        yield ("more_teleop",), "stands beside `teleop`, and there is none"
+    for place, use in devices:
+        for where, message in _teleop_problems(use, arms):
+            yield (*place, *where), message
+        arm = use.options.get("arm") or "".join(arms[:1])
+        if arm in taken:
+            yield (*place, "options", "arm"), f"= {arm!r} has a device already: name another arm"
+        taken.append(arm)
 
 
 def _teleop_problems(use: Use, arms: Sequence[str]) -> Iterator[Problem]:

@@ -278,6 +278,8 @@ def _to_arrays(episode: Episode) -> dict[str, Array]:
     """
     arrays = {f"observations/{name}": array for name, array in sorted(episode.observations.items())}
     arrays |= {f"actions/{name}": getattr(episode, name) for name in ACTIONS}
+    if episode.corrected is not None:
+        arrays["corrected"] = episode.corrected
     return arrays | {name: getattr(episode, name) for name in (*_PER_STEP, *_PER_OBSERVATION)}
 
 
@@ -288,6 +290,7 @@ def _from_arrays(
     observations = {f"observations/{name}": name for name in space.observations}
     expected = dict.fromkeys((*observations, *_PER_OBSERVATION), length + 1)
     expected |= dict.fromkeys((*(f"actions/{name}" for name in ACTIONS), *_PER_STEP), length)
+    expected |= {"corrected": length} if "corrected" in arrays else {}
     found = {name: len(array) for name, array in arrays.items()}
     if found != expected:
         names = sorted(found.keys() | expected.keys())
@@ -303,6 +306,7 @@ def _from_arrays(
         observations={name: arrays[at] for at, name in observations.items()},
         **{name: arrays[f"actions/{name}"] for name in ACTIONS},
         **{name: arrays[name] for name in (*_PER_STEP, *_PER_OBSERVATION)},
+        corrected=arrays.get("corrected"),
     )
 
 

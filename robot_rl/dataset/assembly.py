@@ -19,6 +19,7 @@ import numpy as np
 from robot_rl.stream.codec import ACTIONS, StepCodec, decode_mark, encode_mark
 from robot_rl.stream.episodes import OUTCOMES, End, EpisodeLabel, Relabel, end_of
 from robot_rl.stream.log import StepLog
+from robot_rl.stream.motion import given
 from robot_rl.stream.records import Kind
 from robot_rl.stream.relabels import relabels_in
 from robot_rl.types import Array, DataError, MarkKind, Provenance, RecordId, Step
@@ -65,7 +66,8 @@ class Episode:
     `observations` are `(T+1, ...)`, as are `t_monotonic` and `t_wall` [s], the time of each
     observation. The actions `(T, A)`, `reward`, `terminated`, `truncated`, `provenance` and
     `weights_version` `(T,)` belong to what was done between observation i and i+1. `source` is the
-    log that it was written to. `success` is the judge's word.
+    log that it was written to. `success` is the judge's word. `corrected` `(T, A)` bool says which
+    numbers of the actions a person gave; None: wherever one acted, all of them.
     """
 
     key: EpisodeKey
@@ -83,6 +85,7 @@ class Episode:
     weights_version: Array
     t_monotonic: Array
     t_wall: Array
+    corrected: Array | None = None
 
     @property
     def length(self) -> int:
@@ -307,6 +310,9 @@ class Assembler:
             weights_version=np.array([s.weights_version for s in done], np.int64),
             t_monotonic=np.array([s.t_monotonic for s in steps], np.float64),
             t_wall=np.array([s.t_wall for s in steps], np.float64),
+            corrected=np.array([given(s) for s in done])
+            if any(s.corrected is not None for s in done)
+            else None,
             **actions,
         )
 

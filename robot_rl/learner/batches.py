@@ -180,6 +180,8 @@ def blank_batch(spec: PolicySpec, config: BatchConfig, cached_size: int) -> dict
     }
     if spec.choices:
         shapes |= {"ordered": (len(spec.actions.discrete),), "toggles": ()}
+    if spec.choices or len(spec.actions.arms) > 1:
+        shapes["corrected"] = (spec.action_size,)
     batch = {name: torch.zeros(config.plan.size, *shape) for name, shape in shapes.items()}
     if spec.info.cached:
         batch |= {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.stream.motion import shows
+from robot_rl.stream.motion import given, shows
 from robot_rl.types import Array, SpaceSpec, Step
 
 
@@ -43,8 +43,10 @@ def columns_of(space: SpaceSpec) -> dict[str, Column]:
         "action": Column(space.action_size, action),
         "reward": Column(of=lambda step: step.reward),
         "terminated": Column(of=lambda step: step.terminated),
-        "demo": Column(of=shows),
+        "demo": Column(of=lambda step: shows(step, discrete)),
     }
+    if discrete or len(space.actions.arms) > 1:  # else an operator gives all numbers, or none
+        columns["corrected"] = Column(space.action_size, given)
     if discrete:
         columns |= {
             "ordered": Column(len(discrete), lambda step: np.clip(step.commanded[discrete], -1, 1)),

@@ -383,7 +383,8 @@ class Replay:
         `state, next_state (B, S)`, `action (B, A)` (executed), `reward, terminated, demo (B,)`
         float32 (`demo` is 1 for what of demonstrations and corrections shows a motion), further
         columns by their names (of grippers `ordered (B, G)`, what was commanded, and `toggles
-        (B,)`, what was carried out, summed as rewards are), `image/NAME, next/image/NAME (B, H, W,
+        (B,)`, what was carried out, summed as rewards are; with grippers or several arms `corrected
+        (B, A)`, 1 for the numbers that a person gave), `image/NAME, next/image/NAME (B, H, W,
         3)` uint8, `vision, next_vision (B, V)` float16. `variants` selects the cached augmented
         version `(B,)` of the observation and of the next one. `discount (B,)` is what the value of
         the next observation counts: `window.discount` to the power of the rewards in `reward`,

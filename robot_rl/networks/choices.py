@@ -56,7 +56,20 @@ class ActionParts(nn.Module):
         """The continuous entries `(B, C)`, and the number of the choice `(B,)`."""
         if not self.grippers:
             return action, None
-        return action[:, self.continuous], self.number(action[:, self.discrete])
+        return self.numbers(action), self.number(action[:, self.discrete])
+
+    def numbers(self, action: Tensor) -> Tensor:
+        """The continuous entries `(B, C)` alone."""
+        return action[:, self.continuous] if self.grippers else action
+
+    def log_told(self, log_choices: Tensor, action: Tensor, told: Tensor) -> Tensor:
+        """Log-probability `(B,)` of the choices in actions `(B, A)` for the grippers that are `told`
+        `(B, A)`, whatever the others do; 0 where none is.
+        """
+        free = told[:, None, self.discrete] == 0.0
+        agree = self.entries == action[:, None, self.discrete].round()
+        log = log_choices.masked_fill(~(agree | free).all(-1), -torch.inf).logsumexp(-1)
+        return log.masked_fill(free.all(-1).squeeze(1), 0.0)
 
     def number(self, entries: Tensor) -> Tensor:
         """The number of the choice `(B,)` whose entries, the nearest of -1, 0 and 1, are these

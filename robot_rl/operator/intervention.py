@@ -21,8 +21,11 @@ class Intervention:
     """The operator acts while their clutch is closed, else the policy does. One stretch of it is
     one segment.
 
-    The clutch (`handover.Clutch`) alone decides when they have let go; until then the arm holds,
-    and these steps belong to the operator too. Called by the actor loop only:
+    Of several arms they act with those whose clutch is closed, and of the grippers with those they
+    tell to open or close; the policy goes on with the others: `corrected` says which numbers of the
+    last action are the operator's, None: all, or none. The clutch (`mapping.Clutch`) alone decides
+    when they have let go; until then the arm holds, and these steps belong to the operator too.
+    Called by the actor loop only:
 
     ```
     commanded, author = intervention.decide(proposed, arms)    # once a step
@@ -67,6 +70,7 @@ class Intervention:
         self.segments = 0
         self.held = False
         self.outcome = OperatorCommand.NONE
+        self.corrected: Array | None = None
         self.ends, self.discarded = "", False
 
     def begin_episode(self) -> None:
@@ -138,8 +142,8 @@ class Intervention:
         return self.ends == TAKEN
 
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
-        """The action `(A,)` to command, and its author."""
-        self.outcome = OperatorCommand.NONE
+        """The action `(A,)` to command, and its author: the operator, where any number is theirs."""
+        self.outcome, self.corrected = OperatorCommand.NONE, None
         if self._operator is None:
             self._take(acting=True)
             return proposed, Provenance.POLICY
@@ -159,7 +163,11 @@ class Intervention:
         if not self._acts:
             return proposed, Provenance.POLICY
         self.segments += not acted
-        return np.clip(reading.action, -1.0, 1.0).astype(np.float32), Provenance.HUMAN
+        action = np.clip(reading.action, -1.0, 1.0).astype(np.float32)
+        if reading.given is None or reading.given.all():
+            return action, Provenance.HUMAN
+        self.corrected = reading.given
+        return np.where(reading.given, action, proposed), Provenance.HUMAN
 
     def close(self) -> None:
         """Let go of the operator's device."""

@@ -3,6 +3,7 @@ every device.
 """
 
 import math
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -26,6 +27,7 @@ from robot_rl.types import (
     TeleopAction,
     TeleopEvent,
     TeleopMapping,
+    Use,
 )
 
 
@@ -85,11 +87,12 @@ class Steering:
 
 
 class Operator:
-    """Somebody at a device, with the clutch and the feel that make a `TeleopAction` of each
-    `TeleopEvent`.
+    """Somebody at a device, with a clutch for each arm that it drives, and the feel, which make a
+    `TeleopAction` of each `TeleopEvent`.
 
-    Time is the arm's, so that a run in lockstep repeats. Called by `Intervention` once per step,
-    before the step.
+    Moving an arm says nothing of its gripper, nor does a gripper's button of the arm: with a
+    dead-man's button alone both are held. Time is the arm's, so that a run in lockstep repeats.
+    Called by `Intervention` once per step, before the step.
     """
 
     def __init__(
@@ -100,24 +103,27 @@ class Operator:
         arm: int = 0,
         actions: ActionSpec | None = None,
     ):
-        """`arm` is the number of the one that the device drives. `actions` is what the task frees
-        of the arms; None: six axes of each.
+        """`arm` is the number of the one that the device drives, unless it drives `all_arms`.
+        `actions` is what the task frees of the arms; None: six axes of each.
         """
         feel = feel or device.feel
         self.device = device
         self._steering = Steering(feel)
         self._by_deflection = "deadman" not in device.controls.values()
         share = 1.0 if self._by_deflection else 0.0
-        self._clutch = Clutch(feel.engage * share, feel.release * share, feel.release_s)
+        self._release = feel.release * share
+        self._clutches = defaultdict[int, Clutch](
+            lambda: Clutch(feel.engage * share, self._release, feel.release_s)
+        )
         self._arm, self._actions = arm, actions
-        self._grips = actions is not None and arm in actions.holders
         self.is_person = device.is_person
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """A new episode starts; nobody has hold of the arm. Returns what was said since the episode
         before.
         """
-        self._clutch.open()
+        for clutch in self._clutches.values():
+            clutch.open()
         return self.device.begin_episode()
 
     def end_episode(self, success: bool) -> None:
@@ -130,55 +136,149 @@ class Operator:
 
     def read(self, arms: Sequence[ArmState]) -> TeleopAction:
         """What the operator does now. Never blocks."""
-        arm = arms[self._arm]
-        reading = self.interpret(self.device.read([arm]), arm.target_base_tcp, arm.t)
-        moves = np.zeros((len(arms), 6))
-        moves[self._arm] = reading.action
-        actions = self._actions or ActionSpec.unnamed(moves.size)
-        choices = [reading.gripper if arm == self._arm else STAY for arm in actions.holders]
-        return replace(reading, action=actions.pick(moves, choices))
+        actions = self._actions or ActionSpec.unnamed(6 * len(arms))
+        said = self._ask(arms, actions.arms)
+        moves, held = np.zeros((2, len(arms), 6))
+        orders = [STAY] * len(arms)
+        for i, event in said.items():
+            reading = self.interpret(event, arms[i].target_base_tcp, arms[i].t, i)
+            moves[i], held[i], orders[i] = reading.action, reading.engaged, reading.gripper
+        choices = [orders[arm] for arm in actions.holders]
+        given = actions.pick(held, np.abs(choices)) > 0.0
+        return TeleopAction(
+            bool(given.any()),
+            actions.pick(moves, choices),
+            next((event.outcome for event in said.values() if event.outcome), OperatorCommand.NONE),
+            next((event.problem for event in said.values() if event.problem), ""),
+            given=given,
+        )
 
     def look(self, arms: Sequence[ArmState]) -> tuple[bool, OperatorCommand]:
         """Between two episodes: whether the device is held right now, and what is said there."""
-        said = self.device.read([arms[self._arm]])
-        active, deflection = self._pull(said)
-        return active and deflection >= self._clutch.release, said.outcome
+        events = self._ask(arms, (self._actions or ActionSpec.unnamed(6 * len(arms))).arms).values()
+        held = any(said.active and _deflection(said) >= self._release for said in events)
+        return held, next((said.outcome for said in events if said.outcome), OperatorCommand.NONE)
 
-    def interpret(self, said: TeleopEvent, target_base_tcp: Array, t: float) -> TeleopAction:
-        """The same for one arm, from its target in force and its time [s]."""
-        held = self._clutch.hold(*self._pull(said), t)
-        action = self._steering.action(said, target_base_tcp) if held else np.zeros(6)
-        gripper = float(np.sign(said.gripper)) if held else STAY
-        return TeleopAction(self._clutch.closed, action, said.outcome, said.problem, gripper)
-
-    def _pull(self, said: TeleopEvent) -> tuple[bool, float]:
-        """Whether the device is active, and its deflection, in shares: full while a button for a
-        gripper that is moved is held.
+    def interpret(
+        self, said: TeleopEvent, target_base_tcp: Array, t: float, arm: int = 0
+    ) -> TeleopAction:
+        """The same for the arm of this number alone, from its target in force and its time [s]:
+        `engaged` is its clutch.
         """
-        if self._grips and said.gripper:
-            return said.active or self._by_deflection, 1.0
-        return said.active, float(np.abs(said.twist).max())
+        clutch = self._clutches[arm]
+        held = clutch.hold(said.active, _deflection(said), t)
+        action = self._steering.action(said, target_base_tcp) if held else np.zeros(6)
+        gripper = float(np.sign(said.gripper)) if said.active or self._by_deflection else STAY
+        return TeleopAction(clutch.closed, action, said.outcome, said.problem, gripper)
+
+    def _ask(self, arms: Sequence[ArmState], names: Sequence[str]) -> dict[int, TeleopEvent]:
+        """What the device says to each arm that it drives, by the arm's number."""
+        drives = range(len(arms)) if self.device.all_arms else (self._arm,)
+        said = self.device.read([arms[i] for i in drives])
+        if isinstance(said, TeleopEvent):
+            return {drives[0]: said}
+        if strange := said.keys() - set(names):
+            raise ConfigError(
+                f"{self.device.name} drives {', '.join(sorted(strange))}, and the arms are"
+                f" {', '.join(names)}: `read` says an event for each, by the arm's name"
+            )
+        return {names.index(name): event for name, event in said.items()}
 
     def close(self) -> None:
         """Let go of the device."""
         self.device.close()
 
 
+class Crew(Operator):
+    """Several operators, each at a device and with an arm of their own, as if they were one.
+
+    A device that is lost is told where its operator had hold, or nobody has.
+    """
+
+    def __init__(self, members: Sequence[Operator]):
+        self._members = members
+        self.device = members[0].device
+        self.is_person = any(member.is_person for member in members)
+        self._acted = [False] * len(members)
+        self._words = deque[OperatorCommand]()
+
+    def begin_episode(self) -> Sequence[OperatorCommand]:
+        self._acted = [False] * len(self._members)
+        return [*self._said(), *(w for each in self._members for w in each.begin_episode())]
+
+    def end_episode(self, success: bool) -> None:
+        for member in self._members:
+            member.end_episode(success)
+
+    def take_words(self) -> Sequence[OperatorCommand]:
+        return [*self._said(), *(w for each in self._members for w in each.take_words())]
+
+    def read(self, arms: Sequence[ArmState]) -> TeleopAction:
+        """What they do now, all together; the oldest of their words."""
+        readings = [member.read(arms) for member in self._members]
+        acted, self._acted = self._acted, [reading.engaged for reading in readings]
+        heard = [each for each, had in zip(readings, acted, strict=True) if had] or readings
+        self._words += [reading.outcome for reading in readings if reading.outcome]
+        return TeleopAction(
+            any(self._acted),
+            np.sum([reading.action for reading in readings], 0),
+            self._words.popleft() if self._words else OperatorCommand.NONE,
+            next((reading.problem for reading in heard if reading.problem), ""),
+            given=np.array([reading.given for reading in readings]).max(0),
+        )
+
+    def look(self, arms: Sequence[ArmState]) -> tuple[bool, OperatorCommand]:
+        looks = [member.look(arms) for member in self._members]
+        self._words += [word for _, word in looks if word]
+        word = self._words.popleft() if self._words else OperatorCommand.NONE
+        return any(held for held, _ in looks), word
+
+    def close(self) -> None:
+        for member in self._members:
+            member.close()
+
+    def _said(self) -> list[OperatorCommand]:
+        """The words that were read and not told yet."""
+        words, self._words = [*self._words], deque()
+        return words
+
+
+def _deflection(said: TeleopEvent) -> float:
+    """How far the device is deflected, in shares."""
+    return float(np.abs(said.twist).max())
+
+
 def open_operator(
     hardware: Hardware, given: Given = NOTHING_GIVEN, actions: ActionSpec | None = None
 ) -> Operator:
-    """Open the device that the hardware file names; `given` is handed to its driver, `actions` are
-    the task's.
+    """Open the devices that the hardware file names; `given` is handed to their drivers, `actions`
+    are the task's.
 
-    Raises ConfigError if an option is wrong or there is no device in the file, DeviceError if it is
-    not there.
+    Raises ConfigError if an option is wrong or there is no device in the file, DeviceError if one
+    is not there.
     """
-    use, source = hardware.teleop, f"hardware '{hardware.name}': teleop.options"
-    if use is None:
+    if hardware.teleop is None:
         raise ConfigError(
             f"hardware '{hardware.name}' names no teleop device; add `teleop: {{name: NAME}}`,"
             f" where NAME is one of {', '.join(config.names_of('teleop'))}"
         )
+    members: list[Operator] = []
+    try:
+        members.append(_open(hardware, hardware.teleop, "teleop", given, actions))
+        for i, use in enumerate(hardware.more_teleop):
+            members.append(_open(hardware, use, f"more_teleop.{i}", given, actions))
+    except BaseException:
+        for member in members:
+            member.close()
+        raise
+    return Crew(members) if len(members) > 1 else members[0]
+
+
+def _open(
+    hardware: Hardware, use: Use, place: str, given: Given, actions: ActionSpec | None
+) -> Operator:
+    """Open one device, which stands at this place of the hardware file."""
+    source = f"hardware '{hardware.name}': {place}.options"
     driver = config.driver("teleop", use.name)
     options: Any = from_json(options_class("teleop", driver), use.options, source)
     felt = {
@@ -189,7 +289,7 @@ def open_operator(
     feel = replace(driver.feel, **felt)
     names = [arm.name for arm in hardware.arms]
     if problems := [
-        f"{source}: {dotted(place)}{text}" for place, text in feel_problems(feel, names)
+        f"{source}: {dotted(where)}{text}" for where, text in feel_problems(feel, names)
     ]:
         raise ConfigError("\n".join(problems))
     arm = names.index(feel.arm) if feel.arm else 0

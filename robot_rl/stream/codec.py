@@ -21,13 +21,13 @@ from robot_rl import packing
 from robot_rl.stream.records import check_actor
 from robot_rl.types import ActionSpec, Array, DataError, Mark, MarkKind, Provenance, SpaceSpec, Step
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the bytes of a step; a peer of another schema is refused."""
 
-READABLE = (1, SCHEMA)
+READABLE = (1, 2, SCHEMA)
 """What a log, a spool or an archive may be of. A step of schema 1 does not say whether the episode
 succeeded: there it did where it was terminated with a reward above 0, which was the rule then; nor
-does it say that it was cut short."""
+does it say that it was cut short. Before schema 3 an operator gave all numbers of an action."""
 
 LARGEST = 1e6
 """Of a reward, and of any number of an observation or an action. In SI units no arm comes near it.
@@ -40,9 +40,12 @@ _MOST = 1 << 31
 
 ACTIONS = ("proposed", "commanded", "executed")
 
-# magic, schema, terminated, truncated, provenance, success, cut short, pad, episode, index,
+# magic, schema, terminated, truncated, provenance, success, cut short, corrected, episode, index,
 # weights_version, reward, t_monotonic, t_wall
-_HEADER = struct.Struct("<4sHBBBBB5xqqqddd")
+_HEADER = struct.Struct("<4sHBBBBB5sqqqddd")
+_NUMBERS = 40
+"""Of an action, that may be corrected in part: a bit for each, the first one's the lowest. No bit:
+all of them, or none, as the step's author says."""
 _MAGIC = b"RRst"
 _PROVENANCES = {int(p): p for p in Provenance}
 
@@ -152,7 +155,8 @@ class StepCodec:
         _check_scalars(step.reward, step.index, step.t_monotonic, step.t_wall)
         _HEADER.pack_into(
             out, 0, _MAGIC, SCHEMA, step.terminated, step.truncated, step.provenance, step.success, step.cut_short,
-            step.episode, step.index, step.weights_version, step.reward, step.t_monotonic, step.t_wall,
+            self._bits(step), step.episode, step.index, step.weights_version, step.reward, step.t_monotonic,
+            step.t_wall,
         )  # fmt: skip
         out[_HEADER.size : self._start] = self._prefix
         given = self._arrays(step)
@@ -187,8 +191,8 @@ class StepCodec:
                 f"{len(message)} bytes that are not a step (they do not begin with {_MAGIC!r})"
             )
         fields = _HEADER.unpack_from(message)
-        _, schema, terminated, truncated, provenance, success, cut_short = fields[:7]
-        episode, index, weights_version, reward, t, t_wall = fields[7:]
+        _, schema, terminated, truncated, provenance, success, cut_short, bits = fields[:8]
+        episode, index, weights_version, reward, t, t_wall = fields[8:]
         if schema not in READABLE:
             raise DataError(
                 f"a step of schema {schema}; this code reads schema {SCHEMA}: run the same version"
@@ -207,7 +211,35 @@ class StepCodec:
         values = self._views(memoryview(message).toreadonly(), math.inf if recorded else LARGEST)
         proposed, commanded, executed = (values.pop(f"action/{name}") for name in ACTIONS)
         return Step(episode, index, values, proposed, commanded, executed, reward, bool(terminated), bool(truncated),
-                    _PROVENANCES[provenance], weights_version, t, t_wall, bool(success), bool(cut_short))  # fmt: skip
+                    _PROVENANCES[provenance], weights_version, t, t_wall, bool(success), bool(cut_short),
+                    self._corrected(bits, provenance))  # fmt: skip
+
+    def _bits(self, step: Step) -> bytes:
+        """Which numbers are corrected; DataError for what cannot be."""
+        if (corrected := step.corrected) is None:
+            return b""
+        size, fits = self.space.action_size, min(self.space.action_size, _NUMBERS)
+        if step.provenance != Provenance.HUMAN or not np.any(corrected) or len(corrected) != size:
+            raise DataError(f"a step of {step.provenance.name} of whose {size} numbers {corrected} are corrected: some "
+                            "are, in a step of the operator's, and None says all")  # fmt: skip
+        if np.any(corrected[fits:]):
+            raise DataError(
+                f"of an action's {size} numbers the first {_NUMBERS} may be corrected in part"
+            )
+        return np.packbits(corrected, bitorder="little").tobytes()
+
+    def _corrected(self, bits: bytes, provenance: int) -> Array | None:
+        """The inverse of `_bits`."""
+        if not any(bits):
+            return None
+        flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(bool)
+        size = self.space.action_size
+        if provenance != Provenance.HUMAN or flags[size:].any():
+            raise DataError(f"the flags of a step are damaged: {bits.hex()} are no corrected numbers of {size} in a "
+                            f"step of {_PROVENANCES[provenance].name}")  # fmt: skip
+        corrected = np.zeros(size, bool)
+        corrected[: len(flags)] = flags[:size]
+        return corrected
 
     def _views(self, whole: memoryview, largest: float) -> dict[str, Array]:
         """The arrays in a message. What lies side by side and is of one dtype is looked at in one

@@ -1,4 +1,8 @@
-"""Whether an operator who acts in a step shows anything by it: the one place where that is decided."""
+"""Which numbers of a step a person gave, and whether they show anything by it: the one place where
+that is decided.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +18,18 @@ def moves(command: Array) -> bool:
     return bool(np.abs(command).max(initial=0.0) > STILL)
 
 
-def shows(step: Step) -> bool:
-    """Whether a step is to be imitated: an operator acted in it, and commanded a motion."""
-    return step.provenance in (Provenance.DEMO, Provenance.HUMAN) and moves(step.commanded)
+def given(step: Step) -> Array:
+    """Which numbers of a step's action a person gave, bool `(A,)`."""
+    if step.provenance not in (Provenance.DEMO, Provenance.HUMAN):
+        return np.zeros(len(step.commanded), bool)
+    return np.ones(len(step.commanded), bool) if step.corrected is None else step.corrected
+
+
+def shows(step: Step, choices: Sequence[int] = ()) -> bool:
+    """Whether a step is to be imitated: an operator acted in it, and commanded a motion. `choices`
+    are the indices of the grippers' numbers (`ActionSpec.discrete`): an order shows something where
+    it is carried out, and a button that is held on no more.
+    """
+    command = given(step) * step.commanded
+    command[[*choices]] *= np.rint(step.executed[[*choices]]) != 0.0
+    return moves(command)

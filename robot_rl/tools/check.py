@@ -8,6 +8,7 @@ serves somebody, whose set-up stays as it is.
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -125,11 +126,11 @@ def _check_teleop(hardware: Hardware) -> Iterator[Finding]:
     says.
     """
     assert hardware.teleop is not None, "asked of a bench that has one"
-    if not config.driver("teleop", hardware.teleop.name).is_person:
-        return
-    operator = open_operator(hardware)
-    operator.close()
-    yield fine("teleop", "device", operator.device.name)
+    for use in (hardware.teleop, *hardware.more_teleop):
+        if config.driver("teleop", use.name).is_person:
+            operator = open_operator(replace(hardware, teleop=use, more_teleop=()))
+            operator.close()
+            yield fine("teleop", "device", operator.device.name)
 
 
 def _check_cameras(hardware: Hardware) -> Iterator[Finding]:

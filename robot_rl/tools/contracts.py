@@ -28,7 +28,16 @@ from robot_rl.config.kinds import (
 from robot_rl.interfaces import Given
 from robot_rl.machine.validation import dotted, nearest
 from robot_rl.tools.findings import Finding
-from robot_rl.types import ArmState, Array, ConfigError, Fault, OperatorCommand, RobotRLError, Use
+from robot_rl.types import (
+    ArmState,
+    Array,
+    ConfigError,
+    Fault,
+    OperatorCommand,
+    RobotRLError,
+    TeleopEvent,
+    Use,
+)
 
 Looked = Iterator[tuple[str, str]]
 """What was looked at, and what is wrong with it, or ""."""
@@ -205,11 +214,12 @@ def _check_teleop(device: interfaces.Teleop) -> Looked:
             else f"{words!r}: wanted `OperatorCommand`s",
         )
     said = device.read([_state(np.array([0.5, 0.0, 0.1, 1.0, 0.0, 0.0, 0.0]))])
-    wrong = _shaped("twist", said.twist, (6,))
-    yield (
-        "deflection",
-        wrong or ("" if np.abs(said.twist).max() <= 1.0 else f"twist {said.twist}: wanted -1 to 1"),
-    )
+    for event in [said] if isinstance(said, TeleopEvent) else said.values():
+        wrong, twist = _shaped("twist", event.twist, (6,)), event.twist
+        yield (
+            "deflection",
+            wrong or ("" if np.abs(twist).max() <= 1.0 else f"twist {twist}: wanted -1 to 1"),
+        )
 
 
 def _check_reward(reward: interfaces.Reward) -> Looked:

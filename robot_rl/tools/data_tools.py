@@ -198,7 +198,7 @@ def step_rows(episode: Episode) -> Iterator[dict[str, Any]]:
             "proposed": [round(float(x), 6) for x in episode.proposed[i]],
             "commanded": [round(float(x), 6) for x in episode.commanded[i]],
             "executed": [round(float(x), 6) for x in episode.executed[i]],
-        }
+        } | ({} if episode.corrected is None else {"corrected": episode.corrected[i].tolist()})
 
 
 def facts_table(listed: Listed) -> Table:

@@ -60,7 +60,8 @@ class DryRun:
     def look(self) -> None:
         """Ask the device once more."""
         now, before = time.monotonic(), self.reading.engaged
-        self.said = self.device.read(())
+        said = self.device.read(())
+        self.said = said if isinstance(said, TeleopEvent) else next(iter(said.values()))
         self.reading = self.operator.interpret(self.said, LEVEL, now)
         self.takeovers += self.reading.engaged and not before
         self._history.append((now, self.device.reports))

@@ -56,6 +56,11 @@ class ActionSpec:
         return tuple(i for i in range(self.size) if i not in choices)
 
     @property
+    def arms(self) -> list[str]:
+        """The names of the arms, in their order."""
+        return list(dict.fromkeys(self.names[i].rpartition(".")[0] for i in self.continuous))
+
+    @property
     def freed(self) -> Array:
         """Which of the six axes of each arm an action moves: 1 or 0 `(arms, 6)`."""
         return self.moves(np.ones(self.size))
@@ -63,7 +68,7 @@ class ActionSpec:
     @property
     def holders(self) -> tuple[int, ...]:
         """The number of the arm that each gripper sits on: its entry stands behind that arm's."""
-        arms = self._arms
+        arms = self.arms
         return tuple(arms.index(self.names[i - 1].rpartition(".")[0]) for i in self.discrete)
 
     @staticmethod
@@ -93,7 +98,7 @@ class ActionSpec:
         """The action as six numbers for each arm `(arms, 6)`: 0 along the axes that are held.
         ValueError for an action of another size.
         """
-        numbers, full = np.reshape(action, self.size), np.zeros(6 * len(self._arms))
+        numbers, full = np.reshape(action, self.size), np.zeros(6 * len(self.arms))
         full[list(self._places)] = numbers[list(self.continuous)]
         return full.reshape(-1, 6)
 
@@ -112,14 +117,9 @@ class ActionSpec:
         return action
 
     @property
-    def _arms(self) -> list[str]:
-        """The arms, in their order."""
-        return list(dict.fromkeys(self.names[i].rpartition(".")[0] for i in self.continuous))
-
-    @property
     def _places(self) -> tuple[int, ...]:
         """Where each continuous entry stands among the six numbers of every arm."""
-        arms, parts = self._arms, [self.names[i].rpartition(".") for i in self.continuous]
+        arms, parts = self.arms, [self.names[i].rpartition(".") for i in self.continuous]
         return tuple(6 * arms.index(arm) + AXES.index(axis) for arm, _, axis in parts)
 
     def to_json(self) -> dict[str, Any]:

@@ -92,7 +92,9 @@ class Step:
     coming was truncated at its last step. `success` is the judge's word, which ends the episode;
     `cut_short` says that a stop, a discard, a device or the end of the run truncated it, not its
     time limit. What an episode comes to with the operator's marks is decided in
-    `stream/episodes.py`.
+    `stream/episodes.py`. `corrected` says which numbers of the action are the operator's in a step
+    of theirs, bool `(A,)`, where the others are the policy's; None: all of them. Imitation counts
+    these alone (`stream/motion.py`).
     """
 
     episode: int
@@ -110,6 +112,7 @@ class Step:
     t_wall: float
     success: bool = False
     cut_short: bool = False
+    corrected: Array | None = None
 
 
 class RewardResult(NamedTuple):
@@ -273,12 +276,14 @@ class TeleopMapping:
 
 @dataclass(frozen=True)
 class TeleopAction:
-    """What the operator does now: `engaged` is the clutch, `action (A,)` is meant only while it is
-    held.
+    """What the operator does now: `engaged` while they have hold of anything, `action (A,)` is meant
+    only then.
 
     `outcome` is the word on the episode, if it was given since the last reading: a key, a button,
     the console. `problem` says why the device is not there, if it is not. `gripper` is what is said
-    to the gripper of the device's arm: CLOSE, STAY or OPEN.
+    to the gripper of the device's arm: CLOSE, STAY or OPEN. `given (A,)` bool says which numbers of
+    the action are the operator's: those of each arm whose clutch is closed, and of each gripper
+    that is told to open or close; None: all of them.
     """
 
     engaged: bool
@@ -286,6 +291,7 @@ class TeleopAction:
     outcome: OperatorCommand = OperatorCommand.NONE
     problem: str = ""
     gripper: float = STAY
+    given: Array | None = None
 
 
 @dataclass(frozen=True)

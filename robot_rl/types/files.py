@@ -113,6 +113,9 @@ class Hardware:
     cameras: tuple[CameraConfig, ...] = ()
     grippers: tuple[GripperConfig, ...] = ()
     teleop: Use | None = None
+    """The operator's device. It drives the first arm, unless its option `arm` names another."""
+    more_teleop: tuple[Use, ...] = ()
+    """Devices beside it, each of another arm."""
 
     def gripper_of(self, arm: ArmConfig) -> GripperConfig | None:
         """The gripper on an arm, if there is one that moves."""

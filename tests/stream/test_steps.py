@@ -140,7 +140,7 @@ def test_sender_of_another_space_is_refused_with_both_named(receiver, tmp_path):
     sender = StepSender(receiver.address, other, spool=tmp_path)
     receiver.receive(timeout_s=1.0)
     with pytest.raises(
-        LinkError, match=r"the actor has schema 2 and space .* the learner schema 2"
+        LinkError, match=r"the actor has schema 3 and space .* the learner schema 3"
     ):
         sender.send(make_step(space=other))
         sender.drain(timeout_s=2.0)

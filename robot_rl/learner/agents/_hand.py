@@ -55,10 +55,19 @@ def squared_errors(q: Tensor, target: Tensor, made: Done) -> Tensor:
 
 
 def misses(policy: Policy, mean: Tensor, log_choices: Tensor | None, batch: Batch) -> Tensor:
-    """How far a policy is from a batch's actions, `|tanh mu(s) - a|^2 - log pi(d|s)` `(B,)`."""
+    """How far a policy is from a batch's actions, `|tanh mu(s) - a|^2 - log pi(d|s)` `(B,)`, over
+    the numbers that a person gave; log pi(d|s) is then of the grippers that they told.
+    """
     action, choice = policy.parts.split(batch["action"])
-    distance = (torch.tanh(mean) - action).square().sum(-1)
-    return distance if log_choices is None else distance - taken(log_choices, choice)
+    errors = (torch.tanh(mean) - action).square()
+    if (corrected := batch.get("corrected")) is not None:
+        errors = errors * policy.parts.numbers(corrected)
+    distance = errors.sum(-1)
+    if log_choices is None:
+        return distance
+    if corrected is None:
+        return distance - taken(log_choices, choice)
+    return distance - policy.parts.log_told(log_choices, batch["action"], corrected)
 
 
 def hand_loss(
