@@ -141,7 +141,9 @@ class Arm(Driver):
     lost_cycles: int = 0
     """How many cycles of its own went by without a command."""
     success_rate: float | None = None
-    """The share of our commands that the robot says it got lately; NaN: not now, None: never."""
+    """The share of our commands that the robot says it has got lately; NaN if it cannot say now,
+    None if never.
+    """
 
     @abstractmethod
     def set_tool(self, pose_flange_tool: Array) -> None:
@@ -166,9 +168,7 @@ class Arm(Driver):
         raise NotImplementedError("an arm of mode 'torque' has `write`")
 
     def follow(self, pose_base_tcp: Array) -> None:
-        """Mode "pose": go to the pose `(7,)` of the TCP, which is near the last one: the next comes
-        in `tick_s`.
-        """
+        """Mode "pose": go to the TCP's pose `(7,)`, near the last one: the next comes in `tick_s`."""
         raise NotImplementedError("an arm of mode 'pose' has `follow`")
 
     def set_load(self, load: Load) -> None:
@@ -276,9 +276,7 @@ class Camera(Driver):
 
     @abstractmethod
     def read(self) -> Array:
-        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`, or CameraStaleError if it
-        is too old.
-        """
+        """The newest frame, `(H, W, 3)` uint8 RGB of `given.image_size`; CameraStaleError: too old."""
 
     @abstractmethod
     def close(self) -> None:
@@ -317,7 +315,9 @@ class Teleop(Driver):
     reports: int = 0
     """How many reports or events it has sent."""
     feel: TeleopMapping = TeleopMapping()
-    """How it feels unless the hardware file says otherwise, whose options have the same fields."""
+    """How it feels unless the hardware file says otherwise; the fields of `TeleopMapping` are
+    options of every device.
+    """
     is_person: bool = True
     """Whether somebody holds the device; a simulated operator is a program."""
     all_arms: bool = False
@@ -337,8 +337,7 @@ class Teleop(Driver):
     @abstractmethod
     def read(self, arms: Sequence[ArmState]) -> TeleopEvent | Mapping[str, TeleopEvent]:
         """What the device says now, looking at the arm that it drives as it is: one that drives
-        `all_arms` says it to each by the arm's name. Never blocks.
-        """
+        `all_arms` says it to each by the arm's name. Never blocks."""
 
     def close(self) -> None:
         """Let go of the device."""

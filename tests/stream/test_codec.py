@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from robot_rl import packing
 from robot_rl.stream.codec import SCHEMA, StepCodec, space_from_json, space_hash, space_json
-from robot_rl.types import DataError, SpaceSpec, Step
+from robot_rl.types import DataError, Provenance, SpaceSpec, Step
 from tests.helpers import SPACE as SPACE
 from tests.helpers import make_step as make_step
 
@@ -149,3 +149,56 @@ def test_named_arrays_come_back(values):
 def test_objects_do_not_travel():
     with pytest.raises(DataError, match="object"):
         packing.pack({"x": np.array([object()])})
+
+
+TWO_ARMS = SpaceSpec.unnamed({"state/tcp_pose": ((6,), "float32")}, 14)
+
+
+@given(st.lists(st.booleans(), min_size=14, max_size=14).filter(any))
+def test_the_corrected_numbers_of_a_step_come_back_in_a_message_that_is_no_longer(corrected):
+    codec = StepCodec(TWO_ARMS)
+    step = make_step(space=TWO_ARMS, corrected=np.array(corrected))
+    assert_same(step, codec.decode(codec.encode(step)))
+
+
+def test_a_step_that_is_all_its_authors_is_of_the_same_bytes_as_in_schema_2():
+    codec = StepCodec(TWO_ARMS)
+    message = bytearray(codec.encode(make_step(space=TWO_ARMS)))
+    assert message[11:16] == bytes(5) and message[4] == SCHEMA
+    message[4] = 2
+    assert codec.decode(bytes(message)).corrected is None
+
+
+@pytest.mark.parametrize(
+    ("author", "corrected"),
+    [
+        (Provenance.POLICY, [True] * 14),
+        (Provenance.DEMO, [True] + [False] * 13),
+        (Provenance.HUMAN, [False] * 14),
+        (Provenance.HUMAN, [True] * 13),
+    ],
+)
+def test_numbers_that_nobody_can_have_corrected_are_refused(author, corrected):
+    step = make_step(space=TWO_ARMS, provenance=author, corrected=np.array(corrected))
+    with pytest.raises(DataError, match="None says all"):
+        StepCodec(TWO_ARMS).encode(step)
+
+
+def test_a_number_behind_the_fortieth_is_not_corrected_alone():
+    space = SpaceSpec.unnamed({}, 42)
+    corrected = np.arange(42) == 39
+    codec = StepCodec(space)
+    step = make_step(space=space, corrected=corrected)
+    assert_same(step, codec.decode(codec.encode(step)))
+    with pytest.raises(DataError, match="the first 40 may be corrected in part"):
+        codec.encode(replace(step, corrected=np.roll(corrected, 1)))
+
+
+@pytest.mark.parametrize(("byte", "value"), [(8, 0), (12, 64), (15, 1)])
+def test_damaged_corrections_are_refused(byte, value):
+    """The author is no operator, or the number is none of the action."""
+    codec = StepCodec(TWO_ARMS)
+    message = bytearray(codec.encode(make_step(space=TWO_ARMS, corrected=np.arange(14) == 3)))
+    message[byte] = value
+    with pytest.raises(DataError, match="flags of a step are damaged"):
+        codec.decode(bytes(message))

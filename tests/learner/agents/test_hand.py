@@ -1,5 +1,6 @@
 """Laws of learning with grippers: what a target is made of, what a toggle costs, what is imitated."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,74 @@ def test_an_algorithm_that_knows_no_choices_is_refused_with_the_gripper_named() 
 def test_impossible_options_of_the_hand_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         RLPDConfig(**options)  # type: ignore[arg-type]
+
+
+PARTS = [(0, 1), (2,), (3, 4), (0, 1, 2, 3), (2, 4)]
+"""Of TWO_HANDS: an arm, a hand, an arm with its hand, all but a hand, both hands."""
+
+
+def given_by_a_person(batch: Batch, numbers: Sequence[int]) -> Batch:
+    """The same batch, in all of whose steps a person gave these numbers alone."""
+    mask = torch.zeros(B, 5)
+    mask[:, list(numbers)] = 1.0
+    return {**batch, "demo": torch.ones(B), "corrected": mask}
+
+
+def imitation(kind: str, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    """What a batch has a fresh policy imitate, and the gradients of that in its head."""
+    if kind == "rlpd":
+        agent: Agent | bc.Agent = make_hands()
+        q_data = torch.full((B,), 1e3)  # the critics rate what was done above the policy
+        features, weight = agent.features(batch).detach(), torch.ones(())
+        loss = agent.actor_loss(features, batch, q_data, torch.zeros(B, C), weight)[0]  # type: ignore[union-attr]
+    else:
+        agent = bc.Agent(spec_of(actions=TWO_HANDS), bc.Config(hidden=(32, 32)), seed=0)
+        loss = agent.loss(batch)
+    loss.backward()
+    named = agent.policy.head.named_parameters()
+    return loss.detach(), {name: p.grad for name, p in named if p.grad is not None}
+
+
+@pytest.mark.parametrize("numbers", PARTS)
+@pytest.mark.parametrize("kind", ["rlpd", "bc"])
+def test_what_the_policy_did_beside_a_correction_is_not_imitated(
+    kind: str, numbers: tuple[int, ...]
+) -> None:
+    """Whatever it did there, the same is learnt; of what a person gave, something else."""
+    batch = given_by_a_person(make_batch(make_hands()), numbers)
+    loss, gradients = imitation(kind, batch)
+    own = [i for i in range(5) if i not in numbers]
+    for others, is_same in ((own, True), (numbers, False)):
+        changed = batch["action"].clone()
+        changed[:, list(others)] = -changed[:, list(others)].roll(1, 0)
+        other_loss, other_gradients = imitation(kind, {**batch, "action": changed})
+        assert torch.equal(loss, other_loss) == is_same
+        assert same(gradients, other_gradients) == is_same
+    if kind == "bc":  # nothing else moves its policy
+        arm = [TWO_HANDS.continuous.index(i) for i in own if i in TWO_HANDS.continuous]
+        assert not gradients["output.weight"][arm].any()
+        moves_hands = bool({2, 4} & set(numbers))
+        assert bool(gradients["choices.weight"].any()) == moves_hands
+
+
+@pytest.mark.parametrize("kind", ["rlpd", "bc"])
+def test_a_batch_in_which_all_is_corrected_is_imitated_bit_for_bit_as_before(kind: str) -> None:
+    batch = {**make_batch(make_hands()), "demo": torch.ones(B)}
+    loss, gradients = imitation(kind, batch)
+    corrected, theirs = imitation(kind, given_by_a_person(batch, range(5)))
+    assert torch.equal(loss, corrected) and same(gradients, theirs)
+
+
+def test_a_hand_that_was_told_alone_is_likely_whatever_the_other_does() -> None:
+    parts = make_hands().policy.parts
+    log = torch.randn(1, K, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    table = log.exp().reshape(3, 3)  # [left, right], each close, stay, open
+    action = torch.tensor([[0.3, 0.0, -1.0, 0.2, 1.0]])
+    for told, wanted in (((2,), table[0].sum()), ((4,), table[:, 2].sum()), ((2, 4), table[0, 2])):
+        mask = torch.zeros(1, 5)
+        mask[:, list(told)] = 1.0
+        assert torch.allclose(parts.log_told(log, action, mask).exp(), wanted)
+    assert parts.log_told(log, action, torch.zeros(1, 5)) == 0.0
 
 
 class Handless(Agent):
