@@ -30,7 +30,7 @@ from robot_rl.links.console_link import (
 from robot_rl.links.hand_buttons import HAND_CHOICES
 from robot_rl.links.status import RunStatus, StatusReader
 from robot_rl.machine.small_files import Tail, is_number
-from robot_rl.types import ArmState, DeviceError, Fault, LinkError, WorldState
+from robot_rl.types import ArmState, DeviceError, Fault, LinkError, Use, WorldState
 
 ARM_ANSWERS_S = 0.3
 LOOK_AGAIN_S = 2.0  # for somebody who did not answer
@@ -86,13 +86,15 @@ class Sources:
     @staticmethod
     def of_bench(hardware: Hardware) -> "Sources":
         """A bench without a run: its arms, and the desk of `robot-rl teleop`."""
-        device = hardware.teleop
-        desk = (
-            str(device.options.get("address", TELEOP_ADDRESS))
-            if device and device.name == "browser"
-            else None
-        )
+        device = page_device(hardware)
+        desk = str(device.options.get("address", TELEOP_ADDRESS)) if device else None
         return Sources(hardware.name, hardware, desk=desk)
+
+
+def page_device(hardware: Hardware) -> Use | None:
+    """The operator's device that is the page's gizmo, if there is one."""
+    devices = (hardware.teleop, *hardware.more_teleop)
+    return next((each for each in devices if each and each.name == "browser"), None)
 
 
 @dataclass(frozen=True)
@@ -195,11 +197,8 @@ class ConsoleModel:
         """
         view = self._ask("actor", self._desk.look) if self._desk else None
         self._follow(view)
-        picture = (
-            self._ask("actor", partial(self._desk.picture, marked))
-            if self._desk and marked
-            else None
-        )
+        desk = self._desk if marked else None
+        picture = self._ask("actor", partial(desk.picture, marked)) if desk else None
         arms = [
             self._ask(f"arm {arm.name}", partial(self._arm, i))
             for i, arm in enumerate(self.sources.hardware.arms)

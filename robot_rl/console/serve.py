@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from robot_rl.console.auth_proxy import AuthProxy
-from robot_rl.console.model import ConsoleModel, Sources, without_effect
+from robot_rl.console.model import ConsoleModel, Sources, page_device, without_effect
 from robot_rl.console.token import new_token
 from robot_rl.controllers.client import ArmClient
 from robot_rl.links.console_link import ConsoleLinkClient
@@ -41,12 +41,8 @@ class Console:
         drawn = [
             (arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)
         ]
-        teleop = hardware.teleop
-        gizmo = (
-            teleop.options.get("arm", hardware.arms[0].name)
-            if teleop and teleop.name == "browser"
-            else None
-        )
+        device = page_device(hardware)
+        gizmo = device.options.get("arm", hardware.arms[0].name) if device else None
         listener = listen(host, port)
         door = AuthProxy(host, listener.getsockname()[1], token or new_token())
         self.url = door.url

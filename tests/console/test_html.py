@@ -120,6 +120,18 @@ def test_of_several_arms_each_is_named():
     assert "right: tool" not in status_html(Snapshot(None, [left, None], ["left", "right"]))
 
 
+def test_each_hand_says_how_it_stands_and_its_fault_what_to_do():
+    hand = {"name": "<b>left", "arm": "left", "width_m": 0.0461, "moving": True, "held": True}
+    hands = [hand | {"reason": ""}, hand | {"name": "right", "width_m": None, "reason": "<jam>"}]
+    for phase in ("acting", "needs a human"):
+        shown = Snapshot(view(hands=hands, phase=phase))
+        said, lamp = status_html(shown), lamp_html(shown)
+        assert "&lt;b&gt;left</span> 46 mm open, moves, holds something" in said
+        assert "right: FAULT: &lt;jam&gt;; look at it, then acknowledge it" in said
+        assert "&lt;b&gt;left: 46 mm open" in lamp and "right: fault" in lamp
+        assert "nan mm" in said, "a hand that was never read"
+
+
 def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
     said = status_html(Snapshot(view(evaluated=4, wanted=20, succeeded=3)))
     assert (
@@ -194,7 +206,7 @@ def test_a_run_in_which_nobody_acts_any_more_is_a_quiet_page():
     )
 
 
-@pytest.mark.parametrize("shape", [(64, 128), (480, 640), (128, 96)])
+@pytest.mark.parametrize("shape", [(64, 128), (480, 640), (128, 96), (700, 1)])
 def test_a_view_is_as_large_as_it_is_sent_in_its_own_shape(shape):
     view = titled(np.full((*shape, 3), 200, np.uint8), "front")
     assert (
