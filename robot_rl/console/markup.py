@@ -39,14 +39,16 @@ ACTORS = {
 """What is said of who acts, and its colour."""
 
 
-def style_html(stop: str, others: Sequence[str], grips: Sequence[str], views: int) -> str:
+def style_html(
+    stop: str, others: Sequence[str], grips: Sequence[str], wide: bool, views: int
+) -> str:
     """How the page is laid out where viser leaves it open: `stop`, `others` and the hands' `grips`
     are the ids of the buttons.
 
     The camera views come first, as large as width and height leave room beside the buttons; STOP is
     large, apart from the others, and at the lower edge of what is to be seen, however far one has
-    scrolled. A phone's only sheet is as large as its screen; two views stand one below the other
-    there.
+    scrolled. In a low window up to four views stand in a row, if the panel is `wide`. A phone's only
+    sheet is as large as its screen; two views stand one below the other there.
     """
     panel = f'div:has(> div > button[id="{stop}"])'
     pinned = f'{panel} > div:has(> button[id="{stop}"])'
@@ -60,7 +62,8 @@ def style_html(stop: str, others: Sequence[str], grips: Sequence[str], views: in
     of_hands = ", ".join(f'{panel} > div:has(> button[id="{b}"])' for b in grips) or ".no-hands"
     view, columns, phone_columns = f"{panel} > div:has(> div > img)", min(2, views), 1 + (views > 2)
     hands_px = 66 * bool(grips)  # their row of buttons, and the line that says how they stand
-    rows, phone_rows = -(-views // columns), -(-views // phone_columns)
+    low_columns = min(4, views) if wide else columns
+    rows, low_rows, phone_rows = (-(-views // n) for n in (columns, low_columns, phone_columns))
     return f"""<style>
 img[src^="blob:"] {{ width: 100%; object-fit: contain; object-position: left top; }}
 {clipped} {{ overflow: visible !important; }}
@@ -74,6 +77,10 @@ img[src^="blob:"] {{ width: 100%; object-fit: contain; object-position: left top
   background: var(--mantine-color-body); }}
 button[id="{stop}"] {{ height: 56px !important; font-size: 22px; }}
 button[id="{stop}"] .mantine-Button-label {{ font-weight: 800 !important; }}
+@media (max-height: 900px) {{
+  {view} {{ flex-basis: {100 / low_columns:.2f}%; }}
+  {view} img {{ max-height: calc((100vh - {345 + hands_px}px) / {low_rows}); }}
+}}
 @media (max-width: 36em) {{
   .mantine-Paper-root {{ max-height: 100% !important; }}
   .mantine-ScrollArea-content {{ padding-bottom: 104px; }}
@@ -131,7 +138,7 @@ def lamp_html(sight: Snapshot) -> str:
     much is left.
     """
     step = sight.view.step if sight.view is not None else None
-    hands = "".join(f"<div>{hand_html(hand)}</div>" for hand in sight.hands)
+    hands = f"<div>{' &middot; '.join(map(hand_html, sight.hands))}</div>" if sight.hands else ""
     if step is None or sight.phase != "acting":
         phase = html.escape(sight.phase)
         return f'<div id="robot-rl-lamp" style="padding:2px 12px">{phase}{hands}</div>'

@@ -120,6 +120,11 @@ class UiEvents:
         self.waiting.clear()
         return [self._words.popleft() for _ in range(len(self._words))]
 
+    @property
+    def has_words(self) -> bool:
+        """Whether there are some that were not taken yet."""
+        return bool(self._words)
+
     def press(self, hand: str, button: str) -> None:
         """A hand's button is down."""
         self._presses[hand, button] = time.monotonic()
@@ -183,7 +188,8 @@ class Page:
             "Sound", True, hint="at takeover, success, failure, fault; when a person is needed"
         )
         self._note = gui.add_html(note_html(""))
-        self._style_of = partial(style_html, self._add_button(gui, *STOP), others, grips)
+        stop = self._add_button(gui, *STOP)
+        self._style_of = partial(style_html, stop, others, grips, gizmo is None)
         self._event = gui.add_html("")
         self._style = gui.add_html(self._style_of(1))
         for key, word in KEYS.items():

@@ -98,7 +98,7 @@ class Console:
             for word in self.page.said.take_words():
                 self._try(word, partial(self._say, desk, word))
             for hand, button in self.page.said.take_presses():
-                if desk is not None:
+                if desk is not None and not self.page.said.has_words:  # a STOP waits for none
                     self._try(button, partial(desk.press, hand, button), f"{button} {hand}")
             grip = self.page.said.grip
             if desk is not None and (grip is not None or held):
