@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -173,7 +172,7 @@ class EpisodeRunner:
                 (proposed, commanded, info["executed"]),
                 author if provenance is None else provenance,
                 RewardResult(reward, terminated, info["success"]),
-                truncated=truncated,
+                truncated,
                 cut_short=truncated and bool(cut),
                 corrected=intervention.corrected if provenance is None else None,
             )
@@ -343,7 +342,9 @@ class EpisodeRunner:
         actions: tuple[Array, ...],
         provenance: Provenance,
         result: RewardResult,
-        **more: Any,
+        truncated: bool = False,
+        cut_short: bool = False,
+        corrected: Array | None = None,
     ) -> Step:
         """A step of this episode; `actions` are the proposed, the commanded and the executed one."""
         proposed, commanded, executed = actions
@@ -355,7 +356,9 @@ class EpisodeRunner:
             commanded=commanded,
             executed=executed,
             **result._asdict(),
-            **{"truncated": False} | more,
+            truncated=truncated,
+            cut_short=cut_short,
+            corrected=corrected,
             provenance=provenance,
             weights_version=self.weights_version,
             t_monotonic=self._env.clock.now(),

@@ -162,7 +162,7 @@ def test_an_unknown_key_at_the_top_does_not_offer_the_name_that_the_file_itself_
     )
 
 
-ALLOWED = ("arms", "cameras", "grippers", "teleop")
+ALLOWED = ("arms", "cameras", "grippers", "teleop", "more_teleop")
 
 
 @pytest.mark.parametrize(

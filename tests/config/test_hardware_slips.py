@@ -255,6 +255,22 @@ SIM = [
         "name: scripted\n  options: {axes: [x, y]}",
         "teleop.options.axes = ['x', 'y']: wanted six of x, y, z",
     ),
+    # a second device
+    (
+        "name: scripted",
+        "name: scripted\nmore_teleop: [{name: keyboard}]",
+        "more_teleop[0].options.arm = 'panda' has a device already: name another arm",
+    ),
+    (
+        "name: scripted",
+        "name: scripted\nmore_teleop: [{name: keyboard, options: {arm: left}}]",
+        "more_teleop[0].options.arm = 'left' is not in the file; it has: panda",
+    ),
+    (
+        "teleop:\n  name: scripted",
+        "more_teleop: [{name: scripted}]",
+        "more_teleop stands beside `teleop`, and there is none",
+    ),
 ]
 """Text of sim_panda.yaml, what somebody wrote instead, and what they are told."""
 

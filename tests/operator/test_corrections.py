@@ -3,18 +3,19 @@ and replayed.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_rl import config
-from robot_rl.actor.episodes import EpisodeRunner
+from robot_rl import config, geometry
+from robot_rl.actor.episodes import FIRST, EpisodeRunner
 from robot_rl.dataset.archive import Archive, archive
-from robot_rl.env.robot import RobotEnv
 from robot_rl.learner.replay import Replay
-from robot_rl.links.sockets import free_addresses
+from robot_rl.machine.clock import LockstepClock
 from robot_rl.operator import mapping
 from robot_rl.operator.intervention import Intervention
 from robot_rl.operator.mapping import Crew, Operator, open_operator
@@ -28,17 +29,16 @@ from robot_rl.types import (
     ConfigError,
     OperatorCommand,
     Provenance,
+    RecordId,
+    SpaceSpec,
     TeleopEvent,
     TeleopMapping,
     Use,
 )
-from tests.controllers.bench import served
 from tests.hands import OPEN, Hand, arm_at, still
 from tests.helpers import SPACE, make_step
 
-ONE = config.load_task("peg_insert")
 PANDA = config.load_hardware("sim_panda")
-TWO = replace(ONE, start=2 * ONE.start, wander=None, max_steps=12)
 ARMS = ActionSpec(("left.x", "left.rz", "left hand", "right.x", "right.rz", "right hand"), (2, 5))
 LEFT, RIGHT = [0, 1], [3, 4]
 HUMAN, POLICY = Provenance.HUMAN, Provenance.POLICY
@@ -150,53 +150,70 @@ def test_each_arm_has_a_device_of_its_own(monkeypatch):
 # ---------------------------------------------------------------------- two arms, log and replay
 
 
-@pytest.fixture(scope="module")
-def env():
-    """Two arms, each in a world of its own; nobody is judged by where the second one is."""
-    one, two = free_addresses(2)
-    with served(one, "lockstep", ONE.scene) as (_, left), served(two, "lockstep", ONE.scene):
-        left = replace(left, name="left")
-        right = replace(left, name="right", address=two)
-        bench = RobotEnv(TWO, replace(PANDA, arms=(left, right), cameras=()), obs="state")
-        yield bench
-        bench.close()
+class TwoArms:
+    """Arms with a hand each that are at once where they are told to be; a hand takes every order."""
+
+    space_spec = SpaceSpec({"state/x": ((2,), "float32")}, ARMS)
+    cameras: ClassVar[dict] = {}
+    period_s, clock, reward = 0.1, LockstepClock(), SimpleNamespace(version=0)
+
+    def reset(self, *, seed, options):
+        self.arm_states, self.steps = [arm_at(0.0), arm_at(0.0)], 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.steps += 1
+        before = [state.target_base_tcp for state in self.arm_states]
+        poses = [geometry.pose_move(*each) for each in zip(before, ARMS.moves(action), strict=True)]
+        self.arm_states = [arm_at(0.1 * self.steps, pose) for pose in poses]
+        moves = [geometry.pose_delta(*each) for each in zip(before, poses, strict=True)]
+        info = {
+            "executed": ARMS.pick(np.array(moves), ARMS.choices(action)),
+            "faults": [],
+            "hand_faults": [],
+        }
+        return self._seen(), 0.0, False, self.steps == 12, info | FIRST | {"success": False}
+
+    def _seen(self):
+        x = [state.target_base_tcp[0] for state in self.arm_states]
+        return {"state/x": np.array(x, np.float32)}
 
 
-def play(env, *hands):
-    """The steps of an episode of a policy that moves both arms, and its summary."""
-    actions, rng = env.space_spec.actions, np.random.default_rng(7)
-    members = [Operator(Hand(said), arm=i, actions=actions) for i, said in enumerate(hands)]
-    runner = EpisodeRunner(env)
+def play(*hands):
+    """The steps of an episode of a policy that moves both arms and hands, and its summary."""
+    rng, runner = np.random.default_rng(7), EpisodeRunner(cast(Any, TwoArms()))
 
     def act(observation):
-        return rng.uniform(-0.3, 0.3, 12).astype(np.float32)
+        return rng.uniform(-1.0, 1.0, 6).astype(np.float32)
 
-    return list(runner.play(0, act, Intervention(Crew(members)), seed=1)), runner.summary
+    return list(runner.play(0, act, crew(*hands), seed=1)), runner.summary
 
 
-def test_what_one_arm_is_made_to_do_changes_no_number_of_the_other(env, tmp_path):
+def test_what_one_arm_is_made_to_do_changes_no_number_of_the_other(tmp_path):
     """And log, archive and replay say, of each step, which numbers were corrected."""
-    alone, _ = play(env, [], [])
-    left = [OPEN, *[still(0.2)] * 3, *[OPEN] * 3, still(0.2), still(0.0)]
-    steps, summary = play(env, left, [])
+    alone, _ = play([], [])
+    closes = TeleopEvent(False, np.zeros(6), gripper=CLOSE)
+    left = [OPEN, *[still(0.2)] * 3, *[OPEN] * 3, still(0.2), still(0.0), OPEN, closes]
+    steps, summary = play(left, [])
+    arm, hand = [2, 3, 4, 8, 9], [11]
     theirs = [step.index for step in steps if step.provenance == HUMAN]
-    assert theirs == [2, 3, 4, 8, 9]
-    assert (summary.human_steps, summary.segments) == (5, 2)
+    assert theirs == [*arm, *hand]
+    assert (summary.human_steps, summary.segments) == (6, 3)
     for step, other in zip(steps, alone, strict=True):
-        np.testing.assert_array_equal(step.commanded[6:], step.proposed[6:])
-        np.testing.assert_array_equal(step.executed[6:], other.executed[6:])
-        mask = [step.index in theirs] * 6 + [False] * 6
+        np.testing.assert_array_equal(step.commanded[3:], step.proposed[3:])
+        np.testing.assert_array_equal(step.executed[3:], other.executed[3:])
+        mask = [step.index in arm] * 2 + [step.index in hand] + [False] * 3
         np.testing.assert_array_equal(motion.given(step), mask)
-    assert not np.array_equal(steps[2].executed[:6], alone[2].executed[:6])
+        np.testing.assert_array_equal(step.commanded == step.proposed, ~motion.given(step))
 
     path, folder = tmp_path / "steps.log", tmp_path / "archive"
-    with StepLog(path, env.space_spec) as log:  # written up to the middle, and gone on with
+    with StepLog(path, TwoArms.space_spec) as log:  # written up to the middle, and gone on with
         for step in steps[:5]:
-            log.append_step(step)
-    replays = [Replay(env.space_spec, 40) for _ in range(2)]
-    with StepLog(path, env.space_spec) as log:
+            log.append_step(step, RecordId("actor", 1, step.index))
+    replays = [Replay(TwoArms.space_spec, 40) for _ in range(2)]
+    with StepLog(path, TwoArms.space_spec) as log:
         for step in steps[5:]:
-            log.append_step(step)
+            log.append_step(step, RecordId("actor", 1, step.index))
         for live, logged in zip(steps, log.read(), strict=True):
             np.testing.assert_array_equal(motion.given(live), motion.given(logged))
             replays[0].append(live)
@@ -208,8 +225,8 @@ def test_what_one_arm_is_made_to_do_changes_no_number_of_the_other(env, tmp_path
         batch = replay.gather(replay.transitions())
         np.testing.assert_array_equal(batch["corrected"], episode.corrected)
         # holding an arm where it is shows nothing; what shows is a correction, and experience
-        assert np.flatnonzero(batch["demo"]).tolist() == [1, 2, 3, 7]
-        assert replay.count("corrections") == 4 and replay.own_transitions == len(steps) - 1
+        assert np.flatnonzero(batch["demo"]).tolist() == [1, 2, 3, 7, 10]
+        assert replay.count("corrections") == 5 and replay.own_transitions == len(steps) - 1
 
 
 def test_a_policys_motion_beside_a_hand_that_rests_is_no_correction():
