@@ -11,6 +11,7 @@ from robot_rl.console.history import Ended, History
 from robot_rl.console.model import Snapshot
 from robot_rl.dataset.counts import Figures
 from robot_rl.links.console_link import Question, View
+from robot_rl.links.jpeg import VIEW_PIXELS, from_jpeg, to_jpeg
 from robot_rl.links.status import RunStatus
 from robot_rl.types import Fault
 from tests.hands import arm_at
@@ -206,13 +207,19 @@ def test_a_run_in_which_nobody_acts_any_more_is_a_quiet_page():
     )
 
 
-@pytest.mark.parametrize("shape", [(64, 128), (480, 640), (128, 96), (700, 1)])
+@pytest.mark.parametrize("shape", [(64, 128), (480, 640), (128, 96)])
 def test_a_view_is_as_large_as_it_is_sent_in_its_own_shape(shape):
     view = titled(np.full((*shape, 3), 200, np.uint8), "front")
     assert (
         max(view.shape[:2]) == CELL
         and abs(view.shape[0] / view.shape[1] - shape[0] / shape[1]) < 0.01
     )
+
+
+def test_a_line_of_a_picture_stays_a_line():
+    assert titled(np.zeros((700, 1, 3), np.uint8), "front").shape == (CELL, 1, 3)
+    small = from_jpeg(to_jpeg(np.zeros((1, 700, 3), np.uint8)))
+    assert small.shape == (1, VIEW_PIXELS, 3)
 
 
 def test_a_policy_at_work_says_so_and_what_it_has_come_to():
