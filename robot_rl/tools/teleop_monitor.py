@@ -74,7 +74,7 @@ class DryRun:
         self.takeovers += self.reading.engaged and not before
         self._history.append((now, self.device.reports))
         if self.said.outcome:
-            self._word, self._word_t = self.said.outcome, now
+            self._word, self._word_t = self.said.outcome, time.monotonic()
 
     @property
     def word(self) -> OperatorCommand:
