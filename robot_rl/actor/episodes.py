@@ -111,7 +111,8 @@ class EpisodeRunner:
         self._env = env
         self._desk, self._gate = desk, gate
         if desk is not None:
-            desk.cameras = env.cameras
+            desk.cameras, desk.hands = env.cameras, env.hands
+            desk.hand_buttons.listen(env.hands.numbers)
         self.summary = EpisodeSummary(-1)
         self.weights_version = 0
 

@@ -262,6 +262,9 @@ def _devices_problems(hardware: "Hardware") -> Iterator[Problem]:
         if arm in taken:
             yield (*place, "options", "arm"), f"= {arm!r} has a device already: name another arm"
         taken.append(arm)
+    if [use.name for _, use in devices].count("browser") > 1:
+        why = "names the browser twice, and the page has one gizmo: wanted another device for one"
+        yield ("more_teleop",), why
 
 
 def _teleop_problems(use: Use, arms: Sequence[str]) -> Iterator[Problem]:

@@ -190,7 +190,9 @@ def fit_problems(task: "Task", hardware: "Hardware") -> Iterator[Problem]:
                 yield ("backward", *place), message
     if len(task.start) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
-        yield ("start",), f"has {len(task.start)} start poses for {arms}: wanted one for each"
+        names = ", ".join(repr(arm.name) for arm in hardware.arms)
+        wanted = f"wanted one for each ({names})"
+        yield ("start",), f"has {len(task.start)} start poses for {arms}: {wanted}"
     elif task.grippers and len(task.grippers) != len(hardware.arms):
         arms = f"the {len(hardware.arms)} arms of hardware {hardware.name!r}"
         yield ("grippers",), f"has {len(task.grippers)} words for {arms}: wanted one for each"

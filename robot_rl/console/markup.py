@@ -39,14 +39,16 @@ ACTORS = {
 """What is said of who acts, and its colour."""
 
 
-def style_html(stop: str, others: Sequence[str], views: int) -> str:
-    """How the page is laid out where viser leaves it open: `stop` and `others` are the ids of the
-    buttons.
+def style_html(
+    stop: str, others: Sequence[str], grips: Sequence[str], wide: bool, views: int
+) -> str:
+    """How the page is laid out where viser leaves it open: `stop`, `others` and the hands' `grips`
+    are the ids of the buttons.
 
     The camera views come first, as large as width and height leave room beside the buttons; STOP is
     large, apart from the others, and at the lower edge of what is to be seen, however far one has
-    scrolled. A phone's only sheet is as large as its screen; two views stand one below the other
-    there.
+    scrolled. In a low window up to four views stand in a row, if the panel is `wide`. A phone's only
+    sheet is as large as its screen; two views stand one below the other there.
     """
     panel = f'div:has(> div > button[id="{stop}"])'
     pinned = f'{panel} > div:has(> button[id="{stop}"])'
@@ -56,26 +58,37 @@ def style_html(stop: str, others: Sequence[str], views: int) -> str:
         f"{panel} > {each}"
         for each in [*(f'div:has(> button[id="{b}"])' for b in others), "div:has(input)"]
     )
-    buttons = ", ".join(f'button[id="{each}"]' for each in others)
+    buttons = ", ".join(f'button[id="{each}"]' for each in (*others, *grips))
+    of_hands = ", ".join(f'{panel} > div:has(> button[id="{b}"])' for b in grips) or ".no-hands"
     view, columns, phone_columns = f"{panel} > div:has(> div > img)", min(2, views), 1 + (views > 2)
+    hands_px = 66 * bool(grips)  # their row of buttons, and the line that says how they stand
+    low_columns = min(4, views) if wide else columns
+    rows, low_rows, phone_rows = (-(-views // n) for n in (columns, low_columns, phone_columns))
     return f"""<style>
 img[src^="blob:"] {{ width: 100%; object-fit: contain; object-position: left top; }}
 {clipped} {{ overflow: visible !important; }}
 {panel} {{ display: flex; flex-wrap: wrap; align-items: center; }}
 {panel} > div {{ flex: 0 0 100%; box-sizing: border-box; }}
 {view} {{ flex-basis: {100 / columns:.2f}%; padding-inline: 2px !important; }}
-{view} img {{ max-height: calc((100vh - 345px) / {-(-views // columns)}); }}
+{view} img {{ max-height: calc((100vh - {345 + hands_px}px) / {rows}); }}
 {halves} {{ flex: 0 0 50%; margin: 0 !important; padding-inline: 8px; }}
+{of_hands} {{ flex: 1 0 25%; margin: 0 !important; padding-inline: 8px; }}
 {pinned} {{ position: sticky; bottom: 0; z-index: 5; margin: 0 !important; padding: 24px 8px 12px !important;
   background: var(--mantine-color-body); }}
 button[id="{stop}"] {{ height: 56px !important; font-size: 22px; }}
 button[id="{stop}"] .mantine-Button-label {{ font-weight: 800 !important; }}
+@media (max-height: 900px) {{
+  {view} {{ flex-basis: {100 / low_columns:.2f}%; }}
+  {view} img {{ max-height: calc((100vh - {345 + hands_px}px) / {low_rows}); }}
+}}
 @media (max-width: 36em) {{
   .mantine-Paper-root {{ max-height: 100% !important; }}
   .mantine-ScrollArea-content {{ padding-bottom: 104px; }}
   div[style*="width: 20em"] {{ width: 100vw !important; }}
   {view} {{ flex-basis: {100 / phone_columns}%; }}
-  {view} img {{ max-height: calc((100vh - 320px) / {-(-views // phone_columns)}); object-position: center top; }}
+  {of_hands} {{ flex-basis: 50%; }}
+  {view} img {{ max-height: calc((100vh - {320 + hands_px}px) / {phone_rows});
+    object-position: center top; }}
   {pinned} {{ position: fixed; left: 0; right: 0; }}
   {buttons} {{ height: 44px !important; padding-inline: 4px; font-size: 13px; }}
   button[id="{stop}"] {{ height: 64px !important; }}
@@ -125,8 +138,10 @@ def lamp_html(sight: Snapshot) -> str:
     much is left.
     """
     step = sight.view.step if sight.view is not None else None
+    hands = f"<div>{' &middot; '.join(map(hand_html, sight.hands))}</div>" if sight.hands else ""
     if step is None or sight.phase != "acting":
-        return f'<div id="robot-rl-lamp" style="padding:2px 12px">{html.escape(sight.phase)}</div>'
+        phase = html.escape(sight.phase)
+        return f'<div id="robot-rl-lamp" style="padding:2px 12px">{phase}{hands}</div>'
     lamp = f'<span style="color:{AMBER if sight.is_held else GREY}">&#9679;</span>'
     clutch = "operator has hold" if sight.is_held else "clutch open"
     time_left = "" if sight.left_s is None else f", {sight.left_s:.0f} s left"
@@ -138,8 +153,23 @@ def lamp_html(sight: Snapshot) -> str:
     return (
         f'<div id="robot-rl-lamp" style="padding:2px 12px;font-size:14px">{lamp} {clutch} &middot;'
         " episode "
-        f"{step['episode']}, step {step['index']}{time_left}{hint}</div>"
+        f"{step['episode']}, step {step['index']}{time_left}{hint}{hands}</div>"
     )
+
+
+def hand_html(hand: Mapping[str, Any]) -> str:
+    """A hand in one line: how wide it is open, what it does, or that it has a fault."""
+    name = html.escape(str(hand["name"]))
+    if hand["reason"]:
+        return f'<b style="color:{FULL_RED}">{name}: fault</b>'
+    return f"{name}: {hand_text(hand)}"
+
+
+def hand_text(hand: Mapping[str, Any]) -> str:
+    """How wide a hand is open, and what it does."""
+    width = f"{1e3 * number(hand['width_m']):.0f} mm open"
+    does = {", moves": hand["moving"], ", holds something": hand["held"]}
+    return width + "".join(word for word, so in does.items() if so)
 
 
 def list_html(history: History) -> str:
@@ -223,6 +253,11 @@ def status_html(sight: Snapshot) -> str:
     alarms += [
         f"{name}FAULT {Fault(arm.fault).name}: {arm.reason}" for name, arm in named if arm.fault
     ]
+    alarms += [
+        f"{hand['name']}: FAULT: {hand['reason']}; look at it, then acknowledge it"
+        for hand in sight.hands
+        if hand["reason"]
+    ]
     author = phase = ""
     if sight.view is not None:
         facts, step = sight.view.facts, sight.view.step
@@ -291,6 +326,7 @@ def status_html(sight: Snapshot) -> str:
         rows.append((f"{name}limits", arm.verdict.reasons))
         if arm.command_success < 1.0:
             rows.append((f"{name}commands", f"{100.0 * arm.command_success:.0f} % reach the robot"))
+    rows += [(str(hand["name"]), hand_text(hand)) for hand in sight.hands]
     rows += learner_rows(sight.learner)
     who = ACTORS.get(author, (author, GREY))
     if author == "demo" and not sight.is_held:

@@ -4,7 +4,7 @@ episodes on disk.
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,10 @@ from robot_rl.links.console_link import (
     Question,
     View,
 )
+from robot_rl.links.hand_buttons import HAND_CHOICES
 from robot_rl.links.status import RunStatus, StatusReader
 from robot_rl.machine.small_files import Tail, is_number
-from robot_rl.types import ArmState, DeviceError, Fault, LinkError, WorldState
+from robot_rl.types import ArmState, DeviceError, Fault, LinkError, Use, WorldState
 
 ARM_ANSWERS_S = 0.3
 LOOK_AGAIN_S = 2.0  # for somebody who did not answer
@@ -38,9 +39,8 @@ TRACE_S = 60.0
 TRACE_EVERY_S = 0.25
 FALLS = 0.3  # of the probability of success within a few seconds: worth a look
 FALLS_WITHIN_S = 4.0
-FALLS_TO = (
-    0.5  # of what the critic expected: with a discount of 0.97, success is 23 steps further away
-)
+# of what the critic expected: with a discount of 0.97, success is 23 steps further away
+FALLS_TO = 0.5
 # of a success, which is worth 1 in nearly all tasks: less than that is expected of anything
 LEAST_VALUE = 0.1
 
@@ -63,6 +63,13 @@ class Sources:
             driver("rewards", self.task.reward.name).needs_operator
         )
 
+    @property
+    def hands(self) -> list[str]:
+        """The grippers that an operator can move: the task's, or all of a bench without a task."""
+        task, there = self.task, [self.hardware.gripper_of(arm) for arm in self.hardware.arms]
+        moved = [task is None or task.gripper(i) == "moved" for i in range(len(there))]
+        return [hand.name for hand, moves in zip(there, moved, strict=True) if hand and moves]
+
     @staticmethod
     def of_run(folder: RunFolder) -> "Sources":
         """Everything that a run on this machine publishes."""
@@ -79,13 +86,15 @@ class Sources:
     @staticmethod
     def of_bench(hardware: Hardware) -> "Sources":
         """A bench without a run: its arms, and the desk of `robot-rl teleop`."""
-        device = hardware.teleop
-        desk = (
-            str(device.options.get("address", TELEOP_ADDRESS))
-            if device and device.name == "browser"
-            else None
-        )
+        device = page_device(hardware)
+        desk = str(device.options.get("address", TELEOP_ADDRESS)) if device else None
         return Sources(hardware.name, hardware, desk=desk)
+
+
+def page_device(hardware: Hardware) -> Use | None:
+    """The operator's device that is the page's gizmo, if there is one."""
+    devices = (hardware.teleop, *hardware.more_teleop)
+    return next((each for each in devices if each and each.name == "browser"), None)
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,11 @@ class Snapshot:
         )
 
     @property
+    def hands(self) -> Sequence[Mapping[str, Any]]:
+        """How each hand that the task moves stands, as `env/hands.py` tells it."""
+        return self.view.facts.get("hands", ()) if self.view is not None else ()
+
+    @property
     def is_at_rest(self) -> bool:
         """A run in which nobody acts, neither the actor nor an arm."""
         return self.results is not None and all(arm is None for arm in self.arms)
@@ -183,17 +197,13 @@ class ConsoleModel:
         """
         view = self._ask("actor", self._desk.look) if self._desk else None
         self._follow(view)
-        picture = (
-            self._ask("actor", partial(self._desk.picture, marked))
-            if self._desk and marked
-            else None
-        )
+        desk = self._desk if marked else None
+        picture = self._ask("actor", partial(desk.picture, marked)) if desk else None
         arms = [
             self._ask(f"arm {arm.name}", partial(self._arm, i))
             for i, arm in enumerate(self.sources.hardware.arms)
         ]
-        statuses = self._status.latest()
-        learner = statuses.get("learner")
+        learner = self._status.latest().get("learner")
         names = [arm.name for arm in self.sources.hardware.arms]
         trace = self._remember(view, learner)
         return Snapshot(
@@ -355,7 +365,9 @@ def event_between(before: Snapshot, now: Snapshot) -> str:
     failure, takeover.
     """
     faults = [
-        sum(arm.fault != Fault.NONE for _, arm in sight.named_arms()) for sight in (before, now)
+        sum(arm.fault != Fault.NONE for _, arm in sight.named_arms())
+        + sum(bool(hand["reason"]) for hand in sight.hands)
+        for sight in (before, now)
     ]
     if faults[1] > faults[0]:
         return "fault"
@@ -386,6 +398,10 @@ def without_effect(word: str, sight: Snapshot, *, asks_operator: bool) -> str:
         ):
             return ""
         return f"no episode runs now ({phase})" if phase else ""
+    if word in HAND_CHOICES:
+        if view is not None and "evaluated" in view.facts:
+            return "nobody helps in an evaluation"
+        return "" if phase in ("", "acting", "waiting") else f"no episode runs now ({phase})"
     verb = view.facts.get("verb", "") if view is not None else ""
     if word == "deny" and verb not in ("", "train"):
         return "only a training learns from it"

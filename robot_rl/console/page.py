@@ -77,6 +77,10 @@ KEYS = {
 ANSWERS = (("yes", "It was  (y)", "teal", "CHECK"), ("no", "It was not  (x)", "orange", "X"))
 ANSWER_KEYS = {"Y": "yes", "X": "no"}
 """The same for the judge's question; another key than that for a word on the whole episode."""
+HAND_BUTTONS = (("close", "blue", "ARROWS_MINIMIZE"), ("open", "cyan", "ARROWS_MAXIMIZE"))
+"""What each button of a hand wants, its colour and icon."""
+HELD_HZ = 5.0  # a button of a hand that is held down says so
+STALE_S = 0.5  # what nobody could be told for so long is not told later
 LOOK_AT_IT_S = 0.5  # an answer so soon after a question came may be about the one before it
 
 
@@ -89,6 +93,7 @@ class UiEvents:
         self.waiting = threading.Event()
         self._words: deque[str] = deque(maxlen=100)
         self._keys: dict[str, float] = {}
+        self._presses: dict[tuple[str, str], float] = {}
         self._grip: Array | None = None
         self._dragging = False
 
@@ -116,6 +121,21 @@ class UiEvents:
         return [self._words.popleft() for _ in range(len(self._words))]
 
     @property
+    def has_words(self) -> bool:
+        """Whether there are some that were not taken yet."""
+        return bool(self._words)
+
+    def press(self, hand: str, button: str) -> None:
+        """A hand's button is down."""
+        self._presses[hand, button] = time.monotonic()
+        self.waiting.set()
+
+    def take_presses(self) -> list[tuple[str, str]]:
+        """Hands and their buttons that were pressed since the last time, and just now."""
+        now, pressed = time.monotonic(), list(self._presses)
+        return [each for each in pressed if now - self._presses.pop(each) < STALE_S]
+
+    @property
     def grip(self) -> Array | None:
         """The pose `(7,)` in the base where the gizmo is held, or None."""
         return self._grip if self._dragging else None
@@ -139,9 +159,10 @@ class Page:
         door: AuthProxy,
         gizmo: str | None,
         cameras: Sequence[CameraConfig] = (),
+        hands: Sequence[str] = (),
     ):
         """It listens at `listener` and nowhere else, and asks the door. `gizmo` names the arm that
-        it drives.
+        it drives; each of the `hands` gets its buttons.
         """
         self.said = UiEvents()
         self._server = guarded_server(title, listener, door)
@@ -161,12 +182,14 @@ class Page:
         self._answers = [self._make_button(gui, self._answer, *button) for button in ANSWERS]
         others = [str(button._impl.uuid) for button in self._answers]
         self._show_question(None)
+        grips = [self._add_hand_button(gui, hand, *each) for hand in hands for each in HAND_BUTTONS]
         others += [self._add_button(gui, *button) for button in BUTTONS]
         self._sound = gui.add_checkbox(
             "Sound", True, hint="at takeover, success, failure, fault; when a person is needed"
         )
         self._note = gui.add_html(note_html(""))
-        self._style_of = partial(style_html, self._add_button(gui, *STOP), others)
+        stop = self._add_button(gui, *STOP)
+        self._style_of = partial(style_html, stop, others, grips, gizmo is None)
         self._event = gui.add_html("")
         self._style = gui.add_html(self._style_of(1))
         for key, word in KEYS.items():
@@ -238,7 +261,7 @@ class Page:
 
     def note(self, text: str, problem: bool = False) -> None:
         """The answer to the last button."""
-        self._note.content = note_html(text, problem)
+        self._set("note", self._note, note_html(text, problem))
 
     def stop(self) -> None:
         """Close the page."""
@@ -246,6 +269,9 @@ class Page:
 
     def _press(self, word: str, _: Any) -> None:
         self.said.word(word)
+
+    def _press_hand(self, pressed: tuple[str, str], _: Any) -> None:
+        self.said.press(*pressed)
 
     def _press_key(self, word: str, _: Any) -> None:
         self.said.key(word)
@@ -267,9 +293,16 @@ class Page:
         """A button that says a word; returns its id on the page."""
         return str(self._make_button(gui, self._press, word, label, colour, icon)._impl.uuid)
 
+    def _add_hand_button(self, gui: Any, hand: str, choice: str, colour: str, icon: str) -> str:
+        """A button of a hand, which counts as long as it is held down; returns its id."""
+        label = f"{choice.capitalize()} {hand}"
+        button = self._make_button(gui, self._press_hand, (hand, choice), label, colour, icon)
+        button.on_hold(partial(self._press_hand, (hand, choice)), callback_hz=HELD_HZ)
+        return str(button._impl.uuid)
+
     @staticmethod
     def _make_button(
-        gui: Any, press: Callable[..., None], word: str, label: str, colour: str, icon: str
+        gui: Any, press: Callable[..., None], word: Any, label: str, colour: str, icon: str
     ) -> Any:
         button = gui.add_button(label, color=colour, icon=getattr(viser.Icon, icon))
         button.on_click(partial(press, word))

@@ -79,8 +79,10 @@ class ArmView:
 
 def titled(image: Array, name: str) -> Array:
     """A camera's view with its name in it."""
-    scale = CELL / max(image.shape[:2])
-    view = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_LINEAR)
+    height, width = image.shape[:2]
+    scale = CELL / max(height, width)
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    view = cv2.resize(image, size, interpolation=cv2.INTER_LINEAR)
     (width, _), _ = cv2.getTextSize(name, cv2.FONT_HERSHEY_SIMPLEX, 0.5, 1)
     view[:24, : width + 16] = 30
     cv2.putText(view, name, (8, 17), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA)

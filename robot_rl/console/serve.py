@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from robot_rl.console.auth_proxy import AuthProxy
-from robot_rl.console.model import ConsoleModel, Sources, without_effect
+from robot_rl.console.model import ConsoleModel, Sources, page_device, without_effect
 from robot_rl.console.token import new_token
 from robot_rl.controllers.client import ArmClient
 from robot_rl.links.console_link import ConsoleLinkClient
@@ -41,12 +41,8 @@ class Console:
         drawn = [
             (arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)
         ]
-        teleop = hardware.teleop
-        gizmo = (
-            teleop.options.get("arm", hardware.arms[0].name)
-            if teleop and teleop.name == "browser"
-            else None
-        )
+        device = page_device(hardware)
+        gizmo = device.options.get("arm", hardware.arms[0].name) if device else None
         listener = listen(host, port)
         door = AuthProxy(host, listener.getsockname()[1], token or new_token())
         self.url = door.url
@@ -57,6 +53,7 @@ class Console:
             door=door,
             gizmo=gizmo,
             cameras=hardware.cameras,
+            hands=sources.hands if sources.desk else (),
         )
         self._watch = ConsoleModel(sources)
         self._closing = threading.Event()
@@ -100,6 +97,9 @@ class Console:
             self.page.said.waiting.wait(GRIP_S if held else None)
             for word in self.page.said.take_words():
                 self._try(word, partial(self._say, desk, word))
+            for hand, button in self.page.said.take_presses():
+                if desk is not None and not self.page.said.has_words:  # a STOP waits for none
+                    self._try(button, partial(desk.press, hand, button), f"{button} {hand}")
             grip = self.page.said.grip
             if desk is not None and (grip is not None or held):
                 held = grip is not None
@@ -112,8 +112,8 @@ class Console:
         if desk is not None:
             desk.close()
 
-    def _try(self, word: str, act: Callable[[], None]) -> None:
-        said = SAID.get(word, word).split()[0]
+    def _try(self, word: str, act: Callable[[], None], said: str = "") -> None:
+        said = said or SAID.get(word, word).split()[0]
         idle = without_effect(word, self.page.sight, asks_operator=self._sources.asks_operator)
         try:
             act()
@@ -126,13 +126,7 @@ class Console:
 
     def _say(self, desk: ConsoleLinkClient | None, word: str) -> None:
         if word == "acknowledge":
-            for address in self._watch.arm_addresses:
-                client = ArmClient(address, timeout_s=1.0)
-                try:
-                    if (state := client.acknowledge_fault()).fault:
-                        raise DeviceError(f"the fault is still there: {state.reason}")
-                finally:
-                    client.close()
+            self._acknowledge(desk)
             return
         if desk is None:
             raise LinkError("no run is looked at: name one, robot-rl console RUN")
@@ -147,6 +141,36 @@ class Console:
             except LinkError:
                 if left == 0 or self._closing.is_set():
                     raise
+
+    def _acknowledge(self, desk: ConsoleLinkClient | None) -> None:
+        """Tell every arm, and by the desk the hands, that somebody has looked; then raise what the
+        first has answered that still has a fault, or does not answer.
+        """
+        tell: list[Callable[[], object]] = [
+            partial(acknowledge_arm, address) for address in self._watch.arm_addresses
+        ]
+        if desk is not None and self.page.sight.hands:
+            tell.append(desk.acknowledge)
+        problems = []
+        for each in tell:
+            try:
+                each()
+            except (LinkError, DeviceError) as error:
+                problems.append(error)
+        if problems:
+            raise problems[0]
+
+
+def acknowledge_arm(address: str) -> None:
+    """Clear the fault of an arm. Raises DeviceError if it is still there, LinkError if nobody
+    answers.
+    """
+    client = ArmClient(address, timeout_s=1.0)
+    try:
+        if (state := client.acknowledge_fault()).fault:
+            raise DeviceError(f"the fault is still there: {state.reason}")
+    finally:
+        client.close()
 
 
 def require_page() -> None:

@@ -3,6 +3,7 @@ reset.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,11 @@ class Hands:
         self._holders = actions.holders
         many = len(hardware.arms) > 1
         arms = [hardware.arms[holder] for holder in self._holders]
+        self._arms = [arm.name for arm in arms]
         self._prefixes = [f"state/{arm.name}/" if many else "state/" for arm in arms]
         self._configs = [config for arm in arms if (config := hardware.gripper_of(arm))]
+        # by name, which number of the action is each one's choice
+        self.numbers = {actions.names[i]: i for i in actions.discrete}
         self._judge_width = "judge/width" in space.observations
         self._hands: list[Hand] = []
         try:
@@ -37,6 +41,16 @@ class Hands:
     def faults(self) -> list[str]:
         """The latched faults in words, as the hands were read last."""
         return [state.reason for state in self._states if state.reason]
+
+    def told(self) -> list[dict[str, Any]]:
+        """Each as it was read last, for a page, from any thread: name and arm, width [m], whether it
+        moves, holds something, and its fault in words.
+        """
+        return [
+            {"name": config.name, "arm": arm, "width_m": state.width, "moving": state.moving,
+             "held": state.held, "reason": state.reason}
+            for config, arm, state in zip(self._configs, self._arms, self._states, strict=True)
+        ]  # fmt: skip
 
     def choose(self, choices: Array, arms: Sequence[ArmState]) -> list[float]:
         """Begin what the action wants of each; what was begun."""

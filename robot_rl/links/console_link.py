@@ -19,20 +19,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 
 from robot_rl.links.calls import CallClient, CallServer
 from robot_rl.links.events import EventQueue, Moment
+from robot_rl.links.hand_buttons import HandButtons
+from robot_rl.links.jpeg import from_jpeg, to_jpeg
 from robot_rl.links.sockets import ANY_PORT
 from robot_rl.machine.small_files import finite
 from robot_rl.machine.validation import nearest
 from robot_rl.types import WORDS, ArmState, Array, DataError, OperatorCommand, Step
 
 TELEOP_ADDRESS = "local://teleop"  # where a browser's device listens that is tried without a run
-VIEW_PIXELS = 256  # a larger picture is made smaller before it is sent
 WHOLE_PIXELS = 640  # the same, of a camera's whole picture
-JPEG_QUALITY = 85
 NEEDS_HUMAN = "needs a human"  # the phase in which the arm holds until a person has put things back
 MOST_CHARACTERS = 100  # of a word or a camera's name
 SHARE = 0.2  # of the time of the desk's thread: the control loop runs in the same process
@@ -110,7 +109,9 @@ class ConsoleLink:
     events, grip = desk.events.take(), desk.grip
     ```
     `events` is the queue of all that an operator says: devices put their share into it, too.
-    `cameras`, by name, may be looked through as well, for their whole pictures.
+    `cameras`, by name, may be looked through as well, for their whole pictures. `hands` are those
+    that the task moves (`env/hands.py`); `hand_buttons` are the page's for them. `acknowledged`:
+    somebody has looked at a hand's fault; the gate obeys, and takes it back.
 
     Where it `asks`, each beginning of a doubt of the judge's is a question. The newest alone is
     open; its answer is an event about the moment that was shown.
@@ -121,6 +122,9 @@ class ConsoleLink:
         self._server = CallServer(address)
         self.address = self._server.address
         self.cameras: Mapping[str, Any] = {}
+        self.hands: Any = None
+        self.hand_buttons = HandButtons()
+        self.acknowledged = False
         self._lock = threading.Lock()
         self._facts: dict[str, Any] = {}
         self._shown: Shown | None = None
@@ -143,6 +147,8 @@ class ConsoleLink:
         self._server.register("question", self._tell_question)
         self._server.register("answer", self._take_answer)
         self._server.register("grip", self._take_grip)
+        self._server.register("hand", self._take_press)
+        self._server.register("acknowledge", self._acknowledge)
         self._server.start(SHARE)
 
     def tell(self, **facts: Any) -> None:
@@ -202,6 +208,7 @@ class ConsoleLink:
         facts |= {
             "doubts": self._asked - self._never_asked,
             "question": question[0] if question else 0,
+            "hands": self.hands.told() if self.hands is not None else [],
         }
         step = None if shown is None else described(shown)
         fresh = shown is not None and body.get("seen") != number
@@ -291,6 +298,14 @@ class ConsoleLink:
             raise DataError(f"a gizmo is held at a pose [m], [xyzw], not at {pose!r:.80}")
         self._grip, self._grip_t = held, time.monotonic()
 
+    def _take_press(self, body: dict[str, Any], _: dict[str, Array]) -> None:
+        self.hand_buttons.press(body.get("hand"), body.get("button"))
+
+    def _acknowledge(self, _: dict[str, Any], __: dict[str, Array]) -> None:
+        """It counts for the faults that there are to be seen, and for no later one."""
+        hands = self.hands.told() if self.hands is not None else []
+        self.acknowledged = any(hand["reason"] for hand in hands)
+
     def _rate_hz(self) -> float:
         times = [*self._times]
         if len(times) > 1 and times[-1] > times[0]:
@@ -350,6 +365,15 @@ class ConsoleLinkClient:
             timeout_s=self._timeout_s,
         )
 
+    def press(self, hand: str, button: str) -> None:
+        """A hand's button, "open" or "close", is down. LinkError if no operator moves that hand."""
+        body = {"hand": hand, "button": button}
+        self._calls.call("hand", body, timeout_s=self._timeout_s)
+
+    def acknowledge(self) -> None:
+        """Somebody has looked at the hands, and clears their faults."""
+        self._calls.call("acknowledge", {}, timeout_s=self._timeout_s)
+
     def close(self) -> None:
         self._calls.close()
 
@@ -388,26 +412,3 @@ def jpegs_of(step: Step) -> dict[str, Array]:
         if room == "image" or (room == "judge" and value.ndim == 3):
             images.setdefault(camera, to_jpeg(value))
     return images
-
-
-def to_jpeg(image: Array, pixels: int = VIEW_PIXELS) -> Array:
-    """An RGB picture `(H, W, 3)` as the bytes of a JPEG, with so many `pixels` at most on its
-    longer side.
-    """
-    larger = max(image.shape[:2]) / pixels
-    if larger > 1.0:
-        image = cv2.resize(
-            image, None, fx=1.0 / larger, fy=1.0 / larger, interpolation=cv2.INTER_AREA
-        )
-    _, data = cv2.imencode(
-        ".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
-    )
-    return np.asarray(data).ravel()
-
-
-def from_jpeg(data: Array) -> Array:
-    """The RGB picture again. Raises DataError for bytes that are none."""
-    image = cv2.imdecode(np.array(data, np.uint8), cv2.IMREAD_COLOR)
-    if image is None:
-        raise DataError("a view is no JPEG")
-    return np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB))

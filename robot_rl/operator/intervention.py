@@ -1,6 +1,7 @@
 """Who acts: the policy or the operator. Decided before the step, so that a step has one author."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from robot_rl.env.robot import RobotEnv
 from robot_rl.interfaces import Given
 from robot_rl.links.console_link import ConsoleLink
 from robot_rl.links.events import EventQueue, OperatorEvent
+from robot_rl.links.hand_buttons import HandButtons
 from robot_rl.operator.annotations import OperatorMarks
 from robot_rl.operator.mapping import Operator, open_operator
 from robot_rl.operator.pause import PauseGate
@@ -22,9 +24,10 @@ class Intervention:
     one segment.
 
     Of several arms they act with those whose clutch is closed, and of the grippers with those they
-    tell to open or close; the policy goes on with the others: `corrected` says which numbers of the
-    last action are the operator's, None: all, or none. The clutch (`mapping.Clutch`) alone decides
-    when they have let go; until then the arm holds, and these steps belong to the operator too.
+    tell to open or close, at a device or on the console's page; the policy goes on with the others:
+    `corrected` says which numbers of the last action are the operator's, None: all, or none. The
+    clutch (`mapping.Clutch`) alone decides when they have let go; until then the arm holds, and
+    these steps belong to the operator too.
     Called by the actor loop only:
 
     ```
@@ -59,12 +62,13 @@ class Intervention:
         self._operator = operator
         self._gate, self._marks = gate, marks
         self.events = desk.events if desk is not None else EventQueue()
+        self._buttons = desk.hand_buttons if desk is not None else HandButtons()
         self._locked_out, self._yields = locked_out, yields
         self.on_last: list[OperatorCommand] = []
         self._forget()
 
     def _forget(self) -> None:
-        self._acts = False
+        self._acts = self._drives = False  # anything at all; at the device
         self._begins_with: TeleopAction | None = None
         self.problem = ""
         self.segments = 0
@@ -76,6 +80,7 @@ class Intervention:
     def begin_episode(self) -> None:
         """Forget the last episode: the policy acts first, unless the clutch is closed."""
         self._forget()
+        self._buttons.begin_episode()
         if self._operator is not None:
             self._put(self._operator.begin_episode())
         self.hears_stop()
@@ -95,8 +100,8 @@ class Intervention:
         if self._operator is None:
             return True
         reading = self._operator.read(arms)
-        self.problem = reading.problem
-        if reading.engaged and moves(reading.action):
+        self.problem, acts = reading.problem, self._with_page(reading)
+        if acts.engaged and moves(acts.action):
             self._begins_with = reading
             return True
         self._put([reading.outcome])
@@ -144,22 +149,21 @@ class Intervention:
     def decide(self, proposed: Array, arms: Sequence[ArmState]) -> tuple[Array, Provenance]:
         """The action `(A,)` to command, and its author: the operator, where any number is theirs."""
         self.outcome, self.corrected = OperatorCommand.NONE, None
-        if self._operator is None:
-            self._take(acting=True)
-            return proposed, Provenance.POLICY
-        reading, self._begins_with = self._begins_with or self._operator.read(arms), None
+        reading, self._begins_with = self._begins_with or self._read(proposed, arms), None
         self._put([reading.outcome])
         self._take(acting=True)
+        drove, self._drives = self._drives, reading.engaged
+        problem, reading = reading.problem, self._with_page(reading)
         self.held = reading.engaged and not self._locked_out
         if self._yields and reading.engaged:
             self.ends = self.ends or TAKEN
             return np.zeros_like(proposed), Provenance.POLICY
         if self._locked_out:
             return proposed, Provenance.POLICY
-        acted, self._acts = self._acts, reading.engaged
-        if acted and reading.problem:
-            self.ends = reading.problem
+        if drove and problem:
+            self.ends = problem
             return np.zeros_like(proposed), Provenance.HUMAN
+        acted, self._acts = self._acts, reading.engaged
         if not self._acts:
             return proposed, Provenance.POLICY
         self.segments += not acted
@@ -168,6 +172,25 @@ class Intervention:
             return action, Provenance.HUMAN
         self.corrected = reading.given
         return np.where(reading.given, action, proposed), Provenance.HUMAN
+
+    def _read(self, proposed: Array, arms: Sequence[ArmState]) -> TeleopAction:
+        """What the operator does at the device; nothing, if there is none."""
+        if self._operator is None:
+            return TeleopAction(False, np.zeros_like(proposed))
+        return self._operator.read(arms)
+
+    def _with_page(self, reading: TeleopAction) -> TeleopAction:
+        """The same with the buttons of the page: a hand that one is pressed for is the operator's,
+        whatever their device drives.
+        """
+        if not (orders := self._buttons.orders()):
+            return reading
+        theirs = True if reading.given is None else reading.given
+        given = np.full(len(reading.action), reading.engaged) & theirs
+        action = np.where(given, reading.action, 0.0)
+        for number, choice in orders.items():
+            action[number], given[number] = choice, True
+        return replace(reading, engaged=True, action=action, given=given)
 
     def close(self) -> None:
         """Let go of the operator's device."""

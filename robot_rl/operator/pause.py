@@ -21,6 +21,7 @@ SETTLED_S = 1.0
 PAUSED = "paused by the operator"
 DONE = "when it is done, press start in the console or say success at the device"
 GO = "press start in the console or say success at the device; failure says not this time"
+HAND_DONE = "then acknowledge it in the console, or say success at the device"
 REFUSALS = {OperatorCommand.FAILURE, OperatorCommand.DISCARD, OperatorCommand.UNDO}
 STOPPED = (
     "stopped by the operator: say stop once more at the device, or start in the console, to go on"
@@ -83,7 +84,7 @@ class PauseGate:
         """An episode is over: a manual reset shuts the gate."""
         asks = self._env.task.manual_reset or self._env.turns.asks
         self._by_hand = "" if self.acknowledges else asks
-        self._asks_for_hand = False
+        self._hand_fault = ""
 
     def hear(self, event: OperatorEvent) -> bool:
         """Obey an event. Returns whether it was no more than the answer to what the gate has asked."""
@@ -103,7 +104,7 @@ class PauseGate:
         if command == OperatorCommand.START or (
             command == OperatorCommand.SUCCESS and asked_for_s > SETTLED_S
         ):
-            self._by_hand = ""
+            self._by_hand, self._desk.acknowledged = "", True
             return True
         return False
 
@@ -151,8 +152,10 @@ class PauseGate:
             if self.stopped:
                 return False
             fault = self._fault()
-            asks = bool(self._by_hand) and not fault
-            reason = fault or (f"{self._by_hand}; {self._answer}" if asks else self.shut)
+            by_hand = "; ".join(filter(None, [self._hand_fault, self._by_hand]))
+            asks = bool(by_hand) and not fault
+            answer = self._answer if self._by_hand else HAND_DONE
+            reason = fault or (f"{by_hand}; {answer}" if asks else self.shut)
             if reason != shown:
                 now, shown = time.monotonic(), reason
                 self._asked_t = now if asks else math.inf
@@ -192,12 +195,14 @@ class PauseGate:
         return ""
 
     def _see_to_hands(self) -> None:
-        """A hand's fault waits for a person as a manual reset does; their word acknowledges it."""
-        faults = self._env.hands.faults
-        if faults and (self.acknowledges or (self._asks_for_hand and not self._by_hand)):
-            log.warning("%s; acknowledged", faults[0])
-            self._asks_for_hand = False
+        """A hand's fault waits for a person as a manual reset does; their word acknowledges it, or
+        they do so in the console.
+        """
+        hands = self._env.hands
+        hands.read()
+        looked_at, self._desk.acknowledged = self._desk.acknowledged, False
+        if hands.faults and (self.acknowledges or looked_at):
+            log.warning("%s; acknowledged", hands.faults[0])
             self._env.acknowledge_faults()
-        elif faults and not self._asks_for_hand:
-            self._asks_for_hand = True
-            self._by_hand = "; ".join(filter(None, [faults[0], "look at it", self._by_hand]))
+        asks = bool(hands.faults) and not self.acknowledges
+        self._hand_fault = f"{hands.faults[0]}; look at it" if asks else ""

@@ -46,12 +46,12 @@ class Teleop(interfaces.Teleop):
                 "teleop 'browser': a run has an address of its own for the console; remove"
                 " `address`"
             )
-        self._desk: ConsoleLink
-        self._desk, self._own = desk or ConsoleLink(options.address), desk is None
+        self.desk: ConsoleLink
+        self.desk, self._own = desk or ConsoleLink(options.address), desk is None
         self._full = np.repeat(
             [task.action_translation, task.action_rotation] if task else [0.008, 0.05], 3
         )
-        self.name = f"the page of robot-rl console, heard at {self._desk.address}"
+        self.name = f"the page of robot-rl console, heard at {self.desk.address}"
         self.reports = 0
         self._waiting: list[OperatorCommand] = []
         self._held_over = False
@@ -59,11 +59,11 @@ class Teleop(interfaces.Teleop):
     @property
     def held(self) -> Collection[str]:  # type: ignore[override]
         """The gizmo, or nothing."""
-        return frozenset({"gizmo"} if self._desk.grip is not None else ())
+        return frozenset({"gizmo"} if self.desk.grip is not None else ())
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """Words said since the episode before, if nobody else hears the desk."""
-        self._held_over = self._desk.is_held
+        self._held_over = self.desk.is_held
         return self.take_words()
 
     def take_words(self) -> Sequence[OperatorCommand]:
@@ -76,8 +76,8 @@ class Teleop(interfaces.Teleop):
         """What is left of the way from the first arm's target to the gizmo."""
         self._hear()
         word = self._waiting.pop(0) if self._waiting else OperatorCommand.NONE
-        grip = self._desk.grip
-        self._held_over &= self._desk.is_held
+        grip = self.desk.grip
+        self._held_over &= self.desk.is_held
         if grip is None or self._held_over:
             return TeleopEvent(False, np.zeros(6), outcome=word)
         self.reports += 1
@@ -89,8 +89,8 @@ class Teleop(interfaces.Teleop):
     def close(self) -> None:
         """Listen no more."""
         if self._own:
-            self._desk.close()
+            self.desk.close()
 
     def _hear(self) -> None:
         if self._own:
-            self._waiting += [event.command for event in self._desk.events.take()]
+            self._waiting += [event.command for event in self.desk.events.take()]

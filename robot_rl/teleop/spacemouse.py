@@ -7,6 +7,7 @@ device from nobody.
 import os
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -53,6 +54,9 @@ SILENCE_S = 0.25
 reach.
 """
 
+WORDS, GRIPS = ("success", "failure"), ("close", "open")
+"""What a small one's two buttons are for, unless the hardware file says otherwise."""
+
 MULTI_AXIS = (1, 8)
 """HID usage of the cap. A receiver has interfaces for a keyboard and a mouse as well."""
 
@@ -63,16 +67,18 @@ CLASS = Path("/sys/class/hidraw")
 class Options(ChoiceOptions):
     """The driver's part of a hardware file. Raises ConfigError for a role that there is not."""
 
-    buttons: tuple[str, ...] = ("success", "failure")
-    """What each of the buttons is for, in the order of their bits; on a small one left, then right."""
+    buttons: tuple[str, ...] | None = None
+    """What each of the buttons is for, in the order of their bits; on a small one left, then right.
+    Without it WORDS, or GRIPS where the task moves a gripper.
+    """
 
     def __post_init__(self) -> None:
-        Controls(self.roles, "teleop 'spacemouse': buttons")
+        Controls(named(self.buttons or ()), "teleop 'spacemouse': buttons")
 
-    @property
-    def roles(self) -> dict[str, str]:
-        """What each button is for, by its name."""
-        return {f"button {i}": role for i, role in enumerate(self.buttons)}
+
+def named(roles: Sequence[str]) -> dict[str, str]:
+    """What each button is for, by its name."""
+    return {f"button {i}": role for i, role in enumerate(roles)}
 
 
 class Teleop(Device):
@@ -87,7 +93,10 @@ class Teleop(Device):
         """Raises ConfigError if several may be meant, DeviceError if there is no SpaceMouse or it
         cannot be opened.
         """
-        controls = Controls(options.roles, "teleop 'spacemouse': buttons")
+        moves = given.task is not None and "moved" in given.task.grippers
+        usual = GRIPS if moves else WORDS
+        roles = usual if options.buttons is None else options.buttons
+        controls = Controls(named(roles), "teleop 'spacemouse': buttons")
         choice = Choice(
             "spacemouse", "SpaceMouse", serial=options.serial, port=options.port, path=options.path
         )

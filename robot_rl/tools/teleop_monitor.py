@@ -4,6 +4,7 @@ connected, none moves.
 
 import time
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console, Group
@@ -14,6 +15,7 @@ from rich.text import Text
 from robot_rl import config
 from robot_rl.config import Hardware
 from robot_rl.interfaces import Teleop
+from robot_rl.links.hand_buttons import HandButtons
 from robot_rl.operator.mapping import Operator, open_operator
 from robot_rl.teleop._plugged import line
 from robot_rl.types import AXES, Array, OperatorCommand, RobotRLError, TeleopAction, TeleopEvent
@@ -47,6 +49,10 @@ class DryRun:
     def __init__(self, hardware: Hardware):
         """Raises DeviceError if the device is not there."""
         self.operator: Operator = open_operator(hardware)
+        # the page's, where the device is one
+        desk = getattr(self.device, "desk", None)
+        self._buttons = desk.hand_buttons if desk is not None else HandButtons()
+        self._buttons.listen({gripper.name: i for i, gripper in enumerate(hardware.grippers)})
         self.said = TeleopEvent(False, np.zeros(6))
         self.reading = TeleopAction(False, np.zeros(6))
         self.takeovers = 0
@@ -62,11 +68,13 @@ class DryRun:
         now, before = time.monotonic(), self.reading.engaged
         said = self.device.read(())
         self.said = said if isinstance(said, TeleopEvent) else next(iter(said.values()))
+        for choice in self._buttons.orders().values():
+            self.said = replace(self.said, gripper=choice)
         self.reading = self.operator.interpret(self.said, LEVEL, now)
         self.takeovers += self.reading.engaged and not before
         self._history.append((now, self.device.reports))
         if self.said.outcome:
-            self._word, self._word_t = self.said.outcome, now
+            self._word, self._word_t = self.said.outcome, time.monotonic()
 
     @property
     def word(self) -> OperatorCommand:

@@ -467,6 +467,26 @@ def test_a_gripper_that_the_other_side_does_not_know_is_refused_with_both_named(
 
 
 @pytest.mark.parametrize(
+    ("starts", "arms", "complaint"),
+    [
+        (1, 2, "start has 1 start poses for the 2 arms of hardware 'sim_panda': wanted one for each "
+         r"\('panda', 'left'\)"),
+        (2, 1, r"start has 2 start poses for the 1 arms of hardware 'sim_panda': .* \('panda'\)"),
+    ],
+)  # fmt: skip
+def test_an_arm_that_the_other_side_does_not_know_is_refused_with_both_named(
+    starts: int, arms: int, complaint: str, task: Task, hardware: Hardware
+) -> None:
+    (arm,) = hardware.arms
+    left = replace(arm, name="left", address="tcp://127.0.0.1:5570")
+    with pytest.raises(ConfigError, match=complaint) as error:
+        config.check_fit(
+            replace(task, start=starts * task.start), replace(hardware, arms=(arm, left)[:arms])
+        )
+    assert "task 'peg_insert'" in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("changes", "complaint"),
     [
         ({"axes": ("x", "w")}, r"axes\[1\] = 'w': allowed: "),

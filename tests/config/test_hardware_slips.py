@@ -271,6 +271,11 @@ SIM = [
         "more_teleop: [{name: scripted}]",
         "more_teleop stands beside `teleop`, and there is none",
     ),
+    (
+        "name: scripted",
+        "name: browser\nmore_teleop: [{name: browser}]",
+        "more_teleop names the browser twice, and the page has one gizmo: wanted another device",
+    ),
 ]
 """Text of sim_panda.yaml, what somebody wrote instead, and what they are told."""
 

@@ -11,6 +11,7 @@ from robot_rl.console.history import Ended, History
 from robot_rl.console.model import Snapshot
 from robot_rl.dataset.counts import Figures
 from robot_rl.links.console_link import Question, View
+from robot_rl.links.jpeg import VIEW_PIXELS, from_jpeg, to_jpeg
 from robot_rl.links.status import RunStatus
 from robot_rl.types import Fault
 from tests.hands import arm_at
@@ -120,6 +121,18 @@ def test_of_several_arms_each_is_named():
     assert "right: tool" not in status_html(Snapshot(None, [left, None], ["left", "right"]))
 
 
+def test_each_hand_says_how_it_stands_and_its_fault_what_to_do():
+    hand = {"name": "<b>left", "arm": "left", "width_m": 0.0461, "moving": True, "held": True}
+    hands = [hand | {"reason": ""}, hand | {"name": "right", "width_m": None, "reason": "<jam>"}]
+    for phase in ("acting", "needs a human"):
+        shown = Snapshot(view(hands=hands, phase=phase))
+        said, lamp = status_html(shown), lamp_html(shown)
+        assert "&lt;b&gt;left</span> 46 mm open, moves, holds something" in said
+        assert "right: FAULT: &lt;jam&gt;; look at it, then acknowledge it" in said
+        assert "&lt;b&gt;left: 46 mm open" in lamp and "right: fault" in lamp
+        assert "nan mm" in said, "a hand that was never read"
+
+
 def test_an_evaluation_says_how_far_it_is_and_what_it_has_come_to():
     said = status_html(Snapshot(view(evaluated=4, wanted=20, succeeded=3)))
     assert (
@@ -201,6 +214,12 @@ def test_a_view_is_as_large_as_it_is_sent_in_its_own_shape(shape):
         max(view.shape[:2]) == CELL
         and abs(view.shape[0] / view.shape[1] - shape[0] / shape[1]) < 0.01
     )
+
+
+def test_a_line_of_a_picture_stays_a_line():
+    assert titled(np.zeros((700, 1, 3), np.uint8), "front").shape == (CELL, 1, 3)
+    small = from_jpeg(to_jpeg(np.zeros((1, 700, 3), np.uint8)))
+    assert small.shape == (1, VIEW_PIXELS, 3)
 
 
 def test_a_policy_at_work_says_so_and_what_it_has_come_to():

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from robot_rl import config
+from robot_rl.config import GripperConfig
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.console import model
 from robot_rl.console.history import Tally
@@ -270,3 +271,28 @@ def test_a_bench_alone_has_the_desk_of_its_dry_run():
     assert Sources.of_bench(HARDWARE).desk is None
     with_gizmo = replace(HARDWARE, teleop=Use("browser", {"address": "tcp://127.0.0.1:7000"}))
     assert Sources.of_bench(with_gizmo).desk == "tcp://127.0.0.1:7000"
+
+
+def test_a_hands_fault_is_noticed_and_buttons_that_move_no_hand_say_why():
+    hand = {"name": "hand", "arm": "panda", "width_m": 0.08, "moving": False, "held": False}
+
+    def sight(reason: str = "", **facts) -> Snapshot:
+        hands = [hand | {"reason": reason}]
+        return Snapshot(View(1, {"phase": "acting", "hands": hands, **facts}, None, {}))
+
+    assert event_between(sight(), sight("jammed")) == "fault"
+    assert event_between(sight("jammed"), sight("jammed")) == ""
+    for word in ("open", "close"):
+        assert without_effect(word, sight(), asks_operator=False) == ""
+        assert "no episode" in without_effect(word, sight(phase="resetting"), asks_operator=False)
+        assert "nobody helps" in without_effect(word, sight(evaluated=3), asks_operator=False)
+
+
+def test_a_page_has_buttons_for_the_hands_that_the_task_moves_and_a_bench_for_all():
+    arms = HARDWARE.arms[0], replace(HARDWARE.arms[0], name="left")
+    hands = tuple(GripperConfig(f"{arm.name} hand", "mujoco", arm=arm.name) for arm in arms)
+    bench = replace(HARDWARE, arms=arms, grippers=hands)
+    task = replace(config.load_task("peg_insert"), grippers=("held", "moved"))
+    assert Sources("run", bench, task).hands == ["left hand"]
+    assert Sources("bench", bench).hands == ["panda hand", "left hand"]
+    assert Sources("bench", HARDWARE).hands == []

@@ -41,7 +41,7 @@ def bench():
         arms=[arm],
         hardware=SimpleNamespace(arms=[SimpleNamespace(name="panda")]),
         acknowledge_faults=acknowledge,
-        hands=SimpleNamespace(faults=faults),
+        hands=SimpleNamespace(faults=faults, read=lambda: None),
         task=SimpleNamespace(manual_reset=""),
         turns=SimpleNamespace(asks=""),
     )
@@ -232,6 +232,24 @@ def test_a_hands_fault_waits_for_somebody_whose_word_acknowledges_it(bench):
         assert passed == [True] and not bench.hand_faults
     bench.hand_faults.append("gripper 'hand': jammed")
     assert bench.gate(acknowledges=True).wait(list) is True and not bench.hand_faults
+
+
+def test_what_is_acknowledged_in_the_console_is_the_hands_fault_that_was_seen_and_no_other(bench):
+    bench.desk.hands = SimpleNamespace(
+        told=lambda: [{"reason": each} for each in bench.hand_faults]
+    )
+    bench.task.manual_reset = "put the stick back"
+    bench.console.acknowledge()  # nothing is there to be seen yet
+    bench.hand_faults.append("gripper 'hand': jammed")
+    thread, passed = passing(bench, bench.gate())
+    wait_until(lambda: bench.said)
+    assert "gripper 'hand': jammed; look at it; put the stick back; when" in bench.said[0]
+    bench.console.acknowledge()
+    wait_until(lambda: bench.said[-1].startswith("put the stick back"))
+    assert not bench.hand_faults and not passed, "the rest is asked for still"
+    bench.console.say("start")
+    thread.join(5.0)
+    assert passed == [True]
 
 
 def test_the_scripted_operator_acknowledges(bench):

@@ -21,6 +21,8 @@ from robot_rl.interfaces import Given
 from robot_rl.types import TeleopEvent
 from tests.helpers import wait_until as wait_until
 
+GIVEN = Given()
+
 
 def require(name: str) -> Any:
     """The package, or skip; with CI=true fail instead."""
@@ -54,7 +56,7 @@ class Bench(Protocol):
     name: str
     nothing_there: str
 
-    def open(self, **options: Any) -> Any:
+    def open(self, given: Given = GIVEN, **options: Any) -> Any:
         """The driver."""
         ...
 
@@ -67,6 +69,12 @@ class Bench(Protocol):
     def press_success(self) -> None: ...
 
     def release_success(self) -> None: ...
+
+    def press_gripper(self, role: str) -> None:
+        """The button for `open` or `close` goes down, in a task that moves a gripper."""
+        ...
+
+    def release_gripper(self, role: str) -> None: ...
 
     def unplug(self) -> None: ...
 
@@ -225,8 +233,8 @@ class SpaceMouseBench:
         self.own = self.bus.plug(self.ids, 0, port="2.3")
         monkeypatch.setattr(spacemouse, "SILENCE_S", 60.0)
 
-    def open(self, **options):
-        return self._driver.Teleop(self._driver.Options(**options), Given())
+    def open(self, given=GIVEN, **options):
+        return self._driver.Teleop(self._driver.Options(**options), given)
 
     def hold(self):
         self.bus.send(struct.pack("<B3h", 1, 0, -350, 0))
@@ -238,6 +246,12 @@ class SpaceMouseBench:
         self.bus.send("03 01")
 
     def release_success(self):
+        self.bus.send("03 00")
+
+    def press_gripper(self, role):
+        self.bus.send("03 01" if role == "close" else "03 02")
+
+    def release_gripper(self, role):
         self.bus.send("03 00")
 
     def unplug(self):
@@ -323,10 +337,10 @@ class KeyboardBench:
         self._start = start_display
         self.display = start_display()
 
-    def open(self, **options):
+    def open(self, given=GIVEN, **options):
         from robot_rl.teleop.keyboard import Options, Teleop
 
-        return Teleop(Options(**options), Given())
+        return Teleop(Options(**options), given)
 
     def hold(self):
         self.display.press("space")
@@ -341,6 +355,12 @@ class KeyboardBench:
 
     def release_success(self):
         self.display.release("F6")
+
+    def press_gripper(self, role):
+        self.display.press("q" if role == "close" else "e")
+
+    def release_gripper(self, role):
+        self.display.release("q" if role == "close" else "e")
 
     def unplug(self):
         self.display.stop()
@@ -415,8 +435,8 @@ class GamepadBench:
         monkeypatch.setattr(gamepad, "CLASS", self.sysfs.classes)
         self._plug_in(3)
 
-    def open(self, **options):
-        return self._driver.Teleop(self._driver.Options(**options), Given())
+    def open(self, given=GIVEN, **options):
+        return self._driver.Teleop(self._driver.Options(**options), given)
 
     def send(self, *events: tuple[str, int]) -> None:
         """Events by the kernel's names, then its mark that they belong together."""
@@ -437,6 +457,12 @@ class GamepadBench:
 
     def release_success(self):
         self.send(("BTN_SOUTH", 0))
+
+    def press_gripper(self, role):
+        self.send(("BTN_WEST" if role == "close" else "BTN_NORTH", 1))
+
+    def release_gripper(self, role):
+        self.send(("BTN_WEST" if role == "close" else "BTN_NORTH", 0))
 
     def unplug(self):
         self._path.unlink()

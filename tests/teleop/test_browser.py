@@ -90,7 +90,7 @@ def test_with_the_runs_desk_words_are_left_to_it_and_alone_they_are_the_devices(
     assert [event.command for event in desk.events.take()] == [OperatorCommand.SUCCESS]
 
     alone = browser.Teleop(browser.Options("tcp://127.0.0.1:*"), Given())
-    visitor = ConsoleLinkClient(alone._desk.address)
+    visitor = ConsoleLinkClient(alone.desk.address)
     for word in ("undo", "success"):
         visitor.say(word)
     assert alone.read(()).outcome == OperatorCommand.UNDO

@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 
 from robot_rl import config
-from robot_rl.operator.mapping import Steering
-from robot_rl.types import ConfigError, DeviceError, OperatorCommand, TeleopMapping, Use
+from robot_rl.interfaces import Given
+from robot_rl.operator.mapping import Operator, Steering
+from robot_rl.types import (
+    CLOSE,
+    OPEN,
+    STAY,
+    ActionSpec,
+    ConfigError,
+    DeviceError,
+    OperatorCommand,
+    TeleopMapping,
+    Use,
+)
+from tests.hands import arm_at
 from tests.teleop import benches
 from tests.teleop.benches import until_says, wait_until
 
@@ -56,6 +68,21 @@ def test_a_word_is_said_once(bench, device):
         OperatorCommand.NONE,
         OperatorCommand.NONE,
     ]
+
+
+GRIPS = ActionSpec(("panda.x", "hand"), (1,))
+PICK = Given(task=config.load_task("pick_cube"))
+
+
+def test_its_gripper_buttons_close_and_open_the_hand_of_the_arm_that_it_drives(bench):
+    operator = Operator(bench.open(PICK), actions=GRIPS)
+    bench.hold()  # the dead-man's button, where there is one
+    for role, choice in (("close", CLOSE), ("open", OPEN)):
+        bench.press_gripper(role)
+        wait_until(lambda choice=choice: operator.read([arm_at(0.0)]).action[1] == choice)
+        bench.release_gripper(role)
+        wait_until(lambda: operator.read([arm_at(0.0)]).action[1] == STAY)
+    operator.close()
 
 
 def test_words_that_nobody_read_are_handed_over_when_an_episode_begins(bench, device):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robot_rl import config
 from robot_rl.interfaces import Given
 from robot_rl.types import ConfigError, DeviceError, OperatorCommand
 from tests.teleop.benches import Bus, require, until_says
@@ -103,6 +104,25 @@ def test_the_buttons_say_what_the_hardware_file_wants(plug):
     bus.send("03 01", "03 03", "03 02", "03 00")
     said = [until_says(device, lambda said: said.outcome).outcome for _ in range(2)]
     assert said == [OperatorCommand.DISCARD, OperatorCommand.UNDO]
+
+
+def test_two_buttons_are_the_grippers_where_the_task_moves_one_unless_the_file_says_otherwise(
+    monkeypatch,
+):
+    Bus(COMPACT).install(monkeypatch)
+    roles = {}
+    for task in ("pick_cube", "peg_insert"):
+        for buttons in (None, ("undo",)):
+            options = spacemouse.Options(buttons=buttons)
+            device = spacemouse.Teleop(options, Given(task=config.load_task(task)))
+            roles[task, buttons] = [*device.controls.values()]
+            device.close()
+    assert roles == {
+        ("pick_cube", None): ["close", "open"],
+        ("peg_insert", None): ["success", "failure"],
+        ("pick_cube", ("undo",)): ["undo"],
+        ("peg_insert", ("undo",)): ["undo"],
+    }
 
 
 def test_a_pros_many_buttons_are_one_bit_each(plug):

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from robot_rl import config
+from robot_rl.links.console_link import ConsoleLinkClient
 from robot_rl.tools.check import check
 from robot_rl.tools.teleop_monitor import DryRun, bar, picture, watch
 from robot_rl.types import DeviceError, OperatorCommand, Use
@@ -145,3 +146,18 @@ def test_the_verb_draws_in_a_real_terminal_what_is_typed_on_a_real_display(start
     assert process.wait(10) == 0
     os.close(ours)
     assert b"keyboard at display" in screen and b"1 takeovers" in screen
+
+
+def test_the_buttons_of_the_page_for_hands_are_tried_as_any_device_s():
+    bench = replace(
+        config.load_hardware("sim_hand"),
+        teleop=Use("browser", {"address": "local://tried-buttons"}),
+    )
+    dry = DryRun(bench)
+    page = ConsoleLinkClient("local://tried-buttons")
+    for button, choice in (("close", -1.0), ("open", 1.0)):
+        page.press("hand", button)
+        until_says_so(dry, lambda choice=choice: dry.said.gripper == choice)
+        until_says_so(dry, lambda: dry.said.gripper == 0.0)
+    page.close()
+    dry.operator.close()
