@@ -68,5 +68,7 @@ TASK = Task(
         "learner.agent.discount": 0.98,
         "learner.agent.n_step": 3,
         "learner.agent.initial_temperature": 5e-4,
+        # Twenty demonstrations show little of how it looks from aside: own successes show more
+        "learner.pretrain.renew_at": (500, 1_500, 3_000, 5_000),
     },
 )

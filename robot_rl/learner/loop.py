@@ -21,6 +21,7 @@ from robot_rl.learner import checkpoint
 from robot_rl.learner.checkpoint import what_is_left
 from robot_rl.learner.intake import Entry, Intake
 from robot_rl.learner.options import LearnerConfig
+from robot_rl.learner.pretrain import GoalError, Sight
 from robot_rl.learner.publishing import Publishing
 from robot_rl.learner.relabelling import Lines, Relabelling
 from robot_rl.learner.reports import Reports
@@ -124,7 +125,8 @@ class Learner:
                 self.training.load_demonstrations(
                     demos, self._restored, self._tell_pretraining, features
                 )
-            self._write_goal_error()
+            self._write_error("sight", self.training.sight)
+            self._write_error("pretraining", self.training.pretraining.error)
             self._clone_behaviour()
             counters = self._restored.counters if self._restored else {}
             self._restored = None
@@ -142,11 +144,9 @@ class Learner:
         ) as log:
             return counted_steps(log.entries())
 
-    def _write_goal_error(self) -> None:
-        training, done = self.training, self.training.env_steps
-        for name, error in (("sight", training.sight), ("pretraining", training.pretraining.error)):
-            if error is not None:
-                self._reports.write({"env_steps": done, name: asdict(error)})
+    def _write_error(self, name: str, error: Sight | GoalError | None) -> None:
+        if error is not None:
+            self._reports.write({"env_steps": self.training.env_steps, name: asdict(error)})
 
     def _tell_pretraining(self, done: int, total: int) -> None:
         self._reports.tell_phase("pretraining", done + 1, total)
@@ -176,7 +176,7 @@ class Learner:
         except StoppedError:
             return
         self._refill(self._intake.log.count, self._intake.tally)
-        self._write_goal_error()
+        self._write_error("pretraining", self.training.pretraining.error)
         self._update(self.training.due())
         self._save()
 
