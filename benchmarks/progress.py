@@ -34,12 +34,10 @@ from robot_rl.types import ConfigError
 KINDS: tuple[str, ...] = get_args(potential.Progress)
 WANTED = 0.95
 TASKS: dict[str, tuple[str, ...]] = {
-    "peg_enter": ("--steps", "5000"),
-    "peg_insert": ("--steps", "6000"),
-    "peg_insert_hard": (
-        "--steps", "9000", "--demos", "20", "--learner.agent.bc-decay-steps", "5000",
-    ),
-}  # fmt: skip
+    "peg_enter": ("--steps", "3000"),
+    "peg_insert": ("--steps", "4500"),
+    "ram_press": ("--steps", "4500"),
+}
 """What `robot-rl train` is told of each beside that."""
 
 
