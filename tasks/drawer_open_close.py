@@ -31,6 +31,4 @@ TASK = replace(
         retreat=(-0.006, 0.0, 0.0),
         manual_reset="see that nothing is in the drawer's way, and close it",
     ),
-    # The encoder "goal" learns one pose of the goal; this task has two
-    defaults={**OPEN.defaults, "learner.encoder": "end_to_end"},
 )

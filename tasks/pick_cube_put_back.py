@@ -36,6 +36,4 @@ TASK = replace(
         ),
         manual_reset="put the cube on the table, in the arm's reach, and take it out of the hand",
     ),
-    # The encoder "goal" learns one pose of the goal; this task has two
-    defaults={**PICK.defaults, "learner.encoder": "end_to_end"},
 )

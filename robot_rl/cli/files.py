@@ -183,10 +183,11 @@ def list_tasks(pictures: str = "", hardware: str = "sim_panda", json: Json = Fal
     if json:
         print_json({"tasks": rows})
         return
+    width = max(len(row["task"]) for row in rows)
     for row in rows:
-        print(f"{row['task']:<16} {row['description']}")
+        print(f"{row['task']:<{width}} {row['description']}")
         if row["picture"]:
-            print(f"{'':<16} {row['picture']}")
+            print(f"{'':<{width}} {row['picture']}")
 
 
 def keys(trust: Trust = None, revoke: str = "", list: Flag = False, json: Json = False) -> None:

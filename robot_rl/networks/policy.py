@@ -21,7 +21,15 @@ from robot_rl.networks.normalise import Normaliser
 from robot_rl.networks.trunks import TrunkVision
 from robot_rl.networks.vision import ENCODERS, EncoderInfo, encoder_info, make_vision
 from robot_rl.packing import Layout, layout_of
-from robot_rl.types import ActionSpec, Array, ConfigError, DataError, Observation, SpaceSpec
+from robot_rl.types import (
+    DIRECTION,
+    ActionSpec,
+    Array,
+    ConfigError,
+    DataError,
+    Observation,
+    SpaceSpec,
+)
 
 HANDS = ("joint", "separate")
 """What moves the grippers: "joint" is a categorical head beside the Gaussian, "separate" a critic of
@@ -87,9 +95,9 @@ class PolicySpec:
     @property
     def told_state(self) -> tuple[tuple[str, int], ...]:
         """The state entries that an encoder is told which predicts the goal: downwards, seen from
-        each tool, and the hands.
+        each tool, the hands, and which way a task goes that has a way back.
         """
-        ends = ("/projected_gravity", "/gripper")
+        ends = ("/projected_gravity", "/gripper", DIRECTION)
         return tuple((name, size) for name, size in self.state if name.endswith(ends))
 
     def told(self, observation: Observation) -> Array:

@@ -106,12 +106,6 @@ def create_run(task: str, options: TrainConfig, verb: str = "train") -> RunFolde
     with gathered(problems):
         require_sense(options.learner, demos)
     with gathered(problems):
-        if judged.backward and options.obs == "pixels" and options.learner.pretrains:
-            raise ConfigError(
-                f"task {task!r} has a way back, and an encoder that is pretrained on one goal cannot"
-                " tell its two apart: take --learner.encoder end_to_end, or say so in its `defaults`"
-            )
-    with gathered(problems):
         if min(options.outcomes) < 1:
             raise ConfigError(f"outcomes is {options.outcomes}: ask for at least one of each")
     with gathered(problems):

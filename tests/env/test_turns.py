@@ -23,10 +23,9 @@ from robot_rl.dataset.outcomes import labelled_episodes
 from robot_rl.env.robot import RobotEnv
 from robot_rl.env.turns import Turns
 from robot_rl.interfaces import Given, Reward
-from robot_rl.learner.options import LearnerConfig
+from robot_rl.networks.policy import PolicySpec
 from robot_rl.operator.mapping import Operator
 from robot_rl.operator.pause import PauseGate
-from robot_rl.runs.create import TrainConfig, create_run
 from robot_rl.runs.judge import collecting_steps, copy_classifier, is_lacking
 from robot_rl.stream.log import StepLog
 from robot_rl.teleop.scripted import Options, Teleop
@@ -248,8 +247,7 @@ def test_both_judges_are_lacking_until_each_has_been_learnt(tmp_path, monkeypatc
     assert copied == {"drawer_open", "drawer_closed"}
 
 
-def test_an_encoder_of_one_goal_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    options = TrainConfig(learner=LearnerConfig(encoder="goal"))
-    with pytest.raises(ConfigError, match=r"has a way back, .*--learner\.encoder end_to_end"):
-        create_run("drawer_open_close", options)
+def test_an_encoder_that_predicts_the_goal_is_told_which_way_it_goes():
+    task = config.load_task("drawer_open_close")
+    space = config.spaces(task, config.load_hardware("sim_panda"), "pixels")
+    assert (DIRECTION, 1) in PolicySpec.from_space(space, "goal").told_state
