@@ -11,6 +11,7 @@
 #   make walkthrough            the commands of docs/franka.md, as they stand there, on the simulated FR3
 #   make cross-check            the Franka driver against a simulated robot that nobody here wrote
 #   make bench-data             the data plane, beside others' (make bench-peers installs those) and the machine's limits
+#   make tasks                  every task from pixels, 20 to 60 minutes each; docs/tasks.md; ARGS="--tasks drawer --seeds 0 1"
 #   make browser                Chromium, for the tests of the console's page; without root, how to get it
 #   make check                  linter, formatter, type checker
 #   make wheel                  dist/robot_rl-*.whl
@@ -20,7 +21,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers check wheel clean install piece-by-piece gl usb display browser
+.PHONY: train test test-fast soak soak-targets soak-deaths walkthrough cross-check bench-data bench-peers tasks check wheel clean install piece-by-piece gl usb display browser
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -64,6 +65,9 @@ walkthrough: $(VENV)/.installed-dev
 
 bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/data.py $(ARGS)
+
+tasks: $(VENV)/.installed gl
+	$(BIN)/python -m benchmarks.tasks $(ARGS)
 
 # franky-sim wants libraries of its own: an environment of its own.
 cross-check: $(VENV)/.installed-dev
