@@ -107,13 +107,14 @@ def summarise(options: Options) -> str:
     """Write the table of all runs that are there into OUT/tasks.md; returns it. Raises ConfigError
     if there are none.
     """
-    done = [job for job in jobs_of(options) if job.is_done]
+    done = sorted(
+        (job for job in jobs_of(options) if job.is_done),
+        key=lambda job: (TASKS.index(job.arguments[0]), job.seed),
+    )
     if not done:
         raise ConfigError(f"no run in runs/{options.name} is evaluated yet")
     rows = [row_of(job) for job in done]
-    command = (
-        f"{len(done)} runs of `python -m benchmarks.tasks`, each with the defaults of its task."
-    )
+    command = f"{len(done)} runs of `python -m benchmarks.tasks`: each is `robot-rl train TASK --seed SEED`."
     head = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     text = "\n".join([*head, *rows, "", command])
     names = list(dict.fromkeys(job.arguments[0] for job in done))
