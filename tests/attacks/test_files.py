@@ -160,15 +160,15 @@ def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
             each()
 
     def play(
-        folder: RunFolder, policy: Any, files: EvaluationFiles, seed: int, *_: Any
-    ) -> dict[bool, Evaluation]:
+        folder: RunFolder, policy: Any, seed: int, *_: Any
+    ) -> tuple[dict[bool, Evaluation], EvaluationFiles]:
+        files = EvaluationFiles.begin(folder.path)
         row = EvaluationEpisode(0, 1, True, 8, 0.8, False)
         evaluate.add_to_table(row, files.table)
-        return dict.fromkeys((True, False), Evaluation(seed, 1, (row,)))
+        return dict.fromkeys((True, False), Evaluation(seed, 1, (row,))), files
 
     for module in (train, evaluate):
         monkeypatch.setattr(module, "Supervisor", Processes)
-    monkeypatch.setattr(evaluate, "await_arms", lambda *_: None)
     monkeypatch.setattr("robot_rl.runs.record.await_arms", lambda *_: None)
     monkeypatch.setattr(evaluate, "_evaluate", play)
     monkeypatch.setattr(train, "plot_learning", lambda _: [])  # pictures take their time
