@@ -121,7 +121,8 @@ class Controls:
             twist = self._turned.copy()
         for axis, sign in (MOTIONS[role] for role in roles if role in MOTIONS):
             twist[axis] += sign
-        twist = np.clip(twist, -1.0, 1.0)
+        # of a device that is gone nothing is held down any more
+        twist = np.zeros(6) if problem else np.clip(twist, -1.0, 1.0)
         active = "deadman" in roles if "deadman" in self.roles.values() else bool(twist.any())
         gripper = float(np.sign(sum(GRIPPER.get(role, 0.0) for role in roles)))
         pace = SLOW if "slow" in roles else 1.0
