@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_rl.types import Array, DataError
+from robot_rl.types import Array, DataError, Provenance
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,14 @@ def follow(successor: Array, first: Array, length: int) -> tuple[Array, Array]:
 
 
 def up_to_takeover(
-    path: Array, held: Array, successor: Array, corrected: Array
+    path: Array, held: Array, successor: Array, provenance: Array
 ) -> tuple[Array, Array]:
     """Cut paths `(n, B)`, in place of what is `held`, behind the first step of the policy that a
-    `corrected` one follows: the last slots held, and whether it is such a one, `(B,)`.
+    correction follows: the last slots held, and whether it is such a one, `(B,)`.
     """
     following = successor[path]
-    taken = (following >= 0) & corrected[np.maximum(following, 0)] & ~corrected[path]
+    corrected = provenance[np.maximum(following, 0)] == Provenance.HUMAN
+    taken = corrected & (following >= 0) & (provenance[path] != Provenance.HUMAN)
     held &= np.cumsum(taken, 0) - taken == 0
     end = held.sum(0) - 1, np.arange(path.shape[1])
     return path[end], taken[end]
