@@ -413,17 +413,22 @@ def run(options: Options) -> int:
     return 1 if failed else 0
 
 
-def main() -> int:
+def played(run: Callable[[Any], int], options: type, description: str | None, name: str) -> int:
+    """The exit code of a benchmark of trainings: its options from the command line, its end in words."""
     import tyro
 
     try:
-        return run(tyro.cli(Options, description=__doc__))
+        return run(tyro.cli(options, description=description))
     except ConfigError as error:
-        print(f"ablation: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("ablation: stopped and saved; the same command goes on", file=sys.stderr)
+        print(f"{name}: stopped and saved; the same command goes on", file=sys.stderr)
         return 130
+
+
+def main() -> int:
+    return played(run, Options, __doc__, "ablation")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,17 @@ from typing import get_args
 import numpy as np
 
 from benchmarks import ablation
-from benchmarks.ablation import ROOT, Job, ObsKind, Trainings, Variant, job_of, score_of, state_of
+from benchmarks.ablation import (
+    ROOT,
+    Job,
+    ObsKind,
+    Trainings,
+    Variant,
+    job_of,
+    played,
+    score_of,
+    state_of,
+)
 from benchmarks.ablation_page import put_between
 from robot_rl.config.run_folder import RunFolder
 from robot_rl.dataset.counts import EPISODES, WINDOW, Progress
@@ -173,16 +183,7 @@ def run(options: Options) -> int:
 
 
 def main() -> int:
-    import tyro
-
-    try:
-        return run(tyro.cli(Options, description=__doc__))
-    except ConfigError as error:
-        print(f"progress: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("progress: stopped and saved; the same command goes on", file=sys.stderr)
-        return 130
+    return played(run, Options, __doc__, "progress")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import ablation
-from benchmarks.ablation import ROOT, Job, Trainings, Variant, job_of, state_of
+from benchmarks.ablation import ROOT, Job, Trainings, Variant, job_of, played, state_of
 from benchmarks.ablation_page import put_between
 from robot_rl import config
 from robot_rl.config.evaluation_files import evaluation_file
@@ -143,16 +143,7 @@ def run(options: Options) -> int:
 
 
 def main() -> int:
-    import tyro
-
-    try:
-        return run(tyro.cli(Options, description=__doc__))
-    except ConfigError as error:
-        print(f"tasks: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("tasks: stopped and saved; the same command goes on", file=sys.stderr)
-        return 130
+    return played(run, Options, __doc__, "tasks")
 
 
 if __name__ == "__main__":

@@ -397,14 +397,14 @@ class Replay:
                 "an index is of no transition, or of one that has gone: sample and gather in one go"
             )
         path, held = follow(self._successor, done, window.n_step)
-        last, taken_over = path[-1], False
+        last, taken_over = path[-1], np.zeros(len(first), bool)
         if window.ends_at_takeover:
             last, taken_over = up_to_takeover(path, held, self._successor, self._provenance)
         batch = self._read_columns(first, done, last)
         batch["reward"], batch["discount"] = returns(self._reward[path], held, window.discount)
         if "toggles" in batch:
             batch["toggles"] = returns(self.columns["toggles"][path], held, window.discount)[0]
-        batch["terminated"] = np.maximum(self._terminated[last], np.float32(taken_over))
+        batch["terminated"] = np.maximum(self._terminated[last], taken_over)
         out = self.buffers(len(first)) if out is None else out
         self._frames.read(first, last, variants, shifts, out)
         return {name: torch.from_numpy(array) for name, array in batch.items()} | out
