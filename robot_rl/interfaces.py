@@ -138,6 +138,8 @@ class Arm(Driver):
     links are guarded, and joint moves are looked through before they begin."""
     fingers: Any = None
     """Simulated: the `sim/hand.py: Hand` whose fingers move in its world, if they do."""
+    one_world: bool = False
+    """Simulated: whether a file's arms of this driver stand in one world, opened by `together`."""
     lost_cycles: int = 0
     """How many cycles of its own went by without a command."""
     success_rate: float | None = None
@@ -185,17 +187,12 @@ class Arm(Driver):
         """Only readings follow: end torque control until the next `write`."""
 
     def journal(self) -> dict[str, Any]:
-        """What the robot itself recorded of its last moments, for the black box: plain data, JSON
-        can hold it.
-        """
+        """What the robot itself recorded of its last moments, for the black box: plain JSON data."""
         return {}
 
     def examine(self) -> Iterable[tuple[str, bool, str, str]]:
-        """What the robot's own settings say against the hardware file, asked by `robot-rl check`
-        before it is driven.
-
-        Each is (what was tried, whether it is right, what was found, what to do).
-        """
+        """What the robot's own settings say against the hardware file, for `robot-rl check`: each
+        is (what was tried, whether it is right, what was found, what to do)."""
         return ()
 
     def world(self) -> WorldState:
@@ -398,10 +395,13 @@ class Scene(Driver):
     """`sim/looks.py: Looks`: how light, cameras and colours differ between episodes, if they do."""
     fingers: bool = False
     """Whether the hand's fingers move, and grip by friction alone; else the tool is part of it."""
+    stands: Sequence[Sequence[float]] = ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),)
+    """The pose `(7,)` of each arm's base in the first one's, which is the scene's."""
 
     @abstractmethod
     def add_to(self, spec: Any, hand: Any) -> None:
-        """Add table, light, objects, cameras to the arm's `MjSpec`; the tool goes onto body `hand`."""
+        """Add table, light, objects, cameras to the arm's `MjSpec`; the tool goes onto body `hand`
+        (several arms: a tuple)."""
 
     def place(self, model: Any, data: Any, seed: int) -> None:
         """A reset has put everything where `add_to` did, at rest: move what the seed is to move."""

@@ -1,4 +1,4 @@
-"""A Panda in a scene: the same torque interface as a real arm, with a world around it.
+"""A Panda in a simulated world: the same torque interface as a real arm.
 
 `read` is the first half of a MuJoCo step, `write` the second: what is measured, the Jacobian and
 the Coriolis torque all belong to the same joint angles, and time goes on with `write`. Used by one
@@ -6,21 +6,27 @@ thread, the arm loop's.
 """
 
 import math
-from typing import Any
 
 import mujoco
 import numpy as np
 
 from robot_rl import interfaces
-from robot_rl.geometry import quat_from_matrix, solve_damped, twist_of
+from robot_rl.geometry import (
+    quat_conjugate,
+    quat_from_matrix,
+    quat_multiply,
+    quat_rotate,
+    solve_damped,
+    twist_of,
+)
 from robot_rl.interfaces import ArmReading
 from robot_rl.machine.compiled import njit
 from robot_rl.sim.fingers import Fingers
-from robot_rl.sim.franka_facts import PANDA
-from robot_rl.sim.panda import UNKNOWN_LOAD, Unmodelled
+from robot_rl.sim.panda import UNKNOWN_LOAD, prefix_of
 from robot_rl.sim.parts import Parts
-from robot_rl.sim.stage import TICK_S, blamed_on, build_model, find_scene
-from robot_rl.types import ArmFacts, Array, Use, WorldState
+from robot_rl.sim.stage import TICK_S
+from robot_rl.sim.world import SimulatedWorld
+from robot_rl.types import Array, WorldState
 
 WRENCH_FILTER_S = 0.01
 """Time constant of the external wrench's low-pass [s]."""
@@ -54,11 +60,23 @@ def filter_wrench_into(wrench: Array, jacobian: Array, tau_external: Array, gain
         wrench[i] += gain * (now[i] - wrench[i])
 
 
-class SimulatedPanda(interfaces.Arm):
-    """A Panda in a scene of `sim/scenes` (an empty table if there is none).
+@njit
+def see_from_base(pose: Array, jacobian: Array, base: Array) -> None:
+    """Turn a pose `(7,)` and a Jacobian `(6, n)` of the world into those of a base at a pose `(7,)`
+    of it, in place.
+    """
+    back = quat_conjugate(base[3:])
+    pose[:3] = quat_rotate(back, pose[:3] - base[:3])
+    pose[3:] = quat_multiply(back, pose[3:])
+    for j in range(jacobian.shape[1]):
+        jacobian[:3, j] = quat_rotate(back, jacobian[:3, j])
+        jacobian[3:, j] = quat_rotate(back, jacobian[3:, j])
 
-    With other `facts` it has that arm's joint ranges and torques, on the Panda's links. What it
-    measures as a wrench is all that the commanded torques, gravity compensation and Coriolis
+
+class SimulatedPanda(interfaces.Arm):
+    """A Panda on a stand of a world, whose `facts` say its joint ranges and torques.
+
+    What it measures as a wrench is all that the commanded torques, gravity compensation and Coriolis
     torques do not explain, as a robot's own estimate is: contacts, friction in the joints, and the
     weight of a load that it was not told of (`unmodelled`).
     """
@@ -70,35 +88,33 @@ class SimulatedPanda(interfaces.Arm):
         self,
         home: Array,
         pose_flange_tcp: Array,
-        scene: Use | None,
-        unmodelled: Unmodelled,
-        facts: ArmFacts = PANDA,
+        world: SimulatedWorld,
+        unknown_load_kg: float = 0.0,
     ):
-        """At the posture `home (7,)` [rad], with the tool at `pose_flange_tcp (7,)`."""
-        self._home = np.array(home)
-        self._scene = find_scene(scene)
-        self._model = build_model(self._scene, facts, unmodelled)
-        self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
+        """At the posture `home (7,)` [rad], with the tool at `pose_flange_tcp (7,)`, on the next
+        stand of a world; that `begin`s once all its arms are there.
+        """
+        self._home, self._world = np.array(home), world
+        self._model, self._data = world.model, world.data
+        self._number = world.join(self)
+        self._parts = Parts(self._model, self._number)
+        self._base = np.array(world.scene.stands[self._number], float)
         self._reading = ArmReading(JOINTS)
         if len(self._parts.fingers):
-            self.fingers = Fingers(self._model, self._data, self._parts.fingers)
+            places, prefix = self._parts.fingers, prefix_of(self._number)
+            self.fingers = Fingers(self._model, self._data, places, prefix)
         self._gain = 1.0 - math.exp(-TICK_S / WRENCH_FILTER_S)
-        self._sequence = 0
         self._bind()
         self._bind_jacobian()
-        self._bind_load(unmodelled.unknown_load_kg)
+        self._bind_load(unknown_load_kg)
         self.set_tool(np.array(pose_flange_tcp))
-        with blamed_on(self._scene):  # what is wrong with a scene is said here, not by the loop
-            self.reset(0)
-            self.world()
 
     def _bind(self) -> None:
         """Look up once what 1,000 ticks a second need: functions, and views into MuJoCo's buffers."""
         self._dofs = self._parts.dofs
         self._reading.q = self._data.qpos[self._parts.angles]
         self._reading.dq = self._data.qvel[self._dofs]
-        data, self._tool = self._data, self._model.site("tool").id
-        self._step1, self._step2 = mujoco.mj_step1, mujoco.mj_step2
+        data, self._tool = self._data, self._model.site(prefix_of(self._number) + "tool").id
         self._jac, self._full_mass = mujoco.mj_jacSite, mujoco.mj_fullM
         self._xpos, self._xmat = data.site_xpos[self._tool], data.site_xmat[self._tool]
         self._bias, self._gravcomp = data.qfrc_bias[self._dofs], data.qfrc_gravcomp[self._dofs]
@@ -127,7 +143,7 @@ class SimulatedPanda(interfaces.Arm):
         """
         self._weight = np.array([0.0, 0.0, mass_kg * self._model.opt.gravity[2]])
         if mass_kg:
-            self._load = self._model.body(UNKNOWN_LOAD).id
+            self._load = self._model.body(prefix_of(self._number) + UNKNOWN_LOAD).id
             self._load_jacp = np.zeros((3, self._model.nv))
             self.tau_external = np.zeros(JOINTS)
 
@@ -135,15 +151,15 @@ class SimulatedPanda(interfaces.Arm):
         """Move the controlled point: pose, Jacobian and wrench belong to it from the next `read`
         on.
         """
-        self._pose_flange_tool = np.array(pose_flange_tool, float)
-        self._model.site_pos[self._tool] = self._pose_flange_tool[:3]
-        self._model.site_quat[self._tool] = self._pose_flange_tool[[6, 3, 4, 5]]
+        self.pose_flange_tool = np.array(pose_flange_tool, float)
+        self._model.site_pos[self._tool] = self.pose_flange_tool[:3]
+        self._model.site_quat[self._tool] = self.pose_flange_tool[[6, 3, 4, 5]]
         self._reading.wrench[:] = 0.0
 
     def read(self) -> ArmReading:
         """Measure, in place. Calling it twice without a `write` measures the same again."""
         reading = self._reading
-        self._step1(self._model, self._data)
+        self._world.measure()
         self._jac(self._model, self._data, self._jacp, self._jacr, self._tool)
         self._full_mass(self._model, self._data, self._mass)
         reading.mass[:] = self._mass[self._dofs, self._dofs]  # type: ignore[index]
@@ -152,6 +168,8 @@ class SimulatedPanda(interfaces.Arm):
         measure_into(
             reading.pose, reading.coriolis, self._xpos, self._xmat, self._bias, self._gravcomp
         )
+        if self._number:
+            see_from_base(reading.pose, reading.jacobian, self._base)
         return reading
 
     def write(self, tau: Array) -> None:
@@ -160,47 +178,35 @@ class SimulatedPanda(interfaces.Arm):
         loaded = self._weight[2] != 0.0
         if loaded:
             mujoco.mj_jacBodyCom(self._model, self._data, self._load_jacp, None, self._load)
-            self._data.qfrc_applied[:] = self._weight @ self._load_jacp
+            self._data.qfrc_applied[self._dofs] = (self._weight @ self._load_jacp)[self._dofs]
         if self.fingers is not None:
             self.fingers.step(TICK_S)
-        self._step2(self._model, self._data)
-        if loaded:
+        self._world.advance()
+
+    def feel(self) -> None:
+        """After a step of the world: what its torques do not explain, with the Jacobian at which
+        they were computed.
+        """
+        if self._weight[2] != 0.0:
             self.tau_external[:] = self._constraint + self._data.qfrc_applied[self._dofs]
-        # the torques of this step, with the Jacobian at which they were computed
         filter_wrench_into(
             self._reading.wrench, self._reading.jacobian, self.tau_external, self._gain
         )
 
     def world(self) -> WorldState:
         """The truth at the last `read`."""
-        scene, data, back = self._scene, self._data, self._scene.way_back
-        self._sequence += 1
-        goals: dict[str, Any] = {}
-        if back is not None:
-            goals["goal_back"] = back.goal_base_tool(data, self._pose_flange_tool)
-            goals["success_back"] = back.success(data)
-        return WorldState(
-            sequence=self._sequence,
-            t=data.time,
-            q=data.qpos[self._parts.angles].copy(),
-            objects=self._parts.poses(data),
-            goal_base_tcp=scene.goal_base_tool(data, self._pose_flange_tool),
-            success=scene.success(data),
-            seed=self._seed,
-            scene_q=data.qpos[self._parts.positions],
-            width_m=self._parts.width(data),
-            **goals,
-        )
+        return self._world.state()
 
     def reset(self, seed: int) -> None:
-        """Put the arm at its home posture, and all else where the model has it and the seed says;
-        all of it at rest.
-        """
-        mujoco.mj_resetData(self._model, self._data)
+        """Put the world and all its arms where they begin, with a seed."""
+        self._world.reset(seed)
+
+    def go_home(self) -> None:
+        """Of a reset: the arm's part."""
         self._data.qpos[self._parts.angles] = self._home
-        self._seed = seed
-        self._scene.place(self._model, self._data, seed)
-        mujoco.mj_forward(self._model, self._data)
+
+    def begin(self) -> None:
+        """Of a reset, once everything is in its place."""
         if self.fingers is not None:
             self.fingers.begin()
         self._reading.wrench[:] = 0.0

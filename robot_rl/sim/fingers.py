@@ -17,7 +17,8 @@ HOLDS_M = 0.001
 
 
 class Fingers(Hand):
-    """The hand of one model with fingers; `places` are those of the two in `qpos`.
+    """The hand of an arm with fingers; `places` are those of the two in `qpos`, `prefix` stands before
+    the names of the arm's parts.
 
     ```
     fingers.grasp(0.02, 0.005, 0.005, speed=0.05, force=40.0)
@@ -29,10 +30,10 @@ class Fingers(Hand):
 
     has_world = True
 
-    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, places: Array):
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, places: Array, prefix: str = ""):
         super().__init__()
         self._data, self._places = data, places
-        drive = model.actuator("fingers").id
+        drive = model.actuator(prefix + "fingers").id
         self._wanted, self._force = data.ctrl[drive : drive + 1], model.actuator_forcerange[drive]
         self._before, self._still_s, self._dt = 0.0, 0.0, model.opt.timestep
         self._ticks = 0

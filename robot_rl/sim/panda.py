@@ -141,6 +141,13 @@ LINKS = (
 )  # fmt: skip
 
 
+def prefix_of(arm: int) -> str:
+    """What stands before the names of an arm's bodies, joints and motors: nothing before the first
+    one's, `arm1/` before the second one's.
+    """
+    return f"arm{arm}/" if arm else ""
+
+
 def flange_pose(q: Sequence[float] | Array) -> Array:
     """Pose `(7,)` of the flange in the base for joint angles `q (7,)` [rad], by the published table
     alone.

@@ -1,12 +1,13 @@
-"""Which parts of a compiled model are the arm's, found by name, and what else of a scene moves."""
+"""Which parts of a compiled model are an arm's, found by name, and what else of a scene moves."""
 
+import itertools
 import math
 from typing import Any
 
 import mujoco
 import numpy as np
 
-from robot_rl.sim.panda import FINGERS
+from robot_rl.sim.panda import FINGERS, prefix_of
 from robot_rl.types import Array, ConfigError, WorldState
 
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
@@ -15,28 +16,32 @@ MOTORS = tuple(f"motor{i}" for i in range(1, 8))
 
 class Parts:
     """The arm's `angles` in `qpos`, its `dofs` in `qvel`, its `motors` in `ctrl`, as slices, and of
-    fingers that move the places in `qpos`; all else is the scene's.
+    fingers that move the places in `qpos`; all else is the scene's, another arm as well.
 
-    `positions` are the places in `qpos` of the scene's own joints, `bodies` those bodies that are
-    moved by them or placed by a reset (mocap). Raises ConfigError if a scene puts joints or motors
-    of its own between the arm's.
+    `positions` are the places in `qpos` of all joints that are not this arm's, `bodies` those bodies
+    of the scene that are moved by joints or placed by a reset (mocap). Raises ConfigError if a scene
+    puts joints or motors of its own between the arm's.
     """
 
-    def __init__(self, model: mujoco.MjModel):
-        joints = [model.joint(name) for name in JOINTS]
+    def __init__(self, model: mujoco.MjModel, arm: int = 0):
+        """`arm` is its number among those of the scene."""
+        prefix = prefix_of(arm)
+        joints = [model.joint(prefix + name) for name in JOINTS]
+        motors = [int(model.actuator(prefix + name).id) for name in MOTORS]
         self.angles = _in_a_row([int(joint.qposadr[0]) for joint in joints], "joints")
         self.dofs = _in_a_row([int(joint.dofadr[0]) for joint in joints], "joints")
-        self.motors = _in_a_row([int(model.actuator(name).id) for name in MOTORS], "motors")
-        has_fingers = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, FINGERS[0]) >= 0
-        fingers = [model.joint(name) for name in FINGERS] if has_fingers else []
+        self.motors = _in_a_row(motors, "motors")
+        fingers = [
+            model.joint(prefix + name) for name in FINGERS if has_joint(model, prefix + name)
+        ]
         self.fingers = np.array([int(joint.qposadr[0]) for joint in fingers], int)
         self.positions = np.delete(
             np.arange(model.nq), [*range(model.nq)[self.angles], *self.fingers]
         )
-        arms = {int(model.jnt_bodyid[joint.id]) for joint in joints + fingers}
         moved = (
             i for i in range(model.nbody) if model.body_jntnum[i] > 0 or model.body_mocapid[i] >= 0
         )
+        arms = arm_bodies(model)
         self.bodies = np.array([i for i in moved if i not in arms], int)
         placed = model.body_mocapid[self.bodies]
         self._rows, self._mocap = np.flatnonzero(placed >= 0), placed[placed >= 0]
@@ -63,6 +68,24 @@ class Parts:
         data.qpos[self.positions] = world.scene_q
         data.mocap_pos[self._mocap] = world.objects[self._rows, :3]
         data.mocap_quat[self._mocap] = world.objects[self._rows][:, [6, 3, 4, 5]]
+
+
+def has_joint(model: mujoco.MjModel, name: str) -> bool:
+    """Whether there is a joint of this name."""
+    return bool(mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) >= 0)
+
+
+def arms_in(model: mujoco.MjModel) -> int:
+    """How many arms stand in a scene."""
+    return next(
+        arm for arm in itertools.count() if not has_joint(model, prefix_of(arm) + JOINTS[0])
+    )
+
+
+def arm_bodies(model: mujoco.MjModel) -> set[int]:
+    """The bodies that arms' joints and fingers move."""
+    names = (prefix_of(arm) + name for arm in range(arms_in(model)) for name in JOINTS + FINGERS)
+    return {int(model.joint(name).bodyid[0]) for name in names if has_joint(model, name)}
 
 
 def pose_of(part: Any) -> Array:

@@ -18,11 +18,20 @@ from robot_rl import config
 from robot_rl.config.kinds import line_in
 from robot_rl.interfaces import Scene
 from robot_rl.sim.franka_facts import PANDA
-from robot_rl.sim.panda import POSE_FLANGE_HAND, WORLD_CONTACT, Unmodelled, add_panda
+from robot_rl.sim.panda import (
+    POSE_FLANGE_HAND,
+    WORLD_CONTACT,
+    Unmodelled,
+    add_panda,
+    prefix_of,
+    wxyz,
+)
 from robot_rl.sim.parts import Parts
 from robot_rl.types import ArmFacts, Array, ConfigError, RobotRLError, Use
 
 TICK_S = 0.001
+ANOTHER_ARM = 8
+"""Bit of the contacts by which the arms before touch the one of this number, shifted by that."""
 
 
 def find_scene(use: Use | None) -> Scene:
@@ -50,11 +59,24 @@ def blamed_on(scene: Scene) -> Iterator[None]:
 
 
 def build_model(
-    scene: Scene, facts: ArmFacts = PANDA, unmodelled: Unmodelled | None = None
+    scene: Scene, facts: ArmFacts = PANDA, unmodelled: Sequence[Unmodelled] = ()
 ) -> mujoco.MjModel:
-    """Compile the arm in its scene: the Panda, or a sister of its with the ranges and torques of
-    `facts`.
+    """Compile the arms in their scene: Pandas, or sisters of theirs with the ranges and torques of
+    `facts`; `unmodelled` are each one's own, as far as there are any.
     """
+    spec = _new_spec()
+    with blamed_on(scene):
+        hands = _add_arms(spec, scene, facts, unmodelled)
+        scene.add_to(spec, hands[0] if len(hands) == 1 else hands)
+        for geom in spec.geoms:
+            if geom.priority > 0:  # the fingers' pads, or what a scene makes as it wants it
+                continue
+            geom.solref = [0.01, 1.0]
+            geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
+        return spec.compile()
+
+
+def _new_spec() -> mujoco.MjSpec:
     spec = mujoco.MjSpec()
     spec.modelname = "panda"
     spec.compiler.autolimits, spec.compiler.degree = False, False
@@ -63,14 +85,26 @@ def build_model(
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     option.impratio = 1.0
-    with blamed_on(scene):
-        scene.add_to(spec, add_panda(spec, facts, unmodelled, fingers=scene.fingers))
+    return spec
+
+
+def _add_arms(
+    spec: mujoco.MjSpec, scene: Scene, facts: ArmFacts, unmodelled: Sequence[Unmodelled]
+) -> tuple[mujoco.MjsBody, ...]:
+    """Add an arm where each of them stands; their hands. Arms touch each other, none itself."""
+    hands = [add_panda(spec, facts, next(iter(unmodelled), None), fingers=scene.fingers)]
+    for arm, stand in enumerate(scene.stands[1:], 1):
+        own = unmodelled[arm] if arm < len(unmodelled) else None
+        other, prefix = _new_spec(), prefix_of(arm)
+        add_panda(other, facts, own, fingers=scene.fingers)
         for geom in spec.geoms:
-            if geom.priority > 0:  # the fingers' pads, or what a scene makes as it wants it
-                continue
-            geom.solref = [0.01, 1.0]
-            geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
-        return spec.compile()
+            geom.conaffinity |= ANOTHER_ARM << arm
+        for geom in other.geoms:
+            geom.contype |= ANOTHER_ARM << arm
+        frame = spec.worldbody.add_frame(pos=list(stand[:3]), quat=wxyz(stand[3:]))
+        spec.attach(other, prefix=prefix, frame=frame)
+        hands.append(spec.body(prefix + "hand"))
+    return tuple(hands)
 
 
 def tried(scene: Scene, seed: int) -> tuple[Array, Array, Any]:

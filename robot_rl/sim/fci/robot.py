@@ -28,6 +28,7 @@ from robot_rl.sim.fci import layout
 from robot_rl.sim.fci.layout import Error, Mode, MoveStatus
 from robot_rl.sim.franka_facts import FR3
 from robot_rl.sim.panda import POSE_FLANGE_HAND, Unmodelled
+from robot_rl.sim.world import SimulatedWorld
 from robot_rl.types import Array, Use, WorldState
 
 TORQUE_STEP = 1.0 + 1e-3
@@ -75,9 +76,11 @@ class FciRobot:
     def __init__(self, config: ArmConfig, scene: Use | None = None):
         # the other options are a client's
         unmodelled = from_json(Unmodelled, Unmodelled.among(config.options))
+        world, load_kg = SimulatedWorld(scene, FR3, [unmodelled]), unmodelled.unknown_load_kg
         self._arm = SimulatedPanda(
-            np.array(config.home), np.array(config.pose_flange_tcp), scene, unmodelled, FR3
+            np.array(config.home), np.array(config.pose_flange_tcp), world, load_kg
         )
+        world.begin()
         self.fingers = self._arm.fingers  # those of the hand, where they move in the scene
         self._reading = self._arm.read()
         self.mode = Mode.IDLE
