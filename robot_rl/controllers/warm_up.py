@@ -52,6 +52,7 @@ def warm_up(joints: int) -> None:
     loop.tick(TICK_S)
     loop.tare()
     loop.command(np.full(7, np.nan), 1.0)  # a fault
+    loop.explain()
     loop.fault = Fault.NEIGHBOUR
     loop.explain()
     loop.acknowledge()
