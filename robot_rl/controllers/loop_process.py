@@ -291,7 +291,7 @@ class _LoopEndpoint:
         """Publish the state of this tick; of a simulated world every tenth."""
         done = self._done
         done["late_ticks"], done["worst_s"] = late_ticks, worst_s
-        done["lost_ticks"], done["missing"] = self.loop.lost_ticks, self.missing
+        done["lost_ticks"], done["missing"] = self._arm.lost_cycles, self.missing
         if self.loop.fault != self._fault:
             self._fault = self.loop.fault
             self._keep_journal()
@@ -304,7 +304,7 @@ class _LoopEndpoint:
 
     def _keep_journal(self) -> None:
         """Before anybody sees the fault: what the robot itself says of it."""
-        text = json.dumps(self.loop.journal()).encode() if self._fault in DRIVER_FAULTS else b""
+        text = json.dumps(self._arm.journal()).encode() if self._fault in DRIVER_FAULTS else b""
         whole = text if len(text) <= JOURNAL_BYTES else json.dumps({"too long": len(text)}).encode()
         value = np.zeros((), JOURNAL)
         value["length"], value["text"] = len(whole), whole
