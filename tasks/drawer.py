@@ -20,7 +20,9 @@ TASK = Task(
         ),
     ),
     cameras=("wrist", "front"),
-    reward=Use("classifier", {"name": "drawer_open"}),
+    # By the pictures, where the hook pulls against the end of the slides: these take 7 N, and of the
+    # last centimetre pictures show little
+    reward=Use("classifier", {"name": "drawer_open", "force_above": 9.5}),
     near_misses=(
         "half open",
         "the hook behind the bar, the drawer closed",

@@ -29,7 +29,7 @@ BEHIND = BAR_RADIUS + TOE + SHANK_RADIUS + 0.007
 TOUCHING = BAR_RADIUS + SHANK_RADIUS
 HOOKED_Z, OVER_Z = BAR_Z - 0.013, HEIGHT + 0.020
 NEAR_HOOKED_M = 0.006
-TRAVEL, PULLED = 0.16, 0.15
+TRAVEL, PULLED = 0.16, 0.168
 GAP_M, PUSHED = 0.006, 0.005
 """Open by no more than this [m] is closed; so far beyond that the hook is pushed."""
 BEECH, STEEL = (0.80, 0.63, 0.42, 1.0), (0.72, 0.73, 0.76, 1.0)
