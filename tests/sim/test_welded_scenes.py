@@ -166,3 +166,17 @@ def test_the_goal_turns_with_the_fixture():
         goal = arm.world().goal_base_tcp
         yaws.append(geometry.pose_delta(np.array([0, 0, 0, 1.0, 0, 0, 0]), goal)[5])
     assert 0.1 < max(yaws) < math.radians(8.0) + 1e-6 and min(yaws) < -0.1
+
+
+def test_a_drawer_is_felt_to_be_open_all_the_way_and_not_before():
+    player = Player("drawer", seed=3)
+    wanted_n = player.task.reward.options["force_above"]
+    for seed in (50, 53):
+        state, forces = player.begin(seed), {True: [], False: []}
+        player.operator.begin_episode()
+        while len(forces[True]) < 6:
+            state = player.act(state, player.operator.read([state]).twist)
+            at_the_end = player.latest.scene_q[0] > 0.158
+            if player.latest.scene_q[0] > 0.02:  # the hook has come to the bar
+                forces[at_the_end].append(np.linalg.norm(state.wrench_base_tcp[:3]))
+        assert max(forces[False]) < wanted_n < min(forces[True][2:])
