@@ -21,7 +21,7 @@ from robot_rl.sim.phases import (
     way_left,
 )
 from robot_rl.teleop._habits import OperatorHabits, SeeingOperator, Watch
-from robot_rl.types import AXES, ArmState, Array, OperatorCommand, TeleopEvent
+from robot_rl.types import AXES, ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
 MISSES_PER_EPISODE = 2
 MOST_STEPS = 40
@@ -54,7 +54,9 @@ class Teleop(SeeingOperator):
     name = "the scripted operator"
 
     def __init__(self, options: OperatorHabits, given: Given):
-        """Raises DeviceError without a simulated arm, ConfigError as the task's scene."""
+        """Raises DeviceError without a simulated arm, or with another number of arms than the task's
+        scene is for, ConfigError as that scene.
+        """
         super().__init__(options, given)
         assert given.task is not None
         self._phases = Phases(given.task.scene)
@@ -100,12 +102,10 @@ class Teleop(SeeingOperator):
         still, choices = np.zeros(6), grippers(phases, self._index, len(arms))
         choices[phase.arm] = phase.gripper
         moves = [self._move(a, phase) if i == phase.arm else still for i, a in enumerate(arms)]
-        return self._say(
-            [
-                TeleopEvent(True, move, "tool", gripper=float(choice), outcome=word)
-                for move, choice in zip(moves, choices, strict=True)
-            ]
-        )
+        return self._say([
+            TeleopEvent(True, move, "tool", gripper=float(choice), outcome=word)
+            for move, choice in zip(moves, choices, strict=True)
+        ])
 
     def _say(self, events: Sequence[TeleopEvent]) -> TeleopEvent | dict[str, TeleopEvent]:
         """An event for each arm by its name, or that of the only one."""

@@ -24,7 +24,7 @@ TICKS = 100
 class PairPlayer:
     """Implements `interfaces.World` for the operator, as `Player` does for one arm.
 
-    `near_m` is the least distance of the fingertips of an episode [m].
+    `near_m` is the least distance of the fingertips in an episode [m], `took` how many steps it was.
     """
 
     def __init__(self, name: str, mode: Mode = "demonstrate", seed: int = 0, **habits: Any):
@@ -54,14 +54,17 @@ class PairPlayer:
         self.latest: WorldState = self.drivers[0].world()
         return self.latest
 
+    def reset(self, seed: int) -> WorldState:
+        for loop in self.loops:
+            loop.reset(seed)
+        return self.refresh()
+
     def states(self) -> list[ArmState]:
         return [loop.observe() for loop in self.loops]
 
     def begin(self, seed: int) -> list[ArmState]:
         """Reset the scene, and go to start poses, with open hands."""
-        for loop in self.loops:
-            loop.reset(seed)
-        self.refresh()
+        self.reset(seed)
         self._choices, self._waits, self.near_m = [1.0] * 2, [0] * 2, np.inf
         rng, poses = np.random.default_rng([seed, 9]), list[Array]()
         for start in self.task.start:
@@ -83,7 +86,10 @@ class PairPlayer:
         return states
 
     def act(
-        self, states: Sequence[ArmState], actions: Sequence[Array], choices: Sequence[float] = (0, 0)
+        self,
+        states: Sequence[ArmState],
+        actions: Sequence[Array],
+        choices: Sequence[float] = (0, 0),
     ) -> list[ArmState]:
         """One control step of both, and what is said to the fingers."""
         for i, choice in enumerate(choices):
@@ -121,7 +127,7 @@ class PairPlayer:
     def go_on(self, states: list[ArmState], steps: int) -> OperatorCommand:
         """So many steps of an episode at most, up to the operator's word."""
         self.operator.begin_episode()
-        self.steps = 0
+        self.took = 0
         for _ in range(steps):
             events = self.operator.read(states)
             said = [events[name] for name in self.names]
@@ -130,5 +136,5 @@ class PairPlayer:
             states = self.act(
                 states, [s.twist * s.active for s in said], [s.gripper * s.active for s in said]
             )
-            self.steps += 1
+            self.took += 1
         return OperatorCommand.NONE

@@ -1,13 +1,12 @@
 """A bar that one arm picks up and hands over to another one, who lays it down on its own side.
 
 Lengths in metres, angles in radians; the scene's frame is the base of the left arm, the table's top
-is z = 0. The right arm stands a metre away and looks back, so that they meet halfway; the one cannot
-reach where the other picks up, nor the other where the one lays down, within the limits of the task.
+is z = 0. The right arm stands a metre away and looks back, so that they meet halfway.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import mujoco
@@ -138,8 +137,8 @@ class Scene(interfaces.Scene):
             add_camera(
                 hand,
                 name,
-                at=(-0.075, 0.0, 0.055),
-                look_at=(0.012, 0.0, 0.125),
+                at=(-0.075, 0.0, 0.068),
+                look_at=(0.03, 0.0, 0.115),
                 up=(0.0, 0.0, -1.0),
                 fovy=75.0,
             )
@@ -147,10 +146,10 @@ class Scene(interfaces.Scene):
         add_camera(
             spec.worldbody,
             "front",
-            at=(x, -0.75, 0.50),
-            look_at=(x, -0.02, 0.04),
+            at=(x + 0.03, -0.80, 0.50),
+            look_at=(x + 0.03, -0.03, 0.05),
             up=(0.0, 0.0, 1.0),
-            fovy=44.0,
+            fovy=46.0,
         )
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, seed: int) -> None:
@@ -210,15 +209,16 @@ class Scene(interfaces.Scene):
         left, right = _is_shut(data, LEFT, near), _is_shut(data, RIGHT, far)
         met = left and _is_near(tcp_pose(data, LEFT), _MEETING_LEFT)
         there, taken = is_between(data, far[:3], RIGHT), right and _is_open(data, LEFT)
-        here, back = _MEETING_LEFT, _MEETING_LEFT.copy()
+        back = _MEETING_LEFT.copy()
         back[0] -= CLEAR_M + BAR[0] / 2 - GRIP_M
-        right_arm, left_arm = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
-        takes = {"near_m": 0.02, "near_rad": 0.2, "steps": 8, "unsteady": 0.2}
+        of_right, of_left = partial(Phase, arm=RIGHT), partial(Phase, arm=LEFT, gripper=1)
+        stays = partial(replace, near_m=0.02, near_rad=0.2, steps=8, unsteady=0.2)
+        let_go = of_left("let go", _MEETING_LEFT, ready=right, done=_is_open(data, LEFT))
         return (
-            right_arm("reach", far, gripper=1, near_m=0.004, near_rad=0.05, ready=met, done=right),
-            right_arm("take", far, gripper=-1, ready=there, done=taken, **takes),
-            left_arm("let go", here, near_m=0.02, near_rad=0.2, steps=8, ready=right, done=_is_open(data, LEFT), unsteady=0.2),
-            left_arm("withdraw", back, near_m=0.01, near_rad=0.1, ready=taken, done=_is_off(data)),
+            of_right("reach", far, gripper=1, near_m=0.004, near_rad=0.05, ready=met, done=right),
+            stays(of_right("take", far, gripper=-1, ready=there, done=taken)),
+            stays(let_go),
+            of_left("withdraw", back, near_m=0.01, near_rad=0.1, ready=taken, done=_is_off(data)),
         )
 
     def _laying_down(self, data: mujoco.MjData) -> Sequence[Phase]:
@@ -254,7 +254,10 @@ def _ends(data: mujoco.MjData) -> tuple[Array, Array]:
     along *= 1.0 if along[0] >= 0.0 else -1.0
     yaw = math.atan2(along[1], along[0])
     near, far = bar.xpos - GRIP_M * along, bar.xpos + GRIP_M * along
-    return upright(*near, yaw), upright(*far, yaw + math.pi)
+    return (
+        upright(near[0], near[1], near[2], yaw),
+        upright(far[0], far[1], far[2], yaw + math.pi),
+    )
 
 
 def _is_open(data: mujoco.MjData, arm: int) -> bool:
@@ -269,9 +272,8 @@ def _is_shut(data: mujoco.MjData, arm: int, end: Array) -> bool:
 
 def _is_near(pose: Array, wanted: Array) -> bool:
     """Whether fingertips that point down are about where they are wanted."""
-    turned = 2.0 * abs(float(pose[3:] @ wanted[3:]))
-    away = np.linalg.norm(pose[:3] - wanted[:3])
-    return bool(away < NEAR_M) and turned > 2.0 * math.cos(NEAR_RAD / 2)
+    straight = abs(float(pose[3:] @ wanted[3:])) > math.cos(NEAR_RAD / 2)
+    return straight and bool(np.linalg.norm(pose[:3] - wanted[:3]) < NEAR_M)
 
 
 def _is_off(data: mujoco.MjData) -> bool:
