@@ -9,7 +9,7 @@ import math
 from robot_rl.config import StartPose, Task
 from robot_rl.types import Compliance, Use
 
-BAR, MARK = (0.41, 0.05), (0.62, -0.17)  # [m] in the left arm's base: the middles of their places
+BAR, MARK = (0.41, 0.08), (0.62, -0.13)  # [m] in the left arm's base: the middles of their places
 BAR_WIDTH_M = 0.024
 
 TASK = Task(
@@ -45,7 +45,7 @@ TASK = Task(
         "handover",
         {
             "nominal": BAR,
-            "range_m": (0.03, 0.10),
+            "range_m": (0.03, 0.08),
             "range_rad": math.pi / 4,
             "mark_nominal": MARK,
             "mark_range_m": 0.02,

@@ -162,7 +162,7 @@ class Teleop(SeeingOperator):
         if not self._misses:
             return phase
         miss = self._misses[0]
-        if self._index >= miss.phase:
+        if self._miss_steps or self._index >= miss.phase:
             self._index, self._held = miss.phase, 0
             self._miss_steps += 1
             phase, is_there = self._missed(phases, miss, tools)
@@ -195,11 +195,16 @@ class Teleop(SeeingOperator):
         return phase, is_there
 
     def _draw(self, phases: Sequence[Phase]) -> list[NearMiss]:
-        """Some near misses, in the order of their phases: ended too early, aside, too high."""
+        """Some near misses, in the order of their phases: ended too early, aside, too high. With
+        several arms, whose way is long, there is always one of the last phase.
+        """
         rng, misses = self._drawn, []
         later = [i for i in range(len(phases)) if before(phases, i) is not None]
-        for number in (later[i] for i in sorted(rng.integers(0, len(later), MISSES_PER_EPISODE))):
-            kind, aside, last = rng.integers(3), np.zeros(6), number == len(phases) - 1
+        numbers = [later[i] for i in sorted(rng.integers(0, len(later), MISSES_PER_EPISODE))]
+        for number in dict.fromkeys([*numbers, later[-1]]) if self.all_arms else numbers:
+            kind, aside, last = int(rng.integers(3)), np.zeros(6), number == len(phases) - 1
+            if last and self.all_arms:  # it only lets go, where the one before has ended
+                kind = max(kind, 1)
             share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
             if kind == 1:
                 angle = rng.uniform(0.0, 2.0 * np.pi)

@@ -128,13 +128,18 @@ class PairPlayer:
         """So many steps of an episode at most, up to the operator's word."""
         self.operator.begin_episode()
         self.took = 0
-        for _ in range(steps):
-            events = self.operator.read(states)
-            said = [events[name] for name in self.names]
-            if said[0].outcome != OperatorCommand.NONE:
-                return said[0].outcome
-            states = self.act(
-                states, [s.twist * s.active for s in said], [s.gripper * s.active for s in said]
-            )
-            self.took += 1
+        while self.took < steps:
+            states, word = self.follow(states)
+            if word != OperatorCommand.NONE:
+                return word
         return OperatorCommand.NONE
+
+    def follow(self, states: list[ArmState]) -> tuple[list[ArmState], OperatorCommand]:
+        """A step of the operator's, or their word on the episode."""
+        events = self.operator.read(states)
+        said = [events[name] for name in self.names]
+        if said[0].outcome != OperatorCommand.NONE:
+            return states, said[0].outcome
+        self.took += 1
+        moves, choices = [s.twist * s.active for s in said], [s.gripper * s.active for s in said]
+        return self.act(states, moves, choices), OperatorCommand.NONE

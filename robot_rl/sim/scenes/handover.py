@@ -68,13 +68,13 @@ RANGES = {
 class Options:
     """The options of a task. Raises ConfigError for what cannot be."""
 
-    nominal: tuple[float, float] = (0.41, 0.05)
+    nominal: tuple[float, float] = (0.41, 0.08)
     """The middle of the places where the bar's middle may lie, x and y [m]."""
-    range_m: tuple[float, float] = (0.03, 0.10)
+    range_m: tuple[float, float] = (0.03, 0.08)
     """Half-widths of the uniform range of its place about that, along x and y [m]."""
     range_rad: float = math.pi / 4
     """Half-width of the uniform range of its yaw [rad]; at 0 it points from arm to arm."""
-    mark_nominal: tuple[float, float] = (0.62, -0.17)
+    mark_nominal: tuple[float, float] = (0.62, -0.13)
     """The middle of the places of the mark, x and y [m]."""
     mark_range_m: float = 0.02
     """Half-width of the uniform range of the mark's place, along x and y [m]."""
@@ -147,7 +147,7 @@ class Scene(interfaces.Scene):
             spec.worldbody,
             "front",
             at=(x + 0.03, -0.80, 0.50),
-            look_at=(x + 0.03, -0.03, 0.05),
+            look_at=(x + 0.03, -0.01, 0.05),
             up=(0.0, 0.0, 1.0),
             fovy=46.0,
         )
@@ -231,8 +231,10 @@ class Scene(interfaces.Scene):
         low = _is_near(tcp_pose(data, RIGHT), down) and lies
         return (
             Phase("over", over, gripper=-1, near_m=0.006, near_rad=0.06, ready=held, arm=RIGHT),
-            Phase("down", down, gripper=-1, pace=0.8, near_m=0.006, ready=held, arm=RIGHT),
-            Phase("open", down, gripper=1, near_m=0.008, ready=low, unsteady=0.2, arm=RIGHT),
+            Phase("lay down", down, gripper=-1, pace=0.8, near_m=0.006, ready=held, arm=RIGHT),
+            Phase(
+                "open", down, gripper=1, near_m=0.008, steps=6, ready=low, unsteady=0.2, arm=RIGHT
+            ),
         )
 
 
