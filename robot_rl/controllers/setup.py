@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_rl.config import ArmConfig, driver, make
+from robot_rl.config import ArmConfig, Hardware, Task, arms_by_process, driver, make, scene_of
 from robot_rl.config.compliance import compliance_problems, leash_problems
 from robot_rl.config.kinds import make_options
 from robot_rl.config.limits import require_tighter
@@ -76,6 +76,16 @@ def open_drivers(
         if config.load is not None:
             arm.set_load(config.load)
     return list(arms)
+
+
+def open_in_company(arm: ArmConfig, hardware: Hardware, task: Task | None) -> Any:
+    """Open an arm of a bench, perhaps changed since, for this process alone; a simulated one comes
+    with the others of its world.
+    """
+    processes = arms_by_process(hardware)
+    names = next(names for arms in processes if arm.name in (names := [it.name for it in arms]))
+    there = [arm if it.name == arm.name else it for it in hardware.arms if it.name in names]
+    return open_drivers(there, scene_of(task, hardware))[names.index(arm.name)]
 
 
 def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:
