@@ -49,7 +49,9 @@ def arm(
     address: tuple[str, ...] = (),
     blackbox: str = "",
 ) -> None:
-    """The process of an arm, or of all that stand in one world: control loop, and what it serves.
+    """The process of an arm, or of all in one world: their loops.
+
+    It serves them, each at its own address.
 
     Args:
         task: A task in whose scene a simulated arm stands.
