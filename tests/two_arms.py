@@ -25,7 +25,7 @@ from robot_rl.types import Compliance, Use
 BENCH = config.load_hardware("sim_two_pandas")
 STANDS = tuple(arm.pose_bench_base for arm in BENCH.arms)
 NAMES = tuple(arm.name for arm in BENCH.arms)
-LIFTED_M = 0.25
+LIFTED_M = 0.22
 
 
 class Scene(empty.Scene):
