@@ -45,12 +45,15 @@ class StillWorld:
 
 
 def draw(task: Task, hardware: str, folder: Path) -> Path:
-    """Write what the task's last camera sees after a reset; where it is.
+    """Write what the task's last camera sees after a reset; where it is. A bench with another number
+    of arms than the task gives way to the task's own.
 
     Raises DeviceError without headless OpenGL, ConfigError for a scene that cannot be built or has
     no such camera, DataError if the picture cannot be written.
     """
     bench = config.load_hardware(hardware)
+    if len(bench.arms) != len(task.start):  # it is for another number of arms
+        bench = config.load_hardware(task.defaults.get("hardware", hardware))
     arm = open_in_company(bench.arms[0], bench, task)
     try:
         world, view = StillWorld(arm), task.cameras[-1]

@@ -147,7 +147,7 @@ class Scene(interfaces.Scene):
             spec.worldbody,
             "front",
             at=(x + 0.03, -0.80, 0.50),
-            look_at=(x + 0.03, -0.01, 0.05),
+            look_at=(x + 0.03, -0.01, 0.085),
             up=(0.0, 0.0, 1.0),
             fovy=46.0,
         )
