@@ -249,7 +249,10 @@ class ArmClient:
             if state.t - begun > patience_s:
                 joint = int(away.argmax())
                 limited = state.verdict & (
-                    LimitFlags.WORKSPACE | LimitFlags.KEEP_OUT | LimitFlags.BODY
+                    LimitFlags.WORKSPACE
+                    | LimitFlags.KEEP_OUT
+                    | LimitFlags.BODY
+                    | LimitFlags.NEIGHBOUR
                 )
                 raise DeviceError(
                     f"the arm did not arrive within {patience_s:g} s: joint {joint + 1} is off by"

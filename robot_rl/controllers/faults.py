@@ -9,6 +9,8 @@ import numpy as np
 
 from robot_rl.controllers import safety
 from robot_rl.controllers.kinematics import body_clearance
+from robot_rl.controllers.neighbours import FAULT_M
+from robot_rl.controllers.outline import separation
 from robot_rl.controllers.tick_values import Bounds, Measured
 from robot_rl.types import ArmDriverError, ArmLimits, Array, Capsule, DeviceError, Fault
 
@@ -38,10 +40,15 @@ def explain(
     limits: ArmLimits,
     bounds: Bounds,
     bodies: Sequence[Capsule],
+    outline: Sequence[Capsule],
+    neighbours: Sequence[str],
 ) -> str:
     """The latched fault in words, with the wrench `felt (6,)` on the tool; empty for NONE and the
-    driver's own.
+    driver's own. `bodies` and `outline` are those of the `bounds`; so are the names of the
+    `neighbours`.
     """
+    if fault == Fault.NEIGHBOUR:
+        return explain_neighbour(now.q, bounds, outline, neighbours)
     if fault == Fault.BODY:
         _, which = body_clearance(
             now.q, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out
@@ -87,6 +94,20 @@ def explain(
         Fault.MOMENT: f"{safety.norm(felt, 3):.1f} Nm on the tool; limit {limits.max_moment:g}",
     }
     return words.get(fault, "")
+
+
+def explain_neighbour(
+    q: Array, bounds: Bounds, outline: Sequence[Capsule], neighbours: Sequence[str]
+) -> str:
+    """Which part of an arm is near to what of another, and how near."""
+    distances, _, which = separation(q, bounds.chain, bounds.outline, bounds.neighbours)
+    k = int(np.argmin(distances))
+    if not math.isfinite(distances[k]):
+        return "it was found too near to another arm"
+    return (
+        f"its {outline[k].name} was found {1000.0 * distances[k]:.0f} mm from"
+        f" {neighbours[which[k]]}; limit {1000.0 * FAULT_M:g} mm"
+    )
 
 
 def fault_of(error: DeviceError) -> Fault:

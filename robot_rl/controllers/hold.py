@@ -9,6 +9,7 @@ from robot_rl.controllers.impedance import filter_reference, joint_torque, joint
 from robot_rl.controllers.joint_move import advance_into, slowed_for_tool
 from robot_rl.controllers.kinematics import body_clearance
 from robot_rl.controllers.law import BRAKE_TIME_S, Law
+from robot_rl.controllers.neighbours import STOP_M, distance_to_neighbours
 from robot_rl.controllers.tick_values import (
     BRAKING,
     DURATION,
@@ -88,8 +89,10 @@ def begin_retreat_into(control: Control, bounds: Bounds, measured: Measured) -> 
         farthest = max(farthest, abs(goal[j] - q[j]))
     now, _ = body_clearance(q, chain, capsules, bounds.room, bounds.keep_out)
     then, _ = body_clearance(goal, chain, capsules, bounds.room, bounds.keep_out)
+    apart = distance_to_neighbours(goal, bounds)
+    free = apart >= min(distance_to_neighbours(q, bounds), STOP_M)  # not where one is not known
     stay_at(move, q)
-    if then >= min(now, 0.0):
+    if then >= min(now, 0.0) and free:
         move.goal[:] = goal
     move.clock[PHASE], move.clock[DURATION] = 0.0, max(1.875 * farthest / FASTEST_RETREAT, 0.1)
     control.flags[RETREATED], control.flags[LOCKED] = 1, 1

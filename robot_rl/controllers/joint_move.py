@@ -5,9 +5,15 @@ the tool.
 import numpy as np
 
 from robot_rl.controllers import safety
-from robot_rl.controllers.impedance import JOINT_CLIP, joint_torque, minimum_jerk
+from robot_rl.controllers.impedance import (
+    JOINT_CLIP,
+    PEAK_OF_MINIMUM_JERK,
+    joint_torque,
+    minimum_jerk,
+)
 from robot_rl.controllers.kinematics import body_clearance, path_leaves
 from robot_rl.controllers.law import Law
+from robot_rl.controllers.neighbours import APPROACH_S, LEAD_SHARE, approach_share
 from robot_rl.controllers.tick_values import (
     DURATION,
     PHASE,
@@ -89,9 +95,16 @@ def obstacle_ahead(dq: Array, twist: Array, bounds: Bounds, measured: Measured) 
 
 
 @njit
-def joint_move_torque(control: Control, law: Law, bounds: Bounds, measured: Measured) -> Array:
-    """The torques `(n,)` of a joint move, which stops in front of an obstacle; its reference moves
-    on by a tick.
+def joint_move_torque(
+    control: Control,
+    law: Law,
+    bounds: Bounds,
+    measured: Measured,
+    distances: Array,
+    slopes: Array,
+) -> Array:
+    """The torques `(n,)` of a joint move, which stops in front of an obstacle, and slows down in
+    front of a neighbour; its reference moves on by a tick.
     """
     move = control.move
     control.target[:] = measured.pose
@@ -99,15 +112,27 @@ def joint_move_torque(control: Control, law: Law, bounds: Bounds, measured: Meas
     slow = slowed_for_tool(move, measured.jacobian, law)
     _, rate = minimum_jerk(move.clock[PHASE])
     ahead = (slow * rate / move.clock[DURATION]) * (move.goal - move.start)
+    share = approach_share(ahead, distances, slopes, 1.0 / APPROACH_S)
+    lead = approach_share(move.now - measured.q, distances, slopes, LEAD_SHARE)
     bits = obstacle_ahead(ahead, twist_of(measured.jacobian, ahead), bounds, measured)
     control.flags[VERDICT] |= bits
-    if bits != 0:
+    if min(share, lead) < 1.0:
+        control.flags[VERDICT] |= safety.KEPT_OFF
+    if bits != 0 or lead < 1.0:
         move.speed[:] = 0.0
     else:
-        advance_into(move, measured.q, slow, law.dt)
+        advance_into(move, measured.q, share * slow, law.dt)
+    goal = measured.q + lead * (move.now - measured.q)
     return joint_torque(
-        measured.q, measured.dq, measured.coriolis, move.now, move.speed, law.joint_gains
+        measured.q, measured.dq, measured.coriolis, goal, move.speed, law.joint_gains
     )
+
+
+def begin_into(move: Move, q: Array, goal: Array, speed: float) -> None:
+    """Set out from `q (n,)` for `goal (n,)` [rad], no joint faster than `speed` [rad/s]."""
+    move.start[:], move.goal[:], move.now[:], move.speed[:] = q, goal, q, 0.0
+    farthest = float(np.abs(goal - q).max())
+    move.clock[:] = 0.0, max(PEAK_OF_MINIMUM_JERK * farthest / speed, 0.1)
 
 
 def way_leaves(begun: Array, goal: Array, tool: Array, bounds: Bounds) -> bool:

@@ -199,7 +199,7 @@ class LockstepArm:
 
     def journal(self) -> dict[str, Any]:
         """What the arm itself has to say of its last moments; nothing, if it keeps no log."""
-        return self._loop.journal()
+        return self._arm.journal()
 
     def close(self) -> None:
         self._arm.close()

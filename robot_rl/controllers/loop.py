@@ -9,7 +9,6 @@ Whatever has to be slow (a new set-up, an acknowledgement, a reset) happens betw
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from robot_rl.config import Guard
 from robot_rl.controllers import safety
 from robot_rl.controllers.excursion import CRAWL, Excursion
 from robot_rl.controllers.faults import check_tare, explain, fault_of
-from robot_rl.controllers.impedance import PEAK_OF_MINIMUM_JERK
-from robot_rl.controllers.joint_move import way_leaves
-from robot_rl.controllers.kinematics import chain_of
+from robot_rl.controllers.joint_move import begin_into, way_leaves
 from robot_rl.controllers.law import BRAKE_TIME_S, joint_gains_of, new_law
-from robot_rl.controllers.recorder import LAW, TICKS, Ring, T
+from robot_rl.controllers.neighbours import are_known
+from robot_rl.controllers.outline import bodies_of, outline_at, outline_of
+from robot_rl.controllers.recorder import LAW, Ring, T
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.tick import control_into, record_into
 from robot_rl.controllers.tick_values import (
@@ -34,16 +33,15 @@ from robot_rl.controllers.tick_values import (
     Measured,
     begin_hold_into,
     bounds_of,
+    measured_of,
     new_control,
 )
-from robot_rl.geometry import twist_of
 from robot_rl.interfaces import Arm
 from robot_rl.types import (
     DRIVER_FAULTS,
     ArmState,
     ArmTarget,
     Array,
-    Capsule,
     Command,
     Compliance,
     DeviceError,
@@ -75,11 +73,9 @@ class ArmLoop:
         self._write = arm.follow if self._follows_poses else arm.write
         self.tick_s = float(arm.tick_s)
         self._facts = arm.facts
-        mounted = tuple(
-            Capsule(guard.name, n + 1, guard.start, guard.end, guard.radius_m) for guard in guards
-        )
-        known = len(chain_of(self._facts, n)) > 0
-        self._bodies = ((self._facts.bodies if self._facts else ()) + mounted) if known else ()
+        self._guards, self._bodies = guards, bodies_of(self._facts, guards, n)
+        self.neighbours = np.zeros((0, 7))
+        self._neighbour_names: tuple[str, ...] = ()
         self._ring = ring or Ring(n)
         self.control = new_control(n)
         self._command = self.control.reference if self._follows_poses else self.control.tau
@@ -104,7 +100,10 @@ class ArmLoop:
         self._tool = np.array(setup.pose_flange_tool, float)
         self._leash = np.array([setup.leash_translation, setup.leash_rotation], float)
         self._limits = setup.limits
-        self._bounds = bounds_of(setup.limits, self._facts, self._bodies, self.tick_s)
+        self._outline = outline_of(self._facts, self._guards, self._arm.joints, self._tool[:3])
+        self._bounds = bounds_of(
+            setup.limits, self._facts, self._bodies, self._outline, self.neighbours, self.tick_s
+        )
         self.excursion = Excursion(self._bounds)
         self._set_reference_speed()
         self.law.joint_gains[:] = joint_gains_of(setup.limits, self._facts)
@@ -118,6 +117,27 @@ class ArmLoop:
         if self._follows_poses and not np.array_equal(before, self._reading.pose):
             self.control.reference[:] = self._reading.pose
         self.hold()
+
+    def expect_neighbours(self, names: Sequence[str]) -> Array:
+        """Keep out of other arms: of `m` capsules, with names for people (`outline_names`).
+
+        Returns `neighbours (m, 7)`, in this arm's base (`outline.capsules_from`): the caller writes
+        it in place between two ticks. As it begins it is NaN, which says that it is not known where
+        they are: the arm then holds, and refuses commands; so it does if it is not known itself.
+        """
+        self.neighbours, self._neighbour_names = np.full((len(names), 7), np.nan), tuple(names)
+        self._bounds = self._bounds._replace(neighbours=self.neighbours)
+        self.excursion.bounds = self._bounds
+        return self.neighbours
+
+    @property
+    def outline_names(self) -> tuple[str, ...]:
+        """What the rows of `outline()` are; the last is the tool."""
+        return tuple(body.name for body in self._outline) or ("arm",)
+
+    def outline(self) -> Array:
+        """Arm, hand and tool as last measured: capsules `(k, 7)` in its base; NaN, if not known."""
+        return outline_at(self._reading.q, self._bounds.chain, self._bounds.outline)
 
     def _set_reference_speed(self) -> None:
         """As fast as the limits allow; at a crawl on the way back in."""
@@ -217,11 +237,7 @@ class ArmLoop:
             if way_leaves(q_now, np.asarray(q, float), self._tool[:3], self._bounds):
                 flags[VERDICT] = LimitFlags.REFUSED_PATH
                 return
-            move.start[:], move.goal[:], move.now[:], move.speed[:] = q_now, q, q_now, 0.0
-            move.clock[:] = (
-                0.0,
-                max(PEAK_OF_MINIMUM_JERK * float(np.abs(q - q_now).max()) / speed, 0.1),
-            )
+            begin_into(move, q_now, np.asarray(q, float), speed)
         self._set_out(JOINTS)
         self._take(0, expires)
 
@@ -236,6 +252,8 @@ class ArmLoop:
                 Fault.TARGET_NOT_FINITE,
                 "the target has numbers that are not finite or far too large, or is no pose",
             )
+        elif not are_known(self._bounds):
+            refusal = LimitFlags.REFUSED_NEIGHBOUR
         elif seen_t is not None:
             if seen_t < self._seen_t or seen_t > self.t + 0.5 * self.tick_s:
                 refusal = LimitFlags.REFUSED_OUT_OF_ORDER
@@ -327,7 +345,10 @@ class ArmLoop:
             if self.excursion.under_way:
                 self.excursion.watch(reading)
                 self._set_reference_speed()
-            code = self._step()
+            code = control_into(
+                self.control, self.law, self._bounds, self._measured(), int(self.fault),
+                self._times, self._ring.row,
+            )  # fmt: skip
             law_s = time.perf_counter() - begun
             if code != self.fault:
                 self.fault = Fault(code)
@@ -338,33 +359,15 @@ class ArmLoop:
         except DeviceError as error:
             self._latch(fault_of(error), str(error))
             # a row with what was known last
-            record_into(self._row(), self._times, int(self.fault), self.control, self._measured())
+            record_into(
+                self._ring.row, self._times, int(self.fault), self.control, self._measured()
+            )
         self._ring.count[0] += 1
         self.ticks += 1
         self.t = t
 
-    def _step(self) -> int:
-        code: int = control_into(
-            self.control,
-            self.law,
-            self._bounds,
-            self._measured(),
-            int(self.fault),
-            self._times,
-            self._row(),
-        )
-        return code
-
     def _measured(self) -> Measured:
-        r, mass = self._reading, self._reading.mass
-        twist = twist_of(r.jacobian, r.dq) if r.twist is None else r.twist
-        mass = self._mass if mass is None else mass
-        return Measured(r.q, r.dq, r.coriolis, r.pose, r.jacobian, mass, twist, r.wrench)
-
-    def _row(self) -> Array:
-        """That of this tick in the black box."""
-        row: Array = self._ring.rows[self._ring.count[0] % TICKS]
-        return row
+        return measured_of(self._reading, self._mass)
 
     def explain(self) -> str:
         """The latched fault in words."""
@@ -375,6 +378,8 @@ class ArmLoop:
             self._limits,
             self._bounds,
             self._bodies,
+            self._outline,
+            self._neighbour_names,
         )
 
     def observe(self) -> ArmState:
@@ -401,10 +406,6 @@ class ArmLoop:
             command_success=self.command_success,
         )
 
-    def journal(self) -> dict[str, Any]:
-        """What the arm itself has to say of its last moments, if its driver keeps a log."""
-        return self._arm.journal()
-
     @property
     def command_success(self) -> float:
         """The share of commands that the robot itself says it has got lately, 1 if it says nothing
@@ -412,8 +413,3 @@ class ArmLoop:
         """
         share = self._arm.success_rate
         return 1.0 if share is None or math.isnan(share) else share
-
-    @property
-    def lost_ticks(self) -> int:
-        """The arm's own cycles that went by without a command, as far as its driver counts them."""
-        return self._arm.lost_cycles

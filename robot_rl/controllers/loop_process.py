@@ -315,7 +315,7 @@ class _LoopEndpoint:
         """Publish the state of this tick."""
         done, loop = self._done, self._loop
         done["late_ticks"], done["worst_s"] = late_ticks, worst_s
-        done["lost_ticks"], done["missing"] = loop.lost_ticks, missing
+        done["lost_ticks"], done["missing"] = self._arm.lost_cycles, missing
         if loop.fault != self._fault:
             self._fault = loop.fault
             self._keep_journal()
@@ -326,7 +326,7 @@ class _LoopEndpoint:
 
     def _keep_journal(self) -> None:
         """Before anybody sees the fault: what the robot itself says of it."""
-        text = json.dumps(self._loop.journal()).encode() if self._fault in DRIVER_FAULTS else b""
+        text = json.dumps(self._arm.journal()).encode() if self._fault in DRIVER_FAULTS else b""
         whole = text if len(text) <= JOURNAL_BYTES else json.dumps({"too long": len(text)}).encode()
         value = np.zeros((), JOURNAL)
         value["length"], value["text"] = len(whole), whole

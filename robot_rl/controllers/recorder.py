@@ -76,6 +76,12 @@ class Ring:
         self.count = np.frombuffer(self.block.memory, np.int64, 1)
         self.rows = np.frombuffer(self.block.memory, np.float64, numbers, 8).reshape(TICKS, -1)
 
+    @property
+    def row(self) -> Array:
+        """The row `(w,)` that is filled next."""
+        row: Array = self.rows[self.count[0] % TICKS]
+        return row
+
     def copy(self, last: int = TICKS) -> Array:
         """The newest rows `(n, w)`, oldest first, n at most `last`."""
         end = int(self.count[0])

@@ -33,6 +33,7 @@ KEEP_OUT = int(Fault.KEEP_OUT)
 FORCE = int(Fault.FORCE)
 MOMENT = int(Fault.MOMENT)
 BODY = int(Fault.BODY)
+NEIGHBOUR = int(Fault.NEIGHBOUR)
 TORQUE_NOT_FINITE = int(Fault.TORQUE_NOT_FINITE)
 
 LEASHED = int(LimitFlags.LEASH)
@@ -45,6 +46,7 @@ TORQUE_CLIPPED = int(LimitFlags.TORQUE)
 TORQUE_RATE_CLIPPED = int(LimitFlags.TORQUE_RATE)
 RETREATING = int(LimitFlags.RETREAT)
 GUARDED = int(LimitFlags.BODY)
+KEPT_OFF = int(LimitFlags.NEIGHBOUR)
 
 LARGEST = 1e9
 """In SI units, of any angle, speed, pose, force, torque or inertia: no arm comes near it, and

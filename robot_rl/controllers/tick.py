@@ -14,6 +14,12 @@ from robot_rl.controllers.impedance import (
 from robot_rl.controllers.joint_move import LOOK_AHEAD_S, joint_move_torque
 from robot_rl.controllers.kinematics import body_clearance
 from robot_rl.controllers.law import SPARE_S, SPRINT, Law, blend_into
+from robot_rl.controllers.neighbours import (
+    FAULT_M,
+    hold_back_into,
+    keep_off,
+)
+from robot_rl.controllers.outline import NEAR_M, separation
 from robot_rl.controllers.tick_values import (
     HOLD,
     JOINTS,
@@ -71,12 +77,19 @@ def control_into(
         clearance, _ = body_clearance(
             now.q, bounds.chain, bounds.capsules, bounds.room, bounds.keep_out
         )
+    distances, slopes, _ = separation(now.q, bounds.chain, bounds.outline, bounds.neighbours)
+    apart = distances.min()
     if latched == safety.NONE:
         code = (
-            find_fault(control.felt, bounds, now, clearance) if whole else safety.STATE_NOT_FINITE
+            find_fault(control.felt, bounds, now, clearance, apart)
+            if whole
+            else safety.STATE_NOT_FINITE
         )
         if code != safety.NONE:
             begin_hold_into(control)
+    if np.isnan(apart) and flags[MODE] != HOLD:  # a neighbour that may be anywhere
+        flags[VERDICT] |= safety.KEPT_OFF
+        begin_hold_into(control)
     force, moment = safety.norm(control.felt, 0), safety.norm(control.felt, 3)
     hard = force > bounds.retreat[0] or moment > bounds.retreat[1]
     if whole and hard and code != safety.NONE and flags[RETREATED] == 0:
@@ -89,9 +102,11 @@ def control_into(
     if flags[MODE] == HOLD:
         wanted = hold_torque(control, law, bounds, now, measured, whole)
     elif flags[MODE] == JOINTS:
-        wanted = joint_move_torque(control, law, bounds, now)
+        wanted = joint_move_torque(control, law, bounds, now, distances, slopes)
     else:
-        wanted = pose_torque(control, law, bounds, now, clearance)
+        wanted = pose_torque(control, law, bounds, now, clearance, distances, slopes)
+    if flags[MODE] != HOLD and apart < NEAR_M and hold_back_into(wanted, now, distances, slopes):
+        flags[VERDICT] |= safety.KEPT_OFF
 
     # the limits of the joints
     if measured:
@@ -125,8 +140,8 @@ def is_whole(now: Measured) -> bool:
 
 
 @njit
-def find_fault(felt: Array, bounds: Bounds, now: Measured, clearance: float) -> int:
-    """The `Fault` code that a whole state deserves."""
+def find_fault(felt: Array, bounds: Bounds, now: Measured, clearance: float, apart: float) -> int:
+    """The `Fault` code that a whole state deserves; `apart` [m] is how far the neighbours are."""
     code = safety.check_joints(now.q, now.dq, bounds.joints, bounds.joint_slack)
     if code == safety.NONE:
         code = safety.check_tool(
@@ -135,6 +150,8 @@ def find_fault(felt: Array, bounds: Bounds, now: Measured, clearance: float) -> 
         )  # fmt: skip
     if code == safety.NONE and clearance < -bounds.slack[2]:
         code = safety.BODY
+    if code == safety.NONE and apart < FAULT_M - bounds.slack[3]:
+        code = safety.NEIGHBOUR
     return code
 
 
@@ -157,7 +174,13 @@ def advance_into(reference: Array, spare: Array, target: Array, law: Law) -> boo
 
 @njit
 def pose_torque(
-    control: Control, law: Law, bounds: Bounds, now: Measured, clearance: float
+    control: Control,
+    law: Law,
+    bounds: Bounds,
+    now: Measured,
+    clearance: float,
+    distances: Array,
+    slopes: Array,
 ) -> Array:
     """The torques `(n,)` that pull the tool to the reference, which moves on by a tick."""
     reference, flags, before = control.reference, control.flags, control.reference.copy()
@@ -183,6 +206,13 @@ def pose_torque(
         if then < clearance:
             flags[VERDICT] |= safety.GUARDED
             reference[:] = filter_reference(before, reference, share, np.inf, np.inf)
+
+    # slower towards a neighbour, and no nearer than a margin
+    if distances.min() < NEAR_M:
+        allowed, bound = keep_off(reference, before, now, distances, slopes, law.dt, law.follows)
+        if bound:
+            flags[VERDICT] |= safety.KEPT_OFF
+            reference[:] = allowed
 
     integral = control.integral
     integral[:] = integrate(integral, pose_error(now.pose, reference), law.gains, law.dt)

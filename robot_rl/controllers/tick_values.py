@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_rl.controllers.kinematics import capsules_of, chain_of
+from robot_rl.geometry import twist_of
+from robot_rl.interfaces import ArmReading
 from robot_rl.machine.compiled import njit
 from robot_rl.types import ArmFacts, ArmLimits, Array, Capsule
 
@@ -37,6 +39,14 @@ class Measured(NamedTuple):
     mass: Array
     twist: Array
     wrench: Array
+
+
+def measured_of(reading: ArmReading, mass: Array) -> Measured:
+    """A reading whole: with a twist, and the `mass (n, n)` of an arm that does not say its own."""
+    r = reading
+    twist = twist_of(r.jacobian, r.dq) if r.twist is None else r.twist
+    mass = mass if r.mass is None else r.mass
+    return Measured(r.q, r.dq, r.coriolis, r.pose, r.jacobian, mass, twist, r.wrench)
 
 
 class Move(NamedTuple):
@@ -81,8 +91,9 @@ class Bounds(NamedTuple):
 
     `joints (8, n)`; `workspace (2, 3)`, `keep_out (k, 2, 3)`, `room (2, 3)` of the bodies [m];
     `speeds (2,)` [m/s, rad/s], `forces (2,)` and `retreat (2,)` [N, Nm]. How much further out an
-    acknowledged excursion still is: `joint_slack (n,)` [rad] and `slack (3,)` [m], out of the
-    workspace, in a box, of a body.
+    acknowledged excursion still is: `joint_slack (n,)` [rad] and `slack (4,)` [m], out of the
+    workspace, in a box, of a body, to a neighbour. `outline (k, 8)` is the arm for its
+    `neighbours (m, 7)`, which are capsules in its base: start, end, radius [m].
     """
 
     joints: Array
@@ -103,6 +114,8 @@ class Bounds(NamedTuple):
     retreat_m: float
     chain: Array
     capsules: Array
+    outline: Array
+    neighbours: Array
 
 
 @njit
@@ -132,7 +145,12 @@ def new_control(joints: int) -> Control:
 
 
 def bounds_of(
-    limits: ArmLimits, facts: ArmFacts | None, bodies: Sequence[Capsule], tick_s: float
+    limits: ArmLimits,
+    facts: ArmFacts | None,
+    bodies: Sequence[Capsule],
+    outline: Sequence[Capsule],
+    neighbours: Array,
+    tick_s: float,
 ) -> Bounds:
     """The limits of a set-up, with no excursion under way."""
     joints = len(limits.max_torque)
@@ -150,7 +168,7 @@ def bounds_of(
             [limits.body_low or (-math.inf,) * 3, limits.body_high or (math.inf,) * 3], float
         ),
         margin=float(limits.workspace_margin_m),
-        slack=np.zeros(3),
+        slack=np.zeros(4),
         middle_quat=np.array(limits.workspace_quat, float),
         cone=np.array([limits.workspace_angle, limits.workspace_turn]),
         speeds=np.array([limits.max_tcp_speed, limits.max_tcp_rotation_speed], float),
@@ -159,6 +177,8 @@ def bounds_of(
         retreat_m=float(limits.retreat_m),
         chain=chain_of(facts, joints),
         capsules=capsules_of(bodies),
+        outline=capsules_of(outline),
+        neighbours=neighbours,
     )
 
 

@@ -5,10 +5,11 @@ would wait for.
 import numpy as np
 
 from robot_rl.controllers.loop import ArmLoop
+from robot_rl.controllers.outline import capsules_from
 from robot_rl.controllers.setup import ArmSetup
 from robot_rl.controllers.tick_values import TICK_S
 from robot_rl.interfaces import Arm, ArmReading
-from robot_rl.types import ArmFacts, ArmLimits, Array, Capsule, Compliance
+from robot_rl.types import ArmFacts, ArmLimits, Array, Capsule, Compliance, Fault
 
 
 class _Still(Arm):
@@ -44,12 +45,15 @@ def warm_up(joints: int) -> None:
     )  # fmt: skip
     pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
     loop = ArmLoop(_Still(joints), ArmSetup(pose, Compliance(), limits, 0.1, 0.1))
+    loop.expect_neighbours(["far"])[:] = capsules_from(pose, loop.outline()[:1] + 10.0)
     loop.command(pose, 1.0)
     loop.tick(0.0)
     loop.move_joints(np.zeros(joints), 0.1, 1.0)
     loop.tick(TICK_S)
     loop.tare()
     loop.command(np.full(7, np.nan), 1.0)  # a fault
+    loop.explain()
+    loop.fault = Fault.NEIGHBOUR
     loop.explain()
     loop.acknowledge()
     loop.excursion.watch(_Still(joints).read())

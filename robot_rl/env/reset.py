@@ -43,6 +43,7 @@ WALLS = (
     | LimitFlags.KEEP_OUT
     | LimitFlags.JOINTS
     | LimitFlags.BODY
+    | LimitFlags.NEIGHBOUR
 )
 PATIENCE = 80  # control periods before giving up
 

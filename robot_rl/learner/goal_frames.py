@@ -3,9 +3,10 @@ learns from.
 
 At a demonstration's success the tool pose *is* the goal pose, so for every earlier frame of that
 episode the goal, seen from the tool, is known; where a person says success, at the moment when they
-meant it. A hand that closes or opens on the way does so at a goal of its own: up to there, the goal
-is where that happened (the keyframes of PerAct, arXiv 2209.05451, section 3.2). So it is for the
-frames of free wandering (provenance SCRIPT) that starts at a success.
+meant it. A hand that takes hold or lets go on the way does so at a goal of its own: up to there, the
+goal is where that happened (the keyframes of PerAct, arXiv 2209.05451, section 3.2). One that closes
+on nothing tells nothing: a policy that is being learnt does so anywhere. So it is for the frames of
+free wandering (provenance SCRIPT) that starts at a success.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.networks.policy import PolicySpec
-from robot_rl.types import STAY, Array, DataError, Provenance, Step
+from robot_rl.types import CLOSE, STAY, Array, DataError, Provenance, Step
 
 
 @dataclass(frozen=True)
@@ -88,16 +89,28 @@ def _known_goals(
 
 
 def _goals_in(success: Sequence[Step], said_late_s: float, spec: PolicySpec) -> list[list[Array]]:
-    """For each step of an episode that succeeded where each arm goes: where its hand closes or opens
-    next, at last where the success was meant.
+    """For each step of an episode that succeeded where each arm goes: where its hand takes hold or
+    lets go next, at last where the success was meant.
     """
     end = meant(success, said_late_s)
     goals, nexts = [], _poses(end, spec)
     hands = list(zip(spec.actions.holders, spec.actions.discrete, strict=True))
-    for step in reversed(success):
+    holds = np.array([spec.holding_hands(step.observation) for step in success])
+    until = dict.fromkeys(spec.actions.discrete, len(success))  # the next order of each hand
+    for place in reversed(range(len(success))):
+        step = success[place]
         goals.append(list(nexts))
         for arm, number in hands:
-            if step.executed[number] != STAY and step.index <= end.index:
+            order = step.executed[number]
+            if order == STAY or step.index > end.index:
+                continue
+            held = (
+                holds[place : until[number], arm]
+                if order == CLOSE
+                else holds[place - 1 : place, arm]
+            )
+            until[number] = place
+            if held.any():
                 nexts[arm] = _poses(step, spec)[arm]
     return goals[::-1]
 

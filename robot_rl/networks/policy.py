@@ -109,8 +109,15 @@ class PolicySpec:
 
     def moving_hands(self, observation: Observation) -> Array:
         """Whether the fingers of each arm's hand move: `(arms,)` bool, of `pose_keys`."""
+        return self._of_hands(observation, 1)
+
+    def holding_hands(self, observation: Observation) -> Array:
+        """Whether each arm's hand holds something: `(arms,)` bool, of `pose_keys`."""
+        return self._of_hands(observation, 2)
+
+    def _of_hands(self, observation: Observation, number: int) -> Array:
         hands = [name.removesuffix("tcp_pose") + "gripper" for name in self.pose_keys]
-        return np.array([name in observation and observation[name][1] > 0.5 for name in hands])
+        return np.array([name in observation and observation[name][number] > 0.5 for name in hands])
 
     def states(self, observation: Observation) -> Array:
         """The state entries `(S,)` float32, in their order."""

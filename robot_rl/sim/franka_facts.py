@@ -8,7 +8,9 @@ published two sets, with the same decelerations. The first, narrower one stands 
 has wider ranges (joint 4 ends at -0.1169, joint 6 begins at 0.4398) and larger offsets (joint 1:
 0.6599): what the first allows up to 2.0 rad/s (joints 1 to 4) and 2.5 rad/s (5 to 7), the later one
 does too. The guarded bodies are our own outlines of the links: capsules a little larger than the
-shells.
+shells. The outline for other arms is made of the capsules of `franka_description`
+(franka_arm.xacro, franka_hand.xacro), with larger radii: the simulated links, the Panda's own
+shells and fingers that are wide open are inside.
 """
 
 import math
@@ -40,6 +42,26 @@ BODIES = (
     Capsule("hand", FLANGE, (0.0495, 0.0495, 0.035), (-0.0495, -0.0495, 0.035), 0.04),
 )
 
+OUTLINE = (
+    Capsule("base", 1, (0.0, 0.0, -0.3), (0.0, 0.0, -0.22), 0.15),
+    Capsule("column", 1, (0.0, 0.0, -0.2), (0.0, 0.0, 0.0), 0.075),
+    Capsule("shoulder", 2, (0.0, 0.0, -0.06), (0.0, 0.0, 0.06), 0.075),
+    Capsule("upper arm", 3, (0.0, 0.0, -0.3), (0.0, 0.0, -0.05), 0.075),
+    Capsule("elbow", 3, (0.0825, 0.0, -0.06), (0.0825, 0.0, 0.06), 0.075),
+    Capsule("elbow", 4, (0.0, 0.0, -0.06), (0.0, 0.0, 0.06), 0.075),
+    Capsule("elbow", 4, (-0.0825, 0.03, 0.0), (-0.0825, 0.1, 0.0), 0.075),
+    Capsule("forearm", 5, (0.0, 0.0, -0.32), (0.0, 0.02, -0.19), 0.075),
+    Capsule("forearm", 5, (0.0, 0.075, -0.2), (0.0, 0.07, -0.03), 0.05),
+    Capsule("wrist", 6, (0.0, 0.0, -0.07), (0.0, 0.0, 0.05), 0.06),
+    Capsule("wrist", 6, (0.088, 0.0, -0.035), (0.088, 0.0, 0.035), 0.06),
+    Capsule("flange", 7, (0.0, 0.0, -0.03), (0.0, 0.0, 0.107), 0.056),
+    Capsule("flange", 7, (0.0, 0.0, 0.082), (0.046, 0.046, 0.082), 0.035),
+    Capsule("hand", FLANGE, (0.0637, 0.0637, 0.04), (-0.0637, -0.0637, 0.04), 0.0432),
+    Capsule("fingers", FLANGE, (0.0354, 0.0354, 0.075), (-0.0354, -0.0354, 0.075), 0.022),
+    Capsule("fingers", FLANGE, (0.0354, 0.0354, 0.097), (-0.0354, -0.0354, 0.097), 0.022),
+)
+"""For other arms: all of the arm, and its open fingers (`panda.py` has where they are)."""
+
 JOINT_STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)
 JOINT_DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)
 """[Nm/rad], [Nms/rad]: libfranka's example joint_impedance_control.cpp."""
@@ -55,6 +77,7 @@ PANDA = ArmFacts(
     dh=DH,
     flange_m=FLANGE_M,
     bodies=BODIES,
+    outline=OUTLINE,
     joint_stiffness=JOINT_STIFFNESS,
     joint_damping=JOINT_DAMPING,
 )
@@ -72,6 +95,7 @@ FR3 = ArmFacts(
     dh=DH,
     flange_m=FLANGE_M,
     bodies=BODIES,
+    outline=OUTLINE,
     joint_stiffness=JOINT_STIFFNESS,
     joint_damping=JOINT_DAMPING,
 )

@@ -3,7 +3,8 @@
 Time goes on by a tick once each of the arms has written its torques. Used by one thread.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import mujoco
 
@@ -11,12 +12,22 @@ from robot_rl.sim.franka_facts import PANDA
 from robot_rl.sim.panda import Unmodelled
 from robot_rl.sim.parts import Parts, arms_in
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
-from robot_rl.types import ArmFacts, ConfigError, Use, WorldState
+from robot_rl.types import ArmFacts, Array, ConfigError, Use, WorldState
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from robot_rl.sim.arm import SimulatedPanda
+class StandingArm(Protocol):
+    """What the world wants of an arm that stands in it."""
+
+    pose_flange_tool: Array
+
+    def go_home(self) -> None:
+        """Of a reset: the arm's part."""
+
+    def begin(self) -> None:
+        """Of a reset, once everything is in its place."""
+
+    def feel(self) -> None:
+        """After a step: what its torques do not explain."""
 
 
 class SimulatedWorld:
@@ -33,18 +44,18 @@ class SimulatedWorld:
         self,
         scene: Use | None,
         facts: ArmFacts = PANDA,
-        unmodelled: "Sequence[Unmodelled]" = (),
+        unmodelled: Sequence[Unmodelled] = (),
     ):
         self.scene = find_scene(scene)
         self.model = build_model(self.scene, facts, unmodelled)
         self.data, self._parts = mujoco.MjData(self.model), Parts(self.model)
         self.stands = arms_in(self.model)
-        self.arms: list[SimulatedPanda] = []
+        self.arms: list[StandingArm] = []
         self._written = 0
         self._step1, self._step2 = mujoco.mj_step1, mujoco.mj_step2
         self._sequence = self.seed = 0
 
-    def join(self, arm: "SimulatedPanda") -> int:
+    def join(self, arm: StandingArm) -> int:
         """The number of the stand that an arm gets. ConfigError if each has its arm."""
         if len(self.arms) == self.stands:
             raise ConfigError(

@@ -42,15 +42,15 @@ class Watch:
         self._best = np.inf
         self._idle_steps = 0
 
-    def is_worried(self, distance: float, leaves: bool) -> bool:
+    def is_worried(self, distance: float, leaves: bool, waits: int = 0) -> bool:
         """Look at how far it is to the goal [m], and whether the arm is on its way out of there;
-        true if so, or if it is stuck.
+        true if so, or if it is stuck. Where fingers have to close first it `waits` so many steps.
         """
         if distance < self._best - self._habits.progress_m:
             self._best, self._idle_steps = distance, 0
         else:
             self._idle_steps += 1
-        return leaves or self._idle_steps > self._habits.patience_steps
+        return leaves or self._idle_steps > self._habits.patience_steps + waits
 
 
 class SeeingOperator(interfaces.Teleop):
@@ -108,13 +108,13 @@ class SeeingOperator(interfaces.Teleop):
         said = self._done_steps > self._silent_steps
         return OperatorCommand.SUCCESS if said else OperatorCommand.NONE
 
-    def _corrects(self, distance: float, leaves: bool) -> bool:
+    def _corrects(self, distance: float, leaves: bool, waits: int = 0) -> bool:
         """Whether the operator's hand is on the device in this step of mode "correct"."""
         if self._steps_left > 0:
             self._steps_left -= 1
             if self._steps_left == 0:
                 self._watch = Watch(self._habits)
-        elif self._watch.is_worried(distance, leaves):
+        elif self._watch.is_worried(distance, leaves, waits):
             low, high = self._habits.segment_steps
             finishes = self._rng.random() < self._habits.finishes
             self._steps_left = 1000 if finishes else int(self._rng.integers(low, high + 1))

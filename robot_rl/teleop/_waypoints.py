@@ -118,7 +118,8 @@ class Teleop(SeeingOperator):
         fits = fitting(phases, tools, self._free)
         way = way_left(phases, fits, tools, self._free)
         self._first_way = way if self._first_way is None else self._first_way
-        if self._corrects(way, way > self._first_way + self._habits.far_m):
+        waits = max(phase.steps for phase in phases[max(fits - 1, 0) : fits + 1])
+        if self._corrects(way, way > self._first_way + self._habits.far_m, waits):
             return True
         self._index, self._own = -1, Watch(self._habits)
         return False

@@ -31,6 +31,7 @@ class Fault(IntEnum):
     USER_STOP = 14
     BODY = 15
     TORQUE_NOT_FINITE = 16
+    NEIGHBOUR = 17
 
 
 class LimitFlags(IntFlag):
@@ -52,11 +53,13 @@ class LimitFlags(IntFlag):
     TORQUE_RATE = 1 << 7
     RETREAT = 1 << 9
     BODY = 1 << 10
+    NEIGHBOUR = 1 << 11
     REFUSED_FAULT = 1 << 16
     REFUSED_NOT_A_POSE = 1 << 17
     REFUSED_OLD = 1 << 18
     REFUSED_OUT_OF_ORDER = 1 << 19
     REFUSED_PATH = 1 << 20
+    REFUSED_NEIGHBOUR = 1 << 21
 
     @property
     def refused(self) -> bool:
@@ -120,9 +123,10 @@ class ArmFacts:
     speed_offset` [rad/s^2], [rad/s], `room` [rad] being what is left (FR3: "Robot and interface
     specifications"); empty where it does not. `dh (n, 3)` are a [m], d [m], alpha [rad] of each
     joint in Craig's convention, `flange_m` is where the flange is along z of the last; empty: not
-    known, and then its links cannot be guarded. `bodies` are the links that are. `joint_stiffness`,
-    `joint_damping` (n,) [Nm/rad], [Nms/rad] are what it is held with, whatever a task asks for;
-    empty: in proportion to its torques.
+    known, and then its links cannot be guarded. `bodies` are the links that are, from table, walls
+    and boxes; `outline` is all of the arm, with its hand and fingers, for other arms to keep out of
+    (empty: the `bodies`). `joint_stiffness`, `joint_damping` (n,) [Nm/rad], [Nms/rad] are what it is
+    held with, whatever a task asks for; empty: in proportion to its torques.
     """
 
     joint_low: tuple[float, ...]
@@ -139,6 +143,7 @@ class ArmFacts:
     bodies: tuple[Capsule, ...] = ()
     joint_stiffness: tuple[float, ...] = ()
     joint_damping: tuple[float, ...] = ()
+    outline: tuple[Capsule, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,8 @@ WHAT_IS_COMPILED = """
 import numpy as np
 from numba.core.registry import CPUDispatcher
 from robot_rl import geometry
-from robot_rl.controllers import hold, impedance, joint_move, kinematics, law, loop, safety, tick, tick_values
+from robot_rl.controllers import hold, impedance, joint_move, kinematics, law, loop
+from robot_rl.controllers import neighbours, outline, safety, tick, tick_values
 from robot_rl.controllers.setup import open_driver
 from robot_rl.controllers.warm_up import warm_up
 from tests.controllers.bench import HARDWARE, LIMITS, SETUP, TASK, moved, run
@@ -170,7 +171,7 @@ from robot_rl.types import Box
 from dataclasses import replace
 
 def compiled():
-    modules = (geometry, hold, impedance, joint_move, kinematics, law, safety, tick, tick_values)
+    modules = (geometry, hold, impedance, joint_move, kinematics, law, neighbours, outline, safety, tick, tick_values)
     functions = {id(f): f for module in modules for f in vars(module).values() if isinstance(f, CPUDispatcher)}
     return {f.__name__: len(f.nopython_signatures) for f in functions.values()}
 
@@ -178,6 +179,7 @@ arm = open_driver(HARDWARE, TASK.scene)  # what its driver compiles is its own m
 warm_up(7)
 before = compiled()
 boxes = (Box((0.5, 0.1, 0.0), (0.6, 0.2, 0.1)),)
+AWAY = np.array([0.0, 0.7, 0.0, 0.0, 0.0, 0.0, 1.0])
 limits = replace(LIMITS, keep_out=boxes, body_low=(-1.0,) * 3, body_high=(2.0,) * 3)
 own = loop.ArmLoop(arm, replace(SETUP, limits=limits))
 for act in (
@@ -190,6 +192,9 @@ for act in (
     lambda: own.command(np.full(7, np.nan), own.t + 1.0),
     own.acknowledge,
     lambda: own.reset(3),
+    lambda: own.expect_neighbours(own.outline_names),
+    lambda: own.neighbours.__setitem__(slice(None), outline.capsules_from(AWAY, own.outline())),
+    lambda: own.command(moved(own, 0.01, 0.0, 0.0), own.t + 1.0),
 ):
     act()
     run(own, 5)

@@ -123,7 +123,7 @@ def test_where_a_person_judges_the_goal_is_where_the_tool_was_when_success_was_m
     assert np.allclose(at_the_word.goals[0], geometry.pose_delta(demo[0], back[-1]), atol=1e-6)
 
 
-def test_until_a_hand_closes_or_opens_the_goal_is_where_it_will() -> None:
+def test_until_a_hand_takes_hold_or_lets_go_the_goal_is_where_it_will() -> None:
     rng = np.random.default_rng(2)
     space = SpaceSpec(
         {
@@ -134,23 +134,28 @@ def test_until_a_hand_closes_or_opens_the_goal_is_where_it_will() -> None:
         ActionSpec(("panda.x", "panda.y", "hand"), (2,)),
     )
     spec = PolicySpec.from_space(space, "goal", camera_features=16)
-    poses = [random_pose(rng) for _ in range(8)]
-    orders = {3: CLOSE, 5: OPEN}
+    poses = [random_pose(rng) for _ in range(12)]
+    # it closes on nothing, opens again, takes hold a step after it is told to, and lets go
+    orders, held = {1: CLOSE, 2: OPEN, 5: CLOSE, 9: OPEN}, range(6, 9)
     steps = [
         replace(
             step,
             executed=np.array([0.0, 0.0, orders.get(step.index, STAY)], np.float32),
-            observation={**step.observation, "state/gripper": np.full(3, step.index, np.float32)},
+            observation={
+                **step.observation,
+                "state/gripper": np.array([step.index, 0.0, step.index in held], np.float32),
+            },
         )
-        for step in episode(poses, poses[7], Provenance.DEMO)
+        for step in episode(poses, poses[11], Provenance.DEMO)
     ]
     frames = goal_frames(steps, spec)
-    expected = [3, 3, 3, 5, 5, 7, 7, 7]  # the order of a step is begun before what it observes
+    # the order of a step is begun before what it observes
+    expected = [5] * 5 + [9] * 4 + [11] * 3
     for i, reached in enumerate(expected):
         np.testing.assert_allclose(
             frames.goals[i], geometry.pose_delta(poses[i], poses[reached]), atol=1e-5
         )
-    np.testing.assert_array_equal(frames.told[:, 0], np.arange(8))
+    np.testing.assert_array_equal(frames.told[:, 0], np.arange(12))
 
 
 def test_failed_demonstrations_and_own_experience_teach_no_goal() -> None:

@@ -11,9 +11,11 @@ from functools import cached_property
 import mujoco
 
 from robot_rl.config.ranges import Range
+from robot_rl.geometry import pose_inverse, pose_multiply
 from robot_rl.interfaces import Given
 from robot_rl.sim.fixture import BOX, CAPSULE, FIXTURE, FixtureOptions, FixtureScene, upright
 from robot_rl.sim.panda import GREY, LOOSE_CONTACT, TOOL_CONTACT, WORLD_CONTACT
+from robot_rl.sim.parts import pose_of
 from robot_rl.sim.phases import Phase
 from robot_rl.types import Array, ConfigError
 
@@ -26,6 +28,7 @@ BEHIND = BAR_RADIUS + TOE + SHANK_RADIUS + 0.007
 """So far behind the bar's middle the hook goes down: room on both sides."""
 TOUCHING = BAR_RADIUS + SHANK_RADIUS
 HOOKED_Z, OVER_Z = BAR_Z - 0.013, HEIGHT + 0.020
+NEAR_HOOKED_M = 0.006
 TRAVEL, PULLED = 0.16, 0.15
 GAP_M, PUSHED = 0.006, 0.005
 """Open by no more than this [m] is closed; so far beyond that the hook is pushed."""
@@ -132,18 +135,27 @@ class Scene(FixtureScene):
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Over the gap behind the bar, down into it, and out."""
-        behind = BEHIND - BAR_AWAY
+        behind, hooked = BEHIND - BAR_AWAY, is_hooked(data)
         return (
-            Phase("over", upright(behind, 0.0, OVER_Z), "drawer", near_m=0.004),
+            Phase("over", upright(behind, 0.0, OVER_Z), "drawer", near_m=0.004, done=hooked),
             Phase(
                 "behind the bar",
                 upright(behind, 0.0, HOOKED_Z),
                 "drawer",
                 near_m=0.004,
                 unsteady=0.5,
+                done=hooked,
             ),
             Phase(self.last, self.goal_fixture_tip(), FIXTURE, near_rad=0.1, unsteady=0.5),
         )
+
+
+def is_hooked(data: mujoco.MjData) -> bool:
+    """Whether the hook is behind the bar, its toe below it: from there it cannot be lifted out."""
+    x, y, z = pose_multiply(pose_inverse(pose_of(data.body("drawer"))), pose_of(data.site("tip")))[
+        :3
+    ]
+    return bool(-BAR_AWAY < x < 0.0 and abs(y) < BAR_HALF and z < HOOKED_Z + NEAR_HOOKED_M)
 
 
 class Closing(Scene):
