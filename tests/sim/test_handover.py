@@ -72,14 +72,15 @@ def test_the_operator_hands_it_over_and_the_hands_keep_apart(player):
 
 
 def test_each_arm_holds_it_in_turn_and_it_falls_where_nobody_does(player):
-    model, data, holders = player.drivers[0]._model, player.data, []
+    model, data = player.drivers[0]._model, player.data
+    holders: list[set[int]] = []
     states = player.begin(7)
     player.operator.begin_episode()
     player.took = 0
     while holders[-1:] != [{RIGHT}]:
         states, _ = player.follow(states)
         held = {arm for arm in (LEFT, RIGHT) if is_held(model, data, "bar", arm)}
-        if held and held != (holders or [None])[-1]:
+        if held and [held] != holders[-1:]:
             holders.append(held)
         assert data.body("bar").xpos[2] > LYING - 0.001, "it never sinks into the table"
         assert player.took < 300
