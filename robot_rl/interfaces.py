@@ -50,6 +50,8 @@ class Given:
     """Name of the device in the hardware file, for messages."""
     arm: "ArmConfig | None" = None
     """Arms: the entry of the hardware file, with home, tool and limits."""
+    arms: tuple[str, ...] = ()
+    """Teleop: the names of the bench's arms, in the order of the hardware file."""
     clock: Literal["real", "lockstep"] = "real"
     """Arms: the clock of the run; simulated time stands still between targets in lockstep."""
     scene: Use | None = None

@@ -76,10 +76,10 @@ class Setbacks:
 
     def _goals(self) -> list[Array]:
         """The tool's goal for each arm, as far as it is known: the reward's, or the simulator's of
-        the first arm.
+        an arm that is alone.
         """
         if "goals" in self._env.task.reward.options:
             return [np.array(goal) for goal in self._env.task.reward.options["goals"]]
-        if self._env.world and self._env.task.scene:
+        if self._env.world and self._env.task.scene and len(self._env.arm_states) == 1:
             return [self._env.world.latest.goal_base_tcp]
         return []

@@ -189,15 +189,33 @@ def look_at_files(arguments: Sequence[str]) -> None:
         config.require_machine(hardware)
 
 
-def choose_arm(hardware: config.Hardware, name: str, address: str) -> config.ArmConfig:
-    """The named arm of a hardware file, or its first, listening at `address` if one is given."""
+def choose_arm(hardware: config.Hardware, name: str) -> config.ArmConfig:
+    """The named arm of a hardware file, or its first."""
     arms = {arm.name: arm for arm in hardware.arms}
     if name and name not in arms:
         raise ConfigError(
             f"arm {name!r} is not in hardware {hardware.name!r}; it has: {nearest(name, arms)}"
         )
-    chosen = arms[name] if name else hardware.arms[0]
-    return replace(chosen, address=address) if address else chosen
+    return arms[name] if name else hardware.arms[0]
+
+
+def choose_arms(
+    hardware: config.Hardware, name: str, addresses: Sequence[str]
+) -> list[config.ArmConfig]:
+    """The named arm of a hardware file, or its first, with those that its process serves as well;
+    listening at `addresses` if they are given.
+    """
+    chosen = choose_arm(hardware, name)
+    arms = next(arms for arms in config.arms_by_process(hardware) if chosen in arms)
+    if not addresses:
+        return list(arms)
+    if len(addresses) != len(arms):
+        names = ", ".join(arm.name for arm in arms)
+        raise ConfigError(
+            f"--address says {len(addresses)}, and the process is that of {len(arms)} arm(s):"
+            f" {names}; wanted one for each"
+        )
+    return [replace(arm, address=there) for arm, there in zip(arms, addresses, strict=True)]
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

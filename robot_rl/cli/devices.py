@@ -15,6 +15,7 @@ from robot_rl.cli.arguments import (
     HardwareName,
     Json,
     choose_arm,
+    choose_arms,
     json_object,
     print_json,
     print_problems,
@@ -45,17 +46,19 @@ def arm(
     task: str = "",
     run: str = "",
     clock: ClockKind = "real",
-    address: str = "",
+    address: tuple[str, ...] = (),
     blackbox: str = "",
 ) -> None:
-    """The process of one arm: its control loop, and what it serves.
+    """The process of an arm, or of all in one world: their loops.
+
+    It serves them, each at its own address.
 
     Args:
         task: A task in whose scene a simulated arm stands.
         run: A run whose own task is meant, and its own hardware if that has this name, instead of
             the files.
         clock: Lockstep lets simulated time stand still between targets.
-        address: Where to listen, instead of the hardware file's address.
+        address: Where to listen, instead of the hardware file's addresses: one for each arm.
         blackbox: Folder for black boxes; ~/.local/state/robot_rl/blackbox, if not said.
     """
     from robot_rl.controllers.server import serve
@@ -73,8 +76,8 @@ def arm(
     elif task:
         meant = read_files(task, hardware)[0]
     serve(
-        choose_arm(bench, arm, address),
-        scene=meant.scene if meant else None,
+        choose_arms(bench, arm, address),
+        scene=config.scene_of(meant, bench),
         clock=clock,
         blackbox=Path(blackbox) if blackbox else None,
     )
@@ -205,8 +208,9 @@ def pose(
     """
     from robot_rl.tools.pose import PoseWatcher
 
-    chosen = choose_arm(config.load_hardware(hardware), arm, "")
-    watcher = PoseWatcher(chosen, config.load_task(task) if task else None)
+    bench = config.load_hardware(hardware)
+    chosen = choose_arm(bench, arm)
+    watcher = PoseWatcher(chosen, config.load_task(task) if task else None, bench)
     until = time.monotonic() + (seconds or math.inf)
     now = watcher.look()
     try:

@@ -38,6 +38,7 @@ from robot_rl.config.kinds import (
 )
 from robot_rl.config.limits import tighten
 from robot_rl.config.task_problems import NO_WANDER
+from robot_rl.config.worlds import arms_by_process, scene_of
 from robot_rl.machine.validation import apply_overrides, from_json, nearest, to_json
 from robot_rl.types.files import (
     ArmConfig,

@@ -19,12 +19,12 @@ from robot_rl.config.hardware_problems import (
     complete_limits,
     hardware_problems,
     machine_problems,
-    unused_problems,
 )
 from robot_rl.config.judge import judge_spaces, with_judge
 from robot_rl.config.kinds import NAMES_ARE, PACKAGE, is_name, line_in, name_problems
 from robot_rl.config.python_lines import PythonFile
 from robot_rl.config.task_problems import fit_problems, task_problems
+from robot_rl.config.worlds import stand_problems, unused_problems
 from robot_rl.machine.validation import (
     Problem,
     Source,
@@ -263,10 +263,11 @@ def check_fit(task: Task, hardware: Hardware) -> None:
     """Raise ConfigError with everything that is wrong with a task, alone and on this hardware; one
     thing per line.
 
-    And for what no task can use yet: a second arm.
+    And for what no task can use yet: a second arm that does not stand in the first one's world.
     """
     _require_fit(task, hardware)
     complain(hardware, unused_problems(hardware))
+    complain(task, stand_problems(task, hardware))
 
 
 def _require_fit(task: Task, hardware: Hardware) -> None:

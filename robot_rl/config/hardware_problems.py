@@ -17,6 +17,7 @@ from robot_rl.config.compliance import compliance_problems, posture_problems
 from robot_rl.config.kinds import driver_here, name_problems, option_problems
 from robot_rl.config.limits import fact_problems, is_unit, limit_problems
 from robot_rl.config.ranges import Range, beyond
+from robot_rl.config.worlds import loop_problems
 from robot_rl.machine.validation import Place, Problem, from_json, nearest
 from robot_rl.types import AXES, ArmFacts, Load, TeleopMapping, Use
 
@@ -89,8 +90,9 @@ def hardware_problems(hardware: "Hardware") -> Iterator[Problem]:
         if arm.address in [other.address for other in hardware.arms[:i]]:
             yield (
                 ("arms", i, "address"),
-                f"= {arm.address!r} is taken by another arm: each has a process of its own",
+                f"= {arm.address!r} is taken by another arm: each listens at an address of its own",
             )
+    yield from loop_problems(hardware)
     if hardware.arms:
         yield from _gripper_problems(hardware)
     yield from _devices_problems(hardware)
@@ -118,15 +120,6 @@ def _gripper_problems(hardware: "Hardware") -> Iterator[Problem]:
             yield place, f"sits on arm {arm!r}, as {held[arm]!r} does: wanted one for each at most"
         else:
             held[arm] = gripper.name
-
-
-def unused_problems(hardware: "Hardware") -> Iterator[Problem]:
-    """What a hardware file may hold for `robot-rl check`, and no task can use yet."""
-    if len(hardware.arms) > 1:
-        what = (
-            "is a second arm, and a task moves one so far: give each arm a hardware file of its own"
-        )
-        yield ("arms", 1), what
 
 
 def machine_problems(hardware: "Hardware") -> Iterator[Problem]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from robot_rl.config import scene_of
 from robot_rl.console.auth_proxy import AuthProxy
 from robot_rl.console.model import ConsoleModel, Sources, page_device, without_effect
 from robot_rl.console.token import new_token
@@ -36,8 +37,8 @@ class Console:
 
         self._sources = sources
         hardware = sources.hardware
-        scene = sources.task.scene if sources.task else None
-        self._shapes = [ArmShapes(scene, scenery=i == 0) for i in range(len(hardware.arms))]
+        scene = scene_of(sources.task, hardware)
+        self._shapes = [ArmShapes(scene, i) for i in range(len(hardware.arms))]
         drawn = [
             (arm, shapes.shapes) for arm, shapes in zip(hardware.arms, self._shapes, strict=True)
         ]

@@ -200,7 +200,7 @@ class ArmClient:
 
     def command(self, target: ArmTarget) -> ArmState:
         """Send a target. In lockstep the answer is the state one period later, on the real clock
-        the state now.
+        the state now. Beside other arms it is the state now until each has its target.
         """
         return self._ask(Kind.COMMAND, messages.record(messages.TARGET, self._stamped(target)))
 
@@ -272,8 +272,10 @@ class ArmClient:
         return replace(target, seen_t=(self._latest or self.refresh()).t)
 
     def state(self) -> ArmState:
-        """The newest state. In lockstep, where nothing moves by itself, that of the last answer."""
-        if self._latest is not None and self.info.clock == "lockstep":
+        """The newest state. In lockstep, where nothing moves by itself, that of the last answer;
+        beside other arms, with whose targets time goes on, it is asked for.
+        """
+        if self._latest is not None and self.info.clock == "lockstep" and not self.info.shared:
             return self._latest
         return self.refresh()
 

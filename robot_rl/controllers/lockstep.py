@@ -1,11 +1,11 @@
-"""The lockstep clock of a simulated arm: a target comes, the world advances by its period, the
-state goes back.
+"""The lockstep clock of simulated arms: a target comes, the world advances by its period, the state
+goes back.
 
-The loop is ticked in place, in the server's own thread; between two targets nothing moves, however
-long that takes.
+The loops are ticked in place, in the server's own thread; between two targets nothing moves,
+however long that takes. Where several arms stand in one world, its time goes on once each has its
+target: `LockstepWorld` has the rule.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from robot_rl.config import Guard
 from robot_rl.controllers import messages
+from robot_rl.controllers.arm_loops import ArmLoops
 from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import LoopStats, Ring, loop_stats
@@ -33,25 +34,117 @@ from robot_rl.types import (
 LONGEST_PERIOD_S = 10.0
 
 
+class LockstepWorld:
+    """The time of the arms in one world, which is their own ticks.
+
+    A target is taken up when it comes, and time goes on by a period once each arm that a program
+    has set up has one. So that nobody waits for ever, a second target of the same arm lets the
+    period of its first one go by: a program that moves one arm alone sees it one period late. A
+    hold lets time go by until its arm stands, and the others go on as they were told.
+    """
+
+    def __init__(self) -> None:
+        self._loops: ArmLoops
+        self._joined: list[ArmLoop] = []
+        self._set_up: set[ArmLoop] = set()
+        self._periods: dict[ArmLoop, float] = {}
+        """[s], of the targets for which no time has gone by."""
+        self.resets = 0
+
+    def join(self, loop: ArmLoop) -> None:
+        """Another arm of the world, before anything moves."""
+        self._joined.append(loop)
+        self._loops = ArmLoops(self._joined)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several arms stand in it."""
+        return len(self._joined) > 1
+
+    def configure(self, loop: ArmLoop, setup: ArmSetup) -> None:
+        """Give an arm its set-up: from now on its targets are waited for."""
+        loop.configure(setup)
+        self._periods.pop(loop, None)
+        self._set_up.add(loop)
+
+    def command(self, loop: ArmLoop, target: Command) -> None:
+        """Take up a target; the world advances if no other arm's is missing. ConfigError for a
+        period that is none.
+        """
+        tick_s = loop.tick_s
+        if not tick_s <= target.period_s <= LONGEST_PERIOD_S:
+            raise ConfigError(
+                f"period_s is {target.period_s}; allowed: {tick_s} to {LONGEST_PERIOD_S} s"
+            )
+        if loop in self._periods:
+            self._advance()
+        # half a tick of slack: the lease ends between two ticks, whatever the rounding of t
+        loop.obey(target, loop.t + target.lease_s + 0.5 * tick_s)
+        self._periods[loop] = target.period_s
+        if self._set_up <= self._periods.keys():
+            self._advance()
+
+    def _advance(self) -> None:
+        """By the longest period that was asked for: by one, as programs of one rate ask."""
+        period_s = max(self._periods.values())
+        self._periods.clear()
+        self._tick(round(period_s / self._loops.tick_s))
+
+    def hold(self, loop: ArmLoop) -> None:
+        """Advance the world until an arm stands."""
+        loop.hold()
+        self._periods.clear()
+        while not loop.at_rest and loop.fault not in DRIVER_FAULTS:
+            self._tick(1)
+
+    def _tick(self, count: int) -> None:
+        tick, first, dt = self._loops.tick, self._loops.first.ticks + 1, self._loops.tick_s
+        for index in range(first, first + count):
+            tick(index * dt)
+
+    def reset(self, loop: ArmLoop, seed: int) -> None:
+        """Begin anew, as one of the arms was asked to."""
+        self._periods.clear()
+        self.resets += 1
+        self._loops.reset(loop, seed)
+
+
 class LockstepArm:
-    """A simulated arm whose time is its own ticks. Same calls as `realtime.RealTimeArm`."""
+    """A simulated arm whose time is that of its world. Same calls as `realtime.RealTimeArm`."""
 
     clock: ClockKind = "lockstep"
 
-    def __init__(self, arm: Arm, setup: ArmSetup, guards: Sequence[Guard] = ()):
+    def __init__(
+        self,
+        arm: Arm,
+        setup: ArmSetup,
+        guards: Sequence[Guard] = (),
+        world: LockstepWorld | None = None,
+    ):
+        """Alone in its world, or one of several in theirs."""
         # the first start on a machine compiles the law: not while somebody waits for an answer
         warm_up(arm.joints)
-        self._arm = arm
+        self._arm, self.joints = arm, arm.joints
         self.ring = Ring(arm.joints)
         self._loop = ArmLoop(arm, setup, self.ring, guards)
-        self.joints = arm.joints
-        world = arm.world()
-        self.objects, self.scene_joints = len(world.objects), len(world.scene_q)
+        self._world = world or LockstepWorld()
+        self._world.join(self._loop)
+        truth = arm.world()
+        self.objects, self.scene_joints = len(truth.objects), len(truth.scene_q)
         self.fingers = arm.fingers is not None
-        self._started = time.monotonic()
+
+    @property
+    def shared(self) -> bool:
+        """Whether other arms stand in its world."""
+        return self._world.shared
+
+    @property
+    def resets(self) -> int:
+        """How often the world was reset, whichever of its arms was asked to."""
+        return self._world.resets
 
     def configure(self, setup: ArmSetup) -> ArmState:
-        self._loop.configure(setup)
+        self._world.configure(self._loop, setup)
         return self._loop.observe()
 
     def tune(self, compliance: Compliance) -> ArmState:
@@ -63,28 +156,14 @@ class LockstepArm:
         return self._loop.observe()
 
     def command(self, target: Command) -> ArmState:
-        """Advance the world by one period under this target."""
-        loop = self._loop
-        if not loop.tick_s <= target.period_s <= LONGEST_PERIOD_S:
-            raise ConfigError(
-                f"period_s is {target.period_s}; allowed: {loop.tick_s} to {LONGEST_PERIOD_S} s"
-            )
-        # half a tick of slack: the lease ends between two ticks, whatever the rounding of t
-        loop.obey(target, loop.t + target.lease_s + 0.5 * loop.tick_s)
-        self._tick(round(target.period_s / loop.tick_s))
-        return loop.observe()
+        """Follow this target; the state after its period, if no other arm's target is missing."""
+        self._world.command(self._loop, target)
+        return self._loop.observe()
 
     def hold(self) -> ArmState:
         """Advance the world until the arm stands."""
-        self._loop.hold()
-        while not self._loop.at_rest and self._loop.fault not in DRIVER_FAULTS:
-            self._tick(1)
+        self._world.hold(self._loop)
         return self._loop.observe()
-
-    def _tick(self, count: int) -> None:
-        tick, first, dt = self._loop.tick, self._loop.ticks + 1, self._loop.tick_s
-        for index in range(first, first + count):
-            tick(index * dt)
 
     def acknowledge(self) -> ArmState:
         self._loop.acknowledge()
@@ -102,7 +181,7 @@ class LockstepArm:
         return report
 
     def reset(self, seed: int) -> WorldState:
-        self._loop.reset(seed)
+        self._world.reset(self._loop, seed)
         return self.world()
 
     def require_alive(self) -> None:

@@ -318,6 +318,10 @@ class ArmLoop:
         if not self._arm.simulated:
             raise DeviceError("this arm is not simulated: it has no world to reset")
         self._arm.reset(seed)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The world was reset: hold where the arm stands now."""
         control = self.control
         for buffer in (control.tau, control.felt, control.slow, control.tare):
             buffer[:] = 0.0

@@ -1,5 +1,5 @@
-"""The process of an arm's loop on the real clock: it ticks, takes orders and reports, and does
-nothing else.
+"""The process of an arm's loop on the real clock, or of the loops of all arms in one world: it ticks,
+takes orders and reports, and does nothing else.
 
 No sockets, no logging, no garbage collection: orders and reports go through latest slots in shared
 memory (`shared_memory.py`), each tick into the black box's ring (`recorder.py`). `realtime.py` is
@@ -13,17 +13,18 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from robot_rl.config import ArmConfig
 from robot_rl.controllers import messages
+from robot_rl.controllers.arm_loops import ArmLoops
 from robot_rl.controllers.fingers import obey, report_into
 from robot_rl.controllers.loop import ArmLoop
 from robot_rl.controllers.recorder import Ring
-from robot_rl.controllers.setup import ArmSetup, open_driver
+from robot_rl.controllers.setup import ArmSetup, open_drivers
 from robot_rl.controllers.shared_memory import LatestSlot, SharedBlock
 from robot_rl.controllers.tick_values import TICK_S
 from robot_rl.controllers.warm_up import warm_up
@@ -116,8 +117,8 @@ JOURNAL = np.dtype([("length", "<i8"), ("text", f"S{JOURNAL_BYTES}")])
 
 @dataclass(frozen=True)
 class LoopArgs:
-    """What the loop's process is started with: the arm, its scene, and the memory of slots and
-    ring.
+    """What the loop's process is started with for each arm: the arm, its scene, and the memory of
+    slots and ring; the slot of the world is the same for all.
     """
 
     config: ArmConfig
@@ -133,27 +134,28 @@ class LoopArgs:
     scene_joints: int
 
 
-def run_loop(args: LoopArgs) -> None:
+def run_loop(arms: Sequence[LoopArgs]) -> None:
     """The loop's process: tick to absolute deadlines until told to stop, or until the network side
     is gone.
 
     A late tick moves all later deadlines: the loop slips, it never hurries through the ticks it has
     missed. An arm that is paced keeps time by itself: `read` waits for it. Before it leaves the
-    loop stops the arm.
+    loop stops every arm.
     """
     # Ctrl-C is for the network side, which then asks this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     parent = os.getppid()
-    warm_up(args.joints)  # before the arm is opened, which may not wait afterwards
-    tell_start(args)
+    for joints in {each.joints for each in arms}:
+        warm_up(joints)  # before the arm is opened, which may not wait afterwards
+    tell_start(arms)
     try:
-        endpoint = _LoopEndpoint(args)
+        endpoints, loops = _open_endpoints(arms)
     except (DeviceError, ConfigError) as error:
-        tell_start(args, error)
+        tell_start(arms, error)
         return
-    loop, paced, tick_s = endpoint.loop, endpoint.paced, endpoint.loop.tick_s
-    endpoint.missing = set_realtime(args.config.loop_cpu)
+    loop, paced, tick_s = loops.first, endpoints[0].paced, loops.tick_s
+    missing = set_realtime(arms[0].config.loop_cpu)
     late_ticks, worst_s = 0, 0.0
     deadline, leaves_by, stands_since = time.monotonic() + tick_s, math.inf, math.inf
     while True:
@@ -165,20 +167,30 @@ def run_loop(args: LoopArgs) -> None:
         if late_s > SLIP_S:
             late_ticks, worst_s = late_ticks + 1, max(worst_s, late_s)
         deadline = max(deadline, now - SLIP_S) + tick_s
-        loop.late_s = late_s
-        loop.tick(now)
+        for each in loops.loops:
+            each.late_s = late_s
+        loops.tick(now)
         if leaves_by == math.inf:
-            endpoint.listen()
+            for endpoint in endpoints:
+                endpoint.listen()
             # nobody is left to command
-            if endpoint.stop or (loop.ticks % 10 == 0 and os.getppid() != parent):
+            if any(endpoint.stop for endpoint in endpoints) or (
+                loop.ticks % 10 == 0 and os.getppid() != parent
+            ):
                 leaves_by = now + LEAVE_S
-                loop.hold()
+                for each in loops.loops:
+                    each.hold()
         else:
-            stands_since = min(stands_since, now) if loop.at_rest else math.inf
+            stand = all(each.at_rest for each in loops.loops)
+            stands_since = min(stands_since, now) if stand else math.inf
             if now > min(leaves_by, stands_since + STANDS_S):
                 break
-        endpoint.report(late_ticks, worst_s)
-    endpoint.close()
+        for endpoint in endpoints:
+            endpoint.report(late_ticks, worst_s, missing)
+        if endpoints[0].simulated and loop.ticks % WORLD_EVERY_TICKS == 0:
+            endpoints[0].publish_world()
+    for endpoint in endpoints:
+        endpoint.close()
 
 
 def set_realtime(cpu: int | None) -> int:
@@ -207,39 +219,51 @@ def set_realtime(cpu: int | None) -> int:
     return missing
 
 
-def tell_start(args: LoopArgs, error: RobotRLError | None = None) -> None:
-    """Report that the arm is being opened, or why it could not be."""
-    report = LatestSlot(report_layout(args.joints), args.report)
-    value = np.zeros((), report_layout(args.joints))
-    value["phase"] = OPENING
-    if error is not None:
-        value["refusal"] = str(error).encode()[: messages.REASON_BYTES]
-        value["is_wrong"] = isinstance(error, ConfigError)
-    report.write(value)
+def tell_start(arms: Sequence[LoopArgs], error: RobotRLError | None = None) -> None:
+    """Report that the arms are being opened, or why they could not be."""
+    for args in arms:
+        report = LatestSlot(report_layout(args.joints), args.report)
+        value = np.zeros((), report_layout(args.joints))
+        value["phase"] = OPENING
+        if error is not None:
+            value["refusal"] = str(error).encode()[: messages.REASON_BYTES]
+            value["is_wrong"] = isinstance(error, ConfigError)
+        report.write(value)
+
+
+def _open_endpoints(arms: Sequence[LoopArgs]) -> "tuple[list[_LoopEndpoint], ArmLoops]":
+    """Open the arms, each with its loop, its ring and its slots. Raises what their drivers do."""
+    drivers = open_drivers([args.config for args in arms], arms[0].scene, "real")
+    rings = [Ring(args.joints, args.ring) for args in arms]
+    loops = ArmLoops([
+        ArmLoop(arm, args.setup, ring, args.config.guards)
+        for arm, args, ring in zip(drivers, arms, rings, strict=True)
+    ])
+    endpoints = [
+        _LoopEndpoint(args, arm, loop, loops)
+        for args, arm, loop in zip(arms, drivers, loops.loops, strict=True)
+    ]
+    return endpoints, loops
 
 
 class _LoopEndpoint:
-    """The loop's side of the slots: takes up new orders between two ticks, reports after each."""
+    """The loop's side of an arm's slots: takes up new orders between two ticks, reports after each."""
 
-    def __init__(self, args: LoopArgs):
-        self._arm: Arm = open_driver(args.config, args.scene, "real")
-        self.paced = self._arm.paced
-        self._ring = Ring(args.joints, args.ring)
-        self.loop = ArmLoop(self._arm, args.setup, self._ring, args.config.guards)
+    def __init__(self, args: LoopArgs, arm: Arm, loop: ArmLoop, loops: ArmLoops):
+        self._arm, self._loop, self._loops = arm, loop, loops
+        self.paced, self.simulated = arm.paced, arm.simulated
         self.stop = False
-        self.missing = 0
         self._orders = LatestSlot(orders_layout(args.joints), args.orders)
         self._report = LatestSlot(report_layout(args.joints), args.report)
         self._world_layout = messages.world_layout(args.joints, args.objects, args.scene_joints)
         self._world = LatestSlot(self._world_layout, args.world)
         self._journal = LatestSlot(JOURNAL, args.journal)
         self._done = np.zeros((), report_layout(args.joints))
-        self._done["phase"], self._done["tick_s"] = RUNNING, self.loop.tick_s
-        self._done["has_fingers"] = self._arm.fingers is not None
+        self._done["phase"], self._done["tick_s"] = RUNNING, loop.tick_s
+        self._done["has_fingers"] = arm.fingers is not None
         self._targets = 0
         self._fault = Fault.NONE
         self._version = -1
-        self._simulated = self._arm.simulated
 
     def listen(self) -> None:
         """Carry out what is new in the orders."""
@@ -250,7 +274,7 @@ class _LoopEndpoint:
         if order is None:
             return
         self._version = version
-        loop = self.loop
+        loop = self._loop
         # a target that is still here came first: the sender of another order waits until it is
         # carried out
         if order["targets"] != self._targets:
@@ -284,23 +308,21 @@ class _LoopEndpoint:
             self._done["is_wrong"] = isinstance(error, ConfigError)
 
     def _reset(self, seed: int) -> None:
-        self.loop.reset(seed)
-        self._publish_world()
+        self._loops.reset(self._loop, seed)
+        self.publish_world()
 
-    def report(self, late_ticks: int, worst_s: float) -> None:
-        """Publish the state of this tick; of a simulated world every tenth."""
-        done = self._done
+    def report(self, late_ticks: int, worst_s: float, missing: int) -> None:
+        """Publish the state of this tick."""
+        done, loop = self._done, self._loop
         done["late_ticks"], done["worst_s"] = late_ticks, worst_s
-        done["lost_ticks"], done["missing"] = self._arm.lost_cycles, self.missing
-        if self.loop.fault != self._fault:
-            self._fault = self.loop.fault
+        done["lost_ticks"], done["missing"] = self._arm.lost_cycles, missing
+        if loop.fault != self._fault:
+            self._fault = loop.fault
             self._keep_journal()
-        done["state"] = messages.record(done.dtype["state"], self.loop.state())
+        done["state"] = messages.record(done.dtype["state"], loop.state())
         if self._arm.fingers is not None:
             report_into(done["fingers"], self._arm.fingers)
         self._report.write(done)
-        if self._simulated and self.loop.ticks % WORLD_EVERY_TICKS == 0:
-            self._publish_world()
 
     def _keep_journal(self) -> None:
         """Before anybody sees the fault: what the robot itself says of it."""
@@ -310,7 +332,8 @@ class _LoopEndpoint:
         value["length"], value["text"] = len(whole), whole
         self._journal.write(value)
 
-    def _publish_world(self) -> None:
+    def publish_world(self) -> None:
+        """Of a simulation: the truth, now."""
         self._world.write(messages.record(self._world_layout, self._arm.world()))
 
     def close(self) -> None:

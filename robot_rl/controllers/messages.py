@@ -41,7 +41,7 @@ from robot_rl.types import (
 )
 
 HEADER = struct.Struct("<4sBBHIII16s")
-MAGIC = b"RRA8"
+MAGIC = b"RRA9"
 NO_SECRET = bytes(16)
 SETUPS = 1 << 16
 OK, ERROR, WRONG = 0, 1, 2
@@ -88,7 +88,8 @@ class ArmInfo:
     messages.
 
     `scene_joints` is how many numbers say where the joints of the scene are (7 of a free body, 1 of
-    a hinge). `fingers`: whether there are some that move in its world.
+    a hinge). `fingers`: whether there are some that move in its world. `shared`: whether other arms
+    stand there, too: in lockstep time goes on with their targets as well.
     """
 
     name: str
@@ -98,11 +99,12 @@ class ArmInfo:
     clock: ClockKind
     simulated: bool
     fingers: bool = False
+    shared: bool = False
 
 
 INFO = np.dtype([
     ("joints", "<u4"), ("objects", "<u4"), ("scene_joints", "<u4"),
-    ("lockstep", "?"), ("simulated", "?"), ("fingers", "?"), ("name", "S64"),
+    ("lockstep", "?"), ("simulated", "?"), ("fingers", "?"), ("shared", "?"), ("name", "S64"),
 ])  # fmt: skip
 TARGET = np.dtype([
     ("pose_base_tcp", "<f8", 7),
@@ -308,8 +310,8 @@ def to_info(value: Array) -> ArmInfo:
     joints, objects, scene_joints = (
         int(value[size]) for size in ("joints", "objects", "scene_joints")
     )
-    simulated, fingers = bool(value["simulated"]), bool(value["fingers"])
-    return ArmInfo(name, joints, objects, scene_joints, clock, simulated, fingers)
+    simulated, fingers, shared = (bool(value[it]) for it in ("simulated", "fingers", "shared"))
+    return ArmInfo(name, joints, objects, scene_joints, clock, simulated, fingers, shared)
 
 
 def info_record(info: ArmInfo) -> Array:
@@ -321,6 +323,7 @@ def info_record(info: ArmInfo) -> Array:
             info.clock == "lockstep",
             info.simulated,
             info.fingers,
+            info.shared,
             info.name.encode()[:64],
         ),
         INFO,

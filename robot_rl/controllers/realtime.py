@@ -1,5 +1,5 @@
 """The real-time clock of the arm: the network side's view of the 1 kHz loop, which has a process of
-its own.
+its own; arms that stand in one world have one together.
 
 Everything that `loop_process.py` is told and reports goes through latest slots in shared memory
 (`shared_memory.py`). Orders that must not be lost (set-up, acknowledgement, reset) carry a counter
@@ -12,7 +12,7 @@ import logging
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -64,24 +64,55 @@ tool.
 """
 
 
+class LoopProcess:
+    """The process of the loops of one world's arms, or of one arm that is real."""
+
+    def __init__(self, arms: Sequence[LoopArgs]):
+        # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=run_loop, args=(arms,), daemon=True
+        )
+        self.shared, self.resets = len(arms) > 1, 0
+        with one_thread_for_blas():
+            self._process.start()
+
+    def require(self) -> None:
+        """Raise DeviceError if it is dead."""
+        if not self._process.is_alive():
+            raise DeviceError(
+                f"the arm's loop has died (exit code {self._process.exitcode}); restart the arm"
+                " process"
+            )
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    def leave(self) -> None:
+        """It was told to stop: wait until it has left, and end it if it does not."""
+        self._process.join(LEAVE_S + 1.0)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
 class RealTimeArm:
-    """The network side's handle on the loop's process. Same calls as `lockstep.LockstepArm`."""
+    """The network side's handle on one arm of the loop's process. Same calls as
+    `lockstep.LockstepArm`.
+    """
 
     clock: ClockKind = "real"
 
     def __init__(
-        self,
-        config: ArmConfig,
-        scene: Use | None,
-        setup: ArmSetup,
-        joints: int,
-        objects: int = 0,
-        scene_joints: int = 0,
-    ):
+        self, config: ArmConfig, scene: Use | None, setup: ArmSetup, joints: int, world: LatestSlot,
+        objects: int, scene_joints: int,
+    ):  # fmt: skip
+        """The slots; its process is `together`'s to start."""
         self.joints, self.objects, self.scene_joints = joints, objects, scene_joints
+        self._config = config
         self._orders = LatestSlot(orders_layout(joints))
         self._report = LatestSlot(report_layout(joints))
-        self._world = LatestSlot(messages.world_layout(joints, objects, scene_joints))
+        self._world = world
         self._journal = LatestSlot(JOURNAL)
         self.ring = Ring(joints)
         self._order = np.zeros((), orders_layout(joints))
@@ -92,33 +123,67 @@ class RealTimeArm:
             self._journal.block,
             self.ring.block,
         )
-        args = LoopArgs(config, scene, setup, *blocks, joints, objects, scene_joints)
-        # spawned, not forked: a fork would inherit sockets, threads and the parent's scheduling
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=run_loop, args=(args,), daemon=True
-        )
-        with one_thread_for_blas():
-            self._process.start()
+        self.args = LoopArgs(config, scene, setup, *blocks, joints, objects, scene_joints)
+        self._process: LoopProcess
+        self.fingers = False
+
+    @classmethod
+    def together(
+        cls,
+        configs: Sequence[ArmConfig],
+        scene: Use | None,
+        setups: Sequence[ArmSetup],
+        objects: int = 0,
+        scene_joints: int = 0,
+    ) -> "list[RealTimeArm]":
+        """Start the process of one arm, or of all that stand in one world. Raises DeviceError or
+        ConfigError if one cannot be opened.
+        """
+        joints = len(configs[0].home)
+        world = LatestSlot(messages.world_layout(joints, objects, scene_joints))
+        arms = [
+            cls(config, scene, setup, len(config.home), world, objects, scene_joints)
+            for config, setup in zip(configs, setups, strict=True)
+        ]
+        process = LoopProcess([arm.args for arm in arms])
+        for arm in arms:
+            arm._process = process
         try:
-            self._wait(
-                lambda report: report["phase"] > COMPILING,
-                COMPILE_TIMEOUT_S,
-                "compile the control law",
-            )
-            options = "".join(f", {key} {value}" for key, value in config.options.items())
-            report = self._wait(
-                lambda report: report["state"]["sequence"] > 0,
-                OPEN_TIMEOUT_S,
-                f"open arm '{config.name}' (driver {config.driver}{options})",
-                "; is the address right, is the robot on, does another program have it?",
-            )
+            for arm in arms:
+                arm._wait_until_open()
         except BaseException:  # a signal, too
-            self.close()
+            arms[0].close()
             raise
+        return arms
+
+    def _wait_until_open(self) -> None:
+        config = self._config
+        self._wait(
+            lambda report: report["phase"] > COMPILING,
+            COMPILE_TIMEOUT_S,
+            "compile the control law",
+        )
+        options = "".join(f", {key} {value}" for key, value in config.options.items())
+        report = self._wait(
+            lambda report: report["state"]["sequence"] > 0,
+            OPEN_TIMEOUT_S,
+            f"open arm '{config.name}' (driver {config.driver}{options})",
+            "; is the address right, is the robot on, does another program have it?",
+        )
         self.fingers = bool(report["has_fingers"])
         for bit, what in MISSING_PRIVILEGES.items():
             if report["missing"] & bit:
                 log.warning("the loop of arm '%s' runs, but %s", config.name, what)
+
+    @property
+    def shared(self) -> bool:
+        """Whether other arms stand in its world."""
+        return self._process.shared
+
+    @property
+    def resets(self) -> int:
+        """How often the world was reset, whichever of its arms was asked to."""
+        return self._process.resets
 
     def _wait(
         self, done: Callable[[Array], Any], timeout_s: float, what: str, advice: str = ""
@@ -130,20 +195,13 @@ class RealTimeArm:
                 return report
             if report["state"]["sequence"] == 0 and report["refusal"]:
                 raise _refusal(report)
-            self._require_process()
+            self._process.require()
             time.sleep(0.0005)
         raise DeviceError(f"the arm's loop did not {what} within {timeout_s:.0f} s{advice}")
 
-    def _require_process(self) -> None:
-        if not self._process.is_alive():
-            raise DeviceError(
-                f"the arm's loop has died (exit code {self._process.exitcode}); restart the arm"
-                " process"
-            )
-
     def require_alive(self) -> None:
         """Raise DeviceError if the loop's process is dead, or hangs: then it is ended first."""
-        self._require_process()
+        self._process.require()
         age_s = self.state().age_s
         if age_s > HUNG_S:
             self._process.kill()
@@ -205,7 +263,7 @@ class RealTimeArm:
 
     def fingers_state(self) -> Array:
         """A `messages.FINGERS`."""
-        self._require_process()
+        self._process.require()
         report = self._report.read()
         fingers: Array = report["fingers"].copy()
         fingers["t"] = report["state"]["t"]
@@ -213,16 +271,17 @@ class RealTimeArm:
 
     def reset(self, seed: int) -> WorldState:
         self._order["seed"] = seed
+        self._process.resets += 1
         self._send("resets")
         return self.world()
 
     def state(self) -> ArmState:
-        self._require_process()
+        self._process.require()
         state = messages.to_state(self._report.read()["state"])
         return replace(state, age_s=max(time.monotonic() - state.t, 0.0))
 
     def world(self) -> WorldState:
-        self._require_process()
+        self._process.require()
         return messages.to_world(self._world.read())
 
     def stats(self) -> LoopStats:
@@ -239,13 +298,10 @@ class RealTimeArm:
         return json.loads(text) if text else {}
 
     def close(self) -> None:
-        """The loop holds the arm, and leaves when it stands."""
+        """The loop holds its arms, and leaves when they stand: none goes on without another."""
         self._order["stop"] = True
         self._orders.write(self._order)
-        self._process.join(LEAVE_S + 1.0)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        self._process.leave()
 
 
 def _refusal(report: Array) -> ConfigError | DeviceError:

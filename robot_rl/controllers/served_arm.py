@@ -1,12 +1,14 @@
 """An arm as the network side has it, on the clock that was asked for."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from robot_rl.config import ArmConfig, driver
 from robot_rl.config.compliance import default_within
-from robot_rl.controllers.lockstep import LockstepArm
+from robot_rl.controllers.lockstep import LockstepArm, LockstepWorld
 from robot_rl.controllers.realtime import RealTimeArm
-from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup, check_setup, open_driver
+from robot_rl.controllers.setup import DEFAULT_LEASH, ArmSetup, check_setup, open_drivers
 from robot_rl.machine.clock import ClockKind
 from robot_rl.types import ConfigError, Use
 
@@ -15,7 +17,38 @@ ServedArm = LockstepArm | RealTimeArm
 
 
 def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedArm:
-    """Open the arm of a hardware file on the clock that was asked for."""
+    """Open an arm that has a process of its own, on the clock that was asked for."""
+    return open_arms([config], scene, clock)[0]
+
+
+def open_arms(
+    configs: Sequence[ArmConfig], scene: Use | None, clock: ClockKind
+) -> Sequence[ServedArm]:
+    """Open the arms of a hardware file that one process serves, on the clock that was asked for:
+    one, or those that stand in one world.
+    """
+    setups = [_first_setup(config) for config in configs]
+    simulated = driver("controllers/arms", configs[0].driver).simulated
+    if clock == "lockstep":
+        if not simulated:
+            raise ConfigError(
+                f"arm '{configs[0].name}' ({configs[0].driver}) is not simulated: its clock can"
+                " only be 'real'"
+            )
+        arms, world = open_drivers(configs, scene, clock), LockstepWorld()
+        return [
+            LockstepArm(arm, setup, config.guards, world)
+            for arm, setup, config in zip(arms, setups, configs, strict=True)
+        ]
+    if not simulated:
+        return RealTimeArm.together(configs, scene, setups)
+    from robot_rl.sim.stage import size_of  # loads MuJoCo, which a real arm's process does without
+
+    return RealTimeArm.together(configs, scene, setups, *size_of(scene))
+
+
+def _first_setup(config: ArmConfig) -> ArmSetup:
+    """Of an arm that no program has set up yet."""
     setup = ArmSetup(
         np.array(config.pose_flange_tcp),
         default_within(config.limits),
@@ -23,16 +56,4 @@ def open_arm(config: ArmConfig, scene: Use | None, clock: ClockKind) -> ServedAr
         *DEFAULT_LEASH,
     )
     check_setup(setup, config.limits, len(config.home))
-    simulated = driver("controllers/arms", config.driver).simulated
-    if clock == "lockstep":
-        if not simulated:
-            raise ConfigError(
-                f"arm '{config.name}' ({config.driver}) is not simulated: its clock can only be"
-                " 'real'"
-            )
-        return LockstepArm(open_driver(config, scene, clock), setup, config.guards)
-    if not simulated:
-        return RealTimeArm(config, scene, setup, len(config.home))
-    from robot_rl.sim.stage import size_of  # loads MuJoCo, which a real arm's process does without
-
-    return RealTimeArm(config, scene, setup, len(config.home), *size_of(scene))
+    return setup

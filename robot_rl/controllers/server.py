@@ -1,9 +1,10 @@
 """The arm's process, network side: answers clients, and never moves an arm by itself.
 
-One ZeroMQ ROUTER socket; each request gets one answer, a damaged one gets an error's text. In
-lockstep the loop is ticked in place; on the real clock it has a process of its own (`realtime.py`),
-which holds the arm when this side, or the client behind it, falls silent. Each fault, and each hold
-in mid-motion that nobody has asked for, is logged and leaves a black box (`recorder.py`).
+One ZeroMQ ROUTER socket for each arm; each request gets one answer, a damaged one gets an error's
+text. In lockstep the loop is ticked in place; on the real clock it has a process of its own
+(`realtime.py`), which holds the arm when this side, or the client behind it, falls silent. Arms
+that stand in one world have these processes together, and everything else each for itself: its
+address, its set-up, its faults, its black box (`watch.py`).
 """
 
 import contextlib
@@ -15,33 +16,29 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import zmq
 
 from robot_rl.config import ArmConfig, driver
 from robot_rl.controllers import messages
 from robot_rl.controllers.messages import Kind
-from robot_rl.controllers.recorder import BlackBox, about_arm, blackbox_folder
-from robot_rl.controllers.served_arm import ServedArm, open_arm
+from robot_rl.controllers.served_arm import ServedArm, open_arms
 from robot_rl.controllers.setup import check_compliance, check_joint_target, check_setup
+from robot_rl.controllers.watch import Watch
 from robot_rl.links.address import draw_secret, keep_secret
 from robot_rl.links.seldom import Seldom
 from robot_rl.links.sockets import bind, new_socket
 from robot_rl.machine.clock import ClockKind
 from robot_rl.machine.compiled import COMPILES, is_first_time
 from robot_rl.types import (
-    DRIVER_FAULTS,
     ArmState,
     Array,
     Command,
     ConfigError,
-    DataError,
     DeviceError,
-    Fault,
     JointTarget,
     LinkError,
     RobotRLError,
@@ -55,13 +52,6 @@ _seldom = Seldom(log)
 POLL_MS = 50
 PRIORITY = 10
 """Of SCHED_FIFO, for the network side on the real clock: below the loop, above everything ordinary."""
-STILL = (0.002, 0.005)
-"""[m] and [m/s]: an arm at its target, and at rest, is held for nothing that one would want to
-know.
-"""
-
-STATS_EVERY_S = 60.0
-
 WAITING = 4
 """Requests of one client that wait to be taken."""
 
@@ -77,19 +67,20 @@ MOST_CLIENTS = 100_000
 
 
 def serve(
-    config: ArmConfig,
+    config: ArmConfig | Sequence[ArmConfig],
     scene: Use | None = None,
     clock: ClockKind = "real",
     stop: Callable[[], bool] | None = None,
     blackbox: Path | None = None,
 ) -> None:
-    """Run the arm's process until SIGINT, SIGTERM or `stop()`; the arm holds, then everything is
-    let go.
+    """Run the process of an arm, or of those that stand in one world, until SIGINT, SIGTERM or
+    `stop()`; each arm holds, then everything is let go.
 
     Black boxes are written into the folder `blackbox`. Raises LinkError if the address is taken,
     ConfigError for a set-up that this arm refuses or a lockstep clock for an arm that is not
     simulated, DeviceError if the loop dies.
     """
+    configs = [config] if isinstance(config, ArmConfig) else list(config)
     if is_first_time():
         log.info(COMPILES)
     asked: list[int] = []  # no lock: a handler may be interrupted by the next signal
@@ -106,7 +97,7 @@ def serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end_the_start)
     try:
-        arm = open_arm(config, scene, clock)
+        arms = open_arms(configs, scene, clock)
     except Exception:  # a library that is being imported makes an ImportError of it
         if asked:
             return
@@ -116,12 +107,41 @@ def serve(
             signal.signal(number, lambda number, frame: asked.append(number))
     if clock == "real":
         be_prompt()
-    server = Server(config, arm, blackbox)
+    servers: list[Server] = []
     try:
+        for each in zip(configs, arms, strict=True):
+            servers.append(Server(*each, blackbox))
         while not (asked or (stop is not None and stop())):
-            server.serve_once(POLL_MS)
+            serve_each(servers, POLL_MS)
     finally:
-        server.close()
+        for server in servers:
+            server.close()
+
+
+def serve_each(servers: "Sequence[Server]", timeout_ms: int) -> None:
+    """Answer what has come within the time, at each address one request; watch the arms otherwise.
+
+    Raises DeviceError if the loop has died, once each arm has left its black box.
+    """
+    if len(servers) > 1:
+        wait_for_any([server.socket for server in servers], timeout_ms)
+        timeout_ms = 0
+    died: DeviceError | None = None
+    for server in servers:
+        try:
+            server.serve_once(timeout_ms)
+        except DeviceError as error:
+            died = error
+    if died is not None:
+        raise died
+
+
+def wait_for_any(sockets: "Sequence[zmq.Socket[bytes]]", timeout_ms: int) -> None:
+    """Until a message lies at one of the sockets, or the time is over."""
+    poller = zmq.Poller()
+    for socket in sockets:
+        poller.register(socket, zmq.POLLIN)
+    poller.poll(timeout_ms)
 
 
 def be_prompt() -> None:
@@ -155,25 +175,21 @@ class Server:
             arm.clock,
             kind.simulated,
             arm.fingers,
+            arm.shared,
         )
-        about = about_arm(config.name, config.driver, config.limits)
-        aftermath = {} if arm.clock == "real" else {"aftermath_s": 0.0}
-        self._blackbox = BlackBox(arm.ring, blackbox or blackbox_folder(), about, **aftermath)
-        self._stats_due = time.monotonic() + STATS_EVERY_S
+        self._watch = Watch(config, arm, blackbox)
         self._secret_due = time.monotonic() + SECRET_EVERY_S
         self._setup_layout = messages.setup_layout(arm.joints)
         self._state_layout = messages.state_layout(arm.joints)
         self._world_layout = messages.world_layout(arm.joints, arm.objects, arm.scene_joints)
         self._limits = config.limits
-        self._held, self._fault, self._was_moving = True, Fault.NONE, False
-        self._asks_to_hold = False  # the last target's lease was to end before the next could come
         self._life = secrets.randbits(32) | 1
         self._setup, self._is_set_up = secrets.randbelow(messages.SETUPS - 1) + 1, False
         self._last_numbers: dict[int, int] = {}
-        self._socket = new_socket(zmq.ROUTER)
-        self._socket.bound(messages.MAX_BYTES, WAITING)
+        self.socket = new_socket(zmq.ROUTER)
+        self.socket.bound(messages.MAX_BYTES, WAITING)
         try:
-            self.address = bind(self._socket, config.address)
+            self.address = bind(self.socket, config.address)
             self._secret = draw_secret(self.address)
         except RobotRLError as error:
             arm.close()
@@ -186,13 +202,13 @@ class Server:
         Raises DeviceError, and leaves a black box, if the loop has died: this process is of no use
         without it.
         """
-        asked = bool(self._socket.poll(timeout_ms))
+        asked = bool(self.socket.poll(timeout_ms))
         if asked:
             # more than one too many, so that it is told
-            frames = self._socket.recv_bounded(most_frames=4)
+            frames = self.socket.recv_bounded(most_frames=4)
             if frames is not None:
                 client, *parts = (frame.bytes for frame in frames)
-                self._socket.send_multipart([client, self._answer(parts)])
+                self.socket.send_multipart([client, self._answer(parts)])
         elif time.monotonic() > self._secret_due:
             self._secret_due = time.monotonic() + SECRET_EVERY_S
             with contextlib.suppress(LinkError):  # a full disk is no reason to let go of an arm
@@ -201,11 +217,10 @@ class Server:
             try:
                 self._arm.require_alive()
             except DeviceError as error:
-                path = self._blackbox.save("LOOP_DIED", str(error))
-                log.error("arm '%s': %s; black box: %s", self._config.name, error, path)
+                self._watch.loop_died(error)
                 raise
             if not asked:
-                self._watch(self._arm.state())
+                self._watch.look(self._arm.state())
 
     def _answer(self, frames: list[bytes]) -> bytes:
         kind, number = 0, 0
@@ -270,7 +285,7 @@ class Server:
                 return messages.info_record(self._info)
             case Kind.COMMAND:
                 target = messages.to_target(messages.body_as(messages.TARGET, body))
-                self._asks_to_hold = target.lease_periods < 1.0
+                self._watch.asks_to_hold = target.lease_periods < 1.0
                 return self._state(arm.command(self._checked(target)))
             case Kind.MOVE_JOINTS:
                 layout = messages.joint_target_layout(arm.joints)
@@ -292,14 +307,14 @@ class Server:
             case Kind.CONFIGURE:
                 setup = messages.to_setup(messages.body_as(self._setup_layout, body))
                 check_setup(setup, self._config.limits, arm.joints)
-                self._held = True  # asked for, as after a reset: the hold is no news
+                self._watch.hold_is_asked_for()  # as after a reset
                 state = arm.configure(setup)
                 self._limits = setup.limits
                 self._setup, self._is_set_up = self._setup % (messages.SETUPS - 1) + 1, True
                 self._last_numbers.clear()  # earlier clients have another number's set-up
                 return self._state(state)
             case Kind.HOLD:
-                self._held = True
+                self._watch.hold_is_asked_for()
                 return self._state(arm.hold())
             case Kind.ACKNOWLEDGE:
                 log.info("arm '%s': fault acknowledged", self._config.name)
@@ -319,7 +334,6 @@ class Server:
             seed = int(messages.body_as(messages.SEED, body)["seed"])
             if seed < 0:
                 raise ConfigError(f"a world is reset with a seed of 0 to 2^63 - 1, not with {seed}")
-            self._held = True
             return messages.record(self._world_layout, arm.reset(seed))
         return messages.record(self._world_layout, arm.world())
 
@@ -348,50 +362,11 @@ class Server:
         return target
 
     def _state(self, state: ArmState) -> Array:
-        self._watch(state)
+        self._watch.look(state)
         return messages.record(self._state_layout, state)
-
-    def _watch(self, state: ArmState) -> None:
-        """Log faults and holds that nobody asked for, with a black box of each; now and then the
-        loop's timing.
-        """
-        name = self._config.name
-        if state.fault not in (self._fault, Fault.NONE):
-            journal = self._arm.journal() if state.fault in DRIVER_FAULTS else {}
-            path = self._blackbox.save(state.fault.name, state.reason, journal)
-            log.error("arm '%s' holds: fault %s: %s; black box: %s; acknowledge it to go on",
-                      name, state.fault.name, state.reason, path)  # fmt: skip
-        elif (
-            state.holding
-            and not self._held
-            and state.fault == Fault.NONE
-            and not self._asks_to_hold
-        ):
-            log.warning("arm '%s' holds: no command came before the lease ran out", name)
-            if self._was_moving:
-                self._blackbox.save("LEASE", "no command came before the lease ran out")
-        self._held, self._fault = state.holding, state.fault
-        ahead = float(np.linalg.norm(state.target_base_tcp[:3] - state.pose_base_tcp[:3]))
-        self._was_moving = (
-            ahead > STILL[0] or float(np.linalg.norm(state.twist_base_tcp[:3])) > STILL[1]
-        )
-        if self._arm.clock == "real" and time.monotonic() > self._stats_due:
-            self._stats_due = time.monotonic() + STATS_EVERY_S
-            self._log_stats()
-
-    def _log_stats(self) -> None:
-        s = self._arm.stats()
-        log.info(
-            "arm '%s': %.1f Hz, period p50 %.0f us, p99 %.0f us; %d ticks, %d late (worst by %.1f ms), %d lost; "
-            "robot got %.1f %% of the last commands; law p50 %.1f us, tick p99.9 %.0f us",
-            self._config.name, s.rate_hz, s.period_us_p50, s.period_us_p99, s.ticks, s.late_ticks, s.worst_late_ms,
-            s.lost_ticks, 100.0 * s.command_success, s.law_us_p50, s.tick_us_p999,
-        )  # fmt: skip
 
     def close(self) -> None:
         """Hold the arm, let go of it, leave."""
-        with contextlib.suppress(DataError):  # a loop that died while it wrote has none to tell
-            self._log_stats()
-        self._blackbox.close()
+        self._watch.close()
         self._arm.close()
-        self._socket.close()
+        self.socket.close()

@@ -5,14 +5,15 @@ not know what moves. A task may tighten the hardware file's limits; it can never
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from robot_rl.config import ArmConfig, make
+from robot_rl.config import ArmConfig, Hardware, Task, arms_by_process, driver, make, scene_of
 from robot_rl.config.compliance import compliance_problems, leash_problems
+from robot_rl.config.kinds import make_options
 from robot_rl.config.limits import require_tighter
 from robot_rl.config.ranges import Range, beyond
 from robot_rl.interfaces import Arm, Given
@@ -55,6 +56,36 @@ def open_driver(config: ArmConfig, scene: Use | None = None, clock: ClockKind = 
     if config.load is not None:
         arm.set_load(config.load)
     return arm
+
+
+def open_drivers(
+    configs: Sequence[ArmConfig], scene: Use | None = None, clock: ClockKind = "real"
+) -> list[Any]:
+    """The arms of a hardware file that one process has: one, or those that stand in one world."""
+    if len(configs) == 1:
+        return [open_driver(configs[0], scene, clock)]
+    kind = driver("controllers/arms", configs[0].driver)
+    arms = kind.together([
+        (
+            make_options("controllers/arms", Use(config.driver, config.options), config.name),
+            Given(name=config.name, arm=config, scene=scene, clock=clock),
+        )
+        for config in configs
+    ])
+    for arm, config in zip(arms, configs, strict=True):
+        if config.load is not None:
+            arm.set_load(config.load)
+    return list(arms)
+
+
+def open_in_company(arm: ArmConfig, hardware: Hardware, task: Task | None) -> Any:
+    """Open an arm of a bench, perhaps changed since, for this process alone; a simulated one comes
+    with the others of its world.
+    """
+    processes = arms_by_process(hardware)
+    names = next(names for arms in processes if arm.name in (names := [it.name for it in arms]))
+    there = [arm if it.name == arm.name else it for it in hardware.arms if it.name in names]
+    return open_drivers(there, scene_of(task, hardware))[names.index(arm.name)]
 
 
 def check_setup(setup: ArmSetup, hardware: ArmLimits, joints: int) -> None:

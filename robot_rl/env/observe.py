@@ -46,6 +46,12 @@ class Observer:
             )
             for arm in hardware.arms
         ]  # in each arm's base
+        first, *_ = (np.array(arm.pose_bench_base) for arm in hardware.arms)
+        # the first arm's base, which is the world's, seen from each
+        self._world = [
+            geometry.pose_multiply(geometry.pose_inverse(np.array(arm.pose_bench_base)), first)
+            for arm in hardware.arms
+        ]
         self._starts: list[Array] = []
 
     def begin_episode(self, arms: Sequence[ArmState]) -> None:
@@ -57,8 +63,8 @@ class Observer:
     ) -> dict[str, Array]:
         """The observation of this moment; pictures go in as they are, under their names."""
         observation: dict[str, Array] = {}
-        for prefix, start, down, arm in zip(
-            self._prefixes, self._starts, self._downwards, arms, strict=True
+        for prefix, start, down, origin, arm in zip(
+            self._prefixes, self._starts, self._downwards, self._world, arms, strict=True
         ):
             to_tool = geometry.quat_conjugate(arm.pose_base_tcp[3:])
             values = {
@@ -70,7 +76,8 @@ class Observer:
             if self._sees_gravity:
                 values[GRAVITY] = geometry.quat_rotate(to_tool, down)
             if self._sees_goal and world is not None:
-                values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, world.goal_base_tcp)
+                goal = geometry.pose_multiply(origin, world.goal_base_tcp)
+                values[SIM_GOAL] = geometry.pose_delta(arm.pose_base_tcp, goal)
             observation |= {
                 prefix + name: value.astype(np.float32) for name, value in values.items()
             }

@@ -293,4 +293,5 @@ def _open(
     ]:
         raise ConfigError("\n".join(problems))
     arm = names.index(feel.arm) if feel.arm else 0
-    return Operator(driver(options, given), feel, arm=arm, actions=actions)
+    device = driver(options, replace(given, arms=tuple(names)))
+    return Operator(device, feel, arm=arm, actions=actions)

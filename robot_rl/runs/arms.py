@@ -3,7 +3,7 @@ is asked of them.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from robot_rl import config
@@ -48,16 +48,21 @@ def at_bench(folder: RunFolder, hardware: str = "") -> RunFolder:
 
 
 def start_arms(folder: RunFolder, processes: Supervisor) -> None:
-    """Start the process of each arm of the run's bench. Raises ConfigError, before that, if its
+    """Start the processes of the arms of the run's bench. Raises ConfigError, before that, if its
     files do not fit.
     """
     settings = folder.settings
     config.check_fit(folder.load_task(), folder.load_hardware())
     config.require_machine(folder.load_hardware())
-    for arm in folder.load_hardware().arms:
-        arguments = ["arm", settings.hardware, "--arm", arm.name, "--run", str(folder.path)]
-        arguments += ["--clock", settings.clock, "--address", arm.address]
-        processes.start(f"arm-{arm.name}", [*arguments, "--blackbox", str(folder.blackbox)])
+    for arms in config.arms_by_process(folder.load_hardware()):
+        arguments = ["arm", settings.hardware, "--arm", arms[0].name, "--run", str(folder.path)]
+        arguments += ["--clock", settings.clock, "--address", *(arm.address for arm in arms)]
+        processes.start(_process_name(arms), [*arguments, "--blackbox", str(folder.blackbox)])
+
+
+def _process_name(arms: Sequence[config.ArmConfig]) -> str:
+    """Of the process of these arms, and of its log."""
+    return "-".join(["arm", *(arm.name for arm in arms)])
 
 
 def await_arms(
@@ -69,17 +74,22 @@ def await_arms(
     LinkError if an arm lives and says nothing for `controllers.client.STARTS_WITHIN_S`. What it is at meanwhile, the
     last line of its log, is shown.
     """
-    begun, arms = time.monotonic(), folder.load_hardware().arms
-    for number, arm in enumerate(arms):
+    begun, hardware = time.monotonic(), folder.load_hardware()
+    logs = {
+        arm.name: folder.logs / f"{_process_name(arms)}.log"
+        for arms in config.arms_by_process(hardware)
+        for arm in arms
+    }
+    for number, arm in enumerate(hardware.arms):
 
         def look(number: int = number, name: str = arm.name) -> None:
             processes.check()
             if stop():
                 raise StoppedError("stopped")
             if time.monotonic() - begun > STARTS_S:
-                doing = last_words(folder.logs / f"arm-{name}.log")
+                doing = last_words(logs[name])
                 display.show(
-                    "arms", number, len(arms), f"arm '{name}' does not answer yet: {doing}"
+                    "arms", number, len(logs), f"arm '{name}' does not answer yet: {doing}"
                 )
 
-        first_answer(arm.name, arm.address, folder.logs / f"arm-{arm.name}.log", look).close()
+        first_answer(arm.name, arm.address, logs[arm.name], look).close()

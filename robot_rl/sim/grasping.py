@@ -4,12 +4,19 @@ them from above, and whether the fingers hold them.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from robot_rl.geometry import pose_inverse, pose_multiply
-from robot_rl.sim.panda import FINGERS, HAND_TO_FINGERTIPS_M, LOOSE_CONTACT, POSE_FLANGE_HAND
+from robot_rl.sim.panda import (
+    FINGERS,
+    HAND_TO_FINGERTIPS_M,
+    LOOSE_CONTACT,
+    POSE_FLANGE_HAND,
+    prefix_of,
+)
 from robot_rl.sim.parts import pose_of
 from robot_rl.types import Array
 
@@ -41,11 +48,11 @@ def yaw_of(data: mujoco.MjData, body: str) -> float:
     return math.atan2(matrix[1, axis], matrix[0, axis])
 
 
-def hand_yaw(data: mujoco.MjData) -> float:
-    """How the hand is turned about the base's z, seen against pointing down with its x along the
-    base's [rad].
+def hand_yaw(data: mujoco.MjData, arm: int = 0) -> float:
+    """How an arm's hand is turned about the scene's z, seen against pointing down with its x along
+    the scene's [rad].
     """
-    x = data.body("hand").xmat.reshape(3, 3)[:, 0]
+    x = _hand(data, arm).xmat.reshape(3, 3)[:, 0]
     return math.atan2(x[1], x[0])
 
 
@@ -56,9 +63,9 @@ def nearest_yaw(yaw: float, alike: float, hand: float) -> float:
     return yaw - alike * round((yaw - 0.5 * hand) / alike)
 
 
-def tcp_pose(data: mujoco.MjData) -> Array:
-    """The pose `(7,)` in the base of the point between the fingertips."""
-    pose: Array = pose_multiply(pose_of(data.body("hand")), POSE_HAND_TCP)
+def tcp_pose(data: mujoco.MjData, arm: int = 0) -> Array:
+    """The pose `(7,)` in the scene of the point between an arm's fingertips."""
+    pose: Array = pose_multiply(pose_of(_hand(data, arm)), POSE_HAND_TCP)
     return pose
 
 
@@ -70,29 +77,43 @@ def tool_at(pose_base_tcp: Array, pose_flange_tool: Array) -> Array:
     return pose
 
 
-def is_between(data: mujoco.MjData, place: Array) -> bool:
-    """Whether a place in the base is between the fingertips."""
-    return bool(np.linalg.norm(tcp_pose(data)[:3] - place) < NEAR_M)
+def opening(data: mujoco.MjData, arm: int = 0) -> float:
+    """How far an arm's fingers are apart [m]."""
+    return sum(float(data.joint(prefix_of(arm) + name).qpos[0]) for name in FINGERS)
 
 
-def is_held(model: mujoco.MjModel, data: mujoco.MjData, body: str) -> bool:
-    """Whether a loose body is held: both fingers touch it, it touches nothing else, and it moves
-    with the hand.
-    """
-    held, touching = model.body(body).id, set()
+def is_between(data: mujoco.MjData, place: Array, arm: int = 0) -> bool:
+    """Whether a place in the scene is between an arm's fingertips."""
+    return bool(np.linalg.norm(tcp_pose(data, arm)[:3] - place) < NEAR_M)
+
+
+def touching(model: mujoco.MjModel, data: mujoco.MjData, body: str) -> set[str]:
+    """The names of the bodies that a body touches."""
+    held, others = model.body(body).id, set()
     for first, second in model.geom_bodyid[data.contact.geom]:
         if held in (first, second):
-            touching.add(int(second if first == held else first))
-    if touching != {model.body(name).id for name in FINGERS}:
+            others.add(int(second if first == held else first))
+    return {model.body(other).name for other in others}
+
+
+def is_held(model: mujoco.MjModel, data: mujoco.MjData, body: str, arm: int = 0) -> bool:
+    """Whether a loose body is held: both fingers of an arm touch it, it touches nothing else, and it
+    moves with the hand.
+    """
+    if touching(model, data, body) != {prefix_of(arm) + name for name in FINGERS}:
         return False
-    return slip(model, data, body) < STILL_M_S
+    return slip(model, data, body, arm) < STILL_M_S
 
 
-def slip(model: mujoco.MjModel, data: mujoco.MjData, body: str) -> float:
-    """How fast a body moves against the hand [m/s], seen where the body is."""
+def slip(model: mujoco.MjModel, data: mujoco.MjData, body: str, arm: int = 0) -> float:
+    """How fast a body moves against an arm's hand [m/s], seen where the body is."""
     hand, velocity = np.empty(6), np.empty(6)
-    kind = mujoco.mjtObj.mjOBJ_XBODY
-    mujoco.mj_objectVelocity(model, data, kind, model.body("hand").id, hand, 0)
+    kind, own = mujoco.mjtObj.mjOBJ_XBODY, model.body(prefix_of(arm) + "hand").id
+    mujoco.mj_objectVelocity(model, data, kind, own, hand, 0)
     mujoco.mj_objectVelocity(model, data, kind, model.body(body).id, velocity, 0)
-    lever = data.body(body).xpos - data.body("hand").xpos
+    lever = data.body(body).xpos - data.xpos[own]
     return float(np.linalg.norm(velocity[3:] - hand[3:] - np.cross(hand[:3], lever)))
+
+
+def _hand(data: mujoco.MjData, arm: int) -> Any:
+    return data.body(prefix_of(arm) + "hand")

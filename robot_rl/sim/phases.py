@@ -12,7 +12,7 @@ from itertools import pairwise
 import mujoco
 import numpy as np
 
-from robot_rl.geometry import pose_delta, pose_multiply
+from robot_rl.geometry import pose_delta, pose_inverse, pose_multiply
 from robot_rl.sim.parts import Parts, pose_of
 from robot_rl.sim.stage import blamed_on, build_model, find_scene
 from robot_rl.types import Array, ConfigError, Use, WorldState
@@ -26,6 +26,9 @@ class Phase:
     from the base). The phase is over when the tool is within `near_m` [m] and `near_rad` [rad] of
     it and has been there for `steps` control steps, or when it feels `force_n` [N]. `gripper` is
     said all the while: 1 opens, -1 closes, 0 leaves it.
+
+    Of several arms `arm` is the one that moves. The others stand still, and what is said to their
+    grippers is what their own last phase said, or, before that, their first one.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Phase:
     """The most of full speed that it is done at."""
     unsteady: float = 1.0
     """Share of the hand's unsteadiness: little where there is little room."""
+    arm: int = 0
+    """The number of the arm that it is for."""
 
 
 class Phases:
@@ -56,6 +61,8 @@ class Phases:
         self._scene = find_scene(use)
         self._model = build_model(self._scene)
         self._data, self._parts = mujoco.MjData(self._model), Parts(self._model)
+        self._bases = [pose_inverse(np.array(stand, float)) for stand in self._scene.stands]
+        self.arms = len(self._bases)
         if len(self._now()) < 2:
             raise ConfigError(
                 f"scene {(use or Use('empty')).name!r}: its `phases` are fewer than 2: a scripted"
@@ -63,7 +70,9 @@ class Phases:
             )
 
     def at(self, world: WorldState) -> list[Phase]:
-        """All phases, with their poses in the base frame; of the way back where that is looked at."""
+        """All phases, each with its pose in the base of its arm; of the way back where that is looked
+        at.
+        """
         self._parts.take_over(self._data, world)
         return self._now(world.backward)
 
@@ -72,12 +81,17 @@ class Phases:
         with blamed_on(self._scene):
             mujoco.mj_kinematics(self._model, self._data)
             return [
-                replace(phase, pose=pose_multiply(self._pose(phase.at), phase.pose), at="")
+                replace(phase, pose=self._from_base(phase), at="")
                 for phase in scene.phases(self._data)
             ]
 
+    def _from_base(self, phase: Phase) -> Array:
+        seen = pose_multiply(self._pose(phase.at), phase.pose)
+        pose: Array = pose_multiply(self._bases[phase.arm], seen) if phase.arm else seen
+        return pose
+
     def _pose(self, name: str) -> Array:
-        """The pose `(7,)` in the base of a body, or else of a site, of this name."""
+        """The pose `(7,)` in the scene of a body, or else of a site, of this name."""
         if not name:
             return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
         is_body = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_BODY, name) >= 0
@@ -95,16 +109,27 @@ def off_the_way(start: Array, end: Array, tool: Array, free: Array) -> tuple[flo
     return beside, float(np.linalg.norm(here[3:] - share * back[3:]))
 
 
-def fitting(phases: Sequence[Phase], tool: Array, free: Array) -> int:
+def before(phases: Sequence[Phase], index: int) -> Phase | None:
+    """The phase of the same arm that comes before this one; None if it is the arm's first."""
+    own = (phase for phase in reversed(phases[:index]) if phase.arm == phases[index].arm)
+    return next(own, None)
+
+
+def fitting(phases: Sequence[Phase], tools: Sequence[Array], free: Array) -> int:
     """The index of the latest phase that things as they are allow: that is ready, and on whose way
-    the tool `(7,)` stands. The first one that is not done, if none is.
+    the tool of its arm stands, of `tools (arms, 7)`; an arm's first phase may begin anywhere. The
+    first one that is not done, if none is.
     """
     for index in range(len(phases) - 1, 0, -1):
-        last, phase = phases[index - 1], phases[index]
-        aside, turned = off_the_way(last.pose, phase.pose, tool, free)
-        if phase.ready and aside < 1.5 * last.near_m and turned < 1.5 * last.near_rad:
+        phase, last = phases[index], before(phases, index)
+        if phase.ready and (last is None or _is_on_way(last, phase, tools[phase.arm], free)):
             return after_done(phases, index)
     return after_done(phases, 0)
+
+
+def _is_on_way(last: Phase, phase: Phase, tool: Array, free: Array) -> bool:
+    aside, turned = off_the_way(last.pose, phase.pose, tool, free)
+    return aside < 1.5 * last.near_m and turned < 1.5 * last.near_rad
 
 
 def after_done(phases: Sequence[Phase], index: int) -> int:
@@ -114,10 +139,20 @@ def after_done(phases: Sequence[Phase], index: int) -> int:
     return index
 
 
-def way_left(phases: Sequence[Phase], index: int, tool: Array, free: Array) -> float:
-    """How far it is from a tool `(7,)` over the phases from `index` on [m]; a radian counts for 50
-    mm.
+def grippers(phases: Sequence[Phase], index: int, arms: int) -> list[int]:
+    """What is said to the gripper of each arm in a phase."""
+    said = [0] * arms
+    for phase in (*reversed(phases), *phases[: index + 1]):
+        said[phase.arm] = phase.gripper
+    return said
+
+
+def way_left(phases: Sequence[Phase], index: int, tools: Sequence[Array], free: Array) -> float:
+    """How far it is from the arms' tools `(arms, 7)` over the phases from `index` on [m]; a radian
+    counts for 50 mm.
     """
-    stops = [tool, *(phase.pose for phase in phases[index:])]
-    legs = [pose_delta(b, a) * free for a, b in pairwise(stops)]
+    legs = list[Array]()
+    for arm, tool in enumerate(tools):
+        stops = [tool, *(phase.pose for phase in phases[index:] if phase.arm == arm)]
+        legs += [pose_delta(b, a) * free for a, b in pairwise(stops)]
     return float(sum(np.linalg.norm(leg[:3]) + 0.05 * np.linalg.norm(leg[3:]) for leg in legs))

@@ -11,15 +11,23 @@ import numpy as np
 
 from robot_rl import geometry
 from robot_rl.interfaces import Given
-from robot_rl.sim.phases import Phase, Phases, after_done, fitting, way_left
+from robot_rl.sim.phases import (
+    Phase,
+    Phases,
+    after_done,
+    before,
+    fitting,
+    grippers,
+    way_left,
+)
 from robot_rl.teleop._habits import OperatorHabits, SeeingOperator, Watch
-from robot_rl.types import AXES, ArmState, Array, OperatorCommand, TeleopEvent
+from robot_rl.types import AXES, ArmState, Array, DeviceError, OperatorCommand, TeleopEvent
 
 MISSES_PER_EPISODE = 2
 MOST_STEPS = 40
-"""So many control steps a near miss may take, the way to it included."""
+"""So many control steps a near miss may take, once the phases before it are through."""
 HELD = (3, 6)
-"""The least and the most steps that it is shown for."""
+"""The least and the most steps that it is shown for, beside those of its phase."""
 EARLY = (0.1, 0.6)
 """After such a share of its way a phase ends; the last one always does, or it would be a success."""
 ASIDE, HIGH_M = (4.0, 12.0), (0.004, 0.02)
@@ -39,15 +47,25 @@ class NearMiss:
 
 
 class Teleop(SeeingOperator):
-    """Plays the phases that the task's scene offers, along the axes that the task frees."""
+    """Plays the phases that the task's scene offers, along the axes that the task frees; of a scene
+    for several arms with all of them.
+    """
 
     name = "the scripted operator"
 
     def __init__(self, options: OperatorHabits, given: Given):
-        """Raises DeviceError without a simulated arm, ConfigError as the task's scene."""
+        """Raises DeviceError without a simulated arm, or with another number of arms than the task's
+        scene is for, ConfigError as that scene.
+        """
         super().__init__(options, given)
         assert given.task is not None
         self._phases = Phases(given.task.scene)
+        self.all_arms, self._names = self._phases.arms > 1, given.arms
+        if self.all_arms and len(self._names) != self._phases.arms:
+            raise DeviceError(
+                f"teleop 'scripted': the scene is for {self._phases.arms} arms, and there are"
+                f" {len(self._names)}: {', '.join(self._names) or 'none is named'}"
+            )
         axes = getattr(given.task, "axes", AXES)
         self._free = np.array([1.0 if axis in axes else 0.0 for axis in AXES])
         self._drawn = np.random.default_rng([given.seed, 2])
@@ -70,27 +88,35 @@ class Teleop(SeeingOperator):
         self._forget()
         return super().begin_episode()
 
-    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
-        """Watch the arm, steer it with the clutch closed, and say when the task is done."""
-        (arm,) = arms
-        phases, tool, word = self._phases.at(self._world.latest), arm.pose_base_tcp, self._word()
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent | dict[str, TeleopEvent]:
+        """Watch the arms, steer them with the clutch closed, and say when the task is done."""
+        phases, word = self._phases.at(self._world.latest), self._word()
+        tools = [arm.pose_base_tcp for arm in arms]
         self.reports += 1
-        if self._mode == "correct" and not self._takes_hold(phases, tool):
-            return TeleopEvent(False, np.zeros(6), "tool", outcome=word)
-        phase = self._play(phases, arm)
+        if self._mode == "correct" and not self._takes_hold(phases, tools):
+            return self._say([TeleopEvent(False, np.zeros(6), "tool", outcome=word)] * len(arms))
+        phase = self._play(phases, arms)
         if self._mode == "collect" and self._episode % 2 == 0:
-            phase = self._fail(phases, phase, tool)
+            phase = self._fail(phases, phase, tools)
             word = OperatorCommand.NONE if self._misses else OperatorCommand.FAILURE
-        return TeleopEvent(
-            True, self._move(arm, phase), "tool", gripper=float(phase.gripper), outcome=word
-        )
+        still, choices = np.zeros(6), grippers(phases, self._index, len(arms))
+        choices[phase.arm] = phase.gripper
+        moves = [self._move(a, phase) if i == phase.arm else still for i, a in enumerate(arms)]
+        return self._say([
+            TeleopEvent(True, move, "tool", gripper=float(choice), outcome=word)
+            for move, choice in zip(moves, choices, strict=True)
+        ])
 
-    def _takes_hold(self, phases: Sequence[Phase], tool: Array) -> bool:
+    def _say(self, events: Sequence[TeleopEvent]) -> TeleopEvent | dict[str, TeleopEvent]:
+        """An event for each arm by its name, or that of the only one."""
+        return dict(zip(self._names, events, strict=True)) if self.all_arms else events[0]
+
+    def _takes_hold(self, phases: Sequence[Phase], tools: Sequence[Array]) -> bool:
         """Whether the operator drives in this step of mode "correct"; once it lets go, the next
         correction begins at the phase that fits then.
         """
-        fits = fitting(phases, tool, self._free)
-        way = way_left(phases, fits, tool, self._free)
+        fits = fitting(phases, tools, self._free)
+        way = way_left(phases, fits, tools, self._free)
         self._first_way = way if self._first_way is None else self._first_way
         waits = max(phase.steps for phase in phases[max(fits - 1, 0) : fits + 1])
         if self._corrects(way, way > self._first_way + self._habits.far_m, waits):
@@ -98,21 +124,21 @@ class Teleop(SeeingOperator):
         self._index, self._own = -1, Watch(self._habits)
         return False
 
-    def _play(self, phases: Sequence[Phase], arm: ArmState) -> Phase:
+    def _play(self, phases: Sequence[Phase], arms: Sequence[ArmState]) -> Phase:
         """The phase of this step: the next one when one is over, the one that fits where one has
-        become impossible, the first one again where the arm does not get on.
+        become impossible, the first one again where the arms do not get on.
         """
-        tool = arm.pose_base_tcp
+        tools = [arm.pose_base_tcp for arm in arms]
         if self._index < 0 or not phases[self._index].ready:
-            self._index, self._held = fitting(phases, tool, self._free), 0
+            self._index, self._held = fitting(phases, tools, self._free), 0
         phase = phases[self._index]
-        if self._is_there(phase, tool):
+        if self._is_there(phase, tools[phase.arm]):
             self._held += 1
-        force = float(np.linalg.norm(arm.wrench_base_tcp[:3]))
+        force = float(np.linalg.norm(arms[phase.arm].wrench_base_tcp[:3]))
         over = phase.done or self._held > phase.steps or force >= phase.force_n
         if over and self._index < len(phases) - 1:
             self._index, self._held = after_done(phases, self._index + 1), 0
-        elif self._own.is_worried(way_left(phases, self._index, tool, self._free), False):
+        elif self._own.is_worried(way_left(phases, self._index, tools, self._free), False):
             self._index, self._held = after_done(phases, 0), 0
             self._own = Watch(self._habits)
         return phases[self._index]
@@ -130,23 +156,18 @@ class Teleop(SeeingOperator):
         hand = self._rng.normal(0.0, self._habits.unsteadiness, 6) * phase.unsteady
         return np.clip(action + hand, -1.0, 1.0) * self._free
 
-    def _fail(self, phases: Sequence[Phase], phase: Phase, tool: Array) -> Phase:
+    def _fail(self, phases: Sequence[Phase], phase: Phase, tools: Sequence[Array]) -> Phase:
         """The near miss whose turn it is, once the phases before it are through."""
         if self._misses is None:
             self._misses = self._draw(phases)
         if not self._misses:
             return phase
         miss = self._misses[0]
-        self._miss_steps += 1
-        if self._index >= miss.phase:
-            last, phase = phases[miss.phase - 1], phases[miss.phase]
-            if miss.phase == len(phases) - 1:  # it may press beyond the goal, a near miss must not
-                phase = replace(phase, pose=self._world.latest.goal_base_tcp)
-            back = geometry.pose_delta(phase.pose, last.pose)
-            pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * back)
-            phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
+        if self._miss_steps or self._index >= miss.phase:
             self._index, self._held = miss.phase, 0
-            if self._is_there(replace(phase, near_m=2.0 * phase.near_m), tool):
+            self._miss_steps += 1
+            phase, is_there = self._missed(phases, miss, tools)
+            if is_there:
                 self._misses[0] = replace(miss, held=miss.held - 1)
         if self._done_steps:  # that was none
             self._misses.clear()
@@ -155,11 +176,36 @@ class Teleop(SeeingOperator):
             self._miss_steps = 0
         return phase
 
+    def _missed(
+        self, phases: Sequence[Phase], miss: NearMiss, tools: Sequence[Array]
+    ) -> tuple[Phase, bool]:
+        """The phase as the near miss has it, and whether the tool is there; what the hand holds it
+        does not let go before.
+        """
+        last, phase = before(phases, miss.phase), phases[miss.phase]
+        assert last is not None
+        if miss.phase == len(phases) - 1 and not phase.arm:
+            # it may press beyond the goal, a near miss must not
+            phase = replace(phase, pose=self._world.latest.goal_base_tcp)
+        back = geometry.pose_delta(phase.pose, last.pose)
+        pose = geometry.pose_move(phase.pose, (1.0 - miss.share) * back)
+        phase = replace(phase, pose=geometry.pose_move(pose, miss.aside))
+        is_there = self._is_there(replace(phase, near_m=2.0 * phase.near_m), tools[phase.arm])
+        if phase.gripper > 0 > last.gripper and not is_there:
+            phase = replace(phase, gripper=last.gripper)
+        return phase, is_there
+
     def _draw(self, phases: Sequence[Phase]) -> list[NearMiss]:
-        """Some near misses, in the order of their phases: ended too early, aside, too high."""
+        """Some near misses, in the order of their phases: ended too early, aside, too high. With
+        several arms, whose way is long, there is always one of the last phase.
+        """
         rng, misses = self._drawn, []
-        for number in sorted(rng.integers(1, len(phases), MISSES_PER_EPISODE)):
-            kind, aside, last = rng.integers(3), np.zeros(6), number == len(phases) - 1
+        later = [i for i in range(len(phases)) if before(phases, i) is not None]
+        numbers = [later[i] for i in sorted(rng.integers(0, len(later), MISSES_PER_EPISODE))]
+        for number in dict.fromkeys([*numbers, later[-1]]) if self.all_arms else numbers:
+            kind, aside, last = int(rng.integers(3)), np.zeros(6), number == len(phases) - 1
+            if last and self.all_arms:  # it only lets go, where the one before has ended
+                kind = max(kind, 1)
             share = rng.uniform(*EARLY) if last or kind == 0 else 1.0
             if kind == 1:
                 angle = rng.uniform(0.0, 2.0 * np.pi)
@@ -167,7 +213,6 @@ class Teleop(SeeingOperator):
                 aside[:2] = far * np.cos(angle), far * np.sin(angle)
             elif kind == 2:
                 aside[2] = -rng.uniform(*HIGH_M)
-            misses.append(
-                NearMiss(int(number), share, aside, int(rng.integers(HELD[0], HELD[1] + 1)))
-            )
+            held = phases[number].steps + int(rng.integers(HELD[0], HELD[1] + 1))
+            misses.append(NearMiss(number, share, aside, held))
         return misses

@@ -57,6 +57,7 @@ class Teleop(interfaces.Teleop):
     def __init__(self, options: HumanHabits, given: Given):
         """Raises DeviceError without a simulated arm."""
         self._eye = scripted.Teleop(SLOW_TO_ACT, given)
+        self.all_arms = self._eye.all_arms
         # who shows outcomes has begun already, and does not let go when it is done
         self._late, self._collects = given.mode == "demonstrate", given.mode == "collect"
         self._habits = options
@@ -66,34 +67,44 @@ class Teleop(interfaces.Teleop):
 
     def begin_episode(self) -> Sequence[OperatorCommand]:
         """Lean back: the hand is off the device."""
-        self._motion = np.zeros(6)
+        self._motions = dict[str, Array]()
         self._rests_until: float | None = None
         self._done_t: float | None = None
         return self._eye.begin_episode()
 
-    def read(self, arms: Sequence[ArmState]) -> TeleopEvent:
-        """What the hand does now, and the word when it comes."""
+    def read(self, arms: Sequence[ArmState]) -> TeleopEvent | dict[str, TeleopEvent]:
+        """What the hands do now, and the word when it comes."""
         t, said = arms[0].t, self._eye.read(arms)
         self.reports += 1
+        events = self._work(t, said if isinstance(said, dict) else {"": said})
+        return events if self.all_arms else events[""]
+
+    def _work(self, t: float, said: dict[str, TeleopEvent]) -> dict[str, TeleopEvent]:
+        """What becomes of what the eye says of each arm: they rest, and are done, all together."""
+        outcome = next(event.outcome for event in said.values())
         if self._rests_until is None:
             self._rests_until = t + self._between(self._habits.begins_s) * self._late
-        is_done = said.outcome == OperatorCommand.SUCCESS and not self._collects
-        if is_done and self._done_t is None:
+        if outcome == OperatorCommand.SUCCESS and not self._collects and self._done_t is None:
             self._finish(t)
         if self._done_t is not None:
-            return self._let_go(t)
-        if t < self._rests_until or not said.active:
-            self._motion = np.zeros(6)
-            return TeleopEvent(False, np.zeros(6), said.frame, outcome=said.outcome)
+            return dict.fromkeys(said, self._let_go(t))
+        if t < self._rests_until or not any(event.active for event in said.values()):
+            self._motions.clear()
+            still = TeleopEvent(False, np.zeros(6), "tool", outcome=outcome)
+            return dict.fromkeys(said, still)
         if self._rng.random() < self._habits.rests:
             self._rests_until = t + self._between(self._habits.rests_s)
-        self._motion = self._follow(said.twist)
-        return replace(said, twist=self._motion)
+        return {name: self._follow(name, event) for name, event in said.items()}
 
-    def _follow(self, wanted: Array) -> Array:
-        """The hand's next motion: some of the last one, the rest as wanted, and a tremor."""
+    def _follow(self, name: str, wanted: TeleopEvent) -> TeleopEvent:
+        """The next motion of the hand at an arm: some of the last one, the rest as wanted, and a
+        tremor.
+        """
         share, tremor = self._habits.momentum, self._rng.normal(0.0, self._habits.tremor, 6)
-        return np.clip(share * self._motion + (1.0 - share) * wanted + tremor, -1.0, 1.0)
+        last = self._motions.get(name, np.zeros(6))
+        motion = np.clip(share * last + (1.0 - share) * wanted.twist + tremor, -1.0, 1.0)
+        self._motions[name] = motion
+        return replace(wanted, twist=motion)
 
     def _finish(self, t: float) -> None:
         """It is done: let go, perhaps after a pull, and speak later."""

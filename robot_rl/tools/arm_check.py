@@ -268,8 +268,11 @@ def arm_process(hardware: Hardware, arm: ArmConfig, task: Task | None) -> Iterat
         finally:
             client.close()
         return
-    (address,) = free_addresses(1)
-    arguments = ["arm", hardware.name, "--arm", arm.name, "--clock", "real", "--address", address]
+    served = next(arms for arms in config.arms_by_process(hardware) if arm in arms)
+    addresses = free_addresses(len(served))
+    address = addresses[served.index(arm)]
+    arguments = ["arm", hardware.name, "--arm", arm.name, "--clock", "real"]
+    arguments += ["--address", *addresses]
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
         processes.start(arm.name, arguments + (["--task", task.name] if task else []))
         client = first_answer(arm.name, address, Path(folder) / f"{arm.name}.log", processes.check)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from robot_rl import config, geometry
-from robot_rl.config import Hardware, ObsKind, Task
+from robot_rl.config import Hardware, ObsKind, Task, arms_by_process
 from robot_rl.config.judge import TRUTH
 from robot_rl.config.limits import MOST_KEEP_OUT
 from robot_rl.controllers.impedance import filter_reference, impedance_torque
@@ -174,9 +174,10 @@ def lockstep_env(task: Task, hardware: Hardware, obs: ObsKind) -> Iterator[Any]:
         replace(arm, address=address) for arm, address in zip(hardware.arms, addresses, strict=True)
     )
     with tempfile.TemporaryDirectory() as folder, Supervisor(Path(folder)) as processes:
-        for arm in arms:
-            of = ["--arm", arm.name, "--task", TASK, "--clock", "lockstep"]
-            processes.start(arm.name, ["arm", HARDWARE, *of, "--address", arm.address])
+        for served in arms_by_process(replace(hardware, arms=arms)):
+            there = [arm.address for arm in served]
+            of = ["--arm", served[0].name, "--task", task.name, "--clock", "lockstep"]
+            processes.start(served[0].name, ["arm", hardware.name, *of, "--address", *there])
         for arm in arms:
             ArmClient(arm.address, each=processes.check).close()
         env = RobotEnv(task, replace(hardware, arms=arms), obs=obs)

@@ -17,7 +17,7 @@ from robot_rl import config
 from robot_rl.cameras import flow, is_simulated, open_camera
 from robot_rl.cameras._live import Crop, LiveCamera, crop_and_resize
 from robot_rl.config import CameraConfig, Hardware, Task
-from robot_rl.controllers.setup import open_driver
+from robot_rl.controllers.setup import open_in_company
 from robot_rl.dataset.pictures import FONT, INK, PAPER, draw_crop, write_picture
 from robot_rl.types import Array, FoundCamera, RobotRLError
 
@@ -153,8 +153,9 @@ def draw(hardware: Hardware, task: Task | None) -> tuple[list[View], dict[str, s
     simulated = [camera for camera in hardware.cameras if is_simulated(camera)]
     if not simulated:
         return [], {}
-    scene = task.scene if task else None
-    arm = open_driver(replace(hardware.arms[0], driver="mujoco", options={}, load=None), scene)
+    scene = config.scene_of(task, hardware)
+    stand_in = replace(hardware.arms[0], driver="mujoco", options={}, load=None)
+    arm = open_in_company(stand_in, hardware, task)
     world: Any = SimpleNamespace(latest=arm.world())
     views: list[View] = []
     problems: dict[str, str] = {}

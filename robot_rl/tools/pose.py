@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from robot_rl.config import ArmConfig, Task
+from robot_rl.config import ArmConfig, Hardware, Task
 from robot_rl.config.limits import quat_angle
-from robot_rl.controllers.setup import open_driver
+from robot_rl.controllers.setup import open_in_company
 from robot_rl.tools.arm_check import tool_of
 from robot_rl.types import Array
 
@@ -23,10 +23,11 @@ class PoseWatcher:
     been in.
     """
 
-    def __init__(self, arm: ArmConfig, task: Task | None):
-        tool = tool_of(arm, task)
-        self._arm = open_driver(
-            replace(arm, pose_flange_tcp=tuple(tool), load=None), task.scene if task else None
+    def __init__(self, arm: ArmConfig, task: Task | None, hardware: Hardware | None = None):
+        """`hardware` is the arm's bench, whose other arms may stand in its world."""
+        tool, bench = tool_of(arm, task), hardware or Hardware("", (arm,))
+        self._arm = open_in_company(
+            replace(arm, pose_flange_tcp=tuple(tool), load=None), bench, task
         )
         try:
             self._arm.set_tool(tool)

@@ -7,7 +7,7 @@ from pathlib import Path
 from robot_rl import config
 from robot_rl.cameras.mujoco import Camera, Options
 from robot_rl.config import Task
-from robot_rl.controllers.setup import open_driver
+from robot_rl.controllers.setup import open_in_company
 from robot_rl.dataset.pictures import write_picture
 from robot_rl.interfaces import Arm, Given
 from robot_rl.types import ConfigError, WorldState
@@ -45,12 +45,16 @@ class StillWorld:
 
 
 def draw(task: Task, hardware: str, folder: Path) -> Path:
-    """Write what the task's last camera sees after a reset; where it is.
+    """Write what the task's last camera sees after a reset; where it is. A bench with another number
+    of arms than the task gives way to the task's own.
 
     Raises DeviceError without headless OpenGL, ConfigError for a scene that cannot be built or has
     no such camera, DataError if the picture cannot be written.
     """
-    arm = open_driver(config.load_hardware(hardware).arms[0], task.scene)
+    bench = config.load_hardware(hardware)
+    if len(bench.arms) != len(task.start):  # it is for another number of arms
+        bench = config.load_hardware(task.defaults.get("hardware", hardware))
+    arm = open_in_company(bench.arms[0], bench, task)
     try:
         world, view = StillWorld(arm), task.cameras[-1]
         given = Given(view, scene=task.scene, world=world, image_size=PICTURE)

@@ -114,9 +114,8 @@ def test_an_evaluation_at_another_bench_stands_beside_that_at_its_own(folder, mo
 
 
 def test_a_bench_with_other_spaces_is_refused_with_the_differences(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "robot_rl.config.files.unused_problems", lambda hardware: ()
-    )  # as if tasks took two arms
+    for both in ("unused_problems", "stand_problems"):  # as if the scene had two stands
+        monkeypatch.setattr(f"robot_rl.config.files.{both}", lambda *_: ())
     monkeypatch.chdir(tmp_path)
     text = (config.PACKAGE.parent / "hardware_configs" / "sim_panda.yaml").read_text()
     arm, cameras, rest = text.partition("cameras:")

@@ -16,7 +16,7 @@ import pytest
 
 from robot_rl import cli, config
 from robot_rl.cli import verbs
-from robot_rl.cli.arguments import FIRST, choose_arm
+from robot_rl.cli.arguments import FIRST, choose_arm, choose_arms
 from robot_rl.cli.ask import texts
 from robot_rl.config.run_folder import run_path
 from robot_rl.types import ArmFaultError, ConfigError, DeviceError, StoppedError
@@ -273,10 +273,24 @@ def test_a_run_is_named_by_path_or_by_name(tmp_path: Path) -> None:
 
 def test_the_first_arm_is_meant_when_none_is_named() -> None:
     hardware = config.load_hardware("sim_panda")
-    assert choose_arm(hardware, "", "") == hardware.arms[0]
-    assert choose_arm(hardware, "panda", "tcp://127.0.0.1:9").address == "tcp://127.0.0.1:9"
+    assert choose_arm(hardware, "") == hardware.arms[0]
+    (alone,) = choose_arms(hardware, "panda", ["tcp://127.0.0.1:9"])
+    assert alone.address == "tcp://127.0.0.1:9"
     with pytest.raises(ConfigError, match="arm 'left' is not in hardware"):
-        choose_arm(hardware, "left", "")
+        choose_arm(hardware, "left")
+
+
+def test_whichever_arm_of_a_world_is_named_its_process_is_that_of_all() -> None:
+    hardware = config.load_hardware("sim_two_pandas")
+    for name in ("", "left", "right"):
+        assert choose_arms(hardware, name, ()) == list(hardware.arms)
+    there = choose_arms(hardware, "right", ["local://a", "local://b"])
+    assert [(arm.name, arm.address) for arm in there] == [
+        ("left", "local://a"),
+        ("right", "local://b"),
+    ]
+    with pytest.raises(ConfigError, match=r"--address says 1, .* 2 arm\(s\): left, right"):
+        choose_arms(hardware, "", ["local://a"])
 
 
 def test_two_machines_trust_each_other_with_the_lines_that_each_prints(

@@ -30,7 +30,7 @@ TICKS = 20_000
 def open_with_witness(
     config: ArmConfig, scene: Use | None = None, clock: ClockKind = "real"
 ) -> Any:
-    """Instead of `setup.open_driver`: the simulated arm, with rows that begin anew when the world
+    """Instead of `setup.open_drivers`: the simulated arm, with rows that begin anew when the world
     is reset.
     """
     given = Given(name=config.name, arm=config, scene=scene, clock=clock)
@@ -51,7 +51,7 @@ def make_rows(path: Path) -> Rows:
 
 
 if __name__ in ("__main__", "__mp_main__"):
-    loop_process.open_driver = open_with_witness
+    loop_process.open_drivers = lambda configs, *its: [open_with_witness(configs[0], *its)]
 if __name__ == "__main__":
     serve(
         replace(HARDWARE, address=sys.argv[1]),

@@ -74,6 +74,7 @@ class StandingArm:
     """An arm that nobody moves."""
 
     clock, joints, objects, scene_joints, fingers = "lockstep", 7, 1, 0, False
+    shared, resets = False, 0
 
     def __init__(self) -> None:
         self.ring = Ring(self.joints)

@@ -46,7 +46,7 @@ def test_without_a_scene_there_is_the_arm():
 
 
 def test_without_the_scenery_everything_stands_on_the_arm():
-    alone, drawn = (ArmShapes(Use("peg_insert"), scenery=scenery) for scenery in (False, True))
+    drawn, alone = (ArmShapes(Use("peg_insert"), arm) for arm in (0, 1))
     assert len(alone.shapes) < len(drawn.shapes)
     up, down = (alone.poses(np.array(READY) + turn) for turn in (0.0, 0.3))
     assert sum(np.allclose(a, b, atol=1e-9) for a, b in zip(up, down, strict=True)) <= 1, "the foot"

@@ -38,24 +38,24 @@ SQUARE = [
     ],
 )
 def test_the_latest_phase_on_whose_way_the_tool_is_fits(x, z, name):
-    assert SQUARE[fitting(SQUARE, upright(x, 0.0, z), ALL)].name == name
+    assert SQUARE[fitting(SQUARE, [upright(x, 0.0, z)], ALL)].name == name
 
 
 def test_a_phase_that_is_done_is_passed_over_and_one_that_is_not_ready_does_not_fit():
     here = upright(0.40, 0.0, 0.02)
     unready = [*SQUARE[:3], replace(SQUARE[3], ready=False)]
-    assert SQUARE[fitting(unready, here, ALL)].name == "aside"
+    assert SQUARE[fitting(unready, [here], ALL)].name == "aside"
     done = [SQUARE[0], replace(SQUARE[1], done=True), *SQUARE[2:]]
-    assert SQUARE[fitting(done, upright(0.5, 0.0, 0.06), ALL)].name == "aside"
-    assert fitting([replace(phase, done=True) for phase in SQUARE], here, ALL) == 3
+    assert SQUARE[fitting(done, [upright(0.5, 0.0, 0.06)], ALL)].name == "aside"
+    assert fitting([replace(phase, done=True) for phase in SQUARE], [here], ALL) == 3
 
 
 def test_an_axis_that_the_task_holds_neither_counts_nor_is_aimed_along():
     flat = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 1.0])
     tilted = upright(0.5, 0.0, 0.06)
     tilted[3:] = [np.cos(0.15), 0.0, 0.0, np.sin(0.15)]
-    assert fitting(SQUARE, tilted, ALL) == 0 and fitting(SQUARE, tilted, flat) == 1
-    assert way_left(SQUARE, 1, tilted, ALL) > way_left(SQUARE, 1, tilted, flat)
+    assert fitting(SQUARE, [tilted], ALL) == 0 and fitting(SQUARE, [tilted], flat) == 1
+    assert way_left(SQUARE, 1, [tilted], ALL) > way_left(SQUARE, 1, [tilted], flat)
     player = Player("drawer")
     player.operator._free = flat
     assert not player.operator.read([player.begin(3)]).twist[3:5].any()

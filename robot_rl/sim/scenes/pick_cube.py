@@ -21,13 +21,13 @@ from robot_rl.sim.grasping import (
     is_between,
     is_held,
     nearest_yaw,
+    opening,
     slippery,
     tcp_pose,
     tool_at,
     yaw_of,
 )
 from robot_rl.sim.looks import Looks, add_textures
-from robot_rl.sim.panda import FINGERS
 from robot_rl.sim.phases import Phase
 from robot_rl.sim.stage import add_camera, add_stage
 from robot_rl.types import Array, ConfigError
@@ -183,8 +183,7 @@ class PuttingBack(Scene):
 
     def _is_open(self, data: mujoco.MjData) -> bool:
         """Whether there is room on both sides of the cube."""
-        width = sum(float(data.joint(name).qpos[0]) for name in FINGERS)
-        return width > self.options.cube_m + ROOM_M
+        return opening(data) > self.options.cube_m + ROOM_M
 
     def phases(self, data: mujoco.MjData) -> Sequence[Phase]:
         """Down until the cube stands on the table, fingers open, and up."""
