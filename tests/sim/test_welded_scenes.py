@@ -180,5 +180,5 @@ def test_a_drawer_is_felt_to_be_open_all_the_way_and_not_before(monkeypatch):
             state = player.act(state, player.operator.read([state]).twist)
             at_the_end = player.latest.scene_q[0] > 0.158
             if player.latest.scene_q[0] > 0.02:  # the hook has come to the bar
-                forces[at_the_end].append(np.linalg.norm(state.wrench_base_tcp[:3]))
+                forces[at_the_end].append(float(np.linalg.norm(state.wrench_base_tcp[:3])))
         assert max(forces[False]) < wanted_n < min(forces[True][2:])
