@@ -6,6 +6,7 @@ from robot_rl.geometry import pose_inverse, pose_multiply
 from robot_rl.sim.panda import READY, flange_pose
 from robot_rl.sim.shapes import ArmShapes
 from robot_rl.types import Use, WorldState
+from tests.two_arms import SCENE
 
 
 def test_the_hand_stays_on_the_flange_and_the_base_on_the_table():
@@ -50,3 +51,19 @@ def test_without_the_scenery_everything_stands_on_the_arm():
     assert len(alone.shapes) < len(drawn.shapes)
     up, down = (alone.poses(np.array(READY) + turn) for turn in (0.0, 0.3))
     assert sum(np.allclose(a, b, atol=1e-9) for a, b in zip(up, down, strict=True)) <= 1, "the foot"
+
+
+def test_of_two_arms_in_one_world_each_is_drawn_once_and_seen_from_its_own_foot():
+    left, right = (ArmShapes(SCENE, arm) for arm in (0, 1))
+    table = len(left.shapes) - len(right.shapes)
+    assert 1 <= table <= 2, "what is no arm's comes with the first alone"
+    q = np.array(READY)
+    mine, others = left.poses(q), right.poses(q)
+    assert all(any(same_pose(a, b) for b in mine) for a in others), "the same, from its own foot"
+    turned = right.poses(q + 0.3)
+    assert sum(same_pose(a, b) for a, b in zip(others, turned, strict=True)) <= 1
+
+
+def same_pose(a, b):
+    """Whichever of its two quaternions an orientation has."""
+    return np.allclose(a[:3], b[:3], atol=1e-9) and abs(a[3:] @ b[3:]) > 1.0 - 1e-9
