@@ -169,7 +169,8 @@ def list_tasks(pictures: str = "", hardware: str = "sim_panda", json: Json = Fal
 
     Args:
         pictures: Folder for a picture of each one that is simulated.
-        hardware: The bench whose simulated arm stands in the pictures.
+        hardware: The bench whose simulated arm stands in the pictures; a task for another number of
+            arms is drawn at its own.
     """
     from robot_rl.tools.tasks import draw, tasks
 

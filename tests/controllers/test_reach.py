@@ -16,12 +16,14 @@ from robot_rl.sim.panda import flange_pose
 from robot_rl.tools.arm_check import limits_of, tool_of
 
 FACTS = {"mujoco": PANDA, "fci_sim": FR3, "franka": FR3}
-SHIPPED = [(name, "") for name in ("sim_panda", "sim_hand", "fci_sim", "franka_fr3")]
+SHIPPED = [
+    (name, "") for name in ("sim_panda", "sim_hand", "sim_two_pandas", "fci_sim", "franka_fr3")
+]
 SHIPPED += list(itertools.product(("sim_panda", "fci_sim"), ("peg_insert", "peg_insert_hard")))
 
 
 def reach_of(hardware, task="", **changes):
-    (arm,) = config.load_hardware(hardware).arms
+    arm, *_ = config.load_hardware(hardware).arms
     task = config.load_task(task) if task else None
     limits = replace(limits_of(arm, task), **changes)
     return Reach(FACTS[arm.driver], limits, np.array(arm.home), tool_of(arm, task)), limits, arm
